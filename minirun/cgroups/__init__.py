@@ -1,0 +1,81 @@
+"""Control groups: what a container may use, and which devices it may open.
+
+One interface (:class:`Cgroup`), two kernels' ideas behind it: v1.py writes files in one hierarchy
+per controller, v2.py one directory and an eBPF program. config.json's linux.cgroupsPath names the
+cgroup, linux.resources its limits and device rules (runtime-spec, config-linux.md).
+
+runc also speaks to systemd over D-Bus to have its cgroups made; minirun, like crun's "cgroupfs"
+manager, makes them itself.
+"""
+
+import os
+
+from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, checked_path
+from minirun.cgroups.ruleset import listing
+from minirun.errors import MinirunError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
+
+
+def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgroup:
+    """Return the cgroup `path` (linux.cgroupsPath), made or not.
+
+    `version` is v1, v2 or auto: cgroup2 where it is mounted at /sys/fs/cgroup, else v1 where it has
+    a devices hierarchy, else cgroup2 wherever it is mounted. `every`: join all of v1's hierarchies,
+    for a container that mounts cgroup file systems. Raises ConfigError for a bad path,
+    MinirunError where no such file system is mounted.
+    """
+    from minirun.cgroups import hierarchies
+
+    path = checked_path(path)
+    if version == "auto" and os.path.exists(_PURE_V2):
+        return _v2(path, "/sys/fs/cgroup")
+    mounted = hierarchies.mounted()
+    ones = [h for h in mounted if h.version == 1]
+    two = next((h.path for h in mounted if h.version == 2), "")
+    if version == "auto":
+        version = "v1" if any("devices" in h.names for h in ones) or not two else "v2"
+    if version == "v1" and ones:
+        from minirun.cgroups.v1 import CgroupV1
+
+        return CgroupV1(path, ones, every=every)
+    if version == "v2" and two:
+        return _v2(path, two)
+    raise MinirunError(
+        f"cgroup {version}: no such file system is mounted in this mount namespace",
+        "mount -t cgroup2 cgroup2 /sys/fs/cgroup, or choose the other version",
+    )
+
+
+def from_record(record: "dict[str, Any]") -> Cgroup:
+    """Return the cgroup that :meth:`Cgroup.record` described, from state.json."""
+    from minirun.cgroups import hierarchies
+
+    if record["version"] == 2:
+        directory: str = record["dirs"][""]
+        return _v2(record["path"], directory.removesuffix(record["path"]))
+    from minirun.cgroups.v1 import CgroupV1
+
+    ones = [h for h in hierarchies.mounted() if h.version == 1]
+    return CgroupV1(record["path"], ones, record["dirs"])
+
+
+def _v2(path: str, mount: str) -> Cgroup:
+    from minirun.cgroups.v2 import CgroupV2
+
+    return CgroupV2(path, mount)
+
+
+__all__ = [
+    "Cgroup",
+    "CgroupMount",
+    "ContainerMounts",
+    "Usage",
+    "from_record",
+    "listing",
+    "open_cgroup",
+]

@@ -1,0 +1,263 @@
+"""What a cgroup is to the rest of minirun, whichever version of cgroups is behind it.
+
+The order of a container's life: create, set_resources, set_device_rules (stage 1, by the runtime);
+then init gets in, by clone_fd where there is one (CLONE_INTO_CGROUP), else by join; allow_devices
+(stage 5); stat, freeze, thaw, kill; remove. What a record holds is enough to do the rest from
+another process, also after a crash.
+
+Why init joins by itself on version 1: writing another process's number into cgroup.procs makes the
+kernel wait until no process anywhere is in the middle of a fork or exit, 5 to 20 ms on a quiet
+machine. A thread that writes "0" (itself) into tasks waits for nobody: 0.05 ms.
+"""
+
+import os
+import time
+
+from minirun.cgroups import tree
+from minirun.errors import ConfigError, StateError
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from minirun.cgroups.resources import Setting
+    from minirun.cgroups.rules import DeviceRule
+
+SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
+_FREEZE_SECONDS = 2.0
+REMOVE_SECONDS = 5.0
+"""How long :meth:`Cgroup.remove` waits for ended processes to be gone."""
+
+
+class Usage(Record):
+    """What a cgroup has used: bytes, nanoseconds, tasks; None where no controller counts it."""
+
+    memory: "int | None"
+    memory_peak: "int | None"
+    cpu: "int | None"
+    pids: "int | None"
+
+
+class CgroupMount(Record):
+    """One mount(2) that shows a container its own cgroups; `path` is below /sys/fs/cgroup."""
+
+    fstype: str
+    source: str
+    path: str
+    data: str
+
+
+class ContainerMounts(Record):
+    """All that belongs at /sys/fs/cgroup in a container with a cgroup namespace of its own.
+
+    `links` holds (target, name): version 1's cpu -> cpu,cpuacct. `tmpfs` tells that the mounts
+    need a tmpfs below them; without it there is one mount, and its path is empty.
+    """
+
+    tmpfs: bool
+    mounts: "tuple[CgroupMount, ...]"
+    links: "tuple[tuple[str, str], ...]"
+
+
+class Cgroup:
+    """One container's cgroup: a directory on version 2, one in each hierarchy on version 1."""
+
+    version = 0
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def create(self) -> None:
+        """Make the cgroup, parents too; what it made is gone again where it fails.
+
+        Raises OSError; StateError where there are processes in it already.
+        """
+        raise NotImplementedError
+
+    def open_doors(self) -> None:
+        """Open what :meth:`join` needs: before a clone into a user namespace, which could not."""
+        raise NotImplementedError
+
+    def join(self) -> None:
+        """Move the calling process, which must have one thread, into the cgroup. Raises OSError."""
+        raise NotImplementedError
+
+    def clone_fd(self) -> int:
+        """Return a descriptor for CLONE_INTO_CGROUP, -1 on version 1; it stays this object's."""
+        raise NotImplementedError
+
+    def add(self, pid: int) -> None:
+        """Move another process into the cgroup: slow, see above. Raises OSError."""
+        raise NotImplementedError
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Apply config.json's linux.resources but for its devices. Raises ConfigError, OSError."""
+        raise NotImplementedError
+
+    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+        """Make `rules`, in their order, the only ones; what they do not allow is denied.
+
+        On version 1 the cgroup must have no other below it. Raises ConfigError where version 1
+        cannot hold the list, MinirunError, OSError.
+        """
+        raise NotImplementedError
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Add `rules` to those in force; they override them. Raises MinirunError, OSError."""
+        raise NotImplementedError
+
+    def effective_device_rules(self) -> "list[DeviceRule]":
+        """Return the rules in force as the kernel tells them now. Raises MinirunError, OSError."""
+        raise NotImplementedError
+
+    def directories(self) -> "list[str]":
+        """Return the cgroup's directories: where it is, or would be."""
+        raise NotImplementedError
+
+    def stat(self) -> Usage:
+        """Return what the cgroup has used. Raises OSError."""
+        raise NotImplementedError
+
+    def frozen(self) -> bool:
+        """Tell whether every process in the cgroup is stopped by :meth:`freeze`."""
+        raise NotImplementedError
+
+    def _set_frozen(self, frozen: bool) -> None:
+        """Ask the kernel to freeze or thaw. Raises OSError, StateError."""
+        raise NotImplementedError
+
+    def record(self) -> "dict[str, Any]":
+        """Return what state.json keeps; minirun.cgroups.from_record makes a Cgroup of it."""
+        raise NotImplementedError
+
+    def mounts_for_container(self) -> ContainerMounts:
+        """Return what to mount at /sys/fs/cgroup in the container, after it is in the cgroup.
+
+        Only hierarchies in which it has a cgroup of its own: of any other one it would see the
+        root, with the host's cgroups and release_agent (CVE-2022-0492).
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the descriptors that this object holds."""
+        raise NotImplementedError
+
+    def exists(self) -> bool:
+        """Tell whether any directory of the cgroup is there."""
+        return any(map(os.path.isdir, self.directories()))
+
+    def processes(self) -> "list[int]":
+        """Return the processes in the cgroup and in those below it, by number."""
+        found = (tree.processes(directory) for directory in self.directories())
+        return sorted({pid for pids in found for pid in pids})
+
+    def remove(self, seconds: float = REMOVE_SECONDS, *, keep_parent: bool = False) -> None:
+        """Remove the cgroup and all below it; one that is gone is fine.
+
+        /minirun, the parent, goes with its last container, unless `keep_parent`: making it again
+        for the next one costs 0.3 ms.
+
+        Raises StateError where processes are still in it after `seconds`; OSError.
+        """
+        tree.remove(self.directories(), seconds)
+        for directory in [] if keep_parent else self.directories():
+            tree.remove_own_parent(directory.removesuffix(self.path), self.path)
+
+    def freeze(self) -> None:
+        """Stop every process of the cgroup. Raises StateError where one does not stop."""
+        self._set_frozen(True)
+        deadline = time.monotonic() + _FREEZE_SECONDS
+        while not self.frozen():
+            if time.monotonic() > deadline:
+                self._set_frozen(False)
+                raise StateError(
+                    f"cgroup {self.path}: a process could not be frozen in {_FREEZE_SECONDS:.0f} s",
+                    "one of them waits for a device or a network file system: try again",
+                )
+            time.sleep(0.001)
+
+    def thaw(self) -> None:
+        """Let the processes of the cgroup go on. Raises OSError."""
+        self._set_frozen(False)
+
+    def kill(self, signal: int = SIGKILL) -> None:
+        """Send `signal` to every process of the cgroup. Raises OSError.
+
+        They are frozen meanwhile, so that none forks away and no number changes its owner. What
+        was frozen before stays so, unless the signal is SIGKILL.
+        """
+        was_frozen = self.frozen()
+        try:
+            self.freeze()
+        except (OSError, StateError):
+            pass  # no freezer, or it takes too long: the signal reaches most of them all the same
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal)
+            except ProcessLookupError:
+                pass
+        if signal == SIGKILL or not was_frozen:
+            try:
+                self.thaw()
+            except StateError:
+                pass
+
+
+def checked_path(path: str) -> str:
+    """Return config.json's linux.cgroupsPath as "/a/b", from the mount's root on.
+
+    A relative path is taken from there as well, as crun does. Raises ConfigError.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in path or "\n" in path:
+        raise ConfigError(
+            f"linux.cgroupsPath: {path!r} must not contain .. or control characters",
+            "use a path such as /minirun/NAME",
+        )
+    if not parts:
+        raise ConfigError(
+            f"linux.cgroupsPath: {path!r} is the root of all cgroups",
+            "use a path such as /minirun/NAME",
+        )
+    return "/" + "/".join(parts)
+
+
+def refuse_occupied(path: str, directory: str) -> None:
+    """Raise StateError where a cgroup that was there already has processes in it."""
+    pids = tree.processes(directory)
+    if pids:
+        raise StateError(
+            f"linux.cgroupsPath: {path} has {len(pids)} processes in it already, such as {pids[0]}",
+            "give each container a cgroup of its own",
+        )
+
+
+def apply(settings: "Sequence[Setting]", directories: "dict[str, tree.Dir]") -> None:
+    """Write `settings` to the directory of each one's controller. Raises ConfigError.
+
+    Some files check each other (memory against memory and swap, quota against period), and which
+    one has to go first depends on what is in them: what is refused is tried again after the rest.
+    """
+    refused: "list[Setting]" = []
+    for last_try in (False, True):
+        todo, refused = refused if last_try else list(settings), []
+        for setting in todo:
+            try:
+                directories[setting.controller].write(setting.file, setting.value, setting.origin)
+            except FileNotFoundError:
+                raise ConfigError(
+                    f"{setting.origin}: this kernel has no {setting.file}",
+                    "take it out of config.json",
+                ) from None
+            except OSError as error:
+                refused.append(setting)
+                if last_try:
+                    text = (
+                        f"{setting.value!r} for {error.filename}: {os.strerror(error.errno or 0)}"
+                    )
+                    raise ConfigError(
+                        f"{setting.origin}: the kernel refuses {text}",
+                        "it is out of range, or above what the parent cgroup has",
+                    ) from None

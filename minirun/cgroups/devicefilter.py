@@ -1,0 +1,197 @@
+"""The device program of cgroup2: assembled by hand from device rules, and read back.
+
+Documentation/admin-guide/cgroup-v2.rst, "Device controller": there are no interface files. An
+eBPF program of type BPF_PROG_TYPE_CGROUP_DEVICE, attached to the cgroup, runs at every open and
+mknod of a device node by a process in it. It gets a struct bpf_cgroup_dev_ctx and returns 1
+(permitted) or 0 (EPERM):
+
+    struct bpf_cgroup_dev_ctx {     r1 points here
+        __u32 access_type;          low half: 1 block, 2 char; high half: 1 mknod, 2 read, 4 write
+        __u32 major;
+        __u32 minor;
+    };
+
+The program looks at the rules from the last to the first, and the first one that speaks of what
+is wanted decides. w2 holds the wanted access; a permission takes its own share out of it, and when
+nothing is left, the answer is yes. A denial that touches what is left answers no, and so does the
+end. Per rule, for "c 195:0 rw":
+
+    if w3 != 2 goto next            another kind of node
+    if w4 != 195 goto next          another major number
+    if w5 != 0 goto next            another minor number
+    w2 &= ~6                        read and write are granted
+    if w2 != 0 goto next            something else is wanted as well: earlier rules decide
+    r0 = 1; exit
+
+runc and crun build the same kind of program, but compare the whole request with each rule; there
+"deny r" lets an open for reading and writing through, here it does not. NVIDIA's tool prepends its
+own tests to whatever program is attached.
+"""
+
+import struct
+
+from minirun.cgroups import ruleset
+from minirun.cgroups.rules import DeviceRule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LDX_W, MOV_K, MOV_X, AND_K, RSH_K = 0x61, 0xB4, 0xBC, 0x54, 0x74
+JNE_K, JEQ_K, EXIT = 0x56, 0x16, 0x95
+"""Opcodes, all on 32 bits (linux/bpf.h: class BPF_ALU, BPF_JMP32); _K takes a constant."""
+
+KINDS = {"b": 1, "c": 2}
+KIND, MAJOR, MINOR = 3, 4, 5
+"""The registers that hold what the node is; w2 holds the access that is wanted."""
+
+
+def insn(code: int, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0) -> bytes:
+    """Pack one struct bpf_insn (linux/bpf.h): 8 bytes."""
+    return struct.pack("<BBhI", code, src << 4 | dst, off, imm & 0xFFFFFFFF)
+
+
+PROLOGUE = (
+    insn(LDX_W, 2, 1, 0)
+    + insn(MOV_X, KIND, 2)
+    + insn(AND_K, KIND, imm=0xFFFF)
+    + insn(RSH_K, 2, imm=16)
+    + insn(LDX_W, MAJOR, 1, 4)
+    + insn(LDX_W, MINOR, 1, 8)
+)
+YES = insn(MOV_K, 0, imm=1) + insn(EXIT)
+NO = insn(MOV_K, 0, imm=0) + insn(EXIT)
+
+
+def assemble(rules: "Iterable[DeviceRule]") -> bytes:
+    """Return the program for `rules`: packed instructions for bpf(2).
+
+    Rules that later ones override are left out, so no instruction is unreachable and the verifier
+    has nothing to remove.
+    """
+    code = PROLOGUE
+    for rule in reversed(ruleset.effective(rules)):
+        code += _block(rule)
+        if rule == ruleset.ALL:
+            return code
+    return code + NO
+
+
+def _block(rule: DeviceRule) -> bytes:
+    """Return the instructions of one rule."""
+    tests = []
+    if rule.kind != "a":
+        tests.append((KIND, KINDS[rule.kind]))
+    if rule.major is not None:
+        tests.append((MAJOR, rule.major))
+    if rule.minor is not None:
+        tests.append((MINOR, rule.minor))
+    verdict = _verdict(rule)
+    after = len(tests) + len(verdict) // 8  # instructions up to the next block
+    jumps = [insn(JNE_K, reg, 0, after - i - 1, value) for i, (reg, value) in enumerate(tests)]
+    return b"".join(jumps) + verdict
+
+
+def _verdict(rule: DeviceRule) -> bytes:
+    mask = ruleset.bits(rule.access)
+    if rule.access == "rwm":
+        return YES if rule.allow else NO
+    if rule.allow:
+        return insn(AND_K, 2, imm=~mask) + insn(JNE_K, 2, 0, 2, 0) + YES
+    return insn(MOV_X, 1, 2) + insn(AND_K, 1, imm=mask) + insn(JEQ_K, 1, 0, 2, 0) + NO
+
+
+def decode(program: bytes) -> "list[DeviceRule]":
+    """Return the rules that a program of :func:`assemble` stands for, in their order.
+
+    Raises ValueError for any other program.
+    """
+    if not program.startswith(PROLOGUE) or len(program) % 8:
+        raise ValueError("not a device program of minirun")
+    rules: "list[DeviceRule]" = []
+    at = len(PROLOGUE)
+    while program[at:] not in (b"", NO):
+        rule = _read_block(program, at)
+        rules.insert(0, rule)
+        at += len(_block(rule))
+    return rules
+
+
+def _read_block(program: bytes, start: int) -> DeviceRule:
+    """Return the rule whose block begins at byte `start`. Raises ValueError."""
+    tests: "dict[int, int]" = {}
+    at = start
+    while at < len(program):
+        code, register, _, value = struct.unpack_from("<BBhI", program, at)
+        if code != JNE_K or register == 2:
+            break
+        tests[register] = value
+        at += 8
+    kind = {number: kind for kind, number in KINDS.items()}.get(tests.get(KIND, 0), "a")
+    for allow in (True, False):
+        for mask in range(1, 8):
+            access = ruleset.letters(mask)
+            rule = DeviceRule(allow, kind, tests.get(MAJOR), tests.get(MINOR), access)
+            if program.startswith(_block(rule), start):
+                return rule
+    raise ValueError(f"not a device program of minirun, from instruction {start // 8} on")
+
+
+def disassemble(program: bytes) -> "list[str]":
+    """Return a program as text for reading: one line an instruction, with what it means.
+
+    Raises ValueError for an instruction that no device program of minirun has.
+    """
+    lines = []
+    for number, (code, registers, offset, value) in enumerate(struct.iter_unpack("<BBhI", program)):
+        dst, src = registers & 15, registers >> 4
+        text = _text(code, dst, src, number + 1 + offset, offset, value)
+        lines.append(f"{number:4}: {text:<28} ; {_meaning(code, dst, src, offset, value)}")
+    return lines
+
+
+def _text(code: int, dst: int, src: int, target: int, offset: int, value: int) -> str:
+    """Return one instruction as bpftool writes it."""
+    forms = {
+        LDX_W: f"r{dst} = *(u32 *)(r{src} + {offset})",
+        MOV_K: f"w{dst} = {value}",
+        MOV_X: f"w{dst} = w{src}",
+        AND_K: f"w{dst} &= {value:#x}",
+        RSH_K: f"w{dst} >>= {value}",
+        JNE_K: f"if w{dst} != {value} goto {target}",
+        JEQ_K: f"if w{dst} == {value} goto {target}",
+        EXIT: "exit",
+    }
+    if code not in forms:
+        raise ValueError(f"not an instruction of a device program: opcode {code:#x}")
+    return forms[code]
+
+
+def _meaning(code: int, dst: int, src: int, offset: int, value: int) -> str:
+    """Return what one instruction is there for."""
+    if code == LDX_W:
+        return {0: "what is asked for", 4: "the major number", 8: "the minor number"}[offset]
+    if code == RSH_K:
+        return "w2: the access that is wanted"
+    if code == JEQ_K:
+        return "nothing of that is wanted: the next rule"
+    if code == EXIT:
+        return "the answer"
+    if code == MOV_K:
+        return "permitted" if value else "denied (EPERM)"
+    if code == MOV_X:
+        return "a copy for the kind of node" if dst == KIND else "a copy for the test"
+    if code == AND_K:
+        return _meaning_of_mask(dst, value)
+    names = {KIND: "kind", MAJOR: "major number", MINOR: "minor number"}
+    kind = {number: f" than {kind}" for kind, number in KINDS.items()}
+    other = kind.get(value, "") if dst == KIND else f" than {value}"
+    return f"another {names[dst]}{other}: the next rule" if dst in names else "more is wanted: on"
+
+
+def _meaning_of_mask(dst: int, value: int) -> str:
+    if dst == KIND:
+        return "1 is b, 2 is c"
+    if dst == 2:
+        return f"{ruleset.letters(~value)} is granted by this rule"
+    return f"this rule denies {ruleset.letters(value)}"

@@ -1,0 +1,58 @@
+"""Which cgroup file systems this machine has mounted, and where.
+
+cgroups(7): version 1 mounts one hierarchy per controller (or for a few together, "cpu,cpuacct"),
+version 2 one for all; a controller belongs to either side, and a hybrid machine has both, version 2
+then often without a single controller. /proc/self/mountinfo (proc_pid_mountinfo(5)) tells, and is
+read once; runc and crun read it too.
+"""
+
+from minirun.record import Record
+
+_CONTROLLERS = (
+    "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc",
+    "net_cls", "net_prio", "perf_event", "pids", "rdma",
+)  # fmt: skip
+_USUAL_PLACE = "/sys/fs/cgroup/"
+_ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+
+
+class Hierarchy(Record):
+    """One mounted hierarchy.
+
+    `version` is 1 or 2; `names` holds version 1's controllers and name=…, empty for version 2.
+    """
+
+    path: str
+    version: int
+    names: "tuple[str, ...]"
+
+
+def mounted() -> "list[Hierarchy]":
+    """Return the hierarchies mounted in this mount namespace, each controller once."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        return parse(file.read().decode(errors="surrogateescape"))
+
+
+def parse(mountinfo: str) -> "list[Hierarchy]":
+    """Return the hierarchies that a mountinfo text tells of.
+
+    Where a hierarchy is mounted twice, the mount below /sys/fs/cgroup is taken, or else the first.
+    """
+    found: "dict[tuple[str, ...], Hierarchy]" = {}
+    for line in mountinfo.split("\n"):
+        if " - cgroup" not in line:
+            continue
+        left, _, right = line.partition(" - ")
+        fstype, _, options = right.split(" ")
+        names = () if fstype == "cgroup2" else tuple(filter(_is_name, options.split(",")))
+        path = left.split(" ")[4]
+        for code, sign in _ESCAPES:
+            path = path.replace(code, sign)
+        known = found.get(names)
+        if not known or (path.startswith(_USUAL_PLACE) > known.path.startswith(_USUAL_PLACE)):
+            found[names] = Hierarchy(path, 1 if names else 2, names)
+    return list(found.values())
+
+
+def _is_name(option: str) -> bool:
+    return option in _CONTROLLERS or option.startswith("name=")

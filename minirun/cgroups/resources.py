@@ -1,0 +1,198 @@
+"""config.json's linux.resources, as the files and values that the kernel understands.
+
+runtime-spec, config-linux.md, "Control groups"; Documentation/admin-guide/cgroup-v1/*.rst and
+cgroup-v2.rst. What is null, and a 0 where 0 means nothing, is not set (docker and containerd send
+such members); pids.limit is exact since version 1.3 of the spec: 0 is 0, -1 is unlimited.
+
+Not supported yet, and an error: blockIO, hugepageLimits, network, rdma. Properties that the spec
+does not have are passed over, as it demands.
+"""
+
+from minirun.errors import ConfigError
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Setting(Record):
+    """One value for one file of one controller; `origin` is the path in config.json."""
+
+    origin: str
+    controller: str
+    file: str
+    value: str
+
+
+V1_FILES = {
+    "memory.limit": "memory.limit_in_bytes",
+    "memory.swap": "memory.memsw.limit_in_bytes",
+    "memory.reservation": "memory.soft_limit_in_bytes",
+    "memory.swappiness": "memory.swappiness",
+    "memory.disableOOMKiller": "memory.oom_control",
+    "cpu.shares": "cpu.shares",
+    "cpu.period": "cpu.cfs_period_us",
+    "cpu.quota": "cpu.cfs_quota_us",
+    "cpu.burst": "cpu.cfs_burst_us",
+    "cpu.idle": "cpu.idle",
+    "cpu.realtimePeriod": "cpu.rt_period_us",
+    "cpu.realtimeRuntime": "cpu.rt_runtime_us",
+    "cpu.cpus": "cpuset.cpus",
+    "cpu.mems": "cpuset.mems",
+    "pids.limit": "pids.max",
+}
+"""Version 1: one file for each property, in the order in which a new cgroup takes them."""
+
+V2_FILES = {
+    "memory.limit": "memory.max",
+    "memory.reservation": "memory.low",
+    "cpu.burst": "cpu.max.burst",
+    "cpu.idle": "cpu.idle",
+    "cpu.cpus": "cpuset.cpus",
+    "cpu.mems": "cpuset.mems",
+    "pids.limit": "pids.max",
+}
+"""Version 2: those that go over one to one; swap, shares, quota and period are converted."""
+
+_CONVERTED = ("memory.swap", "cpu.shares", "cpu.quota", "cpu.period")
+_TEXTS = ("cpu.cpus", "cpu.mems")
+_ZERO_COUNTS = ("pids.limit", "memory.swappiness")
+_UNSUPPORTED = ("blockIO", "hugepageLimits", "network", "rdma")
+
+
+def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
+    """Return what is to be set, by dotted name (memory.limit), in V1_FILES' order.
+
+    Raises ConfigError for a wrong type and for what is not supported.
+    """
+    for section in _UNSUPPORTED:
+        if _says_something(resources.get(section)):
+            raise ConfigError(
+                f"linux.resources.{section}: not supported by minirun yet",
+                "take it out of config.json",
+            )
+    found: "dict[str, int | str]" = {}
+    for name in V1_FILES:
+        section, _, key = name.partition(".")
+        group = resources.get(section) or {}
+        if not isinstance(group, dict):
+            raise ConfigError(f"linux.resources.{section}: expected an object, not {group!r}")
+        value = group.get(key)
+        wanted = str if name in _TEXTS else bool if name == "memory.disableOOMKiller" else int
+        if value is None or (not value and name not in _ZERO_COUNTS):
+            continue
+        if type(value) is not wanted:
+            kind = {str: "a string", bool: "true or false", int: "a whole number"}[wanted]
+            raise ConfigError(f"linux.resources.{name}: expected {kind}, not {value!r}")
+        found[name] = int(value) if wanted is bool else value
+    swap, limit = found.get("memory.swap", -1), found.get("memory.limit", 0)
+    if isinstance(swap, int) and isinstance(limit, int) and 0 <= swap < limit:
+        raise ConfigError(
+            f"linux.resources.memory.swap: {swap} is less than memory.limit {limit}",
+            "swap is the sum of memory and swap",
+        )
+    return found
+
+
+def _says_something(value: object) -> bool:
+    """Tell whether anything in `value` is set; docker sends {"weight": 0} for nothing."""
+    if isinstance(value, dict):
+        return any(map(_says_something, value.values()))
+    return bool(value)
+
+
+def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
+    """Return the settings for version 1's files. Raises ConfigError."""
+    if resources.get("unified"):
+        raise ConfigError(
+            "linux.resources.unified: names files of cgroup2, and this container uses cgroup v1",
+            "use memory, cpu and pids instead, or choose cgroup2",
+        )
+    todo = values(resources)
+    if todo.get("memory.limit") == -1 and "memory.swap" not in todo:
+        todo["memory.swap"] = -1  # unlimited memory above limited memory and swap is refused
+    return [
+        Setting(
+            f"linux.resources.{name}", V1_FILES[name].split(".")[0], V1_FILES[name],
+            "max" if name == "pids.limit" and str(value).startswith("-") else str(value),
+        )
+        for name, value in todo.items()
+    ]  # fmt: skip
+
+
+def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
+    """Return the settings for version 2's files. Raises ConfigError."""
+    todo = values(resources)
+    settings = []
+    for name, value in todo.items():
+        if name not in V2_FILES and name not in _CONVERTED:
+            raise ConfigError(
+                f"linux.resources.{name}: cgroup2 has no such setting",
+                "take it out of config.json, or choose cgroup v1",
+            )
+        if name in V2_FILES:
+            settings.append(_v2(name, V2_FILES[name], _or_max(value)))
+    numbers = {name: int(todo[name]) for name in _CONVERTED if name in todo}
+    if "memory.swap" in numbers:
+        settings.append(_v2("memory.swap", "memory.swap.max", _swap_alone(todo)))
+    if "cpu.shares" in numbers:
+        settings.append(_v2("cpu.shares", "cpu.weight", str(weight(numbers["cpu.shares"]))))
+    if "cpu.period" in numbers:
+        quota = _or_max(numbers.get("cpu.quota", -1))
+        settings.append(_v2("cpu.period", "cpu.max", f"{quota} {numbers['cpu.period']}"))
+    elif "cpu.quota" in numbers:
+        settings.append(_v2("cpu.quota", "cpu.max", _or_max(numbers["cpu.quota"])))
+    return settings + _unified(resources.get("unified") or {})
+
+
+def _v2(name: str, file: str, value: str) -> Setting:
+    return Setting(f"linux.resources.{name}", file.split(".")[0], file, value)
+
+
+def _or_max(value: "int | str") -> str:
+    return "max" if isinstance(value, int) and value < 0 else str(value)
+
+
+def _swap_alone(todo: "dict[str, int | str]") -> str:
+    """Return swap.max: the spec's swap is the sum of memory and swap, version 2's is not."""
+    swap, limit = int(todo["memory.swap"]), int(todo.get("memory.limit", 0))
+    if swap < 0:
+        return "max"
+    if limit <= 0:
+        raise ConfigError(
+            "linux.resources.memory.swap: cgroup2 needs memory.limit beside it",
+            "swap is the sum of memory and swap; give memory.limit as well",
+        )
+    return str(swap - limit)
+
+
+def weight(shares: int) -> int:
+    """Convert cpu.shares (2 to 262144, 1024 by default) to cpu.weight (1 to 10000, 100).
+
+    The curve through (2, 1), (1024, 100) and (262144, 10000) of runc 1.3.2 and crun 1.23; before,
+    both drew a straight line, which made 39 of the default.
+    """
+    from math import ceil, log2
+
+    if shares <= 2:
+        return 1
+    if shares >= 262144:
+        return 10000
+    power = log2(shares)
+    return ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
+
+
+def _unified(files: "dict[str, Any]") -> "list[Setting]":
+    """Return linux.resources.unified as settings: file name to value, as they are."""
+    for file, value in files.items():
+        if "/" in file or "." not in file or not isinstance(value, str):
+            raise ConfigError(
+                f"linux.resources.unified: {file!r} must be the name of a cgroup2 file,"
+                " and its value a string",
+                'write it as "memory.high": "1048576"',
+            )
+    return [
+        Setting(f"linux.resources.unified.{file}", file.split(".")[0], file, value)
+        for file, value in files.items()
+    ]

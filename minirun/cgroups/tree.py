@@ -1,0 +1,211 @@
+"""Directories of cgroup file systems: making, writing, reading, walking and removing them.
+
+cgroups(7): a cgroup is a directory; mkdir makes one, rmdir ends it, and everything in between is
+reading and writing small files. A directory can be removed when no process and no other cgroup is
+in it; processes that have just ended may still be counted for a moment, hence the retries.
+
+A cgroup is held by a descriptor, so that it stays the same directory in whatever mount namespace
+the process is by then (stage 5 works inside of the container's).
+"""
+
+import errno
+import os
+import time
+
+from minirun import events
+from minirun.errors import StateError
+from minirun.kernel import libc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+OWN_PARENT = "minirun"
+"""The one parent that is minirun's own, at the top of a hierarchy: removed when it is empty."""
+
+_RACES = 100  # how often somebody may remove a parent under our hands
+_LONGEST_PAUSE = 0.05  # seconds
+
+
+class Dir:
+    """One cgroup directory, held by a descriptor from its first use until :meth:`close`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def fd(self) -> int:
+        """Return the descriptor; it belongs to this object. Raises OSError."""
+        if self._fd < 0:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._fd = os.open(self.path, flags)
+        return self._fd
+
+    def close(self) -> None:
+        """Let go of the directory; the next use opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def exists(self) -> bool:
+        """Tell whether the directory is there."""
+        return os.path.isdir(self.path)
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a file of this cgroup. Raises OSError."""
+        try:
+            return os.open(name, flags | os.O_CLOEXEC, dir_fd=self.fd())
+        except OSError as error:
+            error.filename = f"{self.path}/{name}"
+            raise
+
+    def read(self, name: str) -> str:
+        """Return the content of a file. Raises OSError."""
+        fd = self.open(name, os.O_RDONLY)
+        try:
+            content = b""
+            while chunk := os.read(fd, 65536):
+                content += chunk
+            return content.decode()
+        finally:
+            os.close(fd)
+
+    def number(self, name: str) -> "int | None":
+        """Return the number in a file; None where there is no such file, or it says max."""
+        try:
+            text = self.read(name).strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def write(self, name: str, data: str, why: str = "") -> None:
+        """Write `data` to a file. Raises OSError."""
+        self.write_each(name, (data,), why)
+
+    def write_each(self, name: str, lines: "Iterable[str]", why: str = "") -> None:
+        """Write each of `lines` to a file with a write(2) of its own. Raises OSError."""
+        fd = self.open(name, os.O_WRONLY)
+        try:
+            for line in lines:
+                write(fd, line, f"{self.path}/{name}", why)
+        finally:
+            os.close(fd)
+
+
+def write(fd: int, data: str, path: str, why: str = "") -> None:
+    """Write to an open file of a cgroup, and log it. Raises OSError with `path`."""
+    shown = {"path": path, "data": data}
+    start = events.now()
+    try:
+        ret = os.write(fd, data.encode())
+    except OSError as error:
+        setattr(error, "call", "write")  # noqa: B010  (OSError declares no such field)
+        error.filename = path
+        libc.log_failure(error, shown, events.now() - start, why)
+        raise
+    events.emit("syscall", "write", shown, ret=ret, dur=events.now() - start, why=why)
+
+
+def make(mount: str, path: str, why: str = "") -> bool:
+    """Make the cgroup `path` ("/a/b") and its parents; tell whether it is new. Raises OSError.
+
+    A parent that another container's end removes in the meantime is made again.
+    """
+    whole = mount + path
+    for _ in range(_RACES):
+        start = events.now()
+        try:
+            os.mkdir(whole, 0o755)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            parent = path.rpartition("/")[0]
+            if not parent:
+                raise
+            make(mount, parent, "the parent of the container's cgroup")
+        except OSError as error:
+            setattr(error, "call", "mkdir")  # noqa: B010
+            libc.log_failure(error, {"path": whole}, events.now() - start, why)
+            raise
+        else:
+            events.emit("syscall", "mkdir", {"path": whole}, dur=events.now() - start, why=why)
+            return True
+    raise OSError(errno.EAGAIN, "somebody keeps removing the parent", whole)
+
+
+def processes(path: str) -> "list[int]":
+    """Return the processes in the cgroup directory `path` and below, as far as it is there."""
+    found: "set[int]" = set()
+    for directory in walk(path):
+        try:
+            with open(f"{directory}/cgroup.procs") as file:
+                found.update(map(int, file))
+        except OSError:
+            continue  # removed since, or threaded: its processes are counted further up
+    return sorted(found - {0})  # 0: a process of a pid namespace outside of ours
+
+
+def walk(path: str) -> "list[str]":
+    """Return the directory `path` and all below it, parents first; links are not followed."""
+    found = [path]
+    for directory in found:
+        try:
+            with os.scandir(directory) as entries:
+                found += [e.path for e in entries if e.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+    return found if os.path.isdir(path) else []
+
+
+def remove(paths: "Iterable[str]", seconds: float) -> None:
+    """Remove the cgroup directories `paths` with all below them; one that is gone is fine.
+
+    Tries for `seconds` as long as somebody is in there, then raises StateError. Raises OSError.
+    """
+    left = list(paths)
+    deadline = time.monotonic() + seconds
+    pause = 0.0005
+    while left:
+        busy = [path for path in left if not _remove_once(path)]
+        if busy and time.monotonic() > deadline:
+            pids = processes(busy[0])
+            raise StateError(
+                f"cgroup {busy[0]}: {len(pids)} processes are still in it: {pids[:5]}",
+                "kill them first: minirun delete --force",
+            )
+        if busy:
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        left = busy
+
+
+def _remove_once(path: str) -> bool:
+    """Remove one directory, if need be with all below it; False where it is in use."""
+    if _rmdir(path):
+        return True
+    return all(map(_rmdir, reversed(walk(path))))
+
+
+def _rmdir(path: str) -> bool:
+    """Remove one directory; False where it is in use. Raises OSError for any other reason."""
+    start = events.now()
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
+            return False
+        setattr(error, "call", "rmdir")  # noqa: B010
+        raise
+    events.emit("syscall", "rmdir", {"path": path}, dur=events.now() - start)
+    return True
+
+
+def remove_own_parent(mount: str, path: str) -> None:
+    """Remove /minirun where the cgroup `path` was the last in it."""
+    if path.split("/")[1] == OWN_PARENT and path.count("/") > 1:
+        try:
+            _rmdir(f"{mount}/{OWN_PARENT}")
+        except OSError:
+            pass  # not worth an error: it is empty, and the next container uses it

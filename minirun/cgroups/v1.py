@@ -1,0 +1,233 @@
+"""cgroup version 1: one hierarchy per controller, and the device list as files.
+
+cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in several
+hierarchies. runc joins every one that is mounted; that costs about 0.15 ms each, so we join those
+that are always of use (devices, freezer, memory, pids, cpuacct), and another one when a limit asks
+for it, or when the container is to see its cgroups (`every`).
+
+The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
+devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
+its parent's rules, so /minirun, the parent, keeps everything allowed.
+"""
+
+import os
+
+from minirun.cgroups import ruleset, tree
+from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, apply, refuse_occupied
+from minirun.errors import ConfigError, MinirunError, StateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from minirun.cgroups.hierarchies import Hierarchy
+    from minirun.cgroups.rules import DeviceRule
+
+ALWAYS = ("devices", "freezer", "memory", "pids", "cpuacct")
+"""The controllers whose hierarchies every container joins, as far as they are mounted."""
+
+_WHY_JOIN = "a thread that moves itself makes the kernel wait for nobody"
+
+
+class CgroupV1(Cgroup):
+    """A container's directories in the hierarchies of version 1."""
+
+    version = 1
+
+    def __init__(
+        self,
+        path: str,
+        hierarchies: "Iterable[Hierarchy]",
+        dirs: "dict[str, str] | None" = None,
+        every: bool = False,
+    ) -> None:
+        super().__init__(path)
+        self._mounts = {name: h for h in hierarchies for name in h.names}
+        self._dirs: "dict[str, tree.Dir]" = {}  # by path
+        self._joined: "dict[str, tree.Dir]" = {}  # by controller; some are mounted together
+        self._doors: "list[tuple[int, str]]" = []
+        if dirs is None:
+            wanted = tuple(self._mounts) if every else ALWAYS
+            together = [self._mounts[name] for name in wanted if name in self._mounts]
+            dirs = {name: h.path + path for h in together for name in h.names}
+        for name, directory in dirs.items():
+            self._joined[name] = self._dirs.setdefault(directory, tree.Dir(directory))
+
+    def create(self) -> None:
+        """Make a directory in each hierarchy that is wanted."""
+        made: "list[str]" = []
+        try:
+            for directory in self._dirs:
+                self._make(directory, made)
+        except (OSError, StateError):
+            tree.remove(made, 0)
+            raise
+
+    def _make(self, directory: str, made: "list[str]") -> None:
+        """Make one directory, and append it to `made` where it is new."""
+        mount = directory.removesuffix(self.path)
+        names = ",".join(name for name in self._joined if self._joined[name].path == directory)
+        if tree.make(mount, self.path, f"the container's cgroup for {names}"):
+            made.append(directory)
+        else:
+            refuse_occupied(self.path, directory)
+        if "cpuset" in names.split(","):
+            self._inherit_cpuset(mount)
+
+    def _inherit_cpuset(self, mount: str) -> None:
+        """Fill empty cpuset.cpus and cpuset.mems from the parent: empty ones take no process."""
+        inherited: "dict[str, str]" = {}
+        path = mount
+        for part in ["", *self.path.split("/")[1:]]:
+            path = f"{path}/{part}" if part else mount
+            level = tree.Dir(path)
+            try:
+                for file in ("cpuset.cpus", "cpuset.mems"):
+                    value = level.read(file).strip()
+                    if not value:
+                        value = inherited[file]
+                        level.write(file, value, "from the parent: an empty one takes no process")
+                    inherited[file] = value
+            finally:
+                level.close()
+
+    def open_doors(self) -> None:
+        """Open tasks in every hierarchy."""
+        if not self._doors:
+            self._doors = [
+                (directory.open("tasks", os.O_WRONLY), f"{directory.path}/tasks")
+                for directory in self._dirs.values()
+            ]
+
+    def join(self) -> None:
+        """Write 0 into every tasks file."""
+        self.open_doors()
+        for fd, path in self._doors:
+            tree.write(fd, "0", path, _WHY_JOIN)
+        self._close_doors()
+
+    def clone_fd(self) -> int:
+        """Version 1 has no CLONE_INTO_CGROUP."""
+        return -1
+
+    def add(self, pid: int) -> None:
+        """Write the number into every cgroup.procs."""
+        for directory in self._dirs.values():
+            directory.write("cgroup.procs", str(pid), "move a process into the container's cgroup")
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Write each limit to its file, joining the hierarchy it needs."""
+        from minirun.cgroups import resources as oci
+
+        settings = oci.for_v1(resources)
+        for setting in settings:
+            name = "cpuset" if setting.file.startswith("cpuset.") else setting.controller
+            if name not in self._joined:
+                self._enter_late(name, setting.origin)
+        apply(settings, self._joined)
+
+    def _enter_late(self, name: str, origin: str) -> None:
+        """Join one more hierarchy, with all the processes that are in the others."""
+        if name not in self._mounts:
+            raise ConfigError(
+                f"{origin}: no hierarchy of the {name} controller is mounted",
+                f"mount -t cgroup -o {name} cgroup /sys/fs/cgroup/{name}, or leave it out",
+            )
+        hierarchy = self._mounts[name]
+        directory = hierarchy.path + self.path
+        pids = self.processes()
+        for each in hierarchy.names:
+            self._joined[each] = self._dirs.setdefault(directory, tree.Dir(directory))
+        self._make(directory, [])
+        for pid in pids:
+            try:
+                self._joined[name].write("cgroup.procs", str(pid))
+            except ProcessLookupError:
+                continue
+
+    def _devices(self) -> tree.Dir:
+        if "devices" not in self._joined:
+            raise MinirunError(
+                "device rules: no hierarchy of the devices controller is mounted",
+                "mount -t cgroup -o devices cgroup /sys/fs/cgroup/devices",
+            )
+        return self._joined["devices"]
+
+    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+        """Write the default, then each exception from it."""
+        default, exceptions = ruleset.as_exceptions(list(rules))
+        directory = self._devices()
+        first, others = ("allow", "deny") if default else ("deny", "allow")
+        why = "every device, before the exceptions"
+        directory.write(f"devices.{first}", "a", why)
+        directory.write_each(f"devices.{others}", map(str, exceptions), "one rule a write")
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Write each rule to devices.allow, or a denial to devices.deny."""
+        for rule in rules:
+            file = "devices.allow" if rule.allow else "devices.deny"
+            self._devices().write(file, str(rule), "open the container's cgroup to this device")
+
+    def effective_device_rules(self) -> "list[DeviceRule]":
+        """Read devices.list. Where everything is allowed, it is silent about exceptions."""
+        return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
+
+    def directories(self) -> "list[str]":
+        """Return where the cgroup may be: every hierarchy, joined or not."""
+        everywhere = [hierarchy.path + self.path for hierarchy in self._mounts.values()]
+        return list(dict.fromkeys([*self._dirs, *everywhere]))
+
+    def stat(self) -> Usage:
+        """Read the counters of memory, cpuacct and pids."""
+        return Usage(
+            memory=self._number("memory", "memory.usage_in_bytes"),
+            memory_peak=self._number("memory", "memory.max_usage_in_bytes"),
+            cpu=self._number("cpuacct", "cpuacct.usage"),
+            pids=self._number("pids", "pids.current"),
+        )
+
+    def _number(self, controller: str, file: str) -> "int | None":
+        return self._joined[controller].number(file) if controller in self._joined else None
+
+    def frozen(self) -> bool:
+        """Read freezer.state: THAWED, FREEZING or FROZEN."""
+        try:
+            return self._joined["freezer"].read("freezer.state").strip() == "FROZEN"
+        except (KeyError, FileNotFoundError):
+            return False
+
+    def _set_frozen(self, frozen: bool) -> None:
+        if "freezer" not in self._joined:
+            raise StateError(
+                "freezing: no hierarchy of the freezer controller is mounted",
+                "mount -t cgroup -o freezer cgroup /sys/fs/cgroup/freezer",
+            )
+        state = "FROZEN" if frozen else "THAWED"
+        self._joined["freezer"].write("freezer.state", state)
+
+    def record(self) -> "dict[str, Any]":
+        """Return version, path, and the directory of each controller joined."""
+        dirs = {name: directory.path for name, directory in self._joined.items()}
+        return {"version": 1, "path": self.path, "dirs": dirs}
+
+    def mounts_for_container(self) -> ContainerMounts:
+        """Return one mount for each hierarchy joined, and links where controllers share one."""
+        mounts = []
+        links = []
+        for hierarchy in dict.fromkeys(self._mounts[name] for name in self._joined):
+            place = hierarchy.path.rpartition("/")[2]
+            mounts.append(CgroupMount("cgroup", "cgroup", place, ",".join(hierarchy.names)))
+            links += [(place, name) for name in hierarchy.names if len(hierarchy.names) > 1]
+        return ContainerMounts(True, tuple(mounts), tuple(links))
+
+    def _close_doors(self) -> None:
+        for fd, _ in self._doors:
+            os.close(fd)
+        self._doors = []
+
+    def close(self) -> None:
+        """Close every directory and door."""
+        self._close_doors()
+        for directory in self._dirs.values():
+            directory.close()

@@ -1,0 +1,130 @@
+"""The command line: a table of commands, each in a module that is imported when it is called."""
+
+import os
+import sys
+
+from minirun import __version__
+from minirun.cli.flags import HELP, Flag, parse
+from minirun.container import ROOT, STORE, Settings
+from minirun.errors import MinirunError, UsageError, from_os
+
+COMMANDS = {
+    "run": ("run", "run a command in a new container, stage by stage"),
+    "create": ("oci", "create a container from a bundle; it waits for start"),
+    "start": ("oci", "let a created container run its command"),
+    "state": ("oci", "print a container's state as JSON"),
+    "kill": ("oci", "send a signal to a container"),
+    "delete": ("oci", "delete a container and all that belongs to it"),
+    "exec": ("exec", "run another command in a running container"),
+    "ps": ("ps", "list containers, or the processes of one"),
+    "logs": ("logs", "print what a container has written"),
+    "inspect": ("inspect", "show what a container is made of"),
+    "spec": ("spec", "print a config.json"),
+    "images": ("images", "list, build, import and remove images"),
+    "gpu": ("gpu", "show GPUs and who uses them"),
+    "gc": ("gc", "finish what killed commands left behind"),
+    "doctor": ("doctor", "say what this machine can and cannot do, stage by stage"),
+}
+"""Name → (module in minirun.cli, one line of help). tests/cli checks each."""
+
+GLOBAL_FLAGS = (
+    Flag(("--root",), "DIR", f"where containers are kept ({ROOT}, $MINIRUN_ROOT)"),
+    Flag(("--store",), "DIR", f"where images are kept ({STORE}, $MINIRUN_STORE)"),
+    Flag(("--cgroup",), "VERSION", "which cgroups to use: auto, v1 or v2", default="auto"),
+    Flag(("--log",), "FILE", "write errors, and with `run IMAGE` all events, to FILE"),
+    Flag(("--log-format",), "FORMAT", "text or json", default="text"),
+    Flag(("--debug",), "", "show a traceback with an error"),
+    Flag(("-v", "--version"), "", "print the version and exit"),
+    HELP,
+)
+_NO_COMMAND, _UNKNOWN = 0, 3
+
+
+def main(argv: "list[str] | None" = None) -> int:
+    """Run the program with these arguments (sys.argv's by default); return its exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    settings = Settings()
+    try:
+        options = parse("", GLOBAL_FLAGS, words)
+        if options.version:
+            return _print(f"minirun version {__version__}\nspec: 1.2.0\n")
+        if options.help or not options.args:
+            return _print(_overview())
+        settings = _settings(options.values)
+        return _dispatch(options.args[0], options.args[1:], settings)
+    except MinirunError as error:
+        return report(error, settings)
+    except OSError as error:
+        if error.errno == 32:  # EPIPE: whoever read our output has gone
+            return 141
+        return report(from_os(error), settings)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
+    if name not in COMMANDS:
+        near = [command for command in COMMANDS if command.startswith(name[:2])]
+        hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"
+        raise UsageError(f"unknown command {name!r}", hint, status=_UNKNOWN)
+    module = __import__(f"minirun.cli.{COMMANDS[name][0]}", fromlist=["main"])
+    entry = getattr(module, f"main_{name}", None) or module.main
+    return int(entry(args, settings))
+
+
+def _settings(values: "dict[str, str]") -> Settings:
+    store = values["store"] or os.environ.get("MINIRUN_STORE") or STORE
+    root = values["root"] or os.environ.get("MINIRUN_ROOT") or f"{store}/containers"
+    if values["cgroup"] not in ("auto", "v1", "v2"):
+        raise UsageError(f"invalid --cgroup {values['cgroup']!r}", "auto, v1 or v2")
+    if values["log_format"] not in ("text", "json"):
+        raise UsageError(f"invalid --log-format {values['log_format']!r}", "text or json")
+    gates = tuple(stop for stop in os.environ.get("MINIRUN_GATES", "").split(",") if stop)
+    return Settings(
+        os.path.abspath(root), os.path.abspath(store), values["cgroup"], bool(values["debug"]),
+        values["log"], values["log_format"], gates,
+    )  # fmt: skip
+
+
+def report(error: MinirunError, settings: Settings) -> int:
+    """Print an error as one line, append it to --log, and return the exit status."""
+    if settings.debug:
+        import traceback
+
+        traceback.print_exception(error)
+    line = f"minirun: {error.line()}\n".encode(errors="replace")
+    try:
+        if settings.log:
+            _append_error(error, settings)
+        os.write(2, line)
+    except OSError:
+        pass  # a broken stderr must not change the exit status
+    return error.status
+
+
+def _append_error(error: MinirunError, settings: Settings) -> None:
+    """Append the line that engines look for: clients.md, "Log line"."""
+    from minirun import jsonlite
+    from minirun.oci.state import timestamp
+
+    fields = {"level": "error", "msg": error.line(), "time": timestamp()}
+    if settings.log_format == "json":
+        text = jsonlite.dumps(fields)
+    else:
+        text = f"time={fields['time']} level=error msg={jsonlite.dumps(fields['msg'])}"
+    fd = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.write(fd, text.encode() + b"\n")
+    os.close(fd)
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    rows = [f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()]
+    flags = [f"  {', '.join(f.names)} {f.value}".ljust(24) + f.help for f in GLOBAL_FLAGS]
+    head = "Usage: minirun [flags] COMMAND …\n\nA container runtime that shows its seven stages."
+    return "\n".join([head, "", "Commands:", *rows, "", "Flags:", *flags, ""])
+
+
+def _print(text: str) -> int:
+    os.write(1, text.encode())
+    return 0

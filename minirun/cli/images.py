@@ -1,0 +1,150 @@
+"""`minirun images`: what the store holds and what it truly is; build, import, check, remove."""
+
+import json
+import os
+import sys
+from typing import Any
+
+from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.container import Settings
+from minirun.errors import ImageError, StateError, UsageError
+from minirun.image import catalogue, store
+from minirun.image.reference import parse as parse_reference
+from minirun.oci import state
+
+FLAGS = (
+    Flag(("-q", "--quiet"), "", "print names only"),
+    Flag(("--json",), "", "print all that is known, packages and versions too"),
+    Flag(
+        ("--verify",), "", "compare the images with the digests that were stored; 1 if one differs"
+    ),
+    HELP,
+)
+SUMMARY = f"""\
+List the images of the local store, or those named, with what each truly is.
+
+  minirun images build NAME…        make an image by its recipe: {", ".join(store.RECIPES)}
+  minirun images import NAME FILE   make one of a root filesystem's tar archive (- reads a pipe)
+  minirun images rm NAME…           remove images"""
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """List, build, import, verify or remove images; return the exit status."""
+    flags = parse("images", FLAGS, args, mixed=True)
+    if flags.help:
+        sys.stdout.write(usage("images", "[NAME…]", SUMMARY, FLAGS))
+        return 0
+    if flags.args and flags.args[0] in _ACTIONS:
+        return _ACTIONS[flags.args[0]](flags.args[1:], settings)
+    found = _wanted(flags.args, settings)
+    if flags.verify:
+        return _verify(found, settings)
+    if flags.json:
+        print(json.dumps(found, indent=2))
+    elif flags.quiet:
+        print("\n".join(_name(image) for image in found))
+    else:
+        _table([_row(image) for image in found])
+    return 0
+
+
+def _wanted(names: list[str], settings: Settings) -> list[dict[str, Any]]:
+    if not names:
+        return catalogue.list_images(settings.store)
+    return [catalogue.details(settings.store, name) for name in names]
+
+
+def _name(image: dict[str, Any]) -> str:
+    return f"{image['name']}:{image['tag']}"
+
+
+def _row(image: dict[str, Any]) -> tuple[str, ...]:
+    if "broken" in image:
+        return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
+    digest = image["digest"].removeprefix("sha256:")[:12]
+    return image["name"], image["tag"], digest, _human(image["size"]), image["origin"]
+
+
+def _human(size: float) -> str:
+    """A size as docker prints it: three digits, decimal units."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.3g}GB"
+
+
+def _table(rows: list[tuple[str, ...]]) -> None:
+    rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        print("   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)))
+
+
+def _verify(found: list[dict[str, Any]], settings: Settings) -> int:
+    failed = 0
+    for image in found:
+        fault = image.get("broken") or catalogue.verify(settings.store, _name(image))
+        print(f"{_name(image)}: {fault or 'intact'}")
+        failed += bool(fault)
+    return 1 if failed else 0
+
+
+def _build(names: list[str], settings: Settings) -> int:
+    from minirun.image import build
+
+    if not names:
+        raise UsageError("images build needs a name", f"one of {', '.join(store.RECIPES)}")
+    for name in names:
+        image = build.build(settings.store, name, _say)
+        print(f"{image.name}  {image.digest[:19]}  {image.origin}")
+    return 0
+
+
+def _import(args: list[str], settings: Settings) -> int:
+    from minirun.image.importer import import_tar
+
+    if len(args) != 2:
+        raise UsageError("images import needs a name and a file", "images import NAME FILE.tar")
+    name, path = args
+    if path == "-":
+        image = import_tar(settings.store, name, sys.stdin.buffer, "standard input")
+    else:
+        with open(path, "rb") as file:
+            image = import_tar(settings.store, name, file, os.path.basename(path))
+    print(f"{image.name}  {image.digest[:19]}  {image.origin}")
+    return 0
+
+
+def _remove(names: list[str], settings: Settings) -> int:
+    if not names:
+        raise UsageError("images rm needs a name", "minirun images lists them")
+    for name in names:
+        users = _users(str(parse_reference(name)), settings)
+        if users:
+            raise ImageError(
+                f'conflict: unable to remove "{name}": container {users[0]} is using it',
+                f"minirun delete {users[0]}", status=1,
+            )  # fmt: skip
+        print(f"removed {catalogue.remove_image(settings.store, name)}")
+    return 0
+
+
+def _users(image: str, settings: Settings) -> list[str]:
+    """The containers that were made of an image; also those that have ended and are kept."""
+    users = []
+    for container_id in state.names(settings.root):
+        try:
+            record = state.load(settings.root, container_id)
+        except StateError:
+            continue
+        if record.get("image") == image:
+            users.append(container_id)
+    return users
+
+
+def _say(line: str) -> None:
+    print(f"minirun: {line}", file=sys.stderr)
+
+
+_ACTIONS = {"build": _build, "import": _import, "rm": _remove}

@@ -1,0 +1,107 @@
+"""`minirun ps` lists containers, as docker's does; `minirun ps ID` one container's processes."""
+
+import sys
+import time
+from datetime import datetime
+
+from minirun import jsonlite
+from minirun.cli import oci
+from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.container import Settings
+from minirun.errors import StateError
+from minirun.oci import state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FLAGS = (
+    Flag(("-a", "--all"), "", "stopped containers too"),
+    Flag(("-q", "--quiet"), "", "only ids"),
+    Flag(("-f", "--format"), "FORMAT", "table or json", default="table"),
+    HELP,
+)
+COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS")
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """List containers, or with an id its processes."""
+    flags = parse("ps", FLAGS, args, mixed=True)
+    if flags.help:
+        sys.stdout.write(usage("ps", "[ID]", "List containers, or the processes of one.", FLAGS))
+        return 0
+    if flags.args:
+        return _processes(oci.load(settings, flags.args[0]), flags.format)
+    records = list_records(settings.root)
+    shown = [r for r in records if flags.all or r["status"] != state.STOPPED]
+    if flags.quiet:
+        lines = [record["id"] for record in shown]
+    elif flags.format == "json":
+        lines = [jsonlite.dumps([state.public(record) for record in shown])]
+    else:
+        lines = table([COLUMNS, *(_row(record) for record in shown)])
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def list_records(root: str) -> "list[dict[str, Any]]":
+    """Return the record of every container, without those that vanish meanwhile."""
+    records = []
+    for name in state.names(root):
+        try:
+            records.append(state.load(root, name))
+        except StateError:
+            continue
+    return records
+
+
+def table(rows: "list[tuple[str, ...]]") -> "list[str]":
+    """Return rows as lines with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _row(record: "dict[str, Any]") -> "tuple[str, ...]":
+    command = " ".join(record.get("args") or [])
+    short = command if len(command) <= 30 else command[:27] + "..."
+    return (
+        record["id"], record.get("image") or "-", f'"{short}"' if command else "-",
+        f"{age(record['created'])} ago", _status(record), record.get("gpus") or "-",
+    )  # fmt: skip
+
+
+def _status(record: "dict[str, Any]") -> str:
+    status: str = record["status"]
+    if status == state.RUNNING:
+        return f"Up {age(record['created'])}"
+    if status == state.STOPPED and "exit_status" in record:
+        return f"Exited ({record['exit_status']}) {age(record['finished'])} ago"
+    return status.capitalize()
+
+
+def age(stamp: str) -> str:
+    """Return how long ago a time stamp of ours is: 5 seconds, 3 minutes, 2 hours, 4 days."""
+    then = datetime.fromisoformat(stamp[:19] + "+00:00").timestamp()
+    seconds = max(0, int(time.time() - then))
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} seconds"
+
+
+def _processes(container: "oci.Container", form: str) -> int:
+    """Print the processes of a container: their pids on the host, as engines read them."""
+    pids = container.cgroup.processes() if container.cgroup.exists() else []
+    if form == "json":
+        sys.stdout.write(jsonlite.dumps(pids) + "\n")
+        return 0
+    rows = [("PID", "STATE", "COMMAND")]
+    for pid in pids:
+        try:
+            fields = state.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            line = state.read_text(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        rows.append((str(pid), fields[0], line))
+    sys.stdout.write("".join(f"{line}\n" for line in table(rows)))
+    return 0

@@ -1,0 +1,103 @@
+"""`minirun run`: docker's `run IMAGE [COMMAND…]`, and runc's `run --bundle DIR ID`."""
+
+import os
+
+from minirun import lifecycle
+from minirun.cli import supervise, wishes
+from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
+from minirun.container import Settings, reserve
+from minirun.errors import UsageError
+from minirun.oci import config as oci_config
+from minirun.oci import generate
+
+FLAGS = (
+    Flag(("-i", "--interactive"), "", "keep standard input open"),
+    Flag(("-t", "--tty"), "", "give the command a terminal"),
+    Flag(("-d", "--detach"), "", "run in the background and print the container's id"),
+    Flag(("--rm",), "", "delete the container when its command ends"),
+    Flag(("--name",), "NAME", "name of the container (default: made up)"),
+    Flag(("-e", "--env"), "NAME=VALUE", "set a variable; NAME alone takes the caller's", many=True),
+    Flag(("-v", "--volume"), "SRC:DST[:ro]", "bind a host directory or file", many=True),
+    Flag(("-w", "--workdir"), "DIR", "working directory"),
+    Flag(("-u", "--user"), "USER[:GROUP]", "user of the command, by name or number"),
+    Flag(("--hostname",), "NAME", "host name of the container"),
+    Flag(("-m", "--memory"), "SIZE", "memory limit: bytes, or with b, k, m, g"),
+    Flag(("--cpus",), "NUMBER", "limit of CPUs, such as 1.5"),
+    Flag(("--pids-limit",), "N", "limit of processes"),
+    Flag(("--read-only",), "", "make the root filesystem read-only"),
+    Flag(("--cap-add",), "CAP", "add a capability", many=True),
+    Flag(("--cap-drop",), "CAP", "drop a capability", many=True),
+    Flag(("--device",), "DEV[:DEV[:rwm]]", "add a host's device", many=True),
+    Flag(("--network", "--net"), "none|host", "none: a loopback of its own", default="none"),
+    Flag(("--uidmap",), "C:H:SIZE", "a user namespace: container id, host id, size", many=True),
+    Flag(("--gidmap",), "C:H:SIZE", "the same for groups (default: as --uidmap)", many=True),
+    Flag(
+        ("--gpus", "--gpu"), "GPUS",
+        "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N",
+    ),
+    Flag(("--gpu-driver",), "NAME", "nvidia or simulated (default: nvidia where there is one)"),
+    Flag(("--entrypoint",), "PROGRAM", "instead of the image's entrypoint"),
+    Flag(("--annotation",), "KEY=VALUE", "put an annotation into config.json", many=True),
+    Flag(("-q", "--quiet"), "", "do not show the stages"),
+    Flag(("--progress",), "HOW", "show the stages: auto, plain, tty or quiet", default="auto"),
+    Flag(("--log",), "FILE", "append all events to FILE"),
+    Flag(("--log-format",), "FORMAT", "text or json"),
+    Flag(("-b", "--bundle"), "DIR", "run an OCI bundle; the argument is the container's id"),
+    Flag(("--pid-file",), "FILE", "write init's pid to FILE"),
+    Flag(("--console-socket",), "PATH", "a socket that gets the terminal's master end"),
+    Flag(("--preserve-fds",), "N", "hand N descriptors from 3 on to the command"),
+    HELP,
+)  # fmt: skip
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Run a container to its end (or with -d, to its start); return the command's exit status."""
+    flags = parse("run", FLAGS, args)
+    if flags.help:
+        os.write(1, usage("run", "IMAGE [COMMAND] [ARG…]", SUMMARY, FLAGS).encode())
+        return 0
+    if flags.bundle or _bundle_follows(flags):
+        return _run_bundle(args, settings)
+    if not flags.args:
+        hint = "minirun run ubuntu; minirun images lists what there is"
+        raise UsageError("run needs an image", hint)
+    settings = _log_settings(flags, settings)
+    container_id = flags.name or wishes.random_id()
+    wanted, image = wishes.from_flags(flags, settings)
+    directory = f"{settings.root}/{container_id}"
+    config = oci_config.Config(generate.config(container_id, wanted), directory)
+    options = supervise.Options(
+        detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
+        quiet=flags.quiet, progress=flags.progress, pid_file=flags.pid_file,
+    )  # fmt: skip
+    extra = {
+        "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
+        "gpus": wanted.gpus,
+    }  # fmt: skip
+    return supervise.run(lambda: reserve(settings, container_id, config, **extra), options)
+
+
+SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."
+
+
+def _bundle_follows(flags: Parsed) -> bool:
+    """Whether this is `run ID -b DIR`, as Slurm writes it (flags after the id)."""
+    return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in flags.args[1:2])
+
+
+def _log_settings(flags: Parsed, settings: Settings) -> Settings:
+    log_format = flags.log_format or settings.log_format
+    if log_format not in ("text", "json"):
+        raise UsageError(f"invalid --log-format {log_format!r}", "text or json")
+    return settings._replace(log=flags.log or settings.log, log_format=log_format)
+
+
+def _run_bundle(args: "list[str]", settings: Settings) -> int:
+    """runc's `run`: the bundle's config.json as it is, streams passed on."""
+    from minirun.cli import oci
+
+    flags = parse("run", FLAGS, args, mixed=True)
+    container = oci.new_container(flags, settings)
+    init = lifecycle.create(container)
+    oci.write_pid_file(flags.pid_file, init.pid)
+    return supervise.foreground(container, init, detach=flags.detach)

@@ -1,0 +1,175 @@
+"""What `run` does around a container: the live view, its streams, signals, its end.
+
+The process that does this is the container's supervisor. With -d it is a process of its own, in
+its own session; its parent returns as soon as the container runs. When a supervisor is killed,
+`gc` finds its container and ends it.
+"""
+
+import _signal
+import os
+
+from minirun import events, gates, lifecycle
+from minirun.cli import output
+from minirun.container import Container
+from minirun.errors import MinirunError, from_os
+from minirun.kernel import process
+from minirun.oci import state
+from minirun.record import Record
+from minirun.stages.s1_clone import Init
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
+"""SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
+
+
+class Options(Record):
+    """How `run IMAGE` deals with the container around its life."""
+
+    detach: bool = False
+    interactive: bool = False
+    auto_remove: bool = False
+    quiet: bool = False
+    progress: str = "auto"
+    pid_file: str = ""
+
+
+class Interrupted(MinirunError):
+    """A signal came before the container's command ran."""
+
+
+def run(reserve: "Callable[[], Container]", options: Options) -> int:
+    """Make, run and end a container; return the exit status of its command.
+
+    Raises MinirunError, OSError.
+    """
+    if options.detach:
+        return _in_background(reserve, options)
+    return _run(reserve(), options)
+
+
+def _run(container: Container, options: Options) -> int:
+    catch_signals()
+    settings = container.settings
+    events.open_log(f"{container.directory}/events.jsonl", container.id)
+    if settings.log and settings.log_format == "json":
+        events.open_log(settings.log, container.id, 0o644)
+    viewers = output.start_viewers(container, options.quiet, options.progress)
+    if settings.gates or viewers.gate:
+        stops = (*settings.gates, *viewers.gate)
+        container.gates = gates.Gates(container.directory, stops)
+    streams = output.Streams(container, options.interactive, options.detach, options.auto_remove)
+    try:
+        container.console = streams.console
+        init = lifecycle.create(container)
+        streams.close_containers_ends()
+        if options.pid_file:
+            state.write(options.pid_file, str(init.pid))
+        try:
+            lifecycle.start(container, init.channel)
+        except BaseException:
+            lifecycle.destroy(container)
+            raise
+    finally:
+        viewers.finish()
+    if container.started:
+        container.started()
+    forward_signals(init.pidfd)
+    status = streams.relay(init.pid, init.pidfd)
+    _end(container, status, options.auto_remove)
+    return status
+
+
+def _end(container: Container, status: int, auto_remove: bool) -> None:
+    """Record the end, or remove the container with --rm."""
+    if auto_remove:
+        lifecycle.destroy(container)
+        return
+    lifecycle.clear_cgroup(container)
+    container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+    events.close_log()
+
+
+def foreground(container: Container, init: Init, *, detach: bool) -> int:
+    """runc's way of running: start, and without `detach` wait and delete."""
+    lifecycle.start(container, init.channel)
+    if detach:
+        return 0
+    forward_signals(init.pidfd)
+    status = lifecycle.wait(init.pidfd, init.pid)
+    lifecycle.destroy(container)
+    return status
+
+
+def catch_signals() -> None:
+    """Until the container runs, a signal ends `run` as an error, which cleans up."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted(f"interrupted by signal {number}", status=128 + number)
+
+    for number in (1, 2, 15):
+        _signal.signal(number, interrupt)
+
+
+def forward_signals(pidfd: int) -> None:
+    """From now on, pass signals on to the container's init."""
+
+    def forward(number: int, frame: object) -> None:
+        try:
+            process.pidfd_send_signal(pidfd, number)
+        except ProcessLookupError:
+            pass
+
+    for number in FORWARDED:
+        _signal.signal(number, forward)
+
+
+def _in_background(reserve: "Callable[[], Container]", options: Options) -> int:
+    """Fork the supervisor; print the id when the container runs, or its error."""
+    said, tell = os.pipe2(os.O_CLOEXEC)
+    if os.fork() == 0:
+        os.close(said)
+        os._exit(_background(reserve, options, tell))
+    os.close(tell)
+    text = bytearray()
+    while chunk := os.read(said, 4096):
+        text += chunk
+    kind, _, rest = text.decode(errors="replace").partition("\n")
+    if kind != "ok":
+        status, _, line = rest.partition("\n")
+        raise MinirunError(line or "the supervisor died", status=int(status or 125))
+    os.write(1, rest.encode())
+    return 0
+
+
+def _background(reserve: "Callable[[], Container]", options: Options, tell: int) -> int:
+    """In the supervisor: run the container, and tell the parent how its start went."""
+    os.setsid()
+    process.become_named("minirun:watch")
+    try:
+        container = reserve()
+        container.started = lambda: _tell_started(container, tell)
+        null = os.open("/dev/null", os.O_RDWR)
+        for number in (0, 1):
+            os.dup2(null, number)
+        return _run(container, options)
+    except BaseException as caught:
+        error = from_os(caught) if isinstance(caught, OSError) else caught
+        status = error.status if isinstance(error, MinirunError) else 125
+        line = error.line() if isinstance(error, MinirunError) else repr(error)
+        try:
+            os.write(tell, f"error\n{status}\n{line}".encode())
+        except OSError:
+            pass
+        return 1
+
+
+def _tell_started(container: Container, tell: int) -> None:
+    os.write(tell, f"ok\n{container.id}\n".encode())
+    os.close(tell)
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 2)
+    os.close(null)
+

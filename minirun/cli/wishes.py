@@ -1,0 +1,205 @@
+"""From the words after `minirun run` to what they ask for."""
+
+import os
+
+from minirun.cli.flags import Parsed
+from minirun.container import Settings
+from minirun.errors import UsageError
+from minirun.image import store
+from minirun.oci.generate import Wishes
+from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.image.store import Image
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_ID_MAX = 1 << 32
+
+
+def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
+    """Return what the flags ask for, and the image's name. Raises UsageError, ImageError."""
+    image = store.ensure(settings.store, flags.args[0], say)
+    env = _environment(flags, image)
+    gpus, driver = _gpus(flags, settings)
+    wanted = Wishes(
+        args=_command(flags, image),
+        env=env,
+        cwd=_directory(flags.workdir or image.workdir or "/"),
+        user=_user(flags.user or image.user, image),
+        terminal=flags.tty,
+        hostname=flags.hostname,
+        memory=size(flags.memory) if flags.memory else 0,
+        cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
+        pids_limit=_whole(flags.pids_limit, "--pids-limit") if flags.pids_limit else 0,
+        readonly=flags.read_only,
+        cap_add=tuple(flags.cap_add),
+        cap_drop=tuple(flags.cap_drop),
+        mounts=tuple(_volume(text) for text in flags.volume),
+        devices=tuple(_device(text) for text in flags.device),
+        host_network=_host_network(flags.network),
+        uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
+        gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
+        gpus=gpus,
+        gpu_driver=driver,
+        layers=image.layers,
+        annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
+    )
+    return wanted, image.name
+
+
+def say(text: str) -> None:
+    """Print a line for the user on stderr."""
+    os.write(2, f"minirun: {text}\n".encode())
+
+
+def random_id() -> str:
+    """Return twelve hexadecimal digits, as docker's short ids are."""
+    return os.urandom(6).hex()
+
+
+def _command(flags: Parsed, image: "Image") -> "tuple[str, ...]":
+    """The image's entrypoint and command, changed as docker has it."""
+    given = tuple(flags.args[1:])
+    if flags.entrypoint:
+        return (flags.entrypoint, *given)
+    args = tuple(image.entrypoint) + (given or tuple(image.cmd))
+    if not args:
+        raise UsageError("no command specified", "the image has none: minirun run IMAGE COMMAND")
+    return args
+
+
+def _environment(flags: Parsed, image: "Image") -> "tuple[str, ...]":
+    env = list(image.env)
+    for text in flags.env:
+        name, equals, _ = text.partition("=")
+        if not name:
+            raise UsageError(f"invalid environment variable: {text!r}", "-e NAME=VALUE")
+        if equals:
+            env.append(text)
+        elif name in os.environ:
+            env.append(f"{name}={os.environ[name]}")
+    return tuple(env)
+
+
+def _directory(path: str) -> str:
+    if not path.startswith("/"):
+        text = f"the working directory {path!r} is invalid, it needs to be an absolute path"
+        raise UsageError(text)
+    return path
+
+
+def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
+    """uid, gid and further groups, from the passwd and group files of the image's topmost layer."""
+    if not spec or spec in ("0", "0:0", "root"):
+        return (0, 0, ())
+    from minirun.process import user
+
+    with_passwd = [p for p in reversed(image.layers) if os.path.lexists(f"{p}/etc/passwd")]
+    root = Root.at((with_passwd or list(image.layers))[0])
+    try:
+        found = user.resolve_user(root, spec)
+    finally:
+        root.close()
+    return (found.uid, found.gid, tuple(found.groups))
+
+
+def _gpus(flags: Parsed, settings: Settings) -> "tuple[str, str]":
+    """The value of NVIDIA_VISIBLE_DEVICES, and the driver; both empty without --gpus."""
+    if flags.gpu_driver not in ("", "nvidia", "simulated"):
+        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", "nvidia or simulated")
+    if "gpus" not in flags.given:
+        return "", ""
+    from minirun.gpu import inventory, select
+
+    driver = inventory.choose_driver(flags.gpu_driver or "auto")
+    if driver == "simulated" and not flags.gpu_driver:
+        say("NO NVIDIA DRIVER HERE: THE GPUS ARE SIMULATED (--gpu-driver=simulated says it's fine)")
+    request = select.parse_gpus(flags.gpus)
+    return select.visible_devices(request, driver, settings.store), driver
+
+
+def size(text: str) -> int:
+    """Return a size in bytes: 512m, 1g, 65536. Raises UsageError."""
+    digits = text.rstrip("bBkKmMgGtTiI")
+    unit = text[len(digits) :].lower().removesuffix("ib").removesuffix("b")
+    if not (digits.isascii() and digits.isdigit()) or unit not in _UNITS:
+        raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
+    return int(digits) * _UNITS[unit]
+
+
+def _cpus(text: str) -> float:
+    plain = text.replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
+        raise UsageError(f"invalid --cpus {text!r}", "a number of CPUs from 0.01 up, such as 1.5")
+    return float(text)
+
+
+def _whole(text: str, flag: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"invalid {flag} {text!r}", "a whole number")
+    return int(text)
+
+
+def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or not parts[0] or not parts[1].startswith("/"):
+        raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
+    source = os.path.abspath(parts[0])
+    if not os.path.exists(source):
+        raise UsageError(f"volume {text!r}: {source} does not exist on this host")
+    options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
+    unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
+    if unknown:
+        raise UsageError(f"volume {text!r}: unknown option {min(unknown)!r}", "ro or rw")
+    return source, parts[1], tuple(o for o in options if o not in ("z", "Z"))
+
+
+def _device(text: str) -> "dict[str, Any]":
+    """A row of linux.devices, with the access that the cgroup rule gives."""
+    import stat
+
+    parts = text.split(":")
+    source = parts[0]
+    path = parts[1] if len(parts) > 1 and parts[1].startswith("/") else source
+    access = parts[-1] if len(parts) > 1 and not parts[-1].startswith("/") else "rwm"
+    if len(parts) > 3 or not access or set(access) - set("rwm"):
+        raise UsageError(f"invalid device {text!r}", "--device /dev/x[:/dev/y[:rwm]]")
+    try:
+        info = os.stat(source)
+    except OSError as error:
+        what = os.strerror(error.errno or 0).lower()
+        raise UsageError(f'error gathering device information: "{source}": {what}') from None
+    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(info.st_mode))
+    if kind is None:
+        raise UsageError(f"{source} is not a device node")
+    return {
+        "type": kind, "path": path, "major": os.major(info.st_rdev), "minor": os.minor(info.st_rdev),
+        "fileMode": stat.S_IMODE(info.st_mode), "uid": info.st_uid, "gid": info.st_gid,
+        "access": access,
+    }  # fmt: skip
+
+
+def _host_network(word: str) -> bool:
+    if word not in ("none", "host"):
+        raise UsageError(f"network {word!r} is not supported", "--network none or host")
+    return word == "host"
+
+
+def _id_map(text: str, flag: str) -> "tuple[int, int, int]":
+    parts = text.split(":")
+    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
+        raise UsageError(f"invalid {flag} {text!r}", f"{flag} CONTAINER_ID:HOST_ID:SIZE")
+    inside, outside, count = (int(part) for part in parts)
+    if not count or inside + count > _ID_MAX or outside + count > _ID_MAX:
+        raise UsageError(f"invalid {flag} {text!r}", "ids lie below 2^32, and SIZE above 0")
+    return inside, outside, count
+
+
+def _pair(text: str, flag: str) -> "tuple[str, str]":
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"invalid {flag} {text!r}", f"{flag} KEY=VALUE")
+    return key, value

@@ -1,0 +1,152 @@
+"""A container as the runtime holds it while it works on it: its directory, config and record."""
+
+import os
+import time
+
+from minirun import gates, jsonlite
+from minirun.cgroups import Cgroup, from_record, open_cgroup
+from minirun.errors import StateError
+from minirun.oci import state
+from minirun.oci.config import Config
+from minirun.process.streams import Console
+from minirun.record import Record
+from minirun.rootfs.tree import remove_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from minirun.process.seccomp import Filter
+
+STORE = "/var/lib/minirun"
+ROOT = f"{STORE}/containers"
+HISTORY = ".history"
+HISTORY_LIMIT = 200
+"""How many events files of removed containers are kept."""
+
+
+class Settings(Record):
+    """What one run of the program works with, out of global flags and environment."""
+
+    root: str = ROOT
+    store: str = STORE
+    cgroup_version: str = "auto"
+    debug: bool = False
+    log: str = ""
+    log_format: str = "text"
+    gates: "tuple[str, ...]" = ()
+
+
+class Container:
+    """One container: names, places and the record in state.json."""
+
+    def __init__(self, settings: Settings, config: Config, record: "dict[str, Any]") -> None:
+        self.settings = settings
+        self.config = config
+        self.record = record
+        self.id: str = record["id"]
+        self.directory = f"{settings.root}/{self.id}"
+        self.cgroup: Cgroup = (
+            from_record(record["cgroup"])
+            if record.get("cgroup")
+            else open_cgroup(record["cgroup_path"], settings.cgroup_version)
+        )
+        self.gates: gates.Gates | None = None
+        self.console = Console()
+        self.preserve_fds = 0
+        self.seccomp: Filter | None = None
+        self.started: Callable[[], None] | None = None
+        """Called once the command runs; with -d it tells the waiting parent."""
+
+    def prepare(self) -> None:
+        """Load and compile whatever init will need, before it is cloned from this process.
+
+        After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
+        """
+        if self.config.terminal:
+            from minirun.process import terminal  # noqa: F401  (init finds it in sys.modules)
+        profile = self.config.linux.get("seccomp")
+        if profile:
+            from minirun.process import seccomp
+
+            self.seccomp = seccomp.load(profile)
+
+    def save(self, **changes: "Any") -> None:
+        """Change the record and write it. Raises OSError."""
+        self.record.update(changes)
+        state.save(self.directory, self.record)
+
+    def oci_state(self, status: str) -> "dict[str, Any]":
+        """The state document that hooks read on their standard input."""
+        return {
+            "ociVersion": state.OCI_VERSION,
+            "id": self.id,
+            "status": status,
+            "pid": self.record["pid"],
+            "bundle": self.config.bundle,
+            "annotations": self.config.annotations,
+        }
+
+
+def reserve(
+    settings: Settings, container_id: str, config: Config, **extra: "Any"
+) -> Container:
+    """Take the name and write the first record; of several creators one wins.
+
+    The directory is made complete under another name and then renamed, so it never exists without
+    its record. Raises StateError, OSError.
+    """
+    state.check_id(container_id)
+    pid = os.getpid()
+    record: dict[str, Any] = {
+        "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
+        "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
+        "annotations": config.annotations, "created": state.timestamp(),
+        "directory": f"{settings.root}/{container_id}", "init": None,
+        "supervisor": state.identity(pid), "complete": False, "managed": False, "auto_remove": False,
+        "cgroup_path": config.cgroups_path or f"/minirun/{container_id}",
+        "cgroup_version": settings.cgroup_version, **extra,
+    }  # fmt: skip
+    os.makedirs(settings.root, mode=0o711, exist_ok=True)
+    temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"
+    os.mkdir(temporary, 0o700)
+    try:
+        for name in ("rootfs", "upper", "work") if config.layers else ():
+            os.mkdir(f"{temporary}/{name}", 0o755)
+        state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
+        state.save(temporary, record)
+        os.rename(temporary, record["directory"])
+    except OSError as error:
+        remove_tree(temporary)
+        if error.errno in (17, 39):  # EEXIST, ENOTEMPTY
+            raise _name_in_use(container_id) from None
+        raise
+    return Container(settings, config, record)
+
+
+def _name_in_use(container_id: str) -> StateError:
+    text = f'Conflict. The container name "/{container_id}" is already in use'
+    hint = f"minirun delete {container_id}, or another --name"
+    return StateError(text, hint, status=125)
+
+
+def keep_history(root: str, container_id: str) -> None:
+    """Move a removed container's events to the history, and forget the oldest beyond the limit."""
+    history = f"{root}/{HISTORY}"
+    try:
+        os.mkdir(history, 0o700)
+    except FileExistsError:
+        pass
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    target = f"{history}/{stamp}.{time.monotonic_ns()}.{container_id}.jsonl"
+    try:
+        os.rename(f"{root}/{container_id}/events.jsonl", target)
+    except FileNotFoundError:
+        return
+    kept = sorted(os.listdir(history))
+    for name in kept[:-HISTORY_LIMIT]:
+        try:
+            os.unlink(f"{history}/{name}")
+        except FileNotFoundError:
+            pass

@@ -1,0 +1,59 @@
+"""Gates: a run can be held at the boundaries of its stages, so that somebody can look.
+
+A gate is a FIFO in the container's state directory. Who reaches a boundary that is on the list
+writes a gate event and waits for one byte; whoever watches (the live view, --step, a test) sends
+it. Nothing is simulated: while a gate is closed the kernel objects are as they are at this moment.
+"""
+
+import os
+import select
+import stat
+
+from minirun import events
+from minirun.errors import UsageError
+from minirun.kernel import files
+
+GATE = "gate.fifo"
+BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
+
+
+class Gates:
+    """The list of boundaries to stop at, and the FIFO to wait on."""
+
+    def __init__(self, directory: str, stops: "tuple[str, ...]") -> None:
+        unknown = [stop for stop in stops if stop not in BOUNDARIES]
+        if unknown:
+            raise UsageError(f"unknown gate {unknown[0]!r}", "1:begin, 1:end, … 7:end")
+        self.stops = stops
+        path = f"{directory}/{GATE}"
+        files.mknodat(-100, path, stat.S_IFIFO | 0o600, why="the run stops here to be looked at")
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self.watched: list[int] = []
+        """Descriptors (a pidfd, the end of a pipe) whose end opens every gate: nobody waits for
+        somebody who is dead."""
+        events.gatekeeper = self.wait
+
+    def wait(self, stage: int, edge: str) -> None:
+        """Wait where `stage`:`edge` is on the list."""
+        if f"{stage}:{edge}" not in self.stops:
+            return
+        events.emit("gate", f"{stage}:{edge}", why="waiting until somebody opens this gate")
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        for fd in self.watched:
+            poll.register(fd, select.POLLIN)
+        ready = poll.poll()
+        if any(fd == self.fd for fd, _ in ready):
+            os.read(self.fd, 1)
+
+
+def open_gate(directory: str) -> None:
+    """Let the process that waits at a gate of the container in `directory` go on.
+
+    Raises OSError: ENOENT without a gate, ENXIO where nobody holds it.
+    """
+    fd = os.open(f"{directory}/{GATE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.write(fd, b".")
+    finally:
+        os.close(fd)

@@ -1,0 +1,99 @@
+"""What NVIDIA's driver consists of in user space, and which capability brings which file.
+
+The order is the order in which the real nvidia-container-cli mounts. Names without a version: the
+driver's file is NAME.VERSION for a library. Measured (see the facts sheet); libraries that a
+driver of today does not ship any more (fatbinaryloader, compiler, ifr, cbl) are looked for too,
+since an older host has them.
+"""
+
+CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
+"""In the order of the hook's arguments (alphabetical)."""
+
+DEFAULT_CAPABILITIES = ("compute", "utility")
+
+_COMPUTE = "compute video"
+_GRAPHICS = "graphics display"
+
+LIBRARIES = (
+    ("libnvidia-ml.so", "utility"),
+    ("libnvidia-cfg.so", "utility"),
+    ("libnvidia-nscq.so", "utility"),
+    ("libcuda.so", _COMPUTE),
+    ("libcudadebugger.so", _COMPUTE),
+    ("libnvidia-opencl.so", _COMPUTE),
+    ("libnvidia-gpucomp.so", _COMPUTE),
+    ("libnvidia-ptxjitcompiler.so", _COMPUTE),
+    ("libnvidia-fatbinaryloader.so", _COMPUTE),
+    ("libnvidia-allocator.so", _COMPUTE),
+    ("libnvidia-compiler.so", _COMPUTE),
+    ("libnvidia-pkcs11.so", _COMPUTE),
+    ("libnvidia-pkcs11-openssl3.so", _COMPUTE),
+    ("libnvidia-nvvm.so", _COMPUTE),
+    ("libnvidia-nvvm70.so", _COMPUTE),
+    ("libnvidia-tileiras.so", _COMPUTE),
+    ("libnvidia-ngx.so", "ngx"),
+    ("libvdpau_nvidia.so", "video"),
+    ("libnvidia-encode.so", "video"),
+    ("libnvidia-opticalflow.so", "video"),
+    ("libnvcuvid.so", "video"),
+    ("libnvidia-eglcore.so", _GRAPHICS),
+    ("libnvidia-glcore.so", _GRAPHICS),
+    ("libnvidia-tls.so", _GRAPHICS),
+    ("libnvidia-glsi.so", _GRAPHICS),
+    ("libnvidia-fbc.so", _GRAPHICS),
+    ("libnvidia-ifr.so", _GRAPHICS),
+    ("libnvidia-rtcore.so", _GRAPHICS),
+    ("libnvoptix.so", _GRAPHICS),
+    ("libGLX_nvidia.so", _GRAPHICS),
+    ("libEGL_nvidia.so", _GRAPHICS),
+    ("libGLESv2_nvidia.so", _GRAPHICS),
+    ("libGLESv1_CM_nvidia.so", _GRAPHICS),
+    ("libnvidia-glvkspirv.so", _GRAPHICS),
+    ("libnvidia-cbl.so", _GRAPHICS),
+)
+
+LINKS = (
+    ("libcuda.so", "libcuda.so", "libcuda.so.1"),
+    ("libnvidia-opticalflow.so", "libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1"),
+    ("libGLX_nvidia.so", "libGLX_indirect.so.0", ""),
+)
+"""(library, name of a link beside it, the link's target: empty for the library's own file)."""
+
+BINARIES = (
+    ("nvidia-smi", "utility"),
+    ("nvidia-debugdump", "utility"),
+    ("nvidia-persistenced", "utility"),
+    ("nv-fabricmanager", "utility"),
+    ("nvidia-cuda-mps-control", "compute"),
+    ("nvidia-cuda-mps-server", "compute"),
+)
+
+PERSISTENCED, FABRICMANAGER = "nvidia-persistenced", "nvidia-fabricmanager"
+SOCKETS = (
+    (f"/run/{PERSISTENCED}/socket", "utility"),
+    (f"/run/{FABRICMANAGER}/socket", "utility"),
+)
+MPS_PIPES, MPS_NEEDS = "/tmp/nvidia-mps", _COMPUTE
+
+NVIDIA, CTL_MINOR, MODESET_MINOR = 195, 255, 254
+NODES = (
+    ("/dev/nvidiactl", "nvidia", CTL_MINOR, ""),
+    ("/dev/nvidia-uvm", "nvidia-uvm", 0, _COMPUTE),
+    ("/dev/nvidia-uvm-tools", "nvidia-uvm", 1, _COMPUTE),
+    ("/dev/nvidia-modeset", "nvidia", MODESET_MINOR, "display"),
+)
+"""(path, name of the major in /proc/devices, minor, capabilities)."""
+
+
+def firmware_folder(driver: str) -> str:
+    """Where the GSP firmware of a driver version lies."""
+    return f"/lib/firmware/nvidia/{driver}"
+
+
+def mig_minor(gpu: int, gi: int, ci: int = -1) -> int:
+    """Return the nvidia-caps minor of a gpu instance, or of a compute instance in it.
+
+    As in /proc/driver/nvidia-caps/mig-minors: 1 is config, 2 monitor; then for each GPU 15 gpu
+    instances, each followed by its 8 compute instances.
+    """
+    return 3 + gpu * 15 * 9 + gi * 9 + (0 if ci < 0 else 1 + ci)

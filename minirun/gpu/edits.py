@@ -1,0 +1,142 @@
+"""Edits: what a GPU needs in a container, in the words of CDI's containerEdits.
+
+Every vendor is a planner that makes Edits; one applier (minirun.gpu.apply) puts them in. CDI groups
+them by kind; here they stand as steps in the order in which they are applied, since the log, the
+cgroup and the lesson all follow that order, and the groups are read from it.
+
+Source: the Container Device Interface specification, "containerEdits".
+"""
+
+from minirun.cgroups.rules import DeviceRule
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class DeviceNode(Record):
+    """A device node: CDI's deviceNodes entry. `permissions` is out of "rwm"."""
+
+    path: str
+    kind: str
+    major: int
+    minor: int
+    mode: int = 0o666
+    uid: int = 0
+    gid: int = 0
+    permissions: str = "rw"
+    host_path: str = ""
+    """The host's node to bind. Empty: none exists there (simulated driver), so one is made."""
+
+
+class Mount(Record):
+    """A file, directory or socket of the host, bound into the container."""
+
+    host_path: str
+    path: str
+    options: "tuple[str, ...]" = ("ro", "nosuid", "nodev")
+
+
+class Link(Record):
+    """A symbolic link made in the container; a name that is there already is left alone."""
+
+    target: str
+    path: str
+
+
+class File(Record):
+    """A file of a Tmpfs; `path` is its whole path in the container."""
+
+    path: str
+    data: bytes
+    mode: int = 0o444
+
+
+class Tmpfs(Record):
+    """A fresh tmpfs that hides what the container had at `path` and holds these files."""
+
+    path: str
+    files: "tuple[File, ...]" = ()
+    mode: int = 0o555
+
+
+class Given(Record):
+    """A GPU, or a MIG device of one, that the container gets: `name` is its index, N or N:M."""
+
+    name: str
+    minor: int
+    uuid: str
+    model: str
+
+
+if TYPE_CHECKING:
+    Step = DeviceNode | Mount | Link | Tmpfs
+
+
+class Edits(Record):
+    """All that one request adds to a container."""
+
+    steps: "tuple[Step, ...]" = ()
+    """In the order in which they are applied."""
+    env: "tuple[str, ...]" = ()
+    gpus: "tuple[Given, ...]" = ()
+    ldconfig: str = ""
+    """The host's ldconfig to run in the container afterwards; empty for none."""
+    library_folders: "tuple[str, ...]" = ()
+    """Folders of the container that it looks through for new libraries."""
+    driver: str = ""
+    simulated: bool = False
+    """True where no driver is behind all this (design, section 4)."""
+
+    @property
+    def device_nodes(self) -> "tuple[DeviceNode, ...]":
+        """CDI's deviceNodes."""
+        return tuple(step for step in self.steps if isinstance(step, DeviceNode))
+
+    @property
+    def mounts(self) -> "tuple[Mount, ...]":
+        """CDI's mounts."""
+        return tuple(step for step in self.steps if isinstance(step, Mount))
+
+    @property
+    def links(self) -> "tuple[Link, ...]":
+        """The symbolic links."""
+        return tuple(step for step in self.steps if isinstance(step, Link))
+
+    def device_rules(self) -> "list[DeviceRule]":
+        """The cgroup's rules: exactly these nodes, by major and minor, never a whole major."""
+        return [
+            DeviceRule(True, node.kind, node.major, node.minor, node.permissions)
+            for node in self.device_nodes
+        ]
+
+    def as_json(self) -> "dict[str, Any]":
+        """What is written to the container's edits.json: CDI's names where CDI has one."""
+        nodes = [
+            {
+                "path": node.path, "hostPath": node.host_path, "type": node.kind,
+                "major": node.major, "minor": node.minor, "fileMode": node.mode,
+                "permissions": node.permissions, "uid": node.uid, "gid": node.gid,
+            }
+            for node in self.device_nodes
+        ]  # fmt: skip
+        mounts = [
+            {"hostPath": m.host_path, "containerPath": m.path, "options": list(m.options)}
+            for m in self.mounts
+        ]
+        gpus = [
+            {"index": gpu.name, "minor": gpu.minor, "uuid": gpu.uuid, "model": gpu.model}
+            for gpu in self.gpus
+        ]
+        return {
+            "gpus": gpus,
+            "driver": self.driver,
+            "simulated": self.simulated,
+            "env": list(self.env),
+            "deviceNodes": nodes,
+            "mounts": mounts,
+            "links": [link._asdict() for link in self.links],
+            "ldconfig": self.ldconfig,
+            "libraryFolders": list(self.library_folders),
+        }

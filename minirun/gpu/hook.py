@@ -1,0 +1,74 @@
+"""Stage 4: what nvidia-container-runtime-hook makes of a container, and nothing more.
+
+    config.json + state JSON  →  [global options] configure [options] --pid=N ROOTFS
+
+An interface only: it decides nothing that is not in the argument list. minirun makes exactly the
+list that the real hook would execute nvidia-container-cli with, in the same order, so either can
+stand in for the other.
+"""
+
+import os
+
+from minirun.errors import GPUError
+from minirun.gpu.environment import (
+    DEFAULTS,
+    Settings,
+    environment_request,
+    mounted_devices,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.gpu.request import Request
+
+
+def command_line(
+    config: "dict[str, Any]", state: "dict[str, Any]", settings: Settings = DEFAULTS
+) -> "list[str] | None":
+    """Return the arguments for nvidia-container-cli; None where no GPU is asked for.
+
+    `config` is config.json, `state` the OCI state of which pid and bundle are read.
+    Raises GPUError.
+    """
+    process = config.get("process") or {}
+    env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
+    bounding = (process.get("capabilities") or {}).get("bounding") or []
+    mounts = mounted_devices(config.get("mounts") or [])
+    request = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
+    if request is None:
+        return None
+    if settings.mode == "cdi":
+        hint = "use the nvidia-container-runtime, or --gpu-mode=legacy"
+        raise GPUError("in cdi mode the hook cannot be called directly", hint)
+    rootfs = os.path.join(state["bundle"], config["root"]["path"])
+    return arguments(request._replace(pid=state["pid"], rootfs=rootfs), settings)
+
+
+def arguments(request: "Request", settings: Settings = DEFAULTS) -> "list[str]":
+    """Write a request as an argument list, in the order in which the real hook does."""
+    words = [
+        _option("--root", settings.root),
+        "--load-kmods" if settings.load_kmods else "",
+        "--no-pivot" if settings.no_pivot else "",
+        _option("--debug", settings.debug),
+        _option("--ldcache", settings.ldcache),
+        _option("--user", settings.user),
+        "configure",
+        _option("--ldconfig", settings.ldconfig),
+        "--no-cgroups" if settings.no_cgroups else "",
+        _option("--device", ",".join(request.devices)),
+        _option("--mig-config", request.mig_config),
+        _option("--mig-monitor", request.mig_monitor),
+        _option("--imex-channel", ",".join(request.imex_channels)),
+        *(f"--{name}" for name in request.capabilities),
+        *(f"--require={text}" for text in request.requirements),
+        f"--pid={request.pid}",
+        request.rootfs,
+    ]
+    return [word for word in words if word]
+
+
+def _option(name: str, value: str) -> str:
+    return f"{name}={value}" if value else ""

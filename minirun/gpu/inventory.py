@@ -1,0 +1,109 @@
+"""The inventory: what this host has to give, before anybody has chosen.
+
+The real stack asks twice: NVML (in a process of its own, without privileges) for the GPUs, and the
+file system for everything else: ld.so.cache for libraries, PATH for binaries, fixed places for
+nodes, sockets and firmware. minirun does the same (minirun.gpu.real). Where the host has no driver
+it may fall back to a simulated one (minirun.gpu.simulated), which makes the same record; from here
+on nobody asks again which of the two it is, except to print SIMULATED.
+"""
+
+import os
+
+from minirun.errors import UsageError
+from minirun.record import Record
+
+DRIVERS = ("auto", "nvidia", "simulated")
+PROC = "/proc/driver/nvidia"
+
+
+class Mig(Record):
+    """A MIG device: a compute instance in a gpu instance, and the minors that guard the two.
+
+    `gi_minor` and `ci_minor` are minors of nvidia-caps (/proc/driver/nvidia-caps/mig-minors).
+    """
+
+    uuid: str
+    gi: int
+    ci: int
+    gi_minor: int
+    ci_minor: int
+
+
+class Gpu(Record):
+    """A GPU. `number` is NVML's index, which is not the minor; `bus_id` is NVML's, in full."""
+
+    number: int
+    minor: int
+    uuid: str
+    bus_id: str
+    model: str
+    brand: str = ""
+    arch: str = ""
+    migs: "tuple[Mig, ...]" = ()
+
+    @property
+    def node(self) -> str:
+        """The path of its device node."""
+        return f"/dev/nvidia{self.minor}"
+
+    @property
+    def proc_name(self) -> str:
+        """Its folder below /proc/driver/nvidia/gpus: the bus id with a domain of four digits."""
+        domain, rest = self.bus_id.lower().split(":", 1)
+        return f"{int(domain, 16):04x}:{rest}"
+
+
+class HostFile(Record):
+    """A file of the driver: `path` below the driver root, and the capabilities that bring it.
+
+    `needs` names capabilities, separated by blanks; empty means that every container gets it.
+    """
+
+    path: str
+    needs: str = ""
+
+
+class Node(Record):
+    """A control node of the driver, which is not one of a GPU: nvidiactl, nvidia-uvm, …"""
+
+    path: str
+    major: int
+    minor: int
+    needs: str = ""
+
+
+class Inventory(Record):
+    """What the host has. Paths are below `root`, the driver root: "" for the host's own root."""
+
+    driver: str
+    cuda: str
+    root: str
+    gpus: "tuple[Gpu, ...]"
+    libraries: "tuple[HostFile, ...]"
+    libraries32: "tuple[HostFile, ...]"
+    binaries: "tuple[HostFile, ...]"
+    firmware: "tuple[HostFile, ...]"
+    sockets: "tuple[HostFile, ...]"
+    nodes: "tuple[Node, ...]"
+    major: int
+    """The major of the GPUs' nodes."""
+    caps_major: int
+    """The major of nvidia-caps (MIG); 0 where there is none."""
+    simulated: bool
+
+
+def inventory(driver: str, store: str) -> Inventory:
+    """Return what the host has: by the real driver, a simulated one, or (auto) what there is.
+
+    `store` holds the simulated driver's files. The answer's `simulated` says which one it was:
+    the caller has to tell the user. Raises UsageError, GPUError, OSError.
+    """
+    if driver not in DRIVERS:
+        raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
+    if driver == "nvidia" or (driver == "auto" and os.path.exists(f"{PROC}/version")):
+        from minirun.gpu import real
+
+        return real.inventory()
+    from minirun.gpu import simulated
+
+    return simulated.inventory(store)

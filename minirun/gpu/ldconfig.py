@@ -1,0 +1,96 @@
+"""ldconfig in a container: the host's program on the image's files, with nothing of the image run.
+
+It makes the SONAME links of the libraries just mounted and writes /etc/ld.so.cache, both in the
+container's own layer. Real nvidia-container-cli (nvc_ldcache.c) opens the host's ldconfig first,
+then runs it after a pivot into the container's root, in new pid and ipc namespaces, with /sys and
+/dev hidden. So does minirun, with two things more: the program must be static (its loader would
+come from the image), and it runs without capabilities except CAP_DAC_OVERRIDE.
+
+What this withstands: an image's own ldconfig is never executed (CVE-2024-0136, -0137); the host's
+cannot be written to (CVE-2024-0135: it is held by a read-only descriptor and lives in no pid
+namespace that the container sees); a link as ld.so.cache or ld.so.conf.d ends inside the pivoted
+root (CVE-2025-23267); LD_PRELOAD means nothing to a static program with an empty environment; a
+FIFO as ld.so.conf only costs TIMEOUT.
+"""
+
+import os
+import select
+import stat
+
+from minirun import events
+from minirun.errors import GPUError, from_os
+from minirun.kernel import mounts, namespaces, process
+from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED, set_securebits
+from minirun.rootfs.inroot import Root
+
+TIMEOUT = 20
+"""Seconds; a large image on a cold disk takes some."""
+_CAP_DAC_OVERRIDE = 1
+_SIGKILL = 9
+_SAID = 4096
+_PT_INTERP = 3
+_HIDDEN = ("/proc", "/sys", "/dev")
+_HINT = "choose another with ldconfig = \"@PATH\" in the nvidia toolkit's config.toml"
+
+
+def open_host(ldconfig: str) -> int:
+    """Open the host's program that `@PATH` names; -1, with a note, where there is none to run.
+
+    On Ubuntu /sbin/ldconfig is a script and the program is ldconfig.real beside it.
+    Raises GPUError for a program that would load code of the image.
+    """
+    if not ldconfig.startswith("@"):
+        why = "the container's own ldconfig is code of the image: it is never run"
+        events.emit("note", "ldconfig absent", {"ldconfig": ldconfig}, why=why)
+        return -1
+    for path in (f"{ldconfig[1:]}.real", ldconfig[1:]):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        if _is_static(fd):
+            return fd
+        os.close(fd)
+        raise GPUError(f"ldconfig error: {path} is no static program", _HINT)
+    why = "this host has none: the libraries get no SONAME links"
+    events.emit("note", "ldconfig absent", {"ldconfig": ldconfig}, why=why)
+    return -1
+
+
+def _is_static(fd: int) -> bool:
+    """Tell whether this is an ELF program without PT_INTERP: elf(5)."""
+    header = os.pread(fd, 4096, 0)
+    if not stat.S_ISREG(os.fstat(fd).st_mode) or header[:5] != b"\x7fELF\x02":
+        return False
+    start = int.from_bytes(header[32:40], "little")
+    size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
+    kinds = (header[start + at * size : start + at * size + 4] for at in range(count))
+    return all(int.from_bytes(kind, "little") != _PT_INTERP for kind in kinds)
+
+
+def run(fd: int, root: Root, folders: "tuple[str, ...]") -> None:
+    """Run the program `fd` in the container's root on its configuration and on `folders`.
+
+    The caller is in the container's mount namespace, before pivot_root. Raises GPUError, OSError.
+    """
+    argv = ["ldconfig", "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
+    said, write_fd = os.pipe2(os.O_CLOEXEC)
+    flags = namespaces.CLONE_NEWNS | namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
+    why = "ldconfig reads files of the image: it sees nobody and changes no mount of anybody"
+    pid, pidfd = namespaces.clone3(flags, why=why)
+    if pid == 0:
+        _child(fd, root, argv, write_fd)
+    os.close(write_fd)
+    try:
+        text = _drain(said)
+    finally:
+        if text_is_late := _kill_if_running(pidfd):
+            events.emit("note", "ldconfig killed", {"pid": pid}, why="its time was up")
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.close(pidfd)
+        os.close(said)
+    if text_is_late:
+        raise GPUError(f"ldconfig took longer than {TIMEOUT} s", "see /etc/ld.so.conf of the image")
+    events.emit("note", "ldconfig ended", {"status": status, "said": text})
+    if status != 0:
+        raise GPUError(f"ldconfig failed with error code: {status}: {text}", _HINT)

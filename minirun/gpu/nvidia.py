@@ -1,0 +1,227 @@
+"""The planner for NVIDIA: Inventory + Request + a few facts about the container → Edits.
+
+It makes the steps in the order in which nvidia-container-cli works (nvc_mount.c): the view of
+/proc/driver/nvidia, application profile, binaries, libraries and their links, firmware, sockets,
+control nodes; then for each GPU its node and its entry in /proc; then MIG devices. Nothing is done
+here: the result can be printed, compared and recorded before anything happens.
+
+Simplified: the CUDA compatibility libraries of an image are never mounted (their source would be a
+path of the image: CVE-2024-0132), and MIG configuration, MIG monitoring and IMEX are refused.
+"""
+
+import os
+
+from minirun import events
+from minirun.errors import GPUError
+from minirun.gpu import require
+from minirun.gpu.catalog import FABRICMANAGER, LINKS, PERSISTENCED
+from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
+from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory
+from minirun.gpu.request import Request
+from minirun.gpu.select import choose
+from minirun.record import Record
+from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.edits import Step
+
+_MULTIARCH = {
+    "x86_64": ("x86_64-linux-gnu", "i386-linux-gnu"),
+    "aarch64": ("aarch64-linux-gnu", "arm-linux-gnueabihf"),
+}
+_SOCKET = ("nosuid", "nodev", "noexec")
+_PROC = ("ro", "nosuid", "nodev", "noexec")
+_PROFILE_FOLDER = "/etc/nvidia/nvidia-application-profiles-rc.d"
+_PROFILE = (
+    '{ "profiles": [{"name": "_container_", "settings": ["EGLVisibleDGPUDevices", 0x%x]}], '
+    '"rules": [{"pattern": [], "profile": "_container_"}]}'
+)
+_REFUSED = {
+    "mig_config": "--mig-config", "mig_monitor": "--mig-monitor", "root": "--root",
+    "imex_channels": "--imex-channel", "ldcache": "--ldcache",
+}  # fmt: skip
+
+
+class Container(Record):
+    """What the planner must know of the container: where its libraries belong."""
+
+    libraries: str
+    libraries32: str
+
+
+def facts(root: Root) -> Container:
+    """Look where the container keeps its libraries: Debian's way, or everybody else's."""
+    multiarch = _MULTIARCH.get(os.uname().machine)
+    try:
+        os.close(root.open("/etc/debian_version"))
+    except OSError:
+        multiarch = None
+    if multiarch:
+        why = "the image has /etc/debian_version"
+        container = Container(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
+    else:
+        why = "the image has no /etc/debian_version"
+        container = Container("/usr/lib64", "/usr/lib")
+    events.emit("note", "container library folder", {"path": container.libraries}, why=why)
+    return container
+
+
+def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
+    """Return all that `request` adds to the container. Raises GPUError, OSError."""
+    for field, option in _REFUSED.items():
+        if getattr(request, field):
+            raise GPUError(f"{option}: minirun cannot do that", "the real nvidia-container-cli can")
+    gpus = choose(inventory, request.devices)
+    require.check(inventory, gpus, request.requirements)
+    capabilities = frozenset(request.capabilities)
+
+    steps: "list[Step]" = []
+    if inventory.simulated:
+        steps.append(Tmpfs("/proc/driver", mode=0o755))  # procfs has no nvidia to hide there
+    steps.append(_proc_view(inventory))
+    if "graphics" in capabilities:
+        steps.append(_profile(gpus))
+    steps += _files(inventory, inventory.binaries, capabilities, "/usr/bin")
+    steps += _libraries(inventory, capabilities, container)
+    if not request.no_gsp_firmware:
+        steps += [Mount(inventory.root + file.path, file.path) for file in inventory.firmware]
+    steps += _sockets(inventory, request, capabilities)
+    if not request.no_devbind:
+        steps += _control_nodes(inventory, capabilities)
+        for gpu in gpus:
+            steps += _gpu(inventory, gpu)
+        for gpu in gpus:
+            steps += _migs(inventory, gpu)
+    return Edits(
+        steps=tuple(steps),
+        gpus=_given(inventory, gpus),
+        ldconfig=request.ldconfig,
+        library_folders=(container.libraries, container.libraries32),
+        driver=inventory.driver,
+        simulated=inventory.simulated,
+    )
+
+
+def _wanted(needs: str, capabilities: "frozenset[str]") -> bool:
+    return not needs or not capabilities.isdisjoint(needs.split())
+
+
+def _proc_view(inventory: Inventory) -> Tmpfs:
+    """Copies of the driver's files; the driver must not make nodes in a container by itself."""
+    files = []
+    for name in ("params", "version", "registry"):
+        try:
+            with open(f"{inventory.root}{PROC}/{name}", "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            continue
+        if name == "params":
+            data = data.replace(b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0")
+        files.append(File(f"{PROC}/{name}", data))
+    return Tmpfs(PROC, tuple(files))
+
+
+def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:
+    """Tell EGL which GPUs are the container's: a bit for each minor."""
+    mask = sum(1 << gpu.minor for gpu in gpus)
+    file = File(f"{_PROFILE_FOLDER}/10-container.conf", (_PROFILE % mask).encode(), 0o555)
+    return Tmpfs(_PROFILE_FOLDER, (file,))
+
+
+def _files(
+    inventory: Inventory,
+    files: "tuple[HostFile, ...]",
+    capabilities: "frozenset[str]",
+    folder: str,
+) -> "list[Mount]":
+    """Mount those files that the capabilities bring, by their own names, in `folder`."""
+    return [
+        Mount(inventory.root + file.path, f"{folder}/{file.path.rpartition('/')[2]}")
+        for file in files
+        if _wanted(file.needs, capabilities)
+    ]
+
+
+def _libraries(
+    inventory: Inventory, capabilities: "frozenset[str]", container: Container
+) -> "list[Step]":
+    """Libraries, then the links beside them that ldconfig would not make."""
+    steps: "list[Step]" = []
+    pairs = [(inventory.libraries, container.libraries)]
+    if "compat32" in capabilities:
+        pairs.append((inventory.libraries32, container.libraries32))
+    for files, folder in pairs:
+        steps += _files(inventory, files, capabilities, folder)
+    for files, folder in pairs:
+        mounts = _files(inventory, files, capabilities, folder)
+        names = [mount.path.rpartition("/")[2] for mount in mounts]
+        for library, link, target in LINKS:
+            for name in names:
+                if name.startswith(f"{library}."):
+                    steps.append(Link(target or name, f"{folder}/{link}"))
+    return steps
+
+
+def _sockets(
+    inventory: Inventory, request: Request, capabilities: "frozenset[str]"
+) -> "list[Mount]":
+    unwanted = []
+    if request.no_persistenced:
+        unwanted.append(f"/{PERSISTENCED}/")
+    if request.no_fabricmanager:
+        unwanted.append(f"/{FABRICMANAGER}/")
+    return [
+        Mount(inventory.root + file.path, file.path, _SOCKET)
+        for file in inventory.sockets
+        if _wanted(file.needs, capabilities) and not any(name in file.path for name in unwanted)
+    ]
+
+
+def _node(inventory: Inventory, path: str, major: int, minor: int, mode: int = 0o666) -> DeviceNode:
+    """A node: the host's own, bound; where the driver is simulated there is none to bind."""
+    host_path = "" if inventory.simulated else inventory.root + path
+    return DeviceNode(path, "c", major, minor, mode, host_path=host_path)
+
+
+def _control_nodes(inventory: Inventory, capabilities: "frozenset[str]") -> "list[DeviceNode]":
+    return [
+        _node(inventory, node.path, node.major, node.minor)
+        for node in inventory.nodes
+        if _wanted(node.needs, capabilities)
+    ]
+
+
+def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
+    entry = f"{PROC}/gpus/{gpu.proc_name}"
+    return [
+        _node(inventory, gpu.node, inventory.major, gpu.minor),
+        Mount(inventory.root + entry, entry, _PROC),
+    ]
+
+
+def _migs(inventory: Inventory, gpu: Gpu) -> "list[Step]":
+    """A MIG device is two keys: access to its gpu instance, and to its compute instance."""
+    steps: "list[Step]" = []
+    for mig in gpu.migs:
+        instance = f"{PROC}/capabilities/gpu{gpu.minor}/mig/gi{mig.gi}"
+        for folder, minor in ((instance, mig.gi_minor), (f"{instance}/ci{mig.ci}", mig.ci_minor)):
+            path = f"/dev/nvidia-caps/nvidia-cap{minor}"
+            steps += [
+                Mount(f"{inventory.root}{folder}/access", f"{folder}/access", _PROC),
+                _node(inventory, path, inventory.caps_major, minor, 0o444),
+            ]
+    return steps
+
+
+def _given(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Given, ...]":
+    """Name what the container gets: a whole GPU, or the MIG devices of one."""
+    given = []
+    for gpu in gpus:
+        all_migs = inventory.gpus[[g.number for g in inventory.gpus].index(gpu.number)].migs
+        for mig in gpu.migs:
+            name = f"{gpu.number}:{all_migs.index(mig)}"
+            given.append(Given(name, gpu.minor, mig.uuid, gpu.model))
+        if not gpu.migs:
+            given.append(Given(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))
+    return tuple(given)

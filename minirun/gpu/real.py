@@ -1,0 +1,181 @@
+"""The inventory of a host with a real NVIDIA driver.
+
+The real stack (nvidia-container-cli, nvc_info.c) looks in the same places: the kernel module's
+version in /proc/driver/nvidia/version; libraries through ld.so.cache, taking those whose file name
+ends in exactly that version; binaries through PATH; GSP firmware below /lib/firmware; sockets and
+control nodes at their fixed places; GPUs through NVML. Where NVML does not answer, it gives up;
+minirun goes on with what the kernel module says in /proc/driver/nvidia/gpus and says so in the log.
+
+`root` is a prefix before every path, for a driver that is installed elsewhere than in "/".
+"""
+
+import os
+import stat
+
+from minirun import events
+from minirun.errors import GPUError
+from minirun.gpu import catalog, ldcache, nvml
+from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory, Node
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MACHINE = os.uname().machine
+
+
+def inventory(root: str = "") -> Inventory:
+    """Return what the driver below `root` has to give. Raises GPUError, OSError."""
+    driver = kernel_version(root)
+    cuda, gpus = _gpus(root)
+    majors = _majors(root)
+    libraries, libraries32 = _libraries(root, driver)
+    if not libraries:
+        hint = "driver and libraries were installed from different releases, or run ldconfig"
+        why = f"no library of driver {driver} in ld.so.cache: {hint}"
+        events.emit("note", "driver libraries absent", {"driver": driver}, why=why)
+    folder = catalog.firmware_folder(driver)
+    return Inventory(
+        driver=driver,
+        cuda=cuda,
+        root=root,
+        gpus=gpus,
+        libraries=libraries,
+        libraries32=libraries32,
+        binaries=_binaries(root),
+        firmware=tuple(HostFile(f"{folder}/{name}") for name in _firmware(root + folder)),
+        sockets=_sockets(root),
+        nodes=_nodes(root, majors),
+        major=majors.get("nvidia", catalog.NVIDIA),
+        caps_major=majors.get("nvidia-caps", 0),
+        simulated=False,
+    )
+
+
+def kernel_version(root: str = "") -> str:
+    """Return the version of the loaded kernel module. Raises GPUError."""
+    path = f"{root}{PROC}/version"
+    hint = "load it: modprobe nvidia; or choose --gpu-driver=simulated"
+    try:
+        with open(path, encoding="utf-8") as file:
+            words = file.readline().split()
+    except FileNotFoundError:
+        raise GPUError(f"no nvidia driver is loaded: there is no {path}", hint) from None
+    for word in words:
+        if word.replace(".", "").isdigit() and "." in word:
+            return word
+    raise GPUError(f"{path}: no driver version in its first line", hint)
+
+
+def _gpus(root: str) -> "tuple[str, tuple[Gpu, ...]]":
+    """Return (CUDA version, GPUs): by NVML; by /proc where it fails or looks at another root."""
+    error = GPUError("nvml is asked only for the host's own driver")
+    if not root:
+        try:
+            return nvml.query()
+        except GPUError as failed:
+            error = failed
+    gpus = proc_gpus(root)
+    if not gpus and not root:
+        raise error
+    why = "by the kernel module's own list instead; brand and architecture stay unknown"
+    events.emit("note", "nvml not used", {"error": str(error), "gpus": len(gpus)}, why=why)
+    return "", gpus
+
+
+def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
+    """Return the GPUs of /proc/driver/nvidia/gpus, in the order of their bus ids."""
+    found: "list[Gpu]" = []
+    base = f"{root}{PROC}/gpus"
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        facts = {}
+        with open(f"{base}/{name}/information", encoding="utf-8") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                facts[key.strip()] = value.strip()
+        domain, rest = facts.get("Bus Location", name).lower().split(":", 1)
+        found.append(
+            Gpu(
+                number=len(found),
+                minor=int(facts["Device Minor"]),
+                uuid=facts.get("GPU UUID", ""),
+                bus_id=f"{int(domain, 16):08x}:{rest}",
+                model=facts.get("Model", ""),
+            )
+        )
+    return tuple(found)
+
+
+def _libraries(root: str, driver: str) -> "tuple[tuple[HostFile, ...], tuple[HostFile, ...]]":
+    """Return the driver's 64-bit and 32-bit libraries in the catalogue's order."""
+    path = f"{root}/etc/ld.so.cache"
+    try:
+        with open(path, "rb") as file:
+            entries = ldcache.parse(file.read())
+    except FileNotFoundError:
+        return (), ()
+    found: "list[tuple[HostFile, ...]]" = []
+    for architectures in (ldcache.WIDE[MACHINE], ldcache.NARROW[MACHINE]):
+        fitting = [entry for entry in entries if entry.arch in architectures]
+        found.append(tuple(_find(root, driver, fitting)))
+    return found[0], found[1]
+
+
+def _find(root: str, driver: str, entries: "list[ldcache.Entry]") -> "list[HostFile]":
+    """Return one file for each library of the catalogue that has one of this driver."""
+    files = []
+    for name, needs in catalog.LIBRARIES:
+        for entry in entries:
+            if not entry.soname.startswith(name):
+                continue
+            real = os.path.realpath(root + entry.path)[len(root) :]
+            if real.endswith(f".{driver}"):
+                files.append(HostFile(real, needs))
+                break
+    return files
+
+
+def _binaries(root: str) -> "tuple[HostFile, ...]":
+    found = []
+    for name, needs in catalog.BINARIES:
+        for folder in os.environ.get("PATH", _PATH).split(":"):
+            if folder.startswith("/") and os.access(f"{root}{folder}/{name}", os.X_OK):
+                found.append(HostFile(f"{folder}/{name}", needs))
+                break
+    return tuple(found)
+
+
+def _firmware(folder: str) -> "list[str]":
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted(name for name in names if name.startswith("gsp") and name.endswith(".bin"))
+
+
+def _sockets(root: str) -> "tuple[HostFile, ...]":
+    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", catalog.MPS_PIPES)
+    wanted = (*catalog.SOCKETS, (pipes, catalog.MPS_NEEDS))
+    return tuple(HostFile(path, needs) for path, needs in wanted if os.path.exists(root + path))
+
+
+def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
+    """Return the control nodes that are there; the log says which one is missing."""
+    found = []
+    for path, driver, minor, needs in catalog.NODES:
+        try:
+            status = os.stat(root + path)
+        except FileNotFoundError:
+            why = "the real nvidia-container-cli passes over this in silence"
+            events.emit("note", "node absent", {"path": path}, why=why)
+            continue
+        if stat.S_ISCHR(status.st_mode):
+            found.append(Node(path, majors.get(driver, os.major(status.st_rdev)), minor, needs))
+    return tuple(found)
+
+
+def _majors(root: str) -> "dict[str, int]":
+    """Return name → major of the kernel's character devices: /proc/devices."""
+    majors: "dict[str, int]" = {}
+    with open(f"{root}/proc/devices", encoding="ascii") as file:
+        for line in file:
+            number, _, name = line.strip().partition(" ")
+            if line.startswith("Block"):
+                break
+            if number.isdigit():
+                majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
+    return majors

@@ -1,0 +1,84 @@
+"""The simulated driver: what a host with NVIDIA GPUs looks like from outside, on one without.
+
+Real files (tiny ELF libraries with the right SONAMEs, scripts, /proc entries) are made once below
+the store and then mounted like a real driver's; device nodes are real nodes made with mknod. What
+no file can simulate is not there: open() of a node gives ENXIO where the device cgroup allows it
+and EPERM where it does not. SIMULATED stands in everything that can be read, and no measurement is
+ever invented. The real stack has nothing of the kind: without a driver it fails.
+
+This module is the warm path: it reads one JSON file. minirun.gpu.simulated.build makes the files.
+"""
+
+import os
+from binascii import crc32
+
+from minirun import jsonlite
+from minirun.errors import GPUError
+from minirun.gpu.inventory import Gpu, HostFile, Inventory, Mig, Node
+from minirun.gpu.simulated import spec as specification
+from minirun.gpu.simulated.spec import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LAYOUT = 1
+"""Counts up when the files change, so that a store never serves those of an older minirun."""
+
+
+def inventory(store: str) -> Inventory:
+    """Return the simulated host, whose files are made at the first call.
+
+    Raises UsageError for a bad specification, GPUError where the store is broken, OSError.
+    """
+    spec = specification.load(store)
+    root = driver_root(store, spec)
+    path = f"{root}/inventory.json"
+    try:
+        text = _read(path)
+    except FileNotFoundError:
+        from minirun.gpu.simulated import build
+
+        build.make(root, spec)
+        text = _read(path)
+    try:
+        return _records(jsonlite.loads(text), root)
+    except (ValueError, KeyError, TypeError) as error:
+        hint = f"remove {root}: it is made anew"
+        raise GPUError(f"simulated driver is broken: {path}: {error}", hint) from None
+
+
+def driver_root(store: str, spec: Spec) -> str:
+    """Return the folder that holds the files of this specification."""
+    machine = os.uname().machine
+    key = crc32(f"{LAYOUT} {machine} {spec}".encode())
+    return f"{os.path.abspath(store)}/drivers/simulated-{spec.driver}-{key:08x}"
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _records(values: "dict[str, Any]", root: str) -> Inventory:
+    files = {
+        key: tuple(HostFile(*row) for row in values[key])
+        for key in ("libraries", "libraries32", "binaries", "firmware", "sockets")
+    }
+    return Inventory(
+        driver=values["driver"],
+        cuda=values["cuda"],
+        root=root,
+        gpus=tuple(_gpu(row) for row in values["gpus"]),
+        nodes=tuple(Node(*row) for row in values["nodes"]),
+        major=values["major"],
+        caps_major=values["capsMajor"],
+        simulated=True,
+        **files,
+    )
+
+
+def _gpu(row: "list[Any]") -> Gpu:
+    *fields, migs = row
+    gpu = Gpu(*fields)
+    return gpu._replace(migs=tuple(Mig(*mig) for mig in migs)) if migs else gpu

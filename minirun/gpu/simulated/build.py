@@ -1,0 +1,148 @@
+"""Making the simulated driver's files: in a temporary folder, then renamed into place.
+
+rename(2) of a finished folder is the one moment at which it appears, so two runs that start at
+once cannot see half of it: the one that comes second finds the name taken and drops its own. A run
+that is killed leaves a temporary folder with its pid in the name; the next one removes it.
+"""
+
+import os
+import shutil
+import stat
+
+from minirun import jsonlite
+from minirun.gpu import catalog
+from minirun.gpu.inventory import Gpu, Mig
+from minirun.gpu.simulated import elf, files
+from minirun.gpu.simulated.spec import MODELS, Spec, cuda_version
+
+_HERE = os.path.dirname(__file__)
+_BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
+_TEMPORARY = ".making-"
+UVM_MAJOR, CAPS_MAJOR = 510, 508
+MIG_INSTANCES = (7, 8, 9)
+
+
+def make(root: str, spec: Spec) -> None:
+    """Make the driver's files for `spec` at `root`, unless somebody else is quicker.
+
+    Raises OSError.
+    """
+    parent = os.path.dirname(root)
+    os.makedirs(parent, 0o700, exist_ok=True)
+    clean(parent)
+    temporary = f"{parent}/{_TEMPORARY}{os.getpid()}-{os.path.basename(root)}"
+    mask = os.umask(0o022)
+    try:
+        _fill(temporary, spec)
+        os.rename(temporary, root)
+    except OSError:  # ENOTEMPTY or EEXIST: somebody else was quicker
+        if not os.path.exists(f"{root}/inventory.json"):
+            raise
+    finally:
+        os.umask(mask)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def clean(drivers: str) -> None:
+    """Remove what killed runs left half-made in the store's folder `drivers`."""
+    for name in os.listdir(drivers):
+        pid = name.removeprefix(_TEMPORARY).partition("-")[0]
+        if name.startswith(_TEMPORARY) and not os.path.exists(f"/proc/{pid}"):
+            shutil.rmtree(f"{drivers}/{name}", ignore_errors=True)
+
+
+def gpus(spec: Spec) -> "tuple[Gpu, ...]":
+    """Return the simulated GPUs: the bus ids and UUIDs of the measured host, and on from there."""
+    model, brand, arch = MODELS[spec.model]
+    made = []
+    migs_made = 0
+    for number in range(spec.gpus):
+        domain, slot = divmod(number, len(_BUSES))
+        migs = []
+        for gi in MIG_INSTANCES if number in spec.mig else ():
+            uuid = f"MIG-bbbbbbbb-0000-4000-8000-{migs_made:012x}"
+            minors = catalog.mig_minor(number, gi), catalog.mig_minor(number, gi, 0)
+            migs.append(Mig(uuid, gi, 0, *minors))
+            migs_made += 1
+        made.append(
+            Gpu(
+                number=number,
+                minor=number,
+                uuid=f"GPU-aaaaaaaa-0000-4000-8000-{number:012x}",
+                bus_id=f"{domain:08x}:{_BUSES[slot]}:00.0",
+                model=f"{model} (SIMULATED)",
+                brand=brand,
+                arch=arch,
+                migs=tuple(migs),
+            )
+        )
+    return tuple(made)
+
+
+def _fill(root: str, spec: Spec) -> None:
+    machine = os.uname().machine
+    (elf64, folder64), (elf32, folder32) = files.FOLDERS[machine]
+    folder, folder32 = f"/usr/lib/{folder64}", f"/usr/lib/{folder32}"
+    all_gpus = gpus(spec)
+    for where, kind, wide in ((folder, elf64, True), (folder32, elf32, False)):
+        for name, soname in files.libraries(spec.driver, wide).items():
+            data = elf.shared_object(soname, kind, ("libc.so.6",), files.REMARK)
+            _write(root, f"{where}/{name}", data)
+    for path, target in files.links(spec.driver, folder, folder32).items():
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
+        os.symlink(target, root + path)
+    texts = files.data_files(spec.driver, folder)
+    texts |= files.proc_files(spec.driver, machine, all_gpus)
+    for path, text in texts.items():
+        _write(root, path, text.encode())
+    for name in ("nvidia-smi", *files.BINARIES):
+        script = "nvidia-smi.sh" if name == "nvidia-smi" else "stand-in.sh"
+        with open(f"{_HERE}/{script}", "rb") as source:
+            _write(root, f"/usr/bin/{name}", source.read(), 0o755)
+    for path, _ in catalog.SOCKETS:
+        os.makedirs(os.path.dirname(root + path), exist_ok=True)
+        os.mknod(root + path, stat.S_IFSOCK | 0o666)
+        os.chmod(root + path, 0o666)
+    if spec.mps:
+        os.makedirs(root + catalog.MPS_PIPES)
+    _write(root, "/inventory.json", _inventory(spec, all_gpus, folder, folder32).encode())
+
+
+def _write(root: str, path: str, data: bytes, mode: int = 0o644) -> None:
+    os.makedirs(os.path.dirname(root + path), exist_ok=True)
+    with open(root + path, "wb") as file:
+        file.write(data)
+        os.fchmod(file.fileno(), mode)
+
+
+def _inventory(spec: Spec, all_gpus: "tuple[Gpu, ...]", folder: str, folder32: str) -> str:
+    """Return inventory.json: what minirun.gpu.inventory.Inventory holds, as rows."""
+    wide, narrow = files.libraries(spec.driver, True), files.libraries(spec.driver, False)
+    majors = {"nvidia": catalog.NVIDIA, "nvidia-uvm": UVM_MAJOR}
+    firmware = catalog.firmware_folder(spec.driver)
+    sockets = list(catalog.SOCKETS)
+    if spec.mps:
+        sockets.append((catalog.MPS_PIPES, catalog.MPS_NEEDS))
+    values = {
+        "spec": str(spec),
+        "driver": spec.driver,
+        "cuda": cuda_version(spec.driver),
+        "gpus": all_gpus,
+        "libraries": _libraries(folder, spec.driver, wide),
+        "libraries32": _libraries(folder32, spec.driver, narrow),
+        "binaries": [(f"/usr/bin/{name}", needs) for name, needs in catalog.BINARIES],
+        "firmware": [(f"{firmware}/gsp_{chip}.bin", "") for chip in ("ga10x", "tu10x")],
+        "sockets": sockets,
+        "nodes": [(path, majors[name], minor, n) for path, name, minor, n in catalog.NODES],
+        "major": catalog.NVIDIA,
+        "capsMajor": CAPS_MAJOR,
+    }
+    return jsonlite.dumps(values, indent=1)
+
+
+def _libraries(folder: str, driver: str, there: "dict[str, str]") -> "list[tuple[str, str]]":
+    return [
+        (f"{folder}/{name}.{driver}", needs)
+        for name, needs in catalog.LIBRARIES
+        if f"{name}.{driver}" in there
+    ]

@@ -1,0 +1,101 @@
+"""Where this machine's apt gets its packages: read from /etc/apt, never known beforehand.
+
+sources.list(5) knows two forms, one line a source (.list) and stanzas of fields (.sources). What
+is returned is text in both forms, less every source that is not the distribution's own: another
+suite, no component `main`, or a keyring other than the distribution's archive keyring.
+"""
+
+import glob
+import os
+import subprocess
+from typing import NamedTuple
+
+from minirun.errors import ImageError
+
+_PASSED_ON = ("Acquire::http", "Acquire::Check-", "Acquire::Retries", "Acquire::Force")
+
+
+class Sources(NamedTuple):
+    """The distribution's sources: one-line form, stanza form, and the first address of all."""
+
+    lines: str
+    stanzas: str
+    mirror: str
+
+
+def read(codename: str, etc: str = "/etc/apt") -> Sources:
+    """Return the sources of the distribution release `codename` (bookworm).
+
+    Raises ImageError where there are none.
+    """
+    lines = [line for text in _texts(etc, "list") for line in text.splitlines()]
+    stanzas = [part for text in _texts(etc, "sources") for part in text.split("\n\n")]
+    kept_lines = [line for line in lines if _official(_line_fields(line), codename)]
+    kept_stanzas = [part for part in stanzas if _official(_fields(part), codename)]
+    found = [_line_fields(line) for line in kept_lines] + [_fields(p) for p in kept_stanzas]
+    mirrors = [source["uris"].split()[0] for source in found if source["suites"] == codename]
+    mirrors += [s["uris"].split()[0] for s in found if codename in s["suites"].split()]
+    if not mirrors:
+        raise ImageError(
+            f'no source of packages for "{codename}" in {etc}',
+            "add the distribution's own, then apt-get update",
+        )
+    return Sources("\n".join(kept_lines), "\n\n".join(map(_plain, kept_stanzas)), mirrors[0])
+
+
+def options() -> list[str]:
+    """Return the settings of this machine's apt that reaching its sources may need (a proxy, …)."""
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True)
+    lines = [line for line in dump.stdout.splitlines() if line.startswith(_PASSED_ON)]
+    return [line.rstrip(";") for line in lines if not line.endswith('"";')]
+
+
+def _texts(etc: str, suffix: str) -> list[str]:
+    names = [os.path.join(etc, f"sources.{suffix}")]
+    names += sorted(glob.glob(os.path.join(etc, "sources.list.d", f"*.{suffix}")))
+    texts = []
+    for name in names:
+        if os.path.isfile(name):
+            with open(name, encoding="utf-8") as file:
+                texts.append(file.read())
+    return texts
+
+
+def _official(fields: dict[str, str], codename: str) -> bool:
+    own = {codename, *(codename + end for end in ("-updates", "-security", "/updates"))}
+    keyring = fields.get("signed-by", "")
+    return (
+        "deb" in fields.get("types", "").split()
+        and fields.get("enabled", "yes") not in ("no", "false")
+        and set(fields.get("suites", "").split()) <= own
+        and "main" in fields.get("components", "").split()
+        and (not keyring or "-archive-keyring" in keyring)
+    )
+
+
+def _line_fields(line: str) -> dict[str, str]:
+    """The fields of `deb [signed-by=…] ADDRESS SUITE COMPONENT…`; none for any other line."""
+    head, bracket, tail = line.partition("[")
+    options, _, rest = tail.partition("]") if bracket else ("", "", "")
+    words = (head + rest).split("#")[0].split()
+    if len(words) < 4 or words[0] != "deb":
+        return {}
+    fields = dict(option.lower().split("=", 1) for option in options.split() if "=" in option)
+    names = {"types": words[0], "uris": words[1], "suites": words[2]}
+    return fields | names | {"components": " ".join(words[3:])}
+
+
+def _fields(stanza: str) -> dict[str, str]:
+    """The fields of a stanza, by lower-case name; a continued value keeps only its words."""
+    fields: dict[str, str] = {}
+    name = ""
+    for line in _plain(stanza).splitlines():
+        if not line[:1].isspace() and ":" in line:
+            name, _, line = line.partition(":")
+        if name:
+            fields[name.lower()] = (fields.get(name.lower(), "") + " " + line.strip()).strip()
+    return fields
+
+
+def _plain(stanza: str) -> str:
+    return "\n".join(line for line in stanza.strip().splitlines() if not line.startswith("#"))

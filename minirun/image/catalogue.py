@@ -1,0 +1,218 @@
+"""The store's other side: putting images in, listing, checking and removing them.
+
+An image is drafted in a hidden directory and put in place with one rename, so a reader sees all of
+it or nothing. The draft's directory is locked (flock(2)) as long as its maker lives; a draft whose
+lock is free belongs to nobody, and the next command sweeps it away. So a maker may be killed at
+any moment (design: crash-only).
+"""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+from minirun.errors import ImageError
+from minirun.image import store as shelf
+from minirun.image import tree
+from minirun.image.reference import parse
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_DRAFT = ".draft-"
+
+
+class Draft:
+    """An image in the making: ``with Draft(store, "busybox") as draft: …; draft.commit(…)``.
+
+    Leaving the block without a commit removes all of it.
+    """
+
+    def __init__(self, store: str, reference: str) -> None:
+        self.reference = parse(reference)
+        self.images = _make_store(store)
+        self.target = os.path.join(self.images, shelf.directory_name(self.reference))
+        self.layers: list[str] = []
+
+    def __enter__(self) -> "Draft":
+        if os.path.exists(self.target):
+            raise _taken(str(self.reference))
+        with _locked(self.images, fcntl.LOCK_SH):
+            self.path = tempfile.mkdtemp(prefix=_DRAFT, dir=self.images)
+            self._fd = os.open(self.path, os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        return self
+
+    def layer(self) -> str:
+        """Make the next layer, above those made before, and return the path of its root."""
+        name = f"layers/{len(self.layers)}"
+        path = os.path.join(self.path, name)
+        os.makedirs(path)
+        os.chmod(path, 0o755)
+        self.layers.append(name)
+        return path
+
+    def commit(self, origin: str, **details: Any) -> shelf.Image:
+        """Compute the digest, write image.json, and put the image in place.
+
+        `origin` says what it truly is; `details` are the other entries of image.json. Raises
+        ImageError where the name was taken meanwhile, OSError.
+        """
+        summary = tree.summarize([os.path.join(self.path, layer) for layer in self.layers])
+        record = {
+            "name": self.reference.familiar(),
+            "tag": self.reference.tag,
+            "origin": origin,
+            "digest": summary.digest,
+            "size": summary.size,
+            "architecture": _ARCHITECTURES.get(os.uname().machine, os.uname().machine),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "layers": self.layers,
+            "env": [], "entrypoint": [], "cmd": [], "workdir": "/", "user": "",
+        } | details  # fmt: skip
+        with open(os.path.join(self.path, "image.json"), "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1)
+        try:
+            os.rename(self.path, self.target)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise _taken(str(self.reference)) from None
+            raise
+        return shelf.resolve(os.path.dirname(self.images), str(self.reference))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if os.path.exists(self.path):
+            shutil.rmtree(self.path)
+        os.close(self._fd)
+
+
+def list_images(store: str) -> list[dict[str, Any]]:
+    """Return image.json of every image, by name; a broken one has only `name`, `tag`, `broken`."""
+    found = []
+    for name in sorted(_names(store)):
+        try:
+            found.append(shelf.read_details(os.path.join(shelf.images_dir(store), name)))
+        except (ImageError, FileNotFoundError) as error:
+            stem, _, tag = name.partition("@")
+            found.append({"name": stem, "tag": tag or "latest", "broken": str(error)})
+    return found
+
+
+def details(store: str, reference: str) -> dict[str, Any]:
+    """Return all of image.json of one image. Raises ImageError."""
+    image = shelf.resolve(store, reference)
+    return shelf.read_details(_path(store, image.name))
+
+
+def verify(store: str, reference: str) -> str:
+    """Compute an image's digest again; return what is wrong, empty where nothing is.
+
+    Raises ImageError where there is no such image.
+    """
+    image = shelf.resolve(store, reference)
+    try:
+        found = tree.summarize(list(image.layers)).digest
+    except OSError as error:
+        return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
+    return "" if found == image.digest else f"is {found}, was stored as {image.digest}"
+
+
+def remove_image(store: str, reference: str) -> str:
+    """Remove an image, also a broken one, and return its name.
+
+    Whether a container still uses it is for the caller to find out. Raises ImageError.
+    """
+    wanted = parse(reference)
+    if wanted.digest:
+        wanted = parse(shelf.resolve(store, reference).name)
+    path = _path(store, str(wanted))
+    with _locked(_make_store(store), fcntl.LOCK_SH):
+        hidden = tempfile.mkdtemp(prefix=_DRAFT, dir=os.path.dirname(path))
+        try:
+            os.rename(path, os.path.join(hidden, "removed"))
+        except FileNotFoundError:
+            raise ImageError(f"No such image: {wanted}", "minirun images lists them") from None
+        finally:
+            shutil.rmtree(hidden)
+    return str(wanted)
+
+
+def sweep(store: str) -> list[str]:
+    """Remove what makers that died left in `store`; return the paths."""
+    images = shelf.images_dir(store)
+    if not os.path.isdir(images):
+        return []
+    swept = []
+    with _locked(images, fcntl.LOCK_EX):
+        for name in os.listdir(images):
+            if name.startswith(_DRAFT) and _abandoned(os.path.join(images, name)):
+                shutil.rmtree(os.path.join(images, name))
+                swept.append(os.path.join(images, name))
+    return swept
+
+
+@contextmanager
+def making(store: str, reference: str) -> Iterator[None]:
+    """Hold the right to make the image `reference`: of two makers the second waits."""
+    name = f".lock-{shelf.directory_name(parse(reference))}"
+    path = os.path.join(_make_store(store), name)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    with _locked(path, fcntl.LOCK_EX):
+        yield
+
+
+def _make_store(store: str) -> str:
+    """Make the store where it is missing; nobody but root looks into its images."""
+    images = shelf.images_dir(store)
+    if not os.path.isdir(images):
+        os.makedirs(os.path.dirname(images), 0o711, exist_ok=True)
+        os.makedirs(images, 0o700, exist_ok=True)
+        os.chmod(images, 0o700)
+    return images
+
+
+def _names(store: str) -> list[str]:
+    try:
+        names = os.listdir(shelf.images_dir(store))
+    except FileNotFoundError:
+        return []
+    return [name for name in names if not name.startswith(".")]
+
+
+def _path(store: str, reference: str) -> str:
+    return os.path.join(shelf.images_dir(store), shelf.directory_name(parse(reference)))
+
+
+def _taken(name: str) -> ImageError:
+    return ImageError(f"image {name} is already there", f"minirun images rm {name} removes it")
+
+
+@contextmanager
+def _locked(path: str, how: int) -> Iterator[None]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, how)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _abandoned(path: str) -> bool:
+    fd = os.open(path, os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)

@@ -1,0 +1,169 @@
+"""The local store, as `run` sees it: from a reference to the layers of its root filesystem.
+
+    <store>/images/              0700: a set-user-id program of an image is no business of the host
+        ubuntu/                  the directory of ubuntu:latest; debian:12 lies in debian@12
+            image.json           what it is, where it comes from, how it is started
+            layers/0/ …          root filesystems to be laid over one another, lowest first
+
+An image is put here with one rename (minirun.image.catalogue), so whatever has a name is complete.
+The real stack keeps layers in a content-addressed store shared by all images; here an image owns
+its layers, and the kernel shares the pages.
+"""
+
+import os
+
+from minirun import jsonlite
+from minirun.errors import ImageError, from_os
+from minirun.image.reference import Reference, parse
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+NO_PULL = "registry pull is not available yet"
+
+RECIPES = ("busybox", "debian", "ubuntu")
+"""The images that minirun can build by itself (minirun.image.build)."""
+
+
+class Image(Record):
+    """What a container needs to know of its image; the strings are as in the OCI image config."""
+
+    name: str
+    layers: "tuple[str, ...]"
+    """Absolute paths of directories, lowest first."""
+    env: "tuple[str, ...]"
+    entrypoint: "tuple[str, ...]"
+    cmd: "tuple[str, ...]"
+    workdir: str
+    user: str
+    origin: str
+    """What it truly is, in words."""
+    digest: str
+
+
+def images_dir(store: str) -> str:
+    """Return the directory that the images of `store` lie in."""
+    return os.path.join(os.path.abspath(store), "images")
+
+
+def directory_name(reference: Reference) -> str:
+    """Return the name of a reference's directory: one name for one reference, and no slash.
+
+    No colon and no comma either, which would need an escape in overlay's options.
+    """
+    name = reference.familiar().replace("/", "+").replace(":", "=")
+    return name if reference.tag == "latest" else f"{name}@{reference.tag}"
+
+
+def resolve(store: str, reference: str) -> Image:
+    """Return the image that `reference` names in `store`.
+
+    Raises ImageError where there is none, where it is broken, or where the reference is.
+    """
+    wanted = parse(reference)
+    for name in _candidates(store, wanted):
+        path = os.path.join(images_dir(store), name)
+        try:
+            details = read_details(path)
+        except FileNotFoundError:
+            continue
+        if wanted.digest in ("", details["digest"]):
+            return _image(path, details)
+    raise ImageError(f"No such image: {wanted}", next_step(wanted))
+
+
+def ensure(store: str, reference: str, notify: "Callable[[str], None]") -> Image:
+    """Return the image that `reference` names; build it where it is missing and has a recipe.
+
+    `notify` gets one line where anything is built or stands in for something else. Raises
+    ImageError.
+    """
+    try:
+        return resolve(store, reference)
+    except ImageError:
+        wanted = parse(reference)
+        if not _has_recipe(wanted):
+            raise
+    from minirun.image import build
+
+    return build.build(store, wanted.familiar(), notify)
+
+
+def _has_recipe(reference: Reference) -> bool:
+    return str(reference) in [f"{name}:latest" for name in RECIPES]
+
+
+def next_step(reference: Reference) -> str:
+    """Say how an image of that name can be had."""
+    if _has_recipe(reference):
+        return f"minirun images build {reference.familiar()}"
+    return (
+        f"{NO_PULL}: minirun images lists what is here, "
+        "minirun images import NAME FILE.tar brings a root filesystem in"
+    )
+
+
+def read_details(path: str) -> "dict[str, Any]":
+    """Return image.json of the image in directory `path`.
+
+    Raises FileNotFoundError where there is none, ImageError where it cannot be used.
+    """
+    try:
+        with open(os.path.join(path, "image.json"), encoding="utf-8") as file:
+            details: "dict[str, Any]" = jsonlite.loads(file.read())
+        missing = [key for key in _KEYS if not isinstance(details[key], _KEYS[key])]
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno == 36:  # ENAMETOOLONG: nothing was ever stored under that name
+            raise FileNotFoundError(error.errno, os.strerror(error.errno), path) from None
+        raise failure(error, "reading the image") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _broken(path, f"image.json: {error}") from None
+    if missing:
+        raise _broken(path, f"image.json: {missing[0]} is of the wrong type")
+    return details
+
+
+_KEYS = {
+    "name": str, "tag": str, "origin": str, "digest": str, "layers": list, "env": list,
+    "entrypoint": list, "cmd": list, "workdir": str, "user": str,
+}  # fmt: skip
+
+
+def _candidates(store: str, wanted: Reference) -> "list[str]":
+    """The directories to look into: one for a tag, all of the name's for a digest alone."""
+    if wanted.tag:
+        return [directory_name(wanted)]
+    stem = directory_name(wanted._replace(tag="latest"))
+    try:
+        names = os.listdir(images_dir(store))
+    except FileNotFoundError:
+        return []
+    return [name for name in names if name.partition("@")[0] == stem]
+
+
+def _image(path: str, details: "dict[str, Any]") -> Image:
+    layers = tuple(os.path.join(path, layer) for layer in details["layers"])
+    for layer in layers:
+        if not os.path.isdir(layer):
+            raise _broken(path, f"{os.path.relpath(layer, path)} is missing")
+    return Image(
+        f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),
+        tuple(details["entrypoint"]), tuple(details["cmd"]), details["workdir"], details["user"],
+        details["origin"], details["digest"],
+    )  # fmt: skip
+
+
+def failure(error: OSError, doing: str) -> ImageError:
+    """Return an OSError that came up while `doing` something with an image as one line."""
+    general = from_os(error, doing)
+    return ImageError(str(general), general.hint)
+
+
+def _broken(path: str, text: str) -> ImageError:
+    name = os.path.basename(path)
+    return ImageError(f"image {name}: {text}", f"rm -r {path}, then build or import it again")

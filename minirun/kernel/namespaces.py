@@ -1,0 +1,95 @@
+"""Namespaces: clone3(2), unshare(2) and setns(2)."""
+
+import ctypes
+import os
+
+from minirun import events
+from minirun.kernel import libc
+from minirun.kernel.libc import c_int, c_size_t, c_uint64, c_void_p
+
+CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x2000000, 0x4000000
+CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x8000000, 0x10000000, 0x20000000, 0x40000000,
+)  # fmt: skip
+CLONE_PIDFD, CLONE_PARENT = 0x1000, 0x8000
+SIGCHLD = 17
+CLONE_INTO_CGROUP = 0x200000000
+
+FLAGS = {
+    "mount": CLONE_NEWNS,
+    "pid": CLONE_NEWPID,
+    "uts": CLONE_NEWUTS,
+    "ipc": CLONE_NEWIPC,
+    "network": CLONE_NEWNET,
+    "cgroup": CLONE_NEWCGROUP,
+    "user": CLONE_NEWUSER,
+    "time": CLONE_NEWTIME,
+}
+"""config.json's names of namespaces (runtime-spec, config-linux.md) and clone's flags."""
+
+PROC_NAMES = {"mount": "mnt", "network": "net"}
+"""Where /proc/PID/ns uses another word than config.json."""
+
+_NAMES = {
+    "CLONE_NEWTIME": CLONE_NEWTIME, "CLONE_NEWNS": CLONE_NEWNS,
+    "CLONE_NEWCGROUP": CLONE_NEWCGROUP, "CLONE_NEWUTS": CLONE_NEWUTS,
+    "CLONE_NEWIPC": CLONE_NEWIPC, "CLONE_NEWUSER": CLONE_NEWUSER,
+    "CLONE_NEWPID": CLONE_NEWPID, "CLONE_NEWNET": CLONE_NEWNET, "CLONE_PIDFD": CLONE_PIDFD,
+    "CLONE_INTO_CGROUP": CLONE_INTO_CGROUP, "CLONE_PARENT": CLONE_PARENT,
+}  # fmt: skip
+
+_unshare = libc.bind("unshare", c_int)
+_setns = libc.bind("setns", c_int, c_int)
+_clone3 = libc.bind_syscall(c_void_p, c_size_t)
+
+
+class CloneArgs(ctypes.Structure):
+    """struct clone_args of clone3(2)."""
+
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack", "stack_size",
+            "tls", "set_tid", "set_tid_size", "cgroup",
+        )
+    ]  # fmt: skip
+
+
+def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int]":
+    """Copy this process into new namespaces: clone3(2); Linux 5.5, CLONE_INTO_CGROUP 5.7.
+
+    Returns (pid, pidfd) in the parent and (0, -1) in the child. Only the parent writes the event.
+    """
+    pidfd = c_int(-1)
+    args = CloneArgs(
+        flags=flags | CLONE_PIDFD,
+        pidfd=ctypes.addressof(pidfd),
+        exit_signal=0 if flags & CLONE_PARENT else SIGCHLD,  # a sibling has its parent's
+    )
+    if cgroup_fd >= 0:
+        args.flags |= CLONE_INTO_CGROUP
+        args.cgroup = cgroup_fd
+    shown = {"flags": libc.flag_names(args.flags, _NAMES), "exit_signal": "SIGCHLD"}
+    start = events.now()
+    pid: int = _clone3(435, ctypes.addressof(args), ctypes.sizeof(args))
+    if pid == 0:
+        return 0, -1
+    if pid == -1:
+        error = libc.failure("clone3")
+        libc.log_failure(error, shown, events.now() - start, why)
+        raise error
+    events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
+    os.set_inheritable(pidfd.value, False)
+    return pid, pidfd.value
+
+
+def unshare(flags: int, *, why: str = "") -> None:
+    """Move this process into new namespaces: unshare(2)."""
+    shown = {"flags": libc.flag_names(flags, _NAMES)}
+    libc.logged("unshare", _unshare, (flags,), shown, why=why)
+
+
+def setns(fd: int, kind: int, *, shown: str = "", why: str = "") -> None:
+    """Enter the namespace (or, with a pidfd, the namespaces) that `fd` refers to: setns(2)."""
+    args = {"fd": fd, "nstype": libc.flag_names(kind, _NAMES), "path": shown}
+    libc.logged("setns", _setns, (fd, kind), args, shown or None, why)

@@ -1,0 +1,197 @@
+"""Figure 2: `run` flags and an image become a config.json; nothing else reaches the stages.
+
+The defaults are docker's: fourteen capabilities, masked and read-only paths below /proc and /sys,
+a private /dev, and a device list that ends with what every program needs.
+"""
+
+from minirun.errors import UsageError
+from minirun.oci import state
+from minirun.oci.config import GPU_DRIVER, GPU_HOOK, LAYERS
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CAPABILITIES = (
+    "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW",
+    "CAP_SETGID", "CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE",
+    "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
+)  # fmt: skip
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MASKED = (
+    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+    "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+)  # fmt: skip
+READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
+_STANDARD = ["nosuid", "noexec", "nodev"]
+MOUNTS = (
+    ("/proc", "proc", "proc", _STANDARD),
+    ("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
+    (
+        "/dev/pts", "devpts", "devpts",
+        ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+    ),
+    ("/dev/shm", "tmpfs", "shm", [*_STANDARD, "mode=1777", "size=65536k"]),
+    ("/dev/mqueue", "mqueue", "mqueue", _STANDARD),
+    ("/sys", "sysfs", "sysfs", [*_STANDARD, "ro"]),
+    ("/sys/fs/cgroup", "cgroup", "cgroup", [*_STANDARD, "relatime", "ro"]),
+)  # fmt: skip
+_ANY_NODE = (("c", None, None, "m"), ("b", None, None, "m"))
+_DEVICES = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (136, None))
+
+
+class Wishes(Record):
+    """What the flags of `minirun run` ask for. Sizes are bytes, `cpus` is a number of CPUs."""
+
+    args: "tuple[str, ...]"
+    env: "tuple[str, ...]" = ()
+    cwd: str = "/"
+    user: "tuple[int, int, tuple[int, ...]]" = (0, 0, ())
+    terminal: bool = False
+    hostname: str = ""
+    memory: int = 0
+    cpus: float = 0.0
+    pids_limit: int = 0
+    readonly: bool = False
+    cap_add: "tuple[str, ...]" = ()
+    cap_drop: "tuple[str, ...]" = ()
+    mounts: "tuple[tuple[str, str, tuple[str, ...]], ...]" = ()
+    devices: "tuple[dict[str, Any], ...]" = ()
+    host_network: bool = False
+    uid_maps: "tuple[tuple[int, int, int], ...]" = ()
+    gid_maps: "tuple[tuple[int, int, int], ...]" = ()
+    gpus: str = ""
+    gpu_driver: str = ""
+    layers: "tuple[str, ...]" = ()
+    annotations: "tuple[tuple[str, str], ...]" = ()
+
+
+def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
+    """Return the config.json for a container. Raises UsageError."""
+    annotations = dict(wishes.annotations)
+    hooks: dict[str, Any] = {}
+    env = [f"PATH={PATH}", f"HOSTNAME={wishes.hostname or container_id}", *wishes.env]
+    if wishes.terminal:
+        env.insert(1, "TERM=xterm")
+    if wishes.gpus:
+        env += _gpu_environment(wishes)
+        annotations[GPU_DRIVER] = wishes.gpu_driver
+        hook = {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
+        hooks = {"hooks": {"prestart": [hook]}}
+    if wishes.layers:
+        annotations[LAYERS] = ":".join(wishes.layers)
+    return {
+        "ociVersion": state.OCI_VERSION,
+        "process": _process(wishes, env),
+        "root": {"path": "rootfs", "readonly": wishes.readonly},
+        "hostname": wishes.hostname or container_id,
+        "mounts": _mounts(wishes),
+        **hooks,
+        "annotations": annotations,
+        "linux": _linux(container_id, wishes),
+    }
+
+
+def _gpu_environment(wishes: Wishes) -> "list[str]":
+    """The variables that NVIDIA's hook reads; what the user set with -e stays (Figure 2)."""
+    env = [f"NVIDIA_VISIBLE_DEVICES={wishes.gpus}"]
+    if not any(entry.startswith("NVIDIA_DRIVER_CAPABILITIES=") for entry in wishes.env):
+        env.append("NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+    return env
+
+
+def _process(wishes: Wishes, env: "list[str]") -> "dict[str, Any]":
+    uid, gid, groups = wishes.user
+    caps = capabilities(wishes.cap_add, wishes.cap_drop)
+    held = {"bounding": caps, "effective": caps, "permitted": caps}
+    return {
+        "terminal": wishes.terminal,
+        "user": {"uid": uid, "gid": gid, "additionalGids": list(groups)},
+        "args": list(wishes.args),
+        "env": env,
+        "cwd": wishes.cwd,
+        "capabilities": held,
+        "noNewPrivileges": False,
+    }
+
+
+def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]":
+    """Return docker's default capabilities, changed by --cap-add and --cap-drop.
+
+    Raises UsageError for a name that is no capability.
+    """
+    from minirun.process.caps import NUMBERS
+
+    def named(text: str) -> "list[str]":
+        name = text.upper()
+        if name == "ALL":
+            return list(NUMBERS)
+        name = name if name.startswith("CAP_") else f"CAP_{name}"
+        if name not in NUMBERS:
+            raise UsageError(f"unknown capability {text!r}", "see capabilities(7)")
+        return [name]
+
+    dropped = {name for text in drop for name in named(text)}
+    kept = [name for name in CAPABILITIES if name not in dropped]
+    return kept + [n for text in add for n in named(text) if n not in kept]
+
+
+def _mounts(wishes: Wishes) -> "list[dict[str, Any]]":
+    mounts: list[dict[str, Any]] = [
+        {"destination": path, "type": kind, "source": source, "options": list(options)}
+        for path, kind, source, options in MOUNTS
+    ]
+    if wishes.host_network:
+        _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
+        _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
+    for source, destination, options in wishes.mounts:
+        _bind(mounts, source, destination, options)
+    return mounts
+
+
+def _bind(
+    mounts: "list[dict[str, Any]]", source: str, destination: str, options: "tuple[str, ...]"
+) -> None:
+    row = {"destination": destination, "type": "bind", "source": source}
+    mounts.append({**row, "options": ["rbind", "rprivate", *options]})
+
+
+def _linux(container_id: str, wishes: Wishes) -> "dict[str, Any]":
+    kinds = [kind for kind in NAMESPACES if not (kind == "network" and wishes.host_network)]
+    linux: dict[str, Any] = {
+        "cgroupsPath": f"/minirun/{container_id}",
+        "namespaces": [{"type": kind} for kind in kinds],
+        "resources": _resources(wishes),
+        "maskedPaths": list(MASKED),
+        "readonlyPaths": list(READONLY),
+    }
+    if wishes.devices:
+        linux["devices"] = list(wishes.devices)
+    if wishes.uid_maps:
+        linux["namespaces"].append({"type": "user"})
+        linux["uidMappings"] = [_id_map(row) for row in wishes.uid_maps]
+        linux["gidMappings"] = [_id_map(row) for row in wishes.gid_maps or wishes.uid_maps]
+    return linux
+
+
+def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":
+    return {"containerID": row[0], "hostID": row[1], "size": row[2]}
+
+
+def _resources(wishes: Wishes) -> "dict[str, Any]":
+    resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
+    rows = [*_ANY_NODE, *(("c", major, minor, "rwm") for major, minor in _DEVICES)]
+    rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in wishes.devices]
+    for kind, major, minor, access in rows:
+        rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}
+        resources["devices"].append({k: v for k, v in rule.items() if v is not None})
+    if wishes.memory:
+        resources["memory"] = {"limit": wishes.memory}
+    if wishes.cpus:
+        resources["cpu"] = {"period": 100_000, "quota": round(wishes.cpus * 100_000)}
+    if wishes.pids_limit:
+        resources["pids"] = {"limit": wishes.pids_limit}
+    return resources

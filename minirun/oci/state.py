@@ -1,0 +1,158 @@
+"""state.json: what is known of a container between two commands.
+
+Written whole and renamed into place, so that a reader, or a crash, never sees half of it. The
+first record ("creating") is written before the first cgroup or process exists: whatever a killed
+command leaves is named in it, and `gc` and `delete --force` finish from it.
+
+A process is remembered by pid, start time and boot: a reused pid is nobody we know.
+"""
+
+import os
+import time
+
+from minirun import jsonlite
+from minirun.errors import StateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OCI_VERSION = "1.2.0"
+CREATING, CREATED, RUNNING, STOPPED, PAUSED = (
+    "creating", "created", "running", "stopped", "paused",
+)  # fmt: skip
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.")
+
+
+def check_id(container_id: str) -> str:
+    """Return `container_id` where it is a name and not a path. Raises StateError.
+
+    Letters, digits and ``_ + - .``, not beginning with a dot (``delete -f ..`` once removed the
+    directory above a runtime's root), at most 1024 characters, as runc has it.
+    """
+    plain = container_id and set(container_id) <= _SAFE and container_id[0] != "."
+    if not plain or len(container_id) > 1024:
+        hint = "letters, digits, '_', '+', '-', '.', not beginning with '.'"
+        raise StateError(f"invalid container id {container_id!r}", hint)
+    return container_id
+
+
+def timestamp(when: "float | None" = None) -> str:
+    """Return a time (seconds since the epoch; now by default) as RFC 3339 in UTC."""
+    seconds = time.time() if when is None else when
+    fraction = int(seconds % 1 * 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{fraction:09d}Z"
+
+
+def start_time(pid: int) -> int:
+    """Return when process `pid` started, in clock ticks since boot; 0 where there is none.
+
+    A zombie counts as none. proc_pid_stat(5), fields 3 and 22.
+    """
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        text = os.read(fd, 4096)
+    except ProcessLookupError:
+        return 0
+    finally:
+        os.close(fd)
+    fields = text[text.rindex(b")") + 2 :].split()
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def boot_id() -> str:
+    """Return the id of this boot of the machine: random(4)."""
+    fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 64).decode().strip()
+    finally:
+        os.close(fd)
+
+
+def identity(pid: int) -> "dict[str, Any]":
+    """Return what tells process `pid` from a later one with the same number."""
+    return {"pid": pid, "start": start_time(pid), "boot": boot_id()}
+
+
+def is_alive(process: "dict[str, Any] | None") -> bool:
+    """Tell whether the process that :func:`identity` described still runs."""
+    if not process or not process["pid"]:
+        return False
+    started = start_time(process["pid"])
+    return started != 0 and started == process["start"] and boot_id() == process["boot"]
+
+
+def save(directory: str, record: "dict[str, Any]") -> None:
+    """Write state.json with rename. Raises OSError."""
+    temporary = f"{directory}/.state.{os.getpid()}"
+    write(temporary, jsonlite.dumps(record))
+    os.rename(temporary, f"{directory}/state.json")
+
+
+def write(path: str, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    try:
+        data = text.encode()
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+
+
+def load(root: str, container_id: str) -> "dict[str, Any]":
+    """Return the record of a container, its status brought up to date. Raises StateError."""
+    directory = f"{root}/{check_id(container_id)}"
+    try:
+        record: dict[str, Any] = jsonlite.loads(read_text(f"{directory}/state.json"))
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "minirun ps -a lists all"
+        raise StateError(f"container {container_id!r} does not exist", hint) from None
+    except (ValueError, KeyError) as error:
+        hint = f"minirun delete --force {container_id}"
+        raise StateError(f"{directory}/state.json is damaged: {error}", hint) from None
+    return refresh(record)
+
+
+def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
+    """Bring a record's status up to date with the processes that it names."""
+    if record["status"] in (CREATED, RUNNING, PAUSED) and not is_alive(record["init"]):
+        record["status"] = STOPPED
+    elif record["status"] == CREATING and not is_alive(record["supervisor"]):
+        record["status"] = STOPPED
+    elif record["status"] == CREATED and not os.path.exists(f"{record['directory']}/exec.fifo"):
+        record["status"] = RUNNING
+    if record["status"] == STOPPED:
+        record["pid"] = 0
+    return record
+
+
+def read_text(path: str) -> str:
+    """Return a file's text. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        chunks = []
+        while chunk := os.read(fd, 1 << 20):
+            chunks.append(chunk)
+        return b"".join(chunks).decode()
+    finally:
+        os.close(fd)
+
+
+def names(root: str) -> "list[str]":
+    """Return the ids of all containers below a state root, in order."""
+    try:
+        found = os.listdir(root)
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in found if not name.startswith("."))
+
+
+def public(record: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the state as the runtime-spec has it (runtime.md, "State"), with runc's additions."""
+    keys = ("ociVersion", "id", "status", "pid", "bundle", "annotations", "rootfs", "created")
+    return {key: record[key] for key in keys} | {"owner": ""}

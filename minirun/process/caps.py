@@ -1,0 +1,73 @@
+"""Capabilities: five sets, each a bit mask, as capabilities(7) and config.json have them."""
+
+from minirun.kernel import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+NUMBERS = {
+    f"CAP_{name}": number
+    for number, name in enumerate(
+        (
+            "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID",
+            "SETUID", "SETPCAP", "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST",
+            "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO",
+            "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+            "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE",
+            "AUDIT_CONTROL", "SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM",
+            "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE",
+        )
+    )
+}  # fmt: skip
+"""Name → number, from linux/capability.h."""
+
+
+def mask(names: "Iterable[str]") -> int:
+    """Return the bit mask of capabilities by name; a name this kernel cannot have is left out."""
+    bits = 0
+    for name in names:
+        if name in NUMBERS:
+            bits |= 1 << NUMBERS[name]
+    return bits
+
+
+def names(bits: int) -> "list[str]":
+    """Return the names in a bit mask, by number."""
+    return [name for name, number in NUMBERS.items() if bits >> number & 1]
+
+
+def held() -> int:
+    """Return the bit mask of the bounding set: no process of ours can grant more than that."""
+    return sum(1 << number for number in NUMBERS.values() if process.in_bounding_set(number))
+
+
+class Sets:
+    """The five sets of config.json's process.capabilities, cut to what can be granted."""
+
+    def __init__(self, wanted: "dict[str, Any]", grantable: int) -> None:
+        asked = {kind: mask(names or ()) for kind, names in wanted.items()}
+        self.bounding = asked.get("bounding", 0) & grantable
+        self.permitted = asked.get("permitted", 0) & grantable
+        self.effective = asked.get("effective", 0) & self.permitted
+        self.inheritable = asked.get("inheritable", 0) & grantable
+        self.ambient = asked.get("ambient", 0) & self.permitted & self.inheritable
+        self.grantable = grantable
+        known = {name for kind in wanted.values() for name in kind or ()}
+        self.refused = sorted(n for n in known if not mask([n]) & grantable)
+        """Names that were asked for and cannot be granted: a warning, says the spec."""
+
+    def drop_bounding(self) -> None:
+        """Take everything else out of the bounding set. Raises OSError."""
+        for number in NUMBERS.values():
+            if self.grantable >> number & 1 and not self.bounding >> number & 1:
+                process.prctl(process.PR_CAPBSET_DROP, number)
+
+    def apply(self) -> None:
+        """Set permitted, effective, inheritable and ambient. Raises OSError."""
+        process.capset(self.effective, self.permitted, self.inheritable)
+        process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_CLEAR_ALL)
+        for number in NUMBERS.values():
+            if self.ambient >> number & 1:
+                process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)

@@ -1,0 +1,122 @@
+"""`exec`: a new process in the namespaces and the cgroup of a running container.
+
+    caller ── fork ──▶ joiner ── clone3(CLONE_PARENT) ──▶ the command
+                       cgroup, setns                      trampoline
+
+setns into a pid namespace takes effect for children only, so the joiner makes one more, as the
+caller's child, and is gone. It shuts the import barrier before it enters the mount namespace, and
+is not dumpable: processes of the container can neither trace it nor reach its descriptors
+(CVE-2016-9962).
+"""
+
+import os
+
+from minirun import events, handshake
+from minirun.container import Container
+from minirun.errors import MinirunError, StateError, from_os
+from minirun.kernel import namespaces, process
+from minirun.oci import state
+from minirun.oci.config import Config
+from minirun.process import barrier, command, privileges, streams
+from minirun.process.streams import Console
+from minirun.record import Record
+from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class Joined(Record):
+    """A command that runs in a container: its pid and pidfd, as a child of the caller."""
+
+    pid: int
+    pidfd: int
+
+
+def enter(container: Container, config: Config, console: Console) -> Joined:
+    """Start config.process in the container; return when it runs.
+
+    Raises StateError, CommandError (126, 127), OSError.
+    """
+    target = container.record["init"]
+    pidfd = os.pidfd_open(target["pid"])
+    if not state.is_alive(target):
+        raise StateError(f"container {container.id} is not running")
+    container.cgroup.open_doors()
+    report, tell = os.pipe2(os.O_CLOEXEC)
+    joiner = os.fork()
+    if joiner == 0:
+        _joiner(container, config, console, pidfd, tell)
+    os.close(tell)
+    os.close(pidfd)
+    os.waitpid(joiner, 0)
+    channel = handshake.Channel(report, -1, "the joiner")
+    line = channel.read_line()
+    if not line.startswith("PID "):
+        raise handshake.error_from(line)
+    pid = int(line[4:])
+    said = channel.read_rest()
+    os.close(report)
+    joined = Joined(pid, os.pidfd_open(pid))
+    if said:
+        os.waitpid(pid, 0)
+        if len(said) == 4:
+            raise command.refusal(int.from_bytes(said, "little"), config.process["args"][0])
+        raise handshake.error_from(said.decode(errors="replace"))
+    return joined
+
+
+def _joiner(
+    container: Container, config: Config, console: Console, pidfd: int, tell: int
+) -> "NoReturn":
+    """In the joiner: enter everything, make the command's process, report its pid, go."""
+    channel = handshake.Channel(-1, tell, "the caller")
+    try:
+        process.prctl(process.PR_SET_DUMPABLE, 0)
+        process.become_named("minirun:exec")
+        container.cgroup.join()
+        barrier.close_imports()
+        kinds = [*config.namespaces]
+        flags = sum(namespaces.FLAGS[kind] for kind in kinds if kind != "time")
+        namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
+        if config.new_namespace("user"):
+            privileges.become_user({})
+            process.prctl(process.PR_SET_DUMPABLE, 0)
+        os.chdir("/")
+        pid, _ = namespaces.clone3(namespaces.CLONE_PARENT)
+        if pid == 0:
+            _command(container, config, console, channel)
+        os.write(tell, f"PID {pid}\n".encode())
+        os._exit(0)
+    except BaseException as error:
+        channel.fail(_as_error(error))
+    finally:
+        os._exit(1)
+
+
+def _command(
+    container: Container, config: Config, console: Console, channel: handshake.Channel
+) -> "NoReturn":
+    """In the command's process: streams, privileges, trampoline."""
+    try:
+        root = Root.at("/")
+        streams.connect(console, config.terminal, root, console_node=False)
+        root.close()
+        privileges.drop(container.id, config, container.seccomp)
+        target = command.find(config.process["args"][0], config.environment)
+        privileges.arm_late(config, container.seccomp)
+        command.execute(config, container.preserve_fds, channel.write_fd, target, None)
+    except BaseException as error:
+        channel.fail(_as_error(error))
+    finally:
+        os._exit(1)
+
+
+def _as_error(error: BaseException) -> MinirunError:
+    if isinstance(error, MinirunError):
+        return error
+    if isinstance(error, OSError):
+        return from_os(error)
+    events.emit("note", "exec failed", {"error": repr(error)}, ret=-1)
+    return MinirunError(f"exec: {type(error).__name__}: {error}")

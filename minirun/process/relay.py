@@ -1,0 +1,232 @@
+"""The caller's side of a terminal: keys go in, output comes out, the window's size follows.
+
+The user's terminal is set to raw mode, so that every key, ^C too, reaches the container's own
+line discipline; and it is set back whatever happens: an exception, SIGTERM, the container's end.
+
+What the man pages say: termios(3), pty(7), ioctl_tty(2); signal(7) on SIGWINCH.
+
+What the real stack does: runc relays in its foreground mode, conmon and containerd's shim else.
+"""
+
+import fcntl
+import os
+import select
+import struct
+import termios
+import tty
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from types import FrameType, TracebackType
+    from typing import Any
+else:
+    import _signal  # the C half: signal itself imports enum, 3 ms
+
+CHUNK = 65536
+_SIGHUP, _SIGINT, _SIGQUIT, _SIGTERM, _SIGWINCH = 1, 2, 3, 15, 28
+_RETRY = 50
+"""Milliseconds until a terminal that nobody has open is asked again while its process lives."""
+
+
+def set_size(terminal: int, rows: int, columns: int) -> None:
+    """Set the window size of a terminal, through either end. Raises OSError."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+
+def get_size(terminal: int) -> "tuple[int, int]":
+    """Return (rows, columns) of a terminal. Raises OSError where it is none."""
+    rows, columns, _, _ = struct.unpack("4H", fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8)))
+    return rows, columns
+
+
+def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
+    """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
+
+    The end: the process of `pidfd` has ended and all its output is shown; without `pidfd`, nobody
+    has the terminal open any more (EIO); or the user's own terminal has gone. `master` is set to
+    non-blocking. Never raises for a side that goes away.
+    """
+    user = next((fd for fd in (stdin, stdout) if os.isatty(fd)), -1)
+    os.set_blocking(master, False)
+    with RawMode(stdin), _Resizing(user, master):
+        _Pump(master, stdin, stdout, pidfd).run()
+
+
+class RawMode:
+    """``with RawMode(fd):`` the terminal `fd` is raw; nothing happens where `fd` is none.
+
+    Signals that would end this process (those with no handler yet) set the terminal back first.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.before: "list[Any]" = []
+        self.handled: "list[int]" = []
+
+    def __enter__(self) -> "RawMode":
+        if os.isatty(self.fd):
+            self.before = termios.tcgetattr(self.fd)
+            for number in (_SIGHUP, _SIGINT, _SIGQUIT, _SIGTERM):
+                if _signal.getsignal(number) == _signal.SIG_DFL:
+                    _signal.signal(number, self._die)
+                    self.handled.append(number)
+            tty.setraw(self.fd, termios.TCSANOW)
+        return self
+
+    def __exit__(
+        self,
+        kind: "type[BaseException] | None",
+        error: "BaseException | None",
+        trace: "TracebackType | None",
+    ) -> None:
+        self._restore()
+        for number in self.handled:
+            _signal.signal(number, _signal.SIG_DFL)
+
+    def _restore(self) -> None:
+        if self.before:
+            try:
+                # not TCSADRAIN: a terminal that is stopped by ^S would hold us for ever
+                termios.tcsetattr(self.fd, termios.TCSANOW, self.before)
+            except termios.error:
+                pass  # the terminal has gone
+
+    def _die(self, number: int, frame: "FrameType | None") -> None:
+        self._restore()
+        _signal.signal(number, _signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+class _Resizing:
+    """While it lasts, the container's terminal has the size of the user's."""
+
+    def __init__(self, user: int, master: int) -> None:
+        self.user = user
+        self.master = master
+        self.before: "Any" = None
+
+    def __enter__(self) -> "_Resizing":
+        if self.user >= 0:
+            self.before = _signal.signal(_SIGWINCH, self._copy)
+            self._copy()
+        return self
+
+    def _copy(self, number: int = 0, frame: "FrameType | None" = None) -> None:
+        try:
+            set_size(self.master, *get_size(self.user))
+        except OSError:
+            pass  # one of the two has gone, which the pump will see
+
+    def __exit__(
+        self,
+        kind: "type[BaseException] | None",
+        error: "BaseException | None",
+        trace: "TracebackType | None",
+    ) -> None:
+        if self.before is not None:
+            _signal.signal(_SIGWINCH, self.before)
+
+
+class _Pump:
+    """Copies both ways. Keys that the container does not take yet wait here, one chunk of them."""
+
+    def __init__(self, master: int, stdin: int, stdout: int, pidfd: int) -> None:
+        self.master = master
+        self.stdin = stdin
+        self.stdout = stdout
+        self.pidfd = pidfd
+        self.keyboard = os.isatty(stdin)  # now: a terminal that has gone is none
+        self.keys = b""
+        self.poll = select.poll()
+        self.poll.register(master, select.POLLIN)
+        self.poll.register(stdin, select.POLLIN)
+        if pidfd >= 0:
+            self.poll.register(pidfd, select.POLLIN)
+
+    def run(self) -> None:
+        """Copy until the end."""
+        while True:
+            ready = dict(self.poll.poll())
+            ended = self.pidfd in ready
+            if self.stdin in ready and not self._read_keys():
+                return
+            if self.keys:
+                self._write_keys()
+            if (ended or self.master in ready) and not self._show_output(ended):
+                return
+            if ended:
+                return
+
+    def _show_output(self, all_of_it: bool) -> bool:
+        """Show one chunk, or all that there is; False where no more will come."""
+        while True:
+            try:
+                data = os.read(self.master, CHUNK)
+            except BlockingIOError:
+                return True
+            except OSError:  # EIO: nobody has the slave end open; while pid 1 lives, it may again
+                return self.pidfd >= 0 and not self._ends_within(_RETRY)
+            if not self._write_output(data):
+                return False
+            if not all_of_it:
+                return True
+
+    def _ends_within(self, milliseconds: int) -> bool:
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(milliseconds))
+
+    def _write_output(self, data: bytes) -> bool:
+        """Write all of `data` to the user; False where the user has gone."""
+        while data:
+            try:
+                data = data[os.write(self.stdout, data) :]
+            except BlockingIOError:  # the caller made it non-blocking
+                poll = select.poll()
+                poll.register(self.stdout, select.POLLOUT)
+                poll.poll()
+            except OSError:
+                return False
+        return True
+
+    def _read_keys(self) -> bool:
+        """Take the next keys; False where the user's terminal has gone.
+
+        At the end of a file or pipe the container's terminal gets its end-of-file key, ^D.
+        """
+        try:
+            data = os.read(self.stdin, CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        self.poll.unregister(self.stdin)  # until these keys are written
+        if data:
+            self.keys = data
+        elif self.keyboard:
+            return False
+        else:
+            self.keys = self._end_of_file_key()
+            self.stdin = -1
+        return True
+
+    def _end_of_file_key(self) -> bytes:
+        try:
+            key = termios.tcgetattr(self.master)[6][termios.VEOF]
+        except termios.error:
+            return b""
+        return key if isinstance(key, bytes) else bytes((key,))
+
+    def _write_keys(self) -> None:
+        """Give the container what it takes; then ask for more, or for room."""
+        try:
+            self.keys = self.keys[os.write(self.master, self.keys) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.keys = b""
+        wanted = select.POLLIN | (select.POLLOUT if self.keys else 0)
+        self.poll.modify(self.master, wanted)
+        if not self.keys and self.stdin >= 0:
+            self.poll.register(self.stdin, select.POLLIN)

@@ -1,0 +1,155 @@
+"""config.json's linux.seccomp: which system calls the container may make.
+
+What happens: the runtime compiles the filter *before* clone, with libseccomp, into plain bytes;
+init, as one of its last acts, hands the bytes to the kernel (minirun.kernel.seccomp.install). So
+nothing is opened, resolved or allocated by a library close to pivot_root. Without linux.seccomp
+this module is never imported.
+
+What the spec says: runtime-spec, config-linux.md, "Seccomp": a default action, and for lists of
+calls, possibly only with certain arguments, other actions. Names that this machine's libseccomp
+does not know are skipped: profiles are written for newer kernels too.
+
+What the real stack does: runc compiles in its init; it also answers ENOSYS to calls that are newer
+than the profile, where here the default action meets them. crun compiles in the parent.
+
+Where we simplify: SCMP_ACT_NOTIFY, which passes calls on to a program behind listenerPath, is
+refused with a clear line.
+"""
+
+from minirun.errors import ConfigError, MinirunError
+from minirun.kernel import seccomp
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ACTIONS = {
+    "SCMP_ACT_KILL": 0x00000000,
+    "SCMP_ACT_KILL_THREAD": 0x00000000,
+    "SCMP_ACT_KILL_PROCESS": 0x80000000,
+    "SCMP_ACT_TRAP": 0x00030000,
+    "SCMP_ACT_ERRNO": 0x00050000,
+    "SCMP_ACT_TRACE": 0x7FF00000,
+    "SCMP_ACT_LOG": 0x7FFC0000,
+    "SCMP_ACT_ALLOW": 0x7FFF0000,
+}
+"""linux/seccomp.h, SECCOMP_RET_*. The lower 16 bits of ERRNO and TRACE carry errnoRet."""
+
+_KINDS: "dict[type, str]" = {str: "strings", dict: "objects"}
+
+_WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
+_EPERM = 1
+
+OPERATORS = {
+    "SCMP_CMP_NE": 1, "SCMP_CMP_LT": 2, "SCMP_CMP_LE": 3, "SCMP_CMP_EQ": 4, "SCMP_CMP_GE": 5,
+    "SCMP_CMP_GT": 6, "SCMP_CMP_MASKED_EQ": 7,
+}  # fmt: skip
+"""seccomp.h of libseccomp, enum scmp_compare."""
+
+
+class Filter(Record):
+    """A compiled filter, for kernel.seccomp.install(bpf, flags)."""
+
+    bpf: bytes
+    flags: int
+    skipped: "tuple[str, ...]"
+    """Names of calls that this machine's libseccomp does not know."""
+
+
+def load(config: "dict[str, Any]") -> Filter:
+    """Compile linux.seccomp.
+
+    Raises ConfigError, with the exact path, for what is wrong in it; MinirunError where libseccomp
+    is not installed.
+    """
+    where = "linux.seccomp"
+    default = _action(config, "defaultAction", "defaultErrnoRet", where)
+    flags = 0
+    for index, name in enumerate(_list(config, "flags", str, where)):
+        flags |= _lookup(seccomp.FLAGS, name, f"{where}.flags[{index}]")
+    try:
+        compiler = seccomp.Compiler(default)
+    except OSError as error:
+        raise MinirunError(
+            f"linux.seccomp asks for a filter: {error}", "apt-get install libseccomp2"
+        ) from None
+    for index, name in enumerate(_list(config, "architectures", str, where)):
+        short = name.removeprefix("SCMP_ARCH_").lower()
+        if not compiler.add_architecture(short):
+            raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {name!r}")
+    skipped: "list[str]" = []
+    for index, rule in enumerate(_list(config, "syscalls", dict, where)):
+        skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
+    return Filter(compiler.compile(), flags, tuple(skipped))
+
+
+def _add(
+    compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str
+) -> "list[str]":
+    """Add one entry of linux.seccomp.syscalls; return the names that are unknown here."""
+    action = _action(rule, "action", "errnoRet", where)
+    args = _list(rule, "args", dict, where)
+    conditions = [_condition(arg, f"{where}.args[{index}]") for index, arg in enumerate(args)]
+    names = _list(rule, "names", str, where)
+    if not names:
+        raise ConfigError(f"{where}.names: at least one system call is needed")
+    if action == default:
+        return []
+    # Conditions of one rule are all required; but two on the same argument, which libseccomp
+    # cannot express, have become alternatives in runc, and profiles rely on that.
+    together = [conditions]
+    if len({condition[0] for condition in conditions}) < len(conditions):
+        together = [[condition] for condition in conditions]
+    skipped = []
+    for name in names:
+        try:
+            if not all(compiler.add_rule(action, name, group) for group in together):
+                skipped.append(name)
+        except OSError as error:
+            raise ConfigError(f"{where}: {name}: {error.strerror}") from None
+    return skipped
+
+
+def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:
+    """Return the action that `key` names, with the number of `errno_key` in it."""
+    name = config.get(key)
+    if name == "SCMP_ACT_NOTIFY":
+        raise ConfigError(f"{where}.{key}: SCMP_ACT_NOTIFY is not supported")
+    value = _lookup(ACTIONS, name, f"{where}.{key}")
+    if name not in _WITH_NUMBER:
+        return value
+    number = config.get(errno_key)
+    return value | _integer(_EPERM if number is None else number, 0xFFFF, f"{where}.{errno_key}")
+
+
+def _condition(arg: "dict[str, Any]", where: str) -> "tuple[int, int, int, int]":
+    highest = 2**64 - 1
+    return (
+        _integer(arg.get("index"), 5, f"{where}.index"),
+        _lookup(OPERATORS, arg.get("op"), f"{where}.op"),
+        _integer(arg.get("value"), highest, f"{where}.value"),
+        _integer(arg.get("valueTwo", 0), highest, f"{where}.valueTwo"),
+    )
+
+
+def _list(config: "dict[str, Any]", key: str, kind: type, where: str) -> "list[Any]":
+    """Return the list under `key`, whose members are all of `kind`; empty where there is none."""
+    value = config.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(member, kind) for member in value):
+        raise ConfigError(f"{where}.{key}: not a list of {_KINDS[kind]}")
+    return value
+
+
+def _lookup(table: "dict[str, int]", name: object, where: str) -> int:
+    if not isinstance(name, str) or name not in table:
+        raise ConfigError(f"{where}: {name!r} is none of {', '.join(table)}")
+    return table[name]
+
+
+def _integer(value: object, highest: int, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise ConfigError(f"{where}: {value!r} is not a number from 0 to {highest}")
+    return value

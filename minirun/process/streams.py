@@ -1,0 +1,58 @@
+"""What the container's command gets as standard input, output and error."""
+
+import os
+
+from minirun.record import Record
+from minirun.rootfs.inroot import Root
+
+
+class Console(Record):
+    """Three descriptors for the command, and the socket that gets a terminal's master end."""
+
+    stdin: int = 0
+    stdout: int = 1
+    stderr: int = 2
+    socket: int = -1
+
+
+def connect(
+    console: Console, terminal: bool, root: Root, *, console_node: bool = True
+) -> None:
+    """In init: start a session and put the command's streams onto 0, 1 and 2.
+
+    The new session has no terminal but the one made here, so nobody can type into the caller's
+    (TIOCSTI, CVE-2017-5226). Raises OSError, MinirunError.
+    """
+    os.setsid()
+    if terminal:
+        from minirun.process import terminal as pty  # imported by the runtime before clone
+
+        pty.take(root, console.socket, console_node=console_node)
+        return
+    wanted = (console.stdin, console.stdout, console.stderr)
+    high = [_above_stdio(fd) for fd in wanted]
+    for number, fd in enumerate(high):
+        os.dup2(fd, number, inheritable=True)
+
+
+def _above_stdio(fd: int) -> int:
+    """Return a copy of `fd` that no dup2 onto 0, 1 or 2 can overwrite."""
+    copy = os.dup(fd)
+    if copy > 2:
+        return copy
+    try:
+        return _above_stdio(fd)
+    finally:
+        os.close(copy)
+
+
+def open_stdio() -> None:
+    """Open /dev/null where the caller closed 0, 1 or 2, so that no other file lands there."""
+    while True:
+        fd = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        if fd > 2:
+            os.close(fd)
+            return
+        os.set_inheritable(fd, True)
+
+

@@ -1,0 +1,156 @@
+"""Stage 1: clone() makes the container's init process in new namespaces; OverlayFS its root.
+
+The runtime copies itself, so init starts with everything imported that it will ever need: after
+stage 7's pivot_root an import would load the container's files. The real runc re-executes itself
+twice here, because a Go program cannot enter namespaces once its threads run.
+"""
+
+import os
+
+from minirun import events
+from minirun.cgroups.rules import parse_rules
+from minirun.container import Container
+from minirun.handshake import Channel, Ends, Message, make_fifos
+from minirun.kernel import namespaces, process
+from minirun.net import loopback
+from minirun.oci import state
+from minirun.oci.config import Config
+from minirun.rootfs import build
+from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+BEFORE = ("user", "mount", "pid", "uts", "ipc", "network", "time")
+"""Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
+its root is wherever the process is at that moment: cgroup_namespaces(7)."""
+
+
+class Init:
+    """The runtime's end of the connection to init."""
+
+    def __init__(self, pid: int, pidfd: int, channel: Channel) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.channel = channel
+
+
+def runtime(
+    container: Container,
+    init_main: "Callable[[Container, Channel], NoReturn]",
+    meanwhile: "Callable[[], None]",
+) -> Init:
+    """Make FIFOs and cgroup, clone, and wait for init's root filesystem.
+
+    The child goes on in `init_main`; the parent does `meanwhile` before it waits. Raises OSError, MinirunError.
+    """
+    config = container.config
+    make_fifos(container.directory)
+    ends = Ends(container.directory)
+    make_cgroup(container)
+    join_existing(config)
+    flags = sum(namespaces.FLAGS[kind] for kind in BEFORE if config.new_namespace(kind))
+    pid, pidfd = namespaces.clone3(
+        flags, cgroup_fd=container.cgroup.clone_fd(),
+        why="a copy of this process, alone in new namespaces",
+    )  # fmt: skip
+    if pid == 0:
+        init_main(container, ends.init())
+    init = Init(pid, pidfd, ends.runtime())
+    if container.gates:
+        container.gates.watched.append(pidfd)
+    container.save(pid=pid, init=state.identity(pid))
+    prepare_from_outside(container, init)
+    meanwhile()
+    init.channel.expect(Message.READY)
+    return init
+
+
+def make_cgroup(container: Container) -> None:
+    """Create the container's cgroup, with its limits and device rules, before anybody is in it."""
+    cgroup = container.cgroup
+    resources = container.config.linux.get("resources") or {}
+    cgroup.create()
+    cgroup.set_resources(resources)
+    cgroup.set_device_rules(parse_rules(resources.get("devices") or []))
+    cgroup.open_doors()  # while they can be opened: not from within a user namespace
+    container.save(cgroup=cgroup.record())
+
+
+def prepare_from_outside(container: Container, init: Init) -> None:
+    """Do what init cannot do to itself: id maps, and a score for the out-of-memory killer."""
+    score = container.config.process.get("oomScoreAdj")
+    if score is not None:
+        fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, str(score).encode())
+        os.close(fd)
+    if container.config.new_namespace("user"):
+        from minirun.stages import userns
+
+        userns.prepare(container, init.pid)
+        init.channel.say(Message.MAPPED, why="init may become root of its user namespace now")
+
+
+def join_existing(config: Config) -> None:
+    """Enter the namespaces that config.json names by path, so that clone inherits them."""
+    for kind, path in config.namespaces.items():
+        if path:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            namespaces.setns(fd, namespaces.FLAGS[kind], shown=path, why="shared, not new")
+            os.close(fd)
+
+
+def init(container: Container, channel: Channel) -> Root:
+    """Build the root filesystem in the new mount namespace; return it, held by a descriptor.
+
+    Raises OSError, MinirunError.
+    """
+    events.become("init", int(os.readlink("/proc/self")))  # the host's /proc: our pid out there
+    process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
+    process.prctl(process.PR_SET_DUMPABLE, 0, why="nobody may look into a half-made container")
+    process.become_named("minirun:init")
+    os.umask(0)
+    config = container.config
+    if container.cgroup.clone_fd() < 0:
+        container.cgroup.join()
+    if config.new_namespace("user"):
+        channel.expect(Message.MAPPED)
+        become_root()
+    build.private_mounts(config)
+    root = build.mount_root(config)
+    set_names(container)
+    if config.new_namespace("network"):
+        loopback.up()
+    build.fill(config, root)
+    finish_cgroups(container, root)
+    channel.say(Message.READY, why="the root filesystem is built, but nobody lives in it yet")
+    channel.expect(Message.YOUR_TURN)
+    return root
+
+
+def become_root() -> None:
+    """Take on user and group 0 of the new user namespace."""
+    process.setgroups([])
+    process.setgid(0)
+    process.setuid(0)
+    process.prctl(process.PR_SET_DUMPABLE, 0)
+
+
+def set_names(container: Container) -> None:
+    """Set host name and domain name, where there is a UTS namespace to set them in."""
+    config = container.config
+    if config.new_namespace("uts"):
+        if config.raw.get("hostname"):
+            process.sethostname(config.raw["hostname"])
+        if config.raw.get("domainname"):
+            process.setdomainname(config.raw["domainname"])
+
+
+def finish_cgroups(container: Container, root: Root) -> None:
+    """Make the cgroup namespace and mount the container's view of its cgroups."""
+    if container.config.new_namespace("cgroup"):
+        why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
+        namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
+    build.mount_cgroups(container.config, root, container.cgroup.mounts_for_container())

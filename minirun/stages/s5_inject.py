@@ -1,0 +1,25 @@
+"""Stage 5: nvidia-container-cli's work, in-line: the GPUs go into the half-started container.
+
+It enters the container's mount namespace, as the real one does: the mounts are made, pivot_root
+has not happened, and init waits.
+"""
+
+from minirun import events, jsonlite
+from minirun.container import Container
+from minirun.gpu import apply
+from minirun.oci import state
+from minirun.oci.config import GPU_DRIVER
+
+
+def cli(container: Container, argv: "list[str]", pid: int) -> None:
+    """Do what `argv` says to the container whose init is `pid`; write edits.json.
+
+    Raises GPUError, OSError.
+    """
+    driver = container.config.annotations.get(GPU_DRIVER) or "nvidia"
+    why = "device nodes, libraries, binaries, /proc/driver/nvidia, cgroup rules, ldconfig"
+    with events.stage(5, "cli", "put the GPUs in", why=why):
+        edits = apply.configure(
+            argv, driver=driver, store=container.settings.store, pid=pid, cgroup=container.cgroup
+        )
+        state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

@@ -1,0 +1,71 @@
+"""Stage 7: pivot_root into the container's root filesystem, fewer privileges, exec.
+
+From pivot_root on, every path is the image's, and the image is hostile: nothing is imported any
+more, no name service is asked, and what was opened before is used through its descriptor. The
+last step goes through the trampoline (minirun.process.trampoline), so that no program ever starts
+while /proc/self/exe is the host's interpreter (CVE-2019-5736).
+"""
+
+import os
+import select
+
+from minirun import events, hooks
+from minirun.container import Container
+from minirun.errors import MinirunError
+from minirun.handshake import Channel, Message
+from minirun.kernel import mounts, process
+from minirun.process import barrier, command, privileges, streams
+from minirun.rootfs import hide
+from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def init(container: Container, channel: Channel, root: Root, exec_fd: int) -> "NoReturn":
+    """Enter the new root, drop privileges, wait for `start`, become the container's command.
+
+    `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
+    """
+    config = container.config
+    document = container.oci_state("creating")
+    with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
+        hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
+        streams.connect(container.console, config.terminal, root)
+        privileges.make_cwd(root, config.process)
+        barrier.close_imports()
+        enter(root)
+        hide.apply(config)
+        privileges.drop(container.id, config, container.seccomp)
+        target = command.find(config.process["args"][0], config.environment)
+        process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
+        channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
+        wait_for_start(exec_fd)
+        hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
+        privileges.arm_late(config, container.seccomp)
+        command.execute(config, container.preserve_fds, channel.write_fd, target, stage)
+
+
+def enter(root: Root) -> None:
+    """Swap the root of this mount namespace for the container's, and let go of the old one.
+
+    pivot_root(".", ".") stacks the old root upon the new one, so that no directory for it is
+    needed: pivot_root(2), NOTES.
+    """
+    os.fchdir(root.fd)
+    root.close()
+    mounts.pivot_root(".", ".", why="from now on / is the container's")
+    mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
+    os.chdir("/")
+
+
+def wait_for_start(exec_fd: int) -> None:
+    """Wait until `start` writes to exec.fifo. Raises MinirunError where it is closed instead."""
+    poll = select.poll()
+    poll.register(exec_fd, select.POLLIN)
+    poll.poll()
+    said = os.read(exec_fd, 16)
+    os.close(exec_fd)
+    if not said:
+        raise MinirunError("exec.fifo was closed without a start")

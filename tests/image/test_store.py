@@ -1,0 +1,121 @@
+"""The store, as `run` sees it: found, not found, broken; and what the look-up imports."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minirun.errors import ImageError
+from minirun.image import store
+from minirun.image.catalogue import Draft
+
+
+def make(path: Path, reference: str, text: str = "x", **details: object) -> store.Image:
+    with Draft(str(path), reference) as draft:
+        Path(draft.layer(), "file").write_text(text)
+        return draft.commit("made by a test", **details)
+
+
+def test_resolves_what_was_stored(tmp_path: Path) -> None:
+    make(tmp_path, "app:1", env=["A=1"], entrypoint=["/e"], cmd=["c"], workdir="/w", user="u")
+    image = store.resolve(str(tmp_path), "docker.io/library/app:1")
+    assert image.name == "app:1"
+    assert (image.env, image.entrypoint, image.cmd) == (("A=1",), ("/e",), ("c",))
+    assert (image.workdir, image.user, image.origin) == ("/w", "u", "made by a test")
+    assert [Path(layer, "file").read_text() for layer in image.layers] == ["x"]
+    assert all(os.path.isabs(layer) for layer in image.layers)
+
+
+def test_layers_are_in_order(tmp_path: Path) -> None:
+    with Draft(str(tmp_path), "app") as draft:
+        lower, upper = draft.layer(), draft.layer()
+        Path(lower, "name").write_text("lower")
+        Path(upper, "name").write_text("upper")
+        draft.commit("made by a test")
+    layers = store.resolve(str(tmp_path), "app").layers
+    assert [Path(layer, "name").read_text() for layer in layers] == ["lower", "upper"]
+
+
+def test_names_do_not_collide(tmp_path: Path) -> None:
+    references = ["a/b", "a.b/c", "a:b", "a", "a.b:1/c", "a.b/c:1", "localhost/a", "localhost:1/a"]
+    for reference in references:
+        make(tmp_path, reference, reference)
+    for reference in references:
+        layer = store.resolve(str(tmp_path), reference).layers[0]
+        assert Path(layer, "file").read_text() == reference
+        assert not set(":,\\") & set(os.path.relpath(layer, tmp_path))
+
+
+def test_a_digest_picks_the_image(tmp_path: Path) -> None:
+    old, new = make(tmp_path, "app:old", "o"), make(tmp_path, "app:new", "n")
+    assert store.resolve(str(tmp_path), f"app@{old.digest}").name == "app:old"
+    assert store.resolve(str(tmp_path), f"app:new@{new.digest}").name == "app:new"
+    for text in (f"app:new@{old.digest}", f"other@{old.digest}", "app@sha256:" + "0" * 64):
+        with pytest.raises(ImageError, match="No such image"):
+            store.resolve(str(tmp_path), text)
+
+
+def test_no_such_image_names_the_next_step(tmp_path: Path) -> None:
+    with pytest.raises(ImageError) as caught:
+        store.resolve(str(tmp_path), "nosuch")
+    assert str(caught.value) == "No such image: nosuch:latest"
+    assert caught.value.status == 125
+    assert "minirun images import" in caught.value.hint
+    with pytest.raises(ImageError) as caught:
+        store.resolve(str(tmp_path), "busybox")
+    assert caught.value.hint == "minirun images build busybox"
+    with pytest.raises(ImageError, match=r"No such image: ubuntu:22\.04"):
+        store.ensure(str(tmp_path), "ubuntu:22.04", pytest.fail)
+
+
+def test_a_name_too_long_for_a_directory_is_no_image(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="No such image"):
+        store.resolve(str(tmp_path), "/".join(["a" * 80] * 3) + ":" + "t" * 128)
+
+
+@pytest.mark.parametrize(
+    "damage", ["{", "[]", "{}", '{"name": 1}', "\xff", '{"a": 1', "[" * 100_000, "null"]
+)
+def test_a_damaged_record_is_an_error_of_one_line(tmp_path: Path, damage: str) -> None:
+    image = make(tmp_path, "app")
+    record = Path(image.layers[0], "../../image.json")
+    record.write_text(damage, encoding="latin-1")
+    with pytest.raises(ImageError, match=r"^image app: image\.json") as caught:
+        store.resolve(str(tmp_path), "app")
+    assert "\n" not in caught.value.line()
+
+
+def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
+    image = make(tmp_path, "app")
+    record = Path(image.layers[0], "../../image.json")
+    details = json.loads(record.read_text())
+    record.write_text(json.dumps(details | {"cmd": "sh"}))
+    with pytest.raises(ImageError, match="cmd is of the wrong type"):
+        store.resolve(str(tmp_path), "app")
+    record.write_text(json.dumps(details | {"layers": ["layers/0", "layers/1"]}))
+    with pytest.raises(ImageError, match="layers/1 is missing"):
+        store.resolve(str(tmp_path), "app")
+
+
+def test_ensure_keeps_silent_about_what_is_there(tmp_path: Path) -> None:
+    make(tmp_path, "busybox")
+    assert store.ensure(str(tmp_path), "busybox", pytest.fail).name == "busybox:latest"
+
+
+def test_the_look_up_imports_nothing_heavy() -> None:
+    code = (
+        "import os, sys; sys.path[:0] = sys.argv[1:]; before = set(sys.modules);"
+        "from minirun.image import store; print(*sorted(set(sys.modules) - before))"
+    )
+    source = str(Path(store.__file__).parents[2])
+    command = [sys.executable, "-ISc", code, source]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    ours = {name for name in loaded if name.startswith("minirun")}
+    assert set(loaded) - ours <= {"_json", "_collections", "errno"}
+    assert ours == {
+        "minirun", "minirun.image", "minirun.image.store", "minirun.image.reference",
+        "minirun.jsonlite", "minirun.errors", "minirun.record",
+    }  # fmt: skip

@@ -1,0 +1,169 @@
+"""The trampoline, executed for real by this machine's processor (and in qemu where it is)."""
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from minirun.errors import MinirunError
+from minirun.process import trampoline
+
+FD = 77
+
+
+def jump(argv: list[str], env: dict[str, str], report: bool = True) -> tuple[int, bytes, str]:
+    """Run the trampoline as init would; return (exit status, what came through FD, stdout)."""
+    report_read, report_write = os.pipe()
+    out_read, out_write = os.pipe()
+    memfd = trampoline.open_sealed(FD)
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(out_write, 1)
+        if report:
+            os.dup2(report_write, FD, inheritable=True)
+        os.execve(memfd, argv, env)
+    for fd in (memfd, report_write, out_write):
+        os.close(fd)
+    with open(report_read, "rb") as report_pipe, open(out_read) as out:
+        answer, output = report_pipe.read(), out.read()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), answer, output
+
+
+def test_the_command_gets_its_arguments_and_its_environment_and_no_descriptor_of_ours() -> None:
+    script = 'echo "$0 $1 $COLOUR"; ls /proc/$$/fd | grep -x 77; exit 7'
+    argv = ["/bin/sh", "sh", "-c", script, "zero", "one"]
+    status, answer, out = jump(argv, {"COLOUR": "green", "PATH": "/usr/bin:/bin"})
+    assert (status, answer, out) == (7, b"", "zero one green\n")
+
+
+def test_a_missing_command_is_127_and_sends_enoent() -> None:
+    status, answer, _ = jump(["/nonexistent/program", "program"], {})
+    assert (status, answer) == (127, errno.ENOENT.to_bytes(4, "little"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "expected"),
+    [(0o644, b"#!/bin/sh\n", errno.EACCES), (0o755, b"no program at all", errno.ENOEXEC)],
+)
+def test_a_command_that_cannot_run_is_126_and_sends_errno(
+    tmp_path: Path, mode: int, content: bytes, expected: int
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(mode)
+    status, answer, _ = jump([str(program), "program"], {})
+    assert (status, answer) == (126, expected.to_bytes(4, "little"))
+
+
+def test_a_directory_is_126() -> None:
+    status, answer, _ = jump(["/usr", "usr"], {})
+    assert (status, answer) == (126, errno.EACCES.to_bytes(4, "little"))
+
+
+def test_without_the_descriptor_nothing_is_executed() -> None:
+    status, answer, out = jump(["/bin/echo", "echo", "ran"], {}, report=False)
+    assert (status, answer, out) == (126, b"", "")
+
+
+def test_proc_self_exe_as_interpreter_or_link_reaches_no_interpreter(tmp_path: Path) -> None:
+    """CVE-2019-5736: both would have been the host's python3."""
+    script = tmp_path / "script"
+    script.write_text("#!/proc/self/exe\nprint('the host')\n")
+    script.chmod(0o755)
+    link = tmp_path / "link"
+    link.symlink_to("/proc/self/exe")
+    for attack in (script, link):
+        status, answer, out = jump([str(attack), "python3", "-c", "print('the host')"], {})
+        assert (status, answer, out) == (126, b"", "")
+
+
+def test_the_memory_file_cannot_be_changed() -> None:
+    memfd = trampoline.open_sealed(FD)
+    content = trampoline.build(FD)
+    path = f"/proc/self/fd/{memfd}"
+    writable = os.open(path, os.O_RDWR)  # root may open it; that is all
+    try:
+        assert os.pread(memfd, 4096, 0) == content
+        assert stat.S_IMODE(os.fstat(memfd).st_mode) == 0o555
+        assert not os.get_inheritable(memfd)
+        for change in (
+            lambda: os.pwrite(writable, b"x", 0),
+            lambda: os.pwrite(writable, b"x", len(content)),
+            lambda: os.ftruncate(writable, 0),
+            lambda: fcntl.fcntl(writable, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE),
+        ):
+            with pytest.raises(PermissionError):
+                change()
+        with pytest.raises(PermissionError):
+            os.open(path, os.O_RDWR | os.O_TRUNC)
+        assert os.pread(memfd, 4096, 0) == content
+    finally:
+        os.close(writable)
+        os.close(memfd)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_file_is_a_small_static_executable(tmp_path: Path, machine: str) -> None:
+    program = tmp_path / "trampoline"
+    program.write_bytes(trampoline.build(FD, machine))
+    assert program.stat().st_size < 256
+    with program.open("rb") as file:
+        elf = ELFFile(file)
+        (segment,) = elf.iter_segments()
+        assert elf.get_machine_arch() == {"x86_64": "x64", "aarch64": "AArch64"}[machine]
+        assert segment["p_type"] == "PT_LOAD"
+        assert segment["p_flags"] == 5  # readable and executable, not writable
+        assert segment["p_vaddr"] < elf["e_entry"] < segment["p_vaddr"] + segment["p_filesz"]
+
+
+def test_another_processor_is_refused_by_name() -> None:
+    with pytest.raises(MinirunError, match="riscv64"):
+        trampoline.build(FD, "riscv64")
+
+
+@pytest.mark.parametrize("fd", [3, FD, 65535])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_bytes_are_what_an_assembler_makes_of_the_listing(
+    tmp_path: Path, machine: str, fd: int
+) -> None:
+    result = tmp_path / "assembled.o"
+    if shutil.which("llvm-mc"):
+        command = ["llvm-mc", f"--triple={machine}-linux", "--filetype=obj"]
+    elif shutil.which("as") and machine == os.uname().machine:
+        command = ["as", "--"]
+    else:
+        pytest.skip(f"no assembler for {machine}: the listing is not assembled again")
+    listing = getattr(trampoline, machine)(fd)
+    source = "".join(f"{instruction}\n" for _, instruction, _ in listing)
+    if machine == "x86_64":
+        source = ".intel_syntax noprefix\n" + source
+    subprocess.run([*command, "-o", str(result)], input=source, text=True, check=True)
+    with result.open("rb") as file:
+        assembled = ELFFile(file).get_section_by_name(".text").data()
+    assert assembled.hex(" ") == " ".join(code for code, _, _ in listing)
+
+
+def test_aarch64_runs(tmp_path: Path) -> None:
+    """The other processor's program, in qemu."""
+    qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    if not qemu:
+        pytest.skip("no qemu-aarch64: the aarch64 trampoline is only assembled, not run")
+    program = tmp_path / "trampoline"
+    program.write_bytes(trampoline.build(FD, "aarch64"))
+    program.chmod(0o755)
+    for path, expected in (("/nonexistent", (127, b"\2\0\0\0")), ("/bin/true", (0, b""))):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(writing, FD)
+            os.execv(qemu, [qemu, "-0", path, str(program), "true"])
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            answer = pipe.read()
+        assert (os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), answer) == expected
