@@ -72,6 +72,12 @@ class Container:
 
             self.seccomp = seccomp.load(profile)
 
+    def lower_places(self) -> "list[str]":
+        """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
+        if not self.config.new_namespace("user"):
+            return self.config.layers
+        return [f"{self.directory}/lower/{n}" for n in range(len(self.config.layers))]
+
     def save(self, **changes: "Any") -> None:
         """Change the record and write it. Raises OSError."""
         self.record.update(changes)
@@ -114,6 +120,9 @@ def reserve(
     try:
         for name in ("rootfs", "upper", "work") if config.layers else ():
             os.mkdir(f"{temporary}/{name}", 0o755)
+        if config.new_namespace("user"):
+            for number in range(len(config.layers)):
+                os.makedirs(f"{temporary}/lower/{number}")
         state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
         state.save(temporary, record)
         os.rename(temporary, record["directory"])

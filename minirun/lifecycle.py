@@ -142,6 +142,7 @@ def destroy(container: Container) -> None:
             pass
     clear_cgroup(container)
     reap(record["init"])
+    outlive_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
     keep_history(container.settings.root, container.id)
@@ -170,6 +171,17 @@ def reap(init: "dict[str, Any] | None") -> None:
         deadline = time.monotonic() + PATIENCE
         while state.is_alive(init) and time.monotonic() < deadline:
             time.sleep(0.001)
+
+
+def outlive_supervisor(supervisor: "dict[str, Any]") -> None:
+    """Let another process that looks after the container finish; kill it where it does not."""
+    if supervisor["pid"] == os.getpid():
+        return
+    deadline = time.monotonic() + PATIENCE
+    while state.is_alive(supervisor):
+        if time.monotonic() > deadline:
+            os.kill(supervisor["pid"], SIGKILL)
+        time.sleep(0.002)
 
 
 def _poststop(container: Container) -> None:

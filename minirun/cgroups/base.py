@@ -68,11 +68,13 @@ class Cgroup:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._is_foreign = False
 
     def create(self) -> None:
         """Make the cgroup, parents too; what it made is gone again where it fails.
 
-        Raises OSError; StateError where there are processes in it already.
+        Raises OSError; StateError where there are processes in it already: then it is another
+        container's, and this object does not touch it any more.
         """
         raise NotImplementedError
 
@@ -112,8 +114,8 @@ class Cgroup:
         """Return the rules in force as the kernel tells them now. Raises MinirunError, OSError."""
         raise NotImplementedError
 
-    def directories(self) -> "list[str]":
-        """Return the cgroup's directories: where it is, or would be."""
+    def _places(self) -> "list[str]":
+        """Return where the cgroup's directories are, or would be."""
         raise NotImplementedError
 
     def stat(self) -> Usage:
@@ -144,6 +146,21 @@ class Cgroup:
         """Close the descriptors that this object holds."""
         raise NotImplementedError
 
+    def directories(self) -> "list[str]":
+        """Return where the cgroup's directories are, or would be; none of a foreign cgroup."""
+        return [] if self._is_foreign else self._places()
+
+    def refuse_occupied(self, directory: str) -> None:
+        """Raise StateError where a directory that was there already has processes in it."""
+        pids = tree.processes(directory)
+        if pids:
+            self._is_foreign = True
+            raise StateError(
+                f"linux.cgroupsPath: {self.path}: {len(pids)} processes are in it already,"
+                f" such as {pids[0]}",
+                "give each container a cgroup of its own",
+            )
+
     def exists(self) -> bool:
         """Tell whether any directory of the cgroup is there."""
         return any(map(os.path.isdir, self.directories()))
@@ -164,6 +181,21 @@ class Cgroup:
         tree.remove(self.directories(), seconds)
         for directory in [] if keep_parent else self.directories():
             tree.remove_own_parent(directory.removesuffix(self.path), self.path)
+
+    def clear(self, seconds: float = REMOVE_SECONDS) -> None:
+        """Kill whatever is in the cgroup and remove it: at once where nothing is in it any more.
+
+        Raises StateError where processes are still in it after `seconds`; OSError.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self.remove(0)
+            except StateError:
+                if time.monotonic() > deadline:
+                    raise
+            self.kill()
+            time.sleep(0.001)
 
     def freeze(self) -> None:
         """Stop every process of the cgroup. Raises StateError where one does not stop."""
@@ -188,6 +220,8 @@ class Cgroup:
         They are frozen meanwhile, so that none forks away and no number changes its owner. What
         was frozen before stays so, unless the signal is SIGKILL.
         """
+        if not self.exists():
+            return
         was_frozen = self.frozen()
         try:
             self.freeze()
@@ -222,16 +256,6 @@ def checked_path(path: str) -> str:
             "use a path such as /minirun/NAME",
         )
     return "/" + "/".join(parts)
-
-
-def refuse_occupied(path: str, directory: str) -> None:
-    """Raise StateError where a cgroup that was there already has processes in it."""
-    pids = tree.processes(directory)
-    if pids:
-        raise StateError(
-            f"linux.cgroupsPath: {path} has {len(pids)} processes in it already, such as {pids[0]}",
-            "give each container a cgroup of its own",
-        )
 
 
 def apply(settings: "Sequence[Setting]", directories: "dict[str, tree.Dir]") -> None:

@@ -50,11 +50,18 @@ def overlap(one: DeviceRule, other: DeviceRule) -> bool:
 
 
 def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
-    """Return the same list without what later rules override: the shortest order-true form.
+    """Return the same list without what has no effect in it: the shortest order-true form.
 
-    Rules lose the access that a later rule decides for all of their nodes, and denials that stand
-    before the first permission go: there is nothing yet that they could deny.
+    Denials that stand before the first permission go too: there is nothing yet that they deny.
     """
+    kept = _not_overridden(rules)
+    while kept and not kept[0].allow:
+        kept.pop(0)
+    return kept
+
+
+def _not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
+    """Take from each rule the access that a later rule decides for all of its nodes."""
     kept: "list[DeviceRule]" = []
     for rule in reversed(list(rules)):
         left = bits(rule.access)
@@ -63,8 +70,6 @@ def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
                 left &= ~bits(later.access)
         if left:
             kept.append(rule._replace(access=letters(left)))
-    while kept and not kept[-1].allow:
-        kept.pop()
     return kept[::-1]
 
 
@@ -73,10 +78,10 @@ def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule
 
     Raises ConfigError for a list that only a program can express.
     """
-    todo = effective(rules)
-    default = todo[:1] == [ALL]
+    defaults = [n for n, rule in enumerate(rules) if rule._replace(allow=True) == ALL]
+    default = bool(defaults) and rules[defaults[-1]].allow
     exceptions: "list[DeviceRule]" = []
-    for rule in todo[1:] if default else todo:
+    for rule in _not_overridden(rules[defaults[-1] + 1 :] if defaults else rules):
         if rule.allow != default:
             exceptions.append(rule)
             continue

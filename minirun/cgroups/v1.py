@@ -13,7 +13,7 @@ its parent's rules, so /minirun, the parent, keeps everything allowed.
 import os
 
 from minirun.cgroups import ruleset, tree
-from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, apply, refuse_occupied
+from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, apply
 from minirun.errors import ConfigError, MinirunError, StateError
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ class CgroupV1(Cgroup):
         if tree.make(mount, self.path, f"the container's cgroup for {names}"):
             made.append(directory)
         else:
-            refuse_occupied(self.path, directory)
+            self.refuse_occupied(directory)
         if "cpuset" in names.split(","):
             self._inherit_cpuset(mount)
 
@@ -118,6 +118,8 @@ class CgroupV1(Cgroup):
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Write each limit to its file, joining the hierarchy it needs."""
+        if not resources.keys() - {"devices"}:
+            return
         from minirun.cgroups import resources as oci
 
         settings = oci.for_v1(resources)
@@ -173,8 +175,8 @@ class CgroupV1(Cgroup):
         """Read devices.list. Where everything is allowed, it is silent about exceptions."""
         return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
 
-    def directories(self) -> "list[str]":
-        """Return where the cgroup may be: every hierarchy, joined or not."""
+    def _places(self) -> "list[str]":
+        """Return a directory in every hierarchy, joined or not."""
         everywhere = [hierarchy.path + self.path for hierarchy in self._mounts.values()]
         return list(dict.fromkeys([*self._dirs, *everywhere]))
 

@@ -20,7 +20,6 @@ from minirun.cgroups.base import (
     ContainerMounts,
     Usage,
     apply,
-    refuse_occupied,
 )
 from minirun.errors import ConfigError, MinirunError
 from minirun.kernel import bpf
@@ -53,7 +52,7 @@ class CgroupV2(Cgroup):
     def create(self) -> None:
         """Make the directory, and hand down the usual controllers as far as they exist."""
         if not tree.make(self._mount, self.path, "the container's cgroup"):
-            refuse_occupied(self.path, self._dir.path)
+            self.refuse_occupied(self._dir.path)
         try:
             self._hand_down(ALWAYS)
         except OSError:
@@ -96,6 +95,8 @@ class CgroupV2(Cgroup):
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Write each limit to its file, after handing down the controller it needs."""
+        if not resources.keys() - {"devices"}:
+            return
         from minirun.cgroups import resources as oci
 
         settings = oci.for_v2(resources)
@@ -176,7 +177,7 @@ class CgroupV2(Cgroup):
             )
         return bpf.open_program(ids[0]) if ids else -1
 
-    def directories(self) -> "list[str]":
+    def _places(self) -> "list[str]":
         """Return the one directory."""
         return [self._dir.path]
 
@@ -202,7 +203,7 @@ class CgroupV2(Cgroup):
 
     def kill(self, signal: int = SIGKILL) -> None:
         """Send `signal` to every process; SIGKILL through cgroup.kill (Linux 5.14)."""
-        if signal == SIGKILL:
+        if signal == SIGKILL and self.exists():
             try:
                 self._dir.write("cgroup.kill", "1", "every process at once")
                 return

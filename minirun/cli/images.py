@@ -42,7 +42,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.json:
         print(json.dumps(found, indent=2))
     elif flags.quiet:
-        print("\n".join(_name(image) for image in found))
+        sys.stdout.writelines(f"{_name(image)}\n" for image in found)
     else:
         _table([_row(image) for image in found])
     return 0

@@ -19,7 +19,7 @@ import stat
 
 from minirun import events
 from minirun.errors import GPUError, from_os
-from minirun.kernel import mounts, namespaces, process
+from minirun.kernel import files, mounts, namespaces, process
 from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED, set_securebits
 from minirun.rootfs.inroot import Root
 
@@ -29,8 +29,9 @@ _CAP_DAC_OVERRIDE = 1
 _SIGKILL = 9
 _SAID = 4096
 _PT_INTERP = 3
+_NAME = "ldconfig"
 _HIDDEN = ("/proc", "/sys", "/dev")
-_HINT = "choose another with ldconfig = \"@PATH\" in the nvidia toolkit's config.toml"
+_HINT = 'choose another with ldconfig = "@PATH" in the nvidia toolkit\'s config.toml'
 
 
 def open_host(ldconfig: str) -> int:
@@ -75,22 +76,81 @@ def run(fd: int, root: Root, folders: "tuple[str, ...]") -> None:
     """
     argv = ["ldconfig", "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
     said, write_fd = os.pipe2(os.O_CLOEXEC)
-    flags = namespaces.CLONE_NEWNS | namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
-    why = "ldconfig reads files of the image: it sees nobody and changes no mount of anybody"
-    pid, pidfd = namespaces.clone3(flags, why=why)
+    flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
+    pid, pidfd = namespaces.clone3(flags, why="ldconfig reads files of the image: it sees nobody")
     if pid == 0:
         _child(fd, root, argv, write_fd)
     os.close(write_fd)
     try:
-        text = _drain(said)
+        text, ended = _drain(said)
     finally:
-        if text_is_late := _kill_if_running(pidfd):
-            events.emit("note", "ldconfig killed", {"pid": pid}, why="its time was up")
+        process.pidfd_send_signal(pidfd, _SIGKILL)  # it has ended, unless its time is up
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(pidfd)
         os.close(said)
-    if text_is_late:
-        raise GPUError(f"ldconfig took longer than {TIMEOUT} s", "see /etc/ld.so.conf of the image")
     events.emit("note", "ldconfig ended", {"status": status, "said": text})
+    if not ended:
+        hint = "something in /etc/ld.so.conf of the image blocks it"
+        raise GPUError(f"ldconfig took longer than {TIMEOUT} s", hint)
     if status != 0:
         raise GPUError(f"ldconfig failed with error code: {status}: {text}", _HINT)
+
+
+def _drain(fd: int) -> "tuple[str, bool]":
+    """Read what the child says until it ends; return (the end of that, True if it did end)."""
+    deadline = events.now() + TIMEOUT * 1_000_000_000
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    said = b""
+    while poll.poll(max(0, deadline - events.now()) // 1_000_000):
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return " ".join(said.decode(errors="replace").split()), True
+        said = (said + chunk)[-_SAID:]
+    return "", False
+
+
+def _child(fd: int, root: Root, argv: "list[str]", said: int) -> None:
+    """Become ldconfig, alone with the container's root. Never returns."""
+    try:
+        events.become("cli", int(os.readlink("/proc/self")))
+        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="nobody waits for it then")
+        for number in (0, 1, 2):
+            os.dup2(said, number)
+        _enter(root)
+        _drop_privileges()
+        files.close_range_cloexec(3)
+        process.execve(
+            fd, argv, {}, shown=_NAME, why="nothing of the image runs"
+        )
+    except OSError as error:
+        os.write(2, from_os(error).line().encode())
+    finally:
+        os._exit(127)
+
+
+def _enter(root: Root) -> None:
+    """Make the container's root the only file system there is, without its /proc, /sys, /dev."""
+    os.fchdir(root.fd)  # unshare() moves the working directory along into the new namespace
+    namespaces.unshare(namespaces.CLONE_NEWNS, why="what follows is seen by nobody else")
+    mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
+    inside = Root(os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    flags = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+    for path in _HIDDEN:
+        try:
+            target = inside.open(path, os.O_PATH | os.O_DIRECTORY)
+        except OSError:
+            continue  # not there, or not a folder: nothing to hide
+        mounts.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", flags, shown=path, why="hide it")
+    mounts.pivot_root(".", ".", why="every path of the image now ends inside the image")
+    mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree is gone")
+    os.chdir("/")
+
+
+def _drop_privileges() -> None:
+    """Keep uid 0, which owns the files, and one capability: files may belong to others."""
+    process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
+    set_securebits(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, why="uid 0 gets nothing back at execve")
+    mask = 1 << _CAP_DAC_OVERRIDE
+    process.capset(mask, mask, mask, why="only CAP_DAC_OVERRIDE is left")
+    process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE)

@@ -141,7 +141,8 @@ def remove_image(store: str, reference: str) -> str:
         try:
             os.rename(path, os.path.join(hidden, "removed"))
         except FileNotFoundError:
-            raise ImageError(f"No such image: {wanted}", "minirun images lists them") from None
+            hint = "minirun images lists them"
+            raise ImageError(f"No such image: {wanted}", hint, status=1) from None
         finally:
             shutil.rmtree(hidden)
     return str(wanted)

@@ -144,11 +144,15 @@ def mount_setattr(
     *,
     recursive: bool = False,
     propagation: int = 0,
+    userns: int = 0,
     shown: str = "",
     why: str = "",
 ) -> None:
-    """Set and clear properties (MOUNT_ATTR_*) of a mount: mount_setattr(2); Linux 5.12."""
-    attr = MountAttr(attr_set, attr_clr, propagation, 0)
+    """Set and clear properties (MOUNT_ATTR_*) of a mount: mount_setattr(2); Linux 5.12.
+
+    `userns` is a descriptor of the user namespace for MOUNT_ATTR_IDMAP.
+    """
+    attr = MountAttr(attr_set, attr_clr, propagation, userns)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     args = {
         "fd": mount_fd, "set": libc.flag_names(attr_set, _ATTR_NAMES),

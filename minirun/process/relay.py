@@ -43,6 +43,7 @@ def get_size(terminal: int) -> "tuple[int, int]":
 def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
     """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
 
+    `stdin` is -1 where no keys are to go in (run -t without -i).
     The end: the process of `pidfd` has ended and all its output is shown; without `pidfd`, nobody
     has the terminal open any more (EIO); or the user's own terminal has gone. `master` is set to
     non-blocking. Never raises for a side that goes away.
@@ -140,9 +141,9 @@ class _Pump:
         self.keys = b""
         self.poll = select.poll()
         self.poll.register(master, select.POLLIN)
-        self.poll.register(stdin, select.POLLIN)
-        if pidfd >= 0:
-            self.poll.register(pidfd, select.POLLIN)
+        for fd in (stdin, pidfd):
+            if fd >= 0:
+                self.poll.register(fd, select.POLLIN)
 
     def run(self) -> None:
         """Copy until the end."""

@@ -47,16 +47,17 @@ def private_mounts(config: Config) -> None:
     )  # fmt: skip
 
 
-def mount_root(config: Config) -> Root:
-    """Make root.path a mount of its own, an overlay where the image has layers, and open it.
+def mount_root(config: Config, lower: "list[str]") -> Root:
+    """Make root.path a mount of its own, and open it.
 
+    `lower` are the image's layers, lowest first; with them it is an overlay.
     Raises OSError, MinirunError.
     """
     path = config.rootfs
     fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     os.close(fd)  # a link in place of the root filesystem is refused here (CVE-2021-29136)
-    if config.layers:
-        _overlay(config, path)
+    if lower:
+        _overlay(config, path, lower)
     else:
         mounts.mount(
             path, path, None, mounts.MS_BIND | mounts.MS_REC,
@@ -65,15 +66,15 @@ def mount_root(config: Config) -> Root:
     return Root.at(path)
 
 
-def _overlay(config: Config, path: str) -> None:
+def _overlay(config: Config, path: str, lower: "list[str]") -> None:
     """Mount the image's layers, read-only, below a directory that belongs to this container."""
-    lower = ":".join(_escape(layer) for layer in reversed(config.layers))
+    joined = ":".join(_escape(layer) for layer in reversed(lower))
     base = _escape(config.bundle)
-    data = f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work"
+    data = f"lowerdir={joined},upperdir={base}/upper,workdir={base}/work"
     if config.new_namespace("user"):
         data += ",userxattr"
     if len(data) >= 4095:
-        raise MinirunError(f"{len(config.layers)} layers do not fit into one page of mount options")
+        raise MinirunError(f"{len(lower)} layers do not fit into one page of mount options")
     mounts.mount(
         "overlay", path, "overlay", 0, data,
         why="the image stays untouched: what the container writes goes to upper",

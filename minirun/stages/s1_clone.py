@@ -119,7 +119,7 @@ def init(container: Container, channel: Channel) -> Root:
         channel.expect(Message.MAPPED)
         become_root()
     build.private_mounts(config)
-    root = build.mount_root(config)
+    root = build.mount_root(config, container.lower_places())
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()

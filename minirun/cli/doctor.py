@@ -1,0 +1,68 @@
+"""`minirun doctor`: what this machine can and cannot do, stage by stage, with the reason."""
+
+import json
+import sys
+
+from minirun.abilities import ABILITIES, EITHER
+from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.container import Settings
+from minirun.errors import UsageError
+from minirun.probe import Finding, examine
+
+FLAGS = (Flag(("--json",), "", "print the findings as JSON"), HELP)
+SUMMARY = (
+    "Try all that a run needs or can use, for real, and say what does not work, why, and what to do."
+    "\nThe exit status is 0 where `minirun run` can work, else 1."
+)
+STAGES = (
+    "this machine",
+    "stage 1  clone, namespaces, cgroup, overlay",
+    "stage 2  init asks through a FIFO",
+    "stage 3  prestart hooks",
+    "stage 4  arguments for nvidia-container-cli",
+    "stage 5  device nodes, libraries, device rules",
+    "stage 6  the answer",
+    "stage 7  pivot_root, privileges, exec",
+)
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Try everything and report; return 0 where `run` can work, else 1."""
+    flags = parse("doctor", FLAGS, args, mixed=True)
+    if flags.help:
+        sys.stdout.write(usage("doctor", "", SUMMARY, FLAGS))
+        return 0
+    if flags.args:
+        raise UsageError(
+            f"doctor takes no argument: {flags.args[0]}", "see 'minirun doctor --help'"
+        )
+    findings = examine(ABILITIES, settings.root, settings.store)
+    broken = broken_by(findings)
+    if flags.json:
+        report = {"ok": not broken, "findings": [finding._asdict() for finding in findings]}
+        print(json.dumps(report, indent=2))
+    else:
+        print("\n".join(_lines(findings)))
+        names = ", ".join(broken)
+        print(f"\nminirun run cannot work here: {names}" if broken else "\nminirun run works here")
+    return 1 if broken else 0
+
+
+def broken_by(findings: list[Finding]) -> list[str]:
+    """Return the names of what keeps `run` from working; a pair counts where both are missing."""
+    works = {finding.name: finding.works for finding in findings}
+    pairs = [f"{one} or {other}" for one, other in EITHER if not (works[one] or works[other])]
+    return [finding.name for finding in findings if finding.needed and not finding.works] + pairs
+
+
+def _lines(findings: list[Finding]) -> list[str]:
+    width = max(len(finding.name) for finding in findings)
+    lines = []
+    for stage, title in enumerate(STAGES):
+        lines += ["", title] if stage else [title]
+        for finding in findings:
+            if finding.stage == stage:
+                mark = "ok" if finding.works else "NO" if finding.needed else "--"
+                advice = f"  ({finding.advice})" if finding.advice else ""
+                lines.append(f"  {mark}  {finding.name:<{width}}  {finding.found}{advice}")
+    return lines

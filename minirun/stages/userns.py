@@ -1,0 +1,87 @@
+"""Stage 1 with a user namespace: what the runtime, as root of the host, does for init.
+
+In its user namespace init is root, but to the host it is some unprivileged user. So the id maps
+are written from outside (user_namespaces(7)), the container's own layer is given to that user, and
+each layer of the image is put into init's mount namespace through an id-mapped mount: its files
+stay root's on the disk and are the container's root's inside (mount_setattr(2), Linux 5.12;
+overlayfs on top of it, Linux 5.19).
+"""
+
+import os
+
+from minirun.container import Container
+from minirun.errors import MinirunError
+from minirun.kernel import mounts, namespaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def prepare(container: Container, pid: int) -> None:
+    """Write the id maps of init `pid` and prepare the layers. Raises OSError, MinirunError."""
+    linux = container.config.linux
+    uid_maps = linux.get("uidMappings") or []
+    gid_maps = linux.get("gidMappings") or []
+    if not uid_maps or not gid_maps:
+        raise MinirunError("config.json: linux.uidMappings: a user namespace needs id mappings")
+    _write_map(f"/proc/{pid}/uid_map", uid_maps)
+    _write_map(f"/proc/{pid}/gid_map", gid_maps)
+    if container.config.layers:
+        _give_away(container, host_id(uid_maps, 0), host_id(gid_maps, 0))
+        _attach_layers(container, pid)
+
+
+def _write_map(path: str, rows: "list[dict[str, int]]") -> None:
+    text = "".join(f"{row['containerID']} {row['hostID']} {row['size']}\n" for row in rows)
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())  # in one write, or the kernel refuses it
+    finally:
+        os.close(fd)
+
+
+def host_id(rows: "list[dict[str, Any]]", inside: int) -> int:
+    """Return the host's id for an id in the container. Raises MinirunError where none is mapped."""
+    for row in rows:
+        if row["containerID"] <= inside < row["containerID"] + row["size"]:
+            return int(row["hostID"] + inside - row["containerID"])
+    raise MinirunError(f"config.json: linux.uidMappings: {inside} is not mapped")
+
+
+def _give_away(container: Container, uid: int, gid: int) -> None:
+    """Let the container's root into its state directory, and give it its own layer."""
+    os.chmod(container.directory, 0o711)
+    for name in ("upper", "work"):
+        os.chown(f"{container.directory}/{name}", uid, gid)
+
+
+def _attach_layers(container: Container, pid: int) -> None:
+    """Attach id-mapped copies of the layers in init's mount namespace, from a process there."""
+    owner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    target = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            trees = [_id_mapped(layer, owner) for layer in container.config.layers]
+            namespaces.setns(target, namespaces.CLONE_NEWNS, why="into init's mount namespace")
+            for tree, place in zip(trees, container.lower_places(), strict=True):
+                fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                mounts.move_mount(tree, fd, shown=place)
+            os._exit(0)
+        except OSError as error:
+            os.write(2, f"minirun: id-mapped layer: {error}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(owner)
+    os.close(target)
+    if os.waitpid(child, 0)[1] != 0:
+        raise MinirunError("the image's layers could not be id-mapped", "minirun doctor says why")
+
+
+def _id_mapped(layer: str, owner: int) -> int:
+    """Return a detached mount of `layer` whose ids are those of the user namespace `owner`."""
+    tree = mounts.open_tree(mounts.AT_FDCWD, layer, mounts.OPEN_TREE_CLONE)
+    why = "root's files look like the container's root's"
+    mounts.mount_setattr(tree, mounts.MOUNT_ATTR_IDMAP, userns=owner, shown=layer, why=why)
+    return tree

@@ -1,0 +1,105 @@
+"""`minirun images`, through the program's own front door."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minirun import cli
+from minirun.image import store
+from minirun.oci import state
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run `minirun --store … images ARGS`; return (exit status, stdout, stderr)."""
+
+    def call(*args: str) -> tuple[int, str, str]:
+        folders = ["--store", str(tmp_path / "store"), "--root", str(tmp_path / "root")]
+        capfd.readouterr()
+        status = cli.main([*folders, "images", *args])
+        return status, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> str:
+    path = tmp_path / "app.tar"
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo("bin/sh")
+        info.size = 5
+        tar.addfile(info, io.BytesIO(b"hello"))
+    return str(path)
+
+
+def test_an_empty_store_is_no_error(run: Run) -> None:
+    assert run() == (0, "REPOSITORY   TAG   DIGEST   SIZE   ORIGIN\n", "")
+    assert run("-q") == (0, "", "")
+    assert run("--json") == (0, "[]\n", "")
+    assert run("--verify") == (0, "", "")
+
+
+def test_build_list_verify_remove(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("build", "busybox")
+    assert status == 0
+    assert out.startswith("busybox:latest  sha256:")
+    _, out, _ = run()
+    header, row = out.splitlines()
+    assert header.split() == ["REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"]
+    assert row.split()[:2] == ["busybox", "latest"]
+    assert "Debian's package busybox-static" in row
+    digest = store.resolve(str(tmp_path / "store"), "busybox").digest
+    assert row.split()[2] == digest.split(":")[1][:12]
+    assert row.index("Debian's") > header.index("ORIGIN")
+    assert run("-q", "busybox")[1] == "busybox:latest\n"
+    (details,) = json.loads(run("--json")[1])
+    assert details["digest"] == digest
+    assert run("--verify") == (0, "busybox:latest: intact\n", "")
+    (tmp_path / "store/images/busybox/layers/0/new").touch()
+    status, out, _ = run("--verify")
+    assert status == 1
+    assert out.startswith("busybox:latest: is sha256:")
+    assert run("rm", "busybox") == (0, "removed busybox:latest\n", "")
+    assert run("-q")[1] == ""
+
+
+def test_import_a_file(run: Run, archive: str, tmp_path: Path) -> None:
+    status, out, _ = run("import", "team/app:1", archive)
+    assert status == 0
+    assert "imported from app.tar" in out
+    image = store.resolve(str(tmp_path / "store"), "team/app:1")
+    assert Path(image.layers[0], "bin/sh").read_text() == "hello"
+
+
+def test_an_image_in_use_stays(run: Run, archive: str, tmp_path: Path) -> None:
+    run("import", "app", archive)
+    container = tmp_path / "root" / "c1"
+    container.mkdir(parents=True)
+    record = {"id": "c1", "status": state.STOPPED, "image": "app:latest", "init": None, "pid": 0}
+    state.save(str(container), record)
+    assert run("rm", "app")[0] == 1
+    assert run("-q")[1] == "app:latest\n"
+    (container / "state.json").unlink()
+    assert run("rm", "docker.io/library/app")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "status"),
+    [
+        (["nosuch"], 125), (["--nosuch"], 125), (["build"], 125), (["build", "alpine"], 125),
+        (["import", "app"], 125), (["import", "app", "/nosuch"], 125), (["rm"], 125),
+        (["rm", "nosuch"], 1), (["rm", "../../etc"], 125),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(run: Run, args: list[str], status: int) -> None:
+    found, _, error = run(*args)
+    assert found == status
+    assert error.startswith("minirun: ")
+    assert error.count("\n") == 1

@@ -1,0 +1,67 @@
+"""`minirun run`: exit statuses, output, errors, and that nothing is left behind."""
+
+import pytest
+from conftest import Program
+
+
+def test_exit_status_is_the_commands(minirun: Program) -> None:
+    assert minirun("run", "--rm", "busybox", "sh", "-c", "exit 7").returncode == 7
+
+
+def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
+    done = minirun("run", "--rm", "busybox", "sh", "-c", "echo out; echo err >&2")
+    assert (done.stdout, done.stderr) == ("out\n", "err\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "text"),
+    [
+        (("busybox", "nosuch"), 127, 'exec: "nosuch": executable file not found in $PATH'),
+        (("busybox", "/nosuch"), 127, "stat /nosuch: no such file or directory"),
+        (("busybox", "/etc/passwd"), 126, 'exec: "/etc/passwd": permission denied'),
+        (("nosuch", "true"), 125, "No such image: nosuch:latest"),
+        (("--nosuch", "busybox"), 125, "unknown flag: --nosuch"),
+        ((), 125, "run needs an image"),
+        (("--memory", "many", "busybox"), 125, "invalid size: 'many'"),
+        (("--user", "nosuch", "busybox", "true"), 125, "unable to find user nosuch"),
+        (("-v", "/nosuch:/x", "busybox", "true"), 125, "/nosuch does not exist"),
+        (("--network", "bridge", "busybox", "true"), 125, "network 'bridge' is not supported"),
+        (("--cap-add", "CAP_MAGIC", "busybox", "true"), 125, "unknown capability 'CAP_MAGIC'"),
+        (("--name", "../x", "busybox", "true"), 1, "invalid container id"),
+    ],
+)
+def test_mistakes_are_one_line_with_the_right_status(
+    minirun: Program, args: tuple[str, ...], status: int, text: str
+) -> None:
+    done = minirun("run", "--rm", *args)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert minirun("ps", "-aq").stdout == ""
+
+
+def test_signal_becomes_128_plus_n(minirun: Program) -> None:
+    done = minirun("run", "--rm", "busybox", "sh", "-c", "sh -c 'kill -9 $$'; exit $?")
+    assert done.returncode == 137
+    assert minirun("run", "--rm", "busybox", "sh", "-c", "exit 255").returncode == 255
+
+
+def test_name_in_use(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "c1", "busybox", "sleep", "100")
+    done = minirun("run", "--name", "c1", "busybox", "true")
+    assert done.returncode == 125
+    assert 'The container name "/c1" is already in use' in done.stderr
+
+
+def test_detached_logs_and_kill(minirun: Program) -> None:
+    done = minirun("run", "-d", "--name", "d1", "busybox", "sh", "-c", "echo hi; exec sleep 100")
+    assert done.stdout == "d1\n"
+    assert "Up" in minirun("ps").stdout
+    assert minirun("logs", "d1").stdout == "hi\n"
+    assert minirun("delete", "d1").returncode == 1
+    minirun("kill", "d1", "KILL")
+    done = minirun("logs", "-f", "d1")
+    assert done.stdout == "hi\n"
+    assert "Exited (137)" in minirun("ps", "-a").stdout
+    assert minirun("delete", "d1").returncode == 0
+    assert minirun("ps", "-aq").stdout == ""

@@ -1,0 +1,183 @@
+"""What every test works with: the program itself, a state root of its own, and a leak check.
+
+The program is called as users call it, in a process of its own. Images come from the shared store
+(`make test` builds busybox and debian there); containers go below the test's own tmp_path.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minirun import launcher
+from minirun.container import STORE as DEFAULT_STORE
+
+STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
+REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")
+"""Set to 1 (`make test` does), a missing ability of this machine fails instead of skipping."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.geteuid() != 0:
+        pytest.exit("the tests make real containers: run them as root", returncode=2)
+
+
+class Program:
+    """The installed command, with a state root of its own."""
+
+    def __init__(self, path: str, root: Path, *flags: str) -> None:
+        self.path = path
+        self.root = root
+        self.flags = flags
+
+    def argv(self, *args: str) -> list[str]:
+        return [self.path, "--root", str(self.root), "--store", STORE, *self.flags, *args]
+
+    def __call__(
+        self,
+        *args: str,
+        input: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout: float = 60,
+        **options: object,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end; stdout and stderr are text."""
+        return subprocess.run(
+            self.argv(*args), input=input, env=os.environ | (env or {}), timeout=timeout,
+            capture_output=True, text=True, check=False, errors="replace", **options,
+        )  # fmt: skip
+
+    def start(self, *args: str, **options: object) -> subprocess.Popen[str]:
+        """Start it and return at once."""
+        return subprocess.Popen(
+            self.argv(*args), text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        )  # fmt: skip
+
+    def events(self, container_id: str = "") -> list[dict[str, object]]:
+        """The events of a container, living or gone; of the newest one by default."""
+        living = sorted(self.root.glob(f"{container_id or '*'}/events.jsonl"))
+        gone = sorted(self.root.glob(f".history/*{container_id}.jsonl"))
+        text = (living or gone)[-1].read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def clean(self) -> None:
+        """Delete whatever a test left."""
+        for path in self.root.glob("[!.]*"):
+            self("delete", "--force", path.name)
+        self("gc")
+
+
+@pytest.fixture(scope="session")
+def command(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The fast launcher, as `make setup` installs it."""
+    path = tmp_path_factory.mktemp("bin") / "minirun"
+    launcher.install(str(path))
+    return str(path)
+
+
+@pytest.fixture
+def minirun(command: str, tmp_path: Path) -> Iterator[Program]:
+    """The program, with containers below this test's tmp_path."""
+    program = Program(command, tmp_path / "containers")
+    yield program
+    program.clean()
+
+
+@pytest.fixture(params=["v1", "v2"])
+def minirun_both(
+    request: pytest.FixtureRequest, command: str, tmp_path: Path
+) -> Iterator[Program]:
+    """The program on cgroup v1 and on cgroup2; skipped where one is not mounted."""
+    kind = {"v1": "cgroup", "v2": "cgroup2"}[request.param]
+    mounted = {line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}
+    if kind not in mounted:
+        skip(f"no {kind} file system is mounted on this machine")
+    program = Program(command, tmp_path / "containers", "--cgroup", request.param)
+    yield program
+    program.clean()
+
+
+def skip(reason: str) -> None:
+    """Skip, or fail where MINIRUN_REQUIRE says that this machine must be able to."""
+    if REQUIRED == "all":
+        pytest.fail(f"required, but: {reason}")
+    pytest.skip(reason)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait for a condition, or fail."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    """A copy of busybox's root filesystem that a test may spoil."""
+    source = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    target = tmp_path / "rootfs"
+    shutil.copytree(source, target, symlinks=True)
+    return target
+
+
+# --- the leak check: after all tests, in the one process that is not a worker ------------------
+
+
+def _mounts() -> set[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {" ".join(line.split()[4:]) for line in lines}
+
+
+def _cgroups() -> set[str]:
+    return {str(p) for p in Path("/sys/fs/cgroup").glob("*/minirun/*") if p.is_dir()}
+
+
+def _processes() -> set[str]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            left, _, right = path.read_text().rpartition(")")
+        except OSError:
+            continue
+        name, state = left.partition("(")[2], right.split()[0]
+        if name.startswith("minirun:") and state != "Z":  # a zombie waits for pid 1, not for us
+            found.add(f"{path.parent.name} {name}")
+    return found
+
+
+def _links() -> set[str]:
+    return set(os.listdir("/sys/class/net"))
+
+
+_SNAPSHOTS = {"mount": _mounts, "cgroup": _cgroups, "process": _processes, "link": _links}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        session.stash[_before] = {kind: take() for kind, take in _SNAPSHOTS.items()}
+
+
+_before = pytest.StashKey[dict[str, set[str]]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workerinput"):
+        return
+    before = session.stash[_before]
+    leaks = [
+        f"{kind} left behind: {thing}"
+        for kind, take in _SNAPSHOTS.items()
+        for thing in sorted(take() - before[kind])
+    ]
+    if leaks:
+        sys.stderr.write("\n" + "\n".join(leaks) + "\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
