@@ -77,7 +77,7 @@ def _pretty(value: "Any", step: str, line: str) -> str:
     return "".join(_compact(value, 0))
 
 
-_scan = make_scanner(_Context)
+_scan = make_scanner(_Context)  # type: ignore[arg-type]  # any object with these attributes
 _compact = make_encoder(
     None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False
 )

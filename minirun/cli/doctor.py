@@ -3,15 +3,15 @@
 import json
 import sys
 
-from minirun.abilities import ABILITIES, EITHER
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.container import Settings
 from minirun.errors import UsageError
 from minirun.probe import Finding, examine
+from minirun.probe.table import ABILITIES, EITHER
 
 FLAGS = (Flag(("--json",), "", "print the findings as JSON"), HELP)
 SUMMARY = (
-    "Try all that a run needs or can use, for real, and say what does not work, why, and what to do."
+    "Try all that a run needs or can use, for real; say what does not work, why, and what to do."
     "\nThe exit status is 0 where `minirun run` can work, else 1."
 )
 STAGES = (

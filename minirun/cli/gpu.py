@@ -23,8 +23,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         sys.stdout.write(text)
         return 0 if flags.help else 1
     if flags.args == ["list"]:
-        driver = inventory.choose_driver(flags.gpu_driver or "auto")
-        lines = gpu_usage.list_table(inventory.inventory(driver, settings.store))
+        lines = gpu_usage.gpu_table(inventory.inventory(flags.gpu_driver or "auto", settings.store))
     elif flags.args == ["ps"]:
         records = [r for r in ps.list_records(settings.root) if r["status"] != state.STOPPED]
         states = [{**record, "edits": inspect.edits_of(record)} for record in records]

@@ -7,7 +7,7 @@ from datetime import datetime
 from minirun import jsonlite
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Settings
+from minirun.container import Container, Settings
 from minirun.errors import StateError
 from minirun.oci import state
 
@@ -89,13 +89,13 @@ def age(stamp: str) -> str:
     return f"{seconds} seconds"
 
 
-def _processes(container: "oci.Container", form: str) -> int:
+def _processes(container: Container, form: str) -> int:
     """Print the processes of a container: their pids on the host, as engines read them."""
     pids = container.cgroup.processes() if container.cgroup.exists() else []
     if form == "json":
         sys.stdout.write(jsonlite.dumps(pids) + "\n")
         return 0
-    rows = [("PID", "STATE", "COMMAND")]
+    rows: list[tuple[str, ...]] = [("PID", "STATE", "COMMAND")]
     for pid in pids:
         try:
             fields = state.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()

@@ -72,7 +72,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     )  # fmt: skip
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
-        "gpus": wanted.gpus,
+        "gpus": flags.gpus,
     }  # fmt: skip
     return supervise.run(lambda: reserve(settings, container_id, config, **extra), options)
 

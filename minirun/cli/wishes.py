@@ -23,7 +23,7 @@ def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
     """Return what the flags ask for, and the image's name. Raises UsageError, ImageError."""
     image = store.ensure(settings.store, flags.args[0], say)
     env = _environment(flags, image)
-    gpus, driver = _gpus(flags, settings)
+    gpu_env, driver = _gpus(flags, settings)
     wanted = Wishes(
         args=_command(flags, image),
         env=env,
@@ -42,7 +42,7 @@ def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
         host_network=_host_network(flags.network),
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
-        gpus=gpus,
+        gpu_env=gpu_env,
         gpu_driver=driver,
         layers=image.layers,
         annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
@@ -106,19 +106,28 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     return (found.uid, found.gid, tuple(found.groups))
 
 
-def _gpus(flags: Parsed, settings: Settings) -> "tuple[str, str]":
-    """The value of NVIDIA_VISIBLE_DEVICES, and the driver; both empty without --gpus."""
+def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
+    """The variables that NVIDIA's hook reads (Figure 2), and the driver; empty without --gpus.
+
+    An error comes here, before anything is made. Raises UsageError, GPUError.
+    """
     if flags.gpu_driver not in ("", "nvidia", "simulated"):
         raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", "nvidia or simulated")
     if "gpus" not in flags.given:
-        return "", ""
+        return (), ""
     from minirun.gpu import inventory, select
 
-    driver = inventory.choose_driver(flags.gpu_driver or "auto")
-    if driver == "simulated" and not flags.gpu_driver:
-        say("NO NVIDIA DRIVER HERE: THE GPUS ARE SIMULATED (--gpu-driver=simulated says it's fine)")
-    request = select.parse_gpus(flags.gpus)
-    return select.visible_devices(request, driver, settings.store), driver
+    wish = select.parse_gpus(flags.gpus)
+    found = inventory.inventory(flags.gpu_driver or "auto", settings.store)
+    if found.simulated and not flags.gpu_driver:
+        say("NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)")
+    select.choose(found, wish.devices)  # an unknown GPU is refused before anything is made
+    env = [f"NVIDIA_VISIBLE_DEVICES={wish.visible_devices(found)}"]
+    asked = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in flags.env)
+    if wish.capabilities or not asked:
+        capabilities = ",".join(wish.capabilities) or "compute,utility"
+        env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
+    return tuple(env), "simulated" if found.simulated else "nvidia"
 
 
 def size(text: str) -> int:

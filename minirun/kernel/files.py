@@ -79,7 +79,7 @@ def mknodat(
 
 def symlinkat(target: str, dirfd: int, name: str, *, shown: str = "", why: str = "") -> None:
     """Make a symbolic link: symlink(2)."""
-    args = {"target": target, "path": shown or name}
+    args: "dict[str, object]" = {"target": target, "path": shown or name}
     start = events.now()
     try:
         os.symlink(target, name, dir_fd=dirfd)

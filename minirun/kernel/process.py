@@ -45,7 +45,7 @@ def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -
 
 def in_bounding_set(capability: int) -> bool:
     """Tell whether `capability` (a number) is in this process's bounding set: capabilities(7)."""
-    return _prctl_long(PR_CAPBSET_READ, capability, 0, 0, 0) == 1
+    return bool(_prctl_long(PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
 
 
 def capset(effective: int, permitted: int, inheritable: int, *, why: str = "") -> None:

@@ -93,4 +93,5 @@ def load(bundle: str) -> Config:
 
 def is_gpu_hook(hook: "dict[str, Any]") -> bool:
     """Whether a prestart hook is NVIDIA's, which minirun runs in-line (Figure 2)."""
-    return hook["path"].rpartition("/")[2] == GPU_HOOK
+    path: str = hook["path"]
+    return path.rpartition("/")[2] == GPU_HOOK

@@ -63,7 +63,8 @@ class Wishes(Record):
     host_network: bool = False
     uid_maps: "tuple[tuple[int, int, int], ...]" = ()
     gid_maps: "tuple[tuple[int, int, int], ...]" = ()
-    gpus: str = ""
+    gpu_env: "tuple[str, ...]" = ()
+    """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_driver: str = ""
     layers: "tuple[str, ...]" = ()
     annotations: "tuple[tuple[str, str], ...]" = ()
@@ -76,8 +77,8 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
     env = [f"PATH={PATH}", f"HOSTNAME={wishes.hostname or container_id}", *wishes.env]
     if wishes.terminal:
         env.insert(1, "TERM=xterm")
-    if wishes.gpus:
-        env += _gpu_environment(wishes)
+    if wishes.gpu_env:
+        env += wishes.gpu_env
         annotations[GPU_DRIVER] = wishes.gpu_driver
         hook = {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
         hooks = {"hooks": {"prestart": [hook]}}
@@ -93,14 +94,6 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         "annotations": annotations,
         "linux": _linux(container_id, wishes),
     }
-
-
-def _gpu_environment(wishes: Wishes) -> "list[str]":
-    """The variables that NVIDIA's hook reads; what the user set with -e stays (Figure 2)."""
-    env = [f"NVIDIA_VISIBLE_DEVICES={wishes.gpus}"]
-    if not any(entry.startswith("NVIDIA_DRIVER_CAPABILITIES=") for entry in wishes.env):
-        env.append("NVIDIA_DRIVER_CAPABILITIES=compute,utility")
-    return env
 
 
 def _process(wishes: Wishes, env: "list[str]") -> "dict[str, Any]":

@@ -37,7 +37,7 @@ _RESOURCES = {
     "rdma": {"*": dict},
     "unified": {"*": str},
 }  # fmt: skip
-SHAPE = {
+SHAPE: "dict[str, Any]" = {
     "ociVersion!": str,
     "hostname": str,
     "domainname": str,

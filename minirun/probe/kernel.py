@@ -1,79 +1,23 @@
-"""The abilities that a run needs or can use, stage by stage: how each is tried, and what to do.
+"""What the kernel does when it is asked: each call is made as the stages make it.
 
-Every function gets a :class:`minirun.probe.Place`, runs in a process of its own, does the thing as
-the stages do it (through the same kernel functions), and returns what it found in a few words. It
-raises where the thing does not work: OSError by the kernel, :class:`Lacking` by its own judgement.
+Every function runs in a process of its own, so it may change that as it likes.
 """
 
 import errno
 import os
-import platform
-import shutil
+import resource
+import select
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 
 from minirun import cgroups
+from minirun.cgroups import hierarchies
 from minirun.cgroups.rules import DeviceRule
-from minirun.image import catalogue
 from minirun.kernel import files, mounts, namespaces, process
-from minirun.probe import Ability, Place, in_child
+from minirun.kernel import seccomp as filters
+from minirun.probe import Lacking, Place, cgroup_name, in_child
 from minirun.process import caps, trampoline
-
-LEAST_FREE = 256 << 20
-"""Bytes that a first run may need: an image, a container's changes, its log."""
-
-
-class Lacking(Exception):
-    """This machine does not have it; the text says what was found instead."""
-
-
-def root(place: Place) -> str:
-    """Root in the machine's own user namespace; files of any owner can be made."""
-    if os.geteuid() != 0:
-        raise Lacking(f"this is user {os.geteuid()}")
-    os.chown(place.scratch, 0, 0)
-    return "user 0"
-
-
-def kernel(place: Place) -> str:
-    """The kernel's version; 5.12 has the last of the calls that stages 1 to 7 use."""
-    release = platform.release()
-    if tuple(map(int, release.split("-")[0].split(".")[:2])) < (5, 12):
-        raise Lacking(f"Linux {release}")
-    return f"Linux {release}"
-
-
-def interpreter(place: Place) -> str:
-    """The Python that runs this, and whether the start is the fast one of `make setup`."""
-    isolated = sys.flags.isolated and sys.flags.no_site
-    start = "started by the launcher (-I -S)" if isolated else "started without the launcher"
-    return f"Python {platform.python_version()}, {os.path.realpath(sys.executable)}, {start}"
-
-
-def disk(place: Place) -> str:
-    """Room for containers and images."""
-    free = min(shutil.disk_usage(p).free for p in (place.scratch, _above(place.store)))
-    if free < LEAST_FREE:
-        raise Lacking(f"{free >> 20} MiB free")
-    return f"{free >> 30} GiB free" if free >> 30 else f"{free >> 20} MiB free"
-
-
-def images(place: Place) -> str:
-    """At least one image in the store."""
-    found = [f"{image['name']}:{image['tag']}" for image in catalogue.list_images(place.store)]
-    if not found:
-        raise Lacking(f"none in {place.store}")
-    return ", ".join(found)
-
-
-def builders(place: Place) -> str:
-    """The tools that make images without a registry."""
-    found = [name for name in ("mmdebstrap", "debootstrap", "busybox") if shutil.which(name)]
-    if not {"mmdebstrap", "debootstrap"} & set(found) or "busybox" not in found:
-        raise Lacking(f"found only {', '.join(found) or 'none of them'}")
-    return ", ".join(found)
 
 
 def namespace(kind: str) -> Callable[[Place], str]:
@@ -149,18 +93,41 @@ def openat2(place: Place) -> str:
 def cgroup(version: str) -> Callable[[Place], str]:
     """Return the attempt to make a cgroup of one version and to let a process in."""
 
-    def attempt(place: Place) -> str:
-        group = cgroups.open_cgroup(f"/minirun-doctor-{os.getpid()}", version)
-        group.create()
-        try:
-            done, text = in_child(lambda: group.join() or "")
-            if not done:
-                raise Lacking(text)
-            return ", ".join(group.directories())
-        finally:
-            group.remove()
+    def joins(group: cgroups.Cgroup) -> str:
+        group.join()
+        return _controllers(version)
 
-    return attempt
+    return lambda place: _in_cgroup(place, version, joins)
+
+
+def _in_cgroup(
+    place: Place,
+    version: str,
+    attempt: Callable[[cgroups.Cgroup], str],
+    rules: tuple[DeviceRule, ...] | None = None,
+) -> str:
+    """Make a cgroup, let a child attempt something with it, and remove it."""
+    group = cgroups.open_cgroup(cgroup_name(place), version)
+    group.create()
+    try:
+        if rules is not None:
+            group.set_device_rules(rules)
+        works, text = in_child(lambda: attempt(group))
+        if not works:
+            raise Lacking(text)
+        return text
+    finally:
+        group.remove()
+
+
+def _controllers(version: str) -> str:
+    """The controllers that a version has on this machine, and so the limits it can keep."""
+    mounted = [h for h in hierarchies.mounted() if h.version == int(version[1])]
+    names = sorted(name for h in mounted for name in h.names if not name.startswith("name="))
+    if version == "v2":
+        with open(f"{mounted[0].path}/cgroup.controllers", encoding="ascii") as file:
+            names = file.read().split()
+    return ", ".join(names) or f"{mounted[0].path}, without controllers: no limits"
 
 
 def device_rules(version: str) -> Callable[[Place], str]:
@@ -175,19 +142,8 @@ def device_rules(version: str) -> Callable[[Place], str]:
             return "denied devices cannot be opened"
         raise Lacking("a denied device was opened")
 
-    def attempt(place: Place) -> str:
-        group = cgroups.open_cgroup(f"/minirun-doctor-{os.getpid()}", version)
-        group.create()
-        try:
-            group.set_device_rules([DeviceRule(True, "c", 1, 5, "rwm")])
-            works, text = in_child(lambda: tries(group))
-            if not works:
-                raise Lacking(text)
-            return text
-        finally:
-            group.remove()
-
-    return attempt
+    allowed = (DeviceRule(True, "c", 1, 5, "rwm"),)
+    return lambda place: _in_cgroup(place, version, tries, allowed)
 
 
 def fifo(place: Place) -> str:
@@ -201,8 +157,6 @@ def fifo(place: Place) -> str:
 
 def pidfd(place: Place) -> str:
     """A pidfd that wakes its holder when the process ends."""
-    import select
-
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -221,48 +175,12 @@ def hooks(place: Place) -> str:
     return "/bin/sh ran and ended"
 
 
-def nvidia_tools(place: Place) -> str:
-    """NVIDIA's own programs, which can take the place of minirun's stages 4 and 5."""
-    names = ("nvidia-container-runtime-hook", "nvidia-container-cli", "nvidia-ctk")
-    found = [path for name in names if (path := shutil.which(name))]
-    if not found:
-        raise Lacking("not installed")
-    return ", ".join(found)
-
-
 def mknod(place: Place) -> str:
     """A device node made where containers are kept, and opened by its number."""
     path = os.path.join(place.scratch, "null")
     files.mknodat(mounts.AT_FDCWD, path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
     os.close(os.open(path, os.O_WRONLY))
     return f"on {_filesystem(place.scratch)}"
-
-
-def gpu(place: Place) -> str:
-    """A real driver with at least one GPU; without one GPUs are SIMULATED."""
-    from minirun.gpu import inventory
-
-    if not os.path.exists(f"{inventory.PROC}/version"):
-        raise Lacking(f"no driver: {inventory.PROC}/version is missing, so GPUs are SIMULATED")
-    found = inventory.inventory("nvidia", place.store)
-    return f"driver {found.driver}, {len(found.gpus)} GPUs"
-
-
-def modules(place: Place) -> str:
-    """Whether kernel modules could be loaded: the driver's, if asked."""
-    directory = f"/lib/modules/{platform.release()}"
-    if not os.path.isdir(directory) or not shutil.which("modprobe"):
-        raise Lacking(f"no {directory}" if shutil.which("modprobe") else "no modprobe")
-    return directory
-
-
-def ldconfig(place: Place) -> str:
-    """The host's ldconfig, which makes the container's cache of libraries."""
-    for path in ("/sbin/ldconfig.real", "/sbin/ldconfig"):
-        if os.path.exists(path):
-            done = subprocess.run([path, "--version"], capture_output=True, text=True, env={})
-            return f"{path}, {done.stdout.splitlines()[0]}"
-    raise Lacking("neither /sbin/ldconfig.real nor /sbin/ldconfig")
 
 
 def pivot_root(place: Place) -> str:
@@ -299,8 +217,6 @@ def no_new_privileges(place: Place) -> str:
 
 def seccomp(place: Place) -> str:
     """A filter, compiled by libseccomp, that makes one call fail."""
-    from minirun.kernel import seccomp as filters
-
     allow, error = 0x7FFF0000, 0x00050000 | errno.EXDEV
     compiler = filters.Compiler(allow)
     compiler.add_rule(error, "getpriority")
@@ -315,13 +231,14 @@ def seccomp(place: Place) -> str:
 
 def raised_limits(place: Place) -> str:
     """A hard limit above the present one: CAP_SYS_RESOURCE."""
-    import resource
-
     _, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if hard == resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
         hard = 1 << 20
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (hard, hard + 4096))
+    try:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (hard, hard + 4096))
+    except ValueError:  # what the module makes of EPERM
+        raise Lacking("a hard limit cannot be raised") from None
     return "can be raised"
 
 
@@ -368,55 +285,3 @@ def _filesystem(path: str) -> str:
             if path == point or path.startswith(point.rstrip("/") + "/"):
                 best = max(best, (point, right.split()[0]))
     return best[1]
-
-
-def _above(path: str) -> str:
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path
-
-
-_KINDS = ("mount", "pid", "uts", "ipc", "network", "cgroup")
-_AS_ROOT = "run as root, in a container only with --privileged"
-_NEWER = "needs Linux 5.12 or newer"
-_OTHER_VERSION = "no harm where the other version works"
-_GPUS = "no harm with --gpu-driver=simulated; for a real GPU install NVIDIA's driver"
-
-ABILITIES = (
-    Ability("root", 0, True, root, "sudo minirun …"),
-    Ability("kernel", 0, True, kernel, _NEWER),
-    Ability("interpreter", 0, True, interpreter, "make setup"),
-    Ability("disk", 0, True, disk, "minirun gc, or another --root and --store"),
-    Ability("images", 0, False, images, "minirun images build ubuntu"),
-    Ability("image builders", 0, False, builders, "apt-get install mmdebstrap busybox-static"),
-    *(Ability(f"namespace {kind}", 1, True, namespace(kind), _AS_ROOT) for kind in _KINDS),
-    Ability("namespace user", 1, False, namespace("user"), "sysctl user.max_user_namespaces"),
-    Ability("namespace time", 1, False, namespace("time"), "needs CONFIG_TIME_NS"),
-    Ability("clone3", 1, True, clone3, "a seccomp filter around minirun may refuse it"),
-    Ability("overlay", 1, True, overlay, "--root on ext4, xfs, btrfs or tmpfs; modprobe overlay"),
-    Ability("mount api", 1, True, mount_api, _NEWER),
-    Ability("openat2", 1, True, openat2, _NEWER),
-    Ability("cgroup v1", 1, False, cgroup("v1"), _OTHER_VERSION),
-    Ability("cgroup v2", 1, False, cgroup("v2"), _OTHER_VERSION),
-    Ability("fifo", 2, True, fifo, "--root on a file system that holds FIFOs"),
-    Ability("hooks", 3, True, hooks, "hooks need /bin/sh only where they are scripts"),
-    Ability("nvidia tools", 4, False, nvidia_tools, "not needed: minirun does their work in-line"),
-    Ability("mknod", 5, True, mknod, "--root on a file system mounted without nodev"),
-    Ability("device rules v1", 5, False, device_rules("v1"), _OTHER_VERSION),
-    Ability("device rules v2", 5, False, device_rules("v2"), _OTHER_VERSION),
-    Ability("gpu", 5, False, gpu, _GPUS),
-    Ability("kernel modules", 5, False, modules, "the driver must be loaded already, or SIMULATED"),
-    Ability("ldconfig", 5, False, ldconfig, "apt-get install libc-bin"),
-    Ability("pidfd", 6, True, pidfd, _NEWER),
-    Ability("pivot_root", 7, True, pivot_root, _AS_ROOT),
-    Ability("capabilities", 7, False, capabilities, "containers get all but these, with a warning"),
-    Ability("raised limits", 7, False, raised_limits, "needs CAP_SYS_RESOURCE; ask for lower ones"),
-    Ability("no_new_privs", 7, True, no_new_privileges, _NEWER),
-    Ability("seccomp", 7, False, seccomp, "apt-get install libseccomp2"),
-    Ability("terminal", 7, False, terminal, "run without -t"),
-    Ability("memfd exec", 7, True, memfd, "sysctl vm.memfd_noexec=0"),
-)
-"""What `minirun doctor` tries, in the order of its report."""
-
-EITHER = (("cgroup v1", "cgroup v2"), ("device rules v1", "device rules v2"))
-"""Abilities of which one of each pair is needed."""

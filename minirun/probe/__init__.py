@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 _SECONDS = 20
+_PREFIX = ".doctor-"
 _ANSWER_SIZE = 4096
 
 
@@ -24,10 +25,15 @@ class Place(NamedTuple):
     store: str
 
 
+class Lacking(Exception):
+    """This machine does not have it; the text says what was found instead."""
+
+
 class Ability(NamedTuple):
     """One thing to try.
 
-    `attempt` returns what it found, or raises; it runs in a process of its own. `stage` is one of
+    `attempt` returns what it found in a few words, or raises: OSError by the kernel, Lacking by its
+    own judgement. It runs in a process of its own. `stage` is one of
     the seven, 0 for the machine as a whole. Without a `needed` one `run` cannot work. `advice` says
     what to do where it fails.
     """
@@ -52,7 +58,9 @@ class Finding(NamedTuple):
 
 def examine(abilities: tuple[Ability, ...], root: str, store: str) -> list[Finding]:
     """Try every ability, in order; `root` is the directory that containers are kept in."""
-    scratch = tempfile.mkdtemp(prefix=".doctor-", dir=_existing(root))
+    directory = _existing(root)
+    _sweep(directory)
+    scratch = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=directory)
     try:
         return [_examine(ability, Place(scratch, store)) for ability in abilities]
     finally:
@@ -64,7 +72,7 @@ def missing(*names: str) -> str:
 
     For tests: ``pytest.mark.skipif(bool(reason := missing("overlay")), reason=reason)``.
     """
-    from minirun.abilities import ABILITIES
+    from minirun.probe.table import ABILITIES
 
     wanted = tuple(ability for ability in ABILITIES if ability.name in names)
     unknown = set(names) - {ability.name for ability in wanted}
@@ -108,6 +116,8 @@ def _answer(attempt: Callable[[], str], pipe: int) -> None:
         call = getattr(error, "call", "")
         text = [call, os.fsdecode(error.filename or ""), os.strerror(error.errno or 0)]
         answer = "-" + ": ".join(part for part in text if part)
+    except Lacking as error:
+        answer = f"-{error}"
     except BaseException as error:  # of whatever kind: the parent prints it
         answer = f"-{type(error).__name__}: {error}"
     os.write(pipe, answer.encode(errors="replace")[:_ANSWER_SIZE])
@@ -121,7 +131,30 @@ def _examine(ability: Ability, place: Place) -> Finding:
 
 
 def _existing(path: str) -> str:
-    """The nearest directory above `path`, or `path` itself, that is there."""
+    """The nearest directory above `path`, or `path` itself, that is there and can be written."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
-    return path
+    return path if os.access(path, os.W_OK) else tempfile.gettempdir()
+
+
+def cgroup_name(place: Place) -> str:
+    """Return the path of the cgroup for attempts at `place`; by it a later doctor finds it."""
+    return "/minirun/" + os.path.basename(place.scratch).lstrip(".")
+
+
+def _sweep(directory: str) -> None:
+    """Remove what a doctor that was killed has left: its directory and its cgroup."""
+    from minirun import cgroups
+    from minirun.errors import MinirunError
+
+    for name in os.listdir(directory):
+        pid = name.removeprefix(_PREFIX).partition("-")[0]
+        if not name.startswith(_PREFIX) or os.path.exists(f"/proc/{pid}"):
+            continue
+        for version in ("v1", "v2"):
+            try:
+                group = cgroups.open_cgroup(cgroup_name(Place(name, "")), version)
+                group.remove()
+            except MinirunError:
+                continue  # no such version here
+        shutil.rmtree(os.path.join(directory, name))

@@ -1,0 +1,212 @@
+"""One event as one plain line, with the columns of the live view.
+
+    1 runtime  clone() makes the container's init process in new namespaces
+        0.41ms 1 runtime clone3 CLONE_NEWNS|CLONE_NEWUTS|CLONE_NEWPID…   = 4242   371us
+        2.02ms 1 init    mount proc on /proc proc MS_NOSUID|MS_NODEV         ok    29us
+
+Time since the first event, stage, actor, what was done, what came of it, how long it took.
+
+Part of what an event says (paths, names, arguments) was chosen by the image, and the line may go
+to a terminal: whatever is not printable is shown as an escape, \\x1b, and never sent as it is.
+"""
+
+import unicodedata
+
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+STAGES = {
+    1: "clone() makes the container's init process; OverlayFS its root filesystem",
+    2: "asks the runtime, through a named FIFO, to run the prestart hooks; waits",
+    3: "runs each prestart hook of config.json",
+    4: "turns the OCI spec and environment into arguments of nvidia-container-cli",
+    5: "puts the GPUs in: nodes, driver libraries and programs, cgroup rules",
+    6: "answers through the FIFO: hooks done",
+    7: "pivot_root() into the container's root, drops privileges, exec()",
+}
+"""Figure 3 (design, section 1): what happens in each stage; who does it stands in the event."""
+
+WIDTH = 80
+_ARGUMENTS = {
+    "clone3": "{flags}",
+    "unshare": "{flags}",
+    "setns": "{nstype} {path}",
+    "mount": "{source} on {at} {fstype} {flags} {data}",
+    "umount2": "{target} {flags}",
+    "pivot_root": "{new_root} {put_old}",
+    "chroot": "{path}",
+    "open_tree": "{at} {flags}",
+    "move_mount": "onto {path}",
+    "mount_setattr": "{set}",
+    "fsopen": "{fstype}",
+    "fsconfig": "{key} {value}",
+    "fsmount": "{attributes}",
+    "mknodat": "{path} {kind} {major}:{minor}",
+    "mkfifo": "{path}",
+    "symlinkat": "{path} -> {target}",
+    "prctl": "{option} {name} {arg2}",
+    "sethostname": "{name}",
+    "execve": "{at} {argv}",
+    "bpf": "{command} {path}",
+    "seccomp": "{instructions} instructions {flags}",
+}
+"""What matters of the arguments of a call; other calls show all of them as key=value."""
+
+
+class Row(Record):
+    """An event, cut into columns. `kind` is the event's; heading, for a stage that begins."""
+
+    kind: str
+    time: str
+    stage: str
+    actor: str
+    what: str
+    result: str
+    took: str
+    why: str
+
+
+class _Words(dict):  # type: ignore[type-arg]  (a generic class could not be subscripted cheaply)
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def duration(nanoseconds: int) -> str:
+    """Return a duration in at most 7 characters: 412µs, 3.2ms, 4.1s."""
+    if nanoseconds < 1_000_000:
+        return f"{nanoseconds // 1000}µs"
+    if nanoseconds < 1_000_000_000:
+        return f"{nanoseconds / 1e6:.1f}ms"
+    return f"{nanoseconds / 1e9:.1f}s"
+
+
+def row(event: "dict[str, Any]", start: int = 0) -> Row:
+    """Cut `event` into columns; `start` is the time of the first event, in nanoseconds."""
+    kind, stage = str(event.get("kind", "note")), event.get("stage", 0)
+    time = f"{max(0, event.get('t', start) - start) / 1e6:.2f}ms"
+    took = duration(event["dur"]) if event.get("dur") else ""
+    what, result = f"{event.get('name', '')} {_arguments(event)}".strip(), _result(event)
+    if kind == "begin":
+        what = STAGES.get(stage, what)
+    elif kind == "end":
+        what = f"failed: {event['args'].get('error', '')}" if event.get("ret") else "done"
+    return Row(
+        kind, time, str(stage), str(event.get("actor", "")), what, result, took,
+        str(event.get("why", "")),
+    )  # fmt: skip
+
+
+def _result(event: "dict[str, Any]") -> str:
+    if event.get("errno"):
+        return str(event["errno"])
+    if event.get("kind") == "end":
+        return "FAILED" if event.get("ret") else "ok"
+    if event.get("kind") != "syscall" or event.get("ret") is None:
+        return ""
+    return f"= {event['ret']}" if event["ret"] else "ok"
+
+
+def _arguments(event: "dict[str, Any]") -> str:
+    """Return what matters of the event's arguments."""
+    args = event.get("args") or {}
+    words = _Words({key: _word(value) for key, value in args.items()})
+    words["at"] = words["source" if event["name"] == "open_tree" else "path"] or (
+        words["target"] or words["path"]
+    )
+    form = _ARGUMENTS.get(event["name"])
+    if form:
+        return " ".join(form.format_map(words).split())
+    if event.get("kind") == "message":
+        return f"to {words['to']}" if words["to"] else ""
+    return " ".join(f"{key}={words[key]}" for key in args if words[key])
+
+
+def _word(value: object) -> str:
+    if value is None or value == "0":
+        return ""
+    if isinstance(value, (list, tuple)):
+        return " ".join(str(item) for item in value)
+    return str(value)
+
+
+def columns(
+    row: Row, width: int = WIDTH, *, unicode: bool = True, full: bool = False
+) -> "list[tuple[str, str]]":
+    """Return a row as (column's name, text) pieces which, joined, fill at most `width` columns.
+
+    `unicode` off: only ASCII. `full`: nothing is cut, and the reason is always there.
+    """
+    if row.kind == "begin":
+        head = [("stage", f"{row.stage} "), ("actor", f"{row.actor:<8} ")]
+        return [*head, ("heading", _fit(clean(row.what, unicode), width - 11, unicode, full))]
+    left = [
+        ("time", f"{row.time:>14} "),
+        ("stage", f"{row.stage} "),
+        ("actor", f"{clean(row.actor, unicode):<7} "),
+    ]
+    right = f"{row.result:>7} {clean(row.took, unicode):>7}" if row.result or row.took else ""
+    used = sum(len(text) for _, text in left)
+    room = width - used - (len(right) + 1 if right else 0)
+    what, why = clean(row.what, unicode), clean(row.why, unicode)
+    pieces = [("what", _fit(what, room, unicode, full))]
+    rest = room - display_width(pieces[0][1]) - 4
+    if why and (full or rest >= 16):
+        pieces.append(("why", "  # " + _fit(why, rest, unicode, full)))
+    if right:
+        gap = room - sum(display_width(text) for _, text in pieces)
+        pieces.append(("result", " " * max(0, gap) + " " + right))
+    return left + pieces
+
+
+def line(
+    event: "dict[str, Any]",
+    start: int = 0,
+    *,
+    width: int = WIDTH,
+    unicode: bool = True,
+    full: bool = False,
+) -> str:
+    """Return `event` as one line of at most `width` columns, without its end."""
+    pieces = columns(row(event, start), width, unicode=unicode, full=full)
+    return "".join(text for _, text in pieces).rstrip()
+
+
+def clean(text: str, unicode: bool = True) -> str:
+    """Return `text` without anything that a terminal would obey: escapes instead."""
+    if text.isascii() and text.isprintable():
+        return text
+    if not unicode:
+        text = text.replace("µ", "u").replace("…", "...").replace("→", "->")
+    return "".join(
+        c if c.isprintable() and (unicode or c.isascii()) else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+def display_width(text: str) -> int:
+    """Return how many columns `text` takes: two for each wide character (East Asian)."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _fit(text: str, room: int, unicode: bool, full: bool) -> str:
+    """Cut `text` to `room` columns: first the beginnings of long paths, then the end."""
+    if full or display_width(text) <= room:
+        return text
+    dots = "…" if unicode else "..."
+    words = text.split(" ")
+    for index, word in sorted(enumerate(words), key=lambda pair: -len(pair[1])):
+        if word.startswith("/") and len(word) > 24:
+            words[index] = (
+                dots + word[word.index("/", len(word) - 22) if "/" in word[-22:] else -21 :]
+            )
+            if display_width(" ".join(words)) <= room:
+                return " ".join(words)
+    text = " ".join(words)
+    while display_width(text) > max(0, room - len(dots)):
+        text = text[:-1]
+    return text + dots
