@@ -3,7 +3,7 @@
 import os
 import time
 
-from minirun import gates, jsonlite
+from minirun import events, gates, jsonlite
 from minirun.cgroups import Cgroup, from_record, open_cgroup
 from minirun.errors import StateError
 from minirun.oci import state
@@ -77,6 +77,11 @@ class Container:
         if not self.config.new_namespace("user"):
             return self.config.layers
         return [f"{self.directory}/lower/{n}" for n in range(len(self.config.layers))]
+
+    def open_log(self) -> None:
+        """Write events to events.jsonl from now on; $MINIRUN_LOG=off is for measuring its cost."""
+        if os.environ.get("MINIRUN_LOG") != "off":
+            events.open_log(f"{self.directory}/events.jsonl", self.id)
 
     def save(self, **changes: "Any") -> None:
         """Change the record and write it. Raises OSError."""

@@ -235,8 +235,8 @@ class Cgroup:
         if signal == SIGKILL or not was_frozen:
             try:
                 self.thaw()
-            except StateError:
-                pass
+            except (OSError, StateError):
+                pass  # as above, or the cgroup is gone by now
 
 
 def checked_path(path: str) -> str:

@@ -169,8 +169,9 @@ def remove(paths: "Iterable[str]", seconds: float) -> None:
         busy = [path for path in left if not _remove_once(path)]
         if busy and time.monotonic() > deadline:
             pids = processes(busy[0])
+            who = f"{len(pids)} processes are in it, such as {pids[0]}" if pids else "it is in use"
             raise StateError(
-                f"cgroup {busy[0]}: {len(pids)} processes are still in it: {pids[:5]}",
+                f"cgroup {busy[0]}: cannot be removed: {who}",
                 "kill them first: minirun delete --force",
             )
         if busy:

@@ -196,7 +196,7 @@ class CgroupV1(Cgroup):
         """Read freezer.state: THAWED, FREEZING or FROZEN."""
         try:
             return self._joined["freezer"].read("freezer.state").strip() == "FROZEN"
-        except (KeyError, FileNotFoundError):
+        except (KeyError, OSError):  # not joined, or gone
             return False
 
     def _set_frozen(self, frozen: bool) -> None:

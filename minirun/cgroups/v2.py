@@ -195,7 +195,7 @@ class CgroupV2(Cgroup):
         """Read "frozen" in cgroup.events."""
         try:
             return "frozen 1" in self._dir.read("cgroup.events")
-        except FileNotFoundError:
+        except OSError:  # gone
             return False
 
     def _set_frozen(self, frozen: bool) -> None:

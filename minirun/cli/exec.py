@@ -2,7 +2,6 @@
 
 import os
 
-from minirun import events
 from minirun.cli import oci, output, supervise
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, Settings
@@ -42,7 +41,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     container = oci.load(settings, flags.args[0])
     if container.record["status"] not in (state.RUNNING, state.CREATED):
         raise StateError(f"container {container.id} is not running", status=1)
-    events.open_log(f"{container.directory}/events.jsonl", container.id)
+    container.open_log()
     config = Config(_with_process(container, flags), container.config.bundle)
     container.config = config
     container.prepare()

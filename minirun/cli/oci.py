@@ -3,7 +3,7 @@
 import os
 import sys
 
-from minirun import events, gates, jsonlite, lifecycle
+from minirun import gates, jsonlite, lifecycle
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, Settings, reserve
 from minirun.errors import StateError, UsageError
@@ -65,7 +65,7 @@ def new_container(flags: Parsed, settings: Settings) -> Container:
         what = "needs --console-socket" if config.terminal else "cannot take a --console-socket"
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
     container = reserve(settings, flags.args[0], config)
-    events.open_log(f"{container.directory}/events.jsonl", container.id)
+    container.open_log()
     if settings.gates:
         container.gates = gates.Gates(container.directory, settings.gates)
     container.preserve_fds = int(flags.preserve_fds or 0)
@@ -113,7 +113,7 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     if status != state.CREATED:
         text = f"cannot start a container in the {status} state"
         raise StateError(text, "minirun ps -a shows the states")
-    events.open_log(f"{container.directory}/events.jsonl", container.id)
+    container.open_log()
     report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(report, True)
     lifecycle.start(container, Channel(report, -1, "init"))

@@ -160,13 +160,18 @@ class Viewers:
     def __init__(self) -> None:
         self.pids: list[int] = []
         self.gate: tuple[str, ...] = ()
-        self.alive = -1
+        self.ends: list[int] = []
+        """Pipes that tell the viewers, by their end, that nothing more will come."""
+        self.alive: list[int] = []
+        """Pipes that end with the viewers: then nobody holds a gate any more."""
 
     def finish(self) -> None:
         """Wait until the viewers have shown everything."""
+        for fd in self.ends:
+            os.close(fd)
         for pid in self.pids:
             os.waitpid(pid, 0)
-        self.pids = []
+        self.pids, self.ends = [], []
 
 
 def start_viewers(container: Container, quiet: bool, progress: str) -> Viewers:
@@ -190,18 +195,22 @@ def start_viewers(container: Container, quiet: bool, progress: str) -> Viewers:
 
 def _start(viewers: Viewers, container: Container, fd: int, level: str, plain: bool) -> None:
     alive, held = os.pipe2(os.O_CLOEXEC)
+    over, end = os.pipe2(os.O_CLOEXEC)
     events_path = f"{container.directory}/events.jsonl"
     pid = os.fork()
     if pid == 0:
         try:
             os.close(alive)
+            os.close(end)
             process.become_named("minirun:view")
             from minirun.view import live
 
-            live.follow(events_path, fd, level=level, plain=plain)
+            live.follow(events_path, fd, level=level, plain=plain, runtime_pipe=over)
             gates.open_gate(container.directory)
         finally:
             os._exit(0)
     os.close(held)
+    os.close(over)
+    viewers.ends.append(end)
     viewers.pids.append(pid)
-    viewers.alive = alive
+    viewers.alive.append(alive)

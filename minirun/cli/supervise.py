@@ -53,13 +53,14 @@ def run(reserve: "Callable[[], Container]", options: Options) -> int:
 def _run(container: Container, options: Options) -> int:
     catch_signals()
     settings = container.settings
-    events.open_log(f"{container.directory}/events.jsonl", container.id)
+    container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)
     viewers = output.start_viewers(container, options.quiet, options.progress)
     if settings.gates or viewers.gate:
         stops = (*settings.gates, *viewers.gate)
         container.gates = gates.Gates(container.directory, stops)
+        container.gates.watched += viewers.alive
     streams = output.Streams(container, options.interactive, options.detach, options.auto_remove)
     try:
         container.console = streams.console

@@ -8,17 +8,14 @@ in the cgroup as it goes, minirun all of them in one call, which on cgroup2 is o
 """
 
 import os
-import stat
 
-from minirun.errors import GPUError
 from minirun.gpu import cli_args, ldconfig, nvidia
-from minirun.gpu.edits import DeviceNode, Edits, Link, Mount, Tmpfs
+from minirun.gpu.edits import FILE, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import inventory
+from minirun.gpu.operations import BindFiles, HostNode, SimulatedNode
 from minirun.kernel import mounts, namespaces
-from minirun.record import Record
-from minirun.rootfs import plan as rootfs_plan
 from minirun.rootfs.inroot import Root
-from minirun.rootfs.plan import Bind, MakeNode, MountFs, Symlink, WriteFile
+from minirun.rootfs.plan import Bind, MountFs, Symlink, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +24,8 @@ if TYPE_CHECKING:
     from minirun.cgroups.rules import DeviceRule
     from minirun.gpu.edits import Step
     from minirun.rootfs.plan import Operation
+
+    Doing = Operation | BindFiles | HostNode | SimulatedNode
 
     class Cgroup(Protocol):
         """The one thing that stage 5 asks of a cgroup."""
@@ -41,72 +40,32 @@ _ATTRIBUTES = {
     "nodev": mounts.MOUNT_ATTR_NODEV,
     "noexec": mounts.MOUNT_ATTR_NOEXEC,
 }
-_NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 _TMPFS_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
-class HostNode(Record):
-    """Bind a device node of the host, after a look that it is the node it should be."""
+def operations(edits: Edits) -> "tuple[Doing, ...]":
+    """Return what will be done, in order; each can describe() itself and execute(root).
 
-    source: str
-    path: str
-    major: int
-    minor: int
-
-    def describe(self) -> str:
-        """Say it as a shell would."""
-        return f"mount --bind {self.source} {self.path}"
-
-    def execute(self, root: Root) -> None:
-        """Do it. Raises GPUError for another device under that name, OSError."""
-        fd = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
-        try:
-            _check_device(os.fstat(fd), self)
-            why = "the host's node; the cgroup decides who may open it"
-            rootfs_plan.bind_fd(root, fd, self.source, self.path, _NODE_ATTRIBUTES, False, why)
-        finally:
-            os.close(fd)
+    Files that go into the same folder one after the other make one operation.
+    """
+    found: "list[Doing]" = []
+    for step in edits.steps:
+        made = _operations(step)
+        last = found[-1] if found else None
+        if isinstance(made[0], BindFiles) and isinstance(last, BindFiles):
+            if made[0].folder == last.folder and made[0].attributes == last.attributes:
+                found[-1] = last._replace(files=last.files + made[0].files)
+                continue
+        found += made
+    return tuple(found)
 
 
-class SimulatedNode(Record):
-    """Make a device node that no driver is behind, unless the very same is there already."""
-
-    path: str
-    major: int
-    minor: int
-    mode: int
-
-    def describe(self) -> str:
-        """Say it as a shell would."""
-        return MakeNode(self.path, "c", self.major, self.minor, self.mode).describe()
-
-    def execute(self, root: Root) -> None:
-        """Do it. Raises GPUError for another file under that name, OSError."""
-        try:
-            MakeNode(self.path, "c", self.major, self.minor, self.mode).execute(root)
-        except FileExistsError:
-            fd = root.open(self.path, os.O_PATH | os.O_NOFOLLOW)
-            try:
-                _check_device(os.fstat(fd), self)
-            finally:
-                os.close(fd)
-
-
-def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> None:
-    device = os.makedev(node.major, node.minor)
-    if not stat.S_ISCHR(status.st_mode) or status.st_rdev != device:
-        hint = f"it should be the character device {node.major}:{node.minor}"
-        raise GPUError(f"mount error: invalid device node: {node.path}", hint)
-
-
-def operations(edits: Edits) -> "tuple[Operation | HostNode | SimulatedNode, ...]":
-    """Return what will be done, in order; each can describe() itself and execute(root)."""
-    return tuple(operation for step in edits.steps for operation in _operations(step))
-
-
-def _operations(step: "Step") -> "tuple[Operation | HostNode | SimulatedNode, ...]":
+def _operations(step: "Step") -> "tuple[Doing, ...]":
     if isinstance(step, Mount):
         attributes = sum(_ATTRIBUTES[name] for name in step.options)
+        if step.options == FILE:
+            folder, _, name = step.path.rpartition("/")
+            return (BindFiles(folder, ((step.host_path, name),), attributes),)
         return (Bind(step.host_path, step.path, attributes),)
     if isinstance(step, DeviceNode):
         if step.host_path:
@@ -117,7 +76,7 @@ def _operations(step: "Step") -> "tuple[Operation | HostNode | SimulatedNode, ..
     return _tmpfs(step)
 
 
-def _tmpfs(step: Tmpfs) -> "tuple[Operation, ...]":
+def _tmpfs(step: Tmpfs) -> "tuple[Doing, ...]":
     why = "hides what was there"
     view = MountFs("tmpfs", "tmpfs", step.path, _TMPFS_FLAGS, f"mode={step.mode:o}", why)
     return (view, *(WriteFile(file.path, file.data, file.mode) for file in step.files))

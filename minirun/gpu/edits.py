@@ -30,12 +30,16 @@ class DeviceNode(Record):
     """The host's node to bind. Empty: none exists there (simulated driver), so one is made."""
 
 
+FILE = ("ro", "nosuid", "nodev")
+"""Options of a mounted file of the driver."""
+
+
 class Mount(Record):
     """A file, directory or socket of the host, bound into the container."""
 
     host_path: str
     path: str
-    options: "tuple[str, ...]" = ("ro", "nosuid", "nodev")
+    options: "tuple[str, ...]" = FILE
 
 
 class Link(Record):

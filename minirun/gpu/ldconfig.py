@@ -120,9 +120,7 @@ def _child(fd: int, root: Root, argv: "list[str]", said: int) -> None:
         _enter(root)
         _drop_privileges()
         files.close_range_cloexec(3)
-        process.execve(
-            fd, argv, {}, shown=_NAME, why="nothing of the image runs"
-        )
+        process.execve(fd, argv, {}, shown=_NAME, why="nothing of the image runs")
     except OSError as error:
         os.write(2, from_os(error).line().encode())
     finally:

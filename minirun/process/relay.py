@@ -8,6 +8,7 @@ What the man pages say: termios(3), pty(7), ioctl_tty(2); signal(7) on SIGWINCH.
 What the real stack does: runc relays in its foreground mode, conmon and containerd's shim else.
 """
 
+import _signal  # the C half: signal itself imports enum, 3 ms
 import fcntl
 import os
 import select
@@ -17,14 +18,11 @@ import tty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal as _signal
     from types import FrameType, TracebackType
     from typing import Any
-else:
-    import _signal  # the C half: signal itself imports enum, 3 ms
 
 CHUNK = 65536
-_SIGHUP, _SIGINT, _SIGQUIT, _SIGTERM, _SIGWINCH = 1, 2, 3, 15, 28
+_FATAL = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM)
 _RETRY = 50
 """Milliseconds until a terminal that nobody has open is asked again while its process lives."""
 
@@ -68,7 +66,7 @@ class RawMode:
     def __enter__(self) -> "RawMode":
         if os.isatty(self.fd):
             self.before = termios.tcgetattr(self.fd)
-            for number in (_SIGHUP, _SIGINT, _SIGQUIT, _SIGTERM):
+            for number in _FATAL:
                 if _signal.getsignal(number) == _signal.SIG_DFL:
                     _signal.signal(number, self._die)
                     self.handled.append(number)
@@ -109,7 +107,7 @@ class _Resizing:
 
     def __enter__(self) -> "_Resizing":
         if self.user >= 0:
-            self.before = _signal.signal(_SIGWINCH, self._copy)
+            self.before = _signal.signal(_signal.SIGWINCH, self._copy)
             self._copy()
         return self
 
@@ -126,7 +124,7 @@ class _Resizing:
         trace: "TracebackType | None",
     ) -> None:
         if self.before is not None:
-            _signal.signal(_SIGWINCH, self.before)
+            _signal.signal(_signal.SIGWINCH, self.before)
 
 
 class _Pump:

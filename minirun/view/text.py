@@ -1,8 +1,8 @@
 """One event as one plain line, with the columns of the live view.
 
-    1 runtime  clone() makes the container's init process in new namespaces
-        0.41ms 1 runtime clone3 CLONE_NEWNS|CLONE_NEWUTS|CLONE_NEWPID…   = 4242   371us
-        2.02ms 1 init    mount proc on /proc proc MS_NOSUID|MS_NODEV         ok    29us
+    1 runtime  clone() makes the container's init; OverlayFS its root filesystem
+        0.41ms 1 runtime clone3 CLONE_NEWNS|NEWUTS|NEWIPC|NEWPID|PIDFD    = 4242   371µs
+        2.02ms 1 init    mount proc on /proc MS_NOSUID|NODEV|NOEXEC           ok    29µs
 
 Time since the first event, stage, actor, what was done, what came of it, how long it took.
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 STAGES = {
-    1: "clone() makes the container's init process; OverlayFS its root filesystem",
-    2: "asks the runtime, through a named FIFO, to run the prestart hooks; waits",
+    1: "clone() makes the container's init; OverlayFS its root filesystem",
+    2: "asks, through a named FIFO, for the prestart hooks to be run; waits",
     3: "runs each prestart hook of config.json",
-    4: "turns the OCI spec and environment into arguments of nvidia-container-cli",
+    4: "turns OCI spec and environment into nvidia-container-cli's arguments",
     5: "puts the GPUs in: nodes, driver libraries and programs, cgroup rules",
     6: "answers through the FIFO: hooks done",
     7: "pivot_root() into the container's root, drops privileges, exec()",
@@ -49,6 +49,13 @@ _ARGUMENTS = {
     "symlinkat": "{path} -> {target}",
     "prctl": "{option} {name} {arg2}",
     "sethostname": "{name}",
+    "setgroups": "{groups}",
+    "setgid": "{gid}",
+    "setuid": "{uid}",
+    "ioctl": "{request} {name}",
+    "mkdir": "{path}",
+    "rmdir": "{path}",
+    "write": "{path} {data}",
     "execve": "{at} {argv}",
     "bpf": "{command} {path}",
     "seccomp": "{instructions} instructions {flags}",
@@ -69,7 +76,7 @@ class Row(Record):
     why: str
 
 
-class _Words(dict):  # type: ignore[type-arg]  (a generic class could not be subscripted cheaply)
+class _Words(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return ""
 
@@ -116,6 +123,8 @@ def _arguments(event: "dict[str, Any]") -> str:
     words["at"] = words["source" if event["name"] == "open_tree" else "path"] or (
         words["target"] or words["path"]
     )
+    if words["fstype"] == words["source"]:
+        words["fstype"] = ""
     form = _ARGUMENTS.get(event["name"])
     if form:
         return " ".join(form.format_map(words).split())
@@ -139,21 +148,23 @@ def columns(
 
     `unicode` off: only ASCII. `full`: nothing is cut, and the reason is always there.
     """
+    actor = clean(row.actor, unicode)
     if row.kind == "begin":
-        head = [("stage", f"{row.stage} "), ("actor", f"{row.actor:<8} ")]
+        head = [("stage", f"{row.stage} "), ("actor", f"{actor:<8} ")]
         return [*head, ("heading", _fit(clean(row.what, unicode), width - 11, unicode, full))]
     left = [
-        ("time", f"{row.time:>14} "),
+        ("time", f"{row.time:>10} "),
         ("stage", f"{row.stage} "),
-        ("actor", f"{clean(row.actor, unicode):<7} "),
+        ("actor", f"{actor:<7} "),
     ]
-    right = f"{row.result:>7} {clean(row.took, unicode):>7}" if row.result or row.took else ""
+    result, took = clean(row.result, unicode), clean(row.took, unicode)
+    right = f"{result:>7} {took:>7}" if result or took else ""
     used = sum(len(text) for _, text in left)
     room = width - used - (len(right) + 1 if right else 0)
     what, why = clean(row.what, unicode), clean(row.why, unicode)
     pieces = [("what", _fit(what, room, unicode, full))]
     rest = room - display_width(pieces[0][1]) - 4
-    if why and (full or rest >= 16):
+    if why and (full or rest >= min(28, display_width(why))):
         pieces.append(("why", "  # " + _fit(why, rest, unicode, full)))
     if right:
         gap = room - sum(display_width(text) for _, text in pieces)
@@ -194,19 +205,32 @@ def display_width(text: str) -> int:
 
 
 def _fit(text: str, room: int, unicode: bool, full: bool) -> str:
-    """Cut `text` to `room` columns: first the beginnings of long paths, then the end."""
+    """Cut `text` to `room` columns: repeated prefixes of flags, heads of long paths, the end."""
     if full or display_width(text) <= room:
         return text
     dots = "…" if unicode else "..."
-    words = text.split(" ")
-    for index, word in sorted(enumerate(words), key=lambda pair: -len(pair[1])):
-        if word.startswith("/") and len(word) > 24:
-            words[index] = (
-                dots + word[word.index("/", len(word) - 22) if "/" in word[-22:] else -21 :]
-            )
-            if display_width(" ".join(words)) <= room:
-                return " ".join(words)
+    words = [_flags(word) for word in text.split(" ")]
+    for index in sorted(range(len(words)), key=lambda index: -len(words[index])):
+        if display_width(" ".join(words)) <= room:
+            break
+        if words[index].startswith("/") and len(words[index]) > 24:
+            words[index] = dots + _tail(words[index])
     text = " ".join(words)
-    while display_width(text) > max(0, room - len(dots)):
+    if display_width(text) <= room:
+        return text
+    while text and display_width(text) > room - len(dots):
         text = text[:-1]
     return text + dots
+
+
+def _flags(word: str) -> str:
+    """MS_NOSUID|NODEV for MS_NOSUID|MS_NODEV."""
+    first, *others = word.split("|")
+    prefix = first.rpartition("_")[0] + "_" if "_" in first else ""
+    return "|".join([first, *(flag.removeprefix(prefix) for flag in others)])
+
+
+def _tail(path: str) -> str:
+    """Return the last names of a long path, about 20 characters of them."""
+    slash = path.find("/", len(path) - 22)
+    return path[slash:] if slash >= 0 else path[-20:]

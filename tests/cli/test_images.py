@@ -12,7 +12,6 @@ from minirun import cli
 from minirun.image import store
 from minirun.oci import state
 
-
 Run = Callable[..., tuple[int, str, str]]
 
 

@@ -1,0 +1,146 @@
+"""The operations of stage 5 that minirun.rootfs.plan does not have: device nodes, many files.
+
+Like those, each can describe() itself and be executed below a container's root.
+"""
+
+import os
+import stat
+
+from minirun.errors import GPUError
+from minirun.kernel import mounts
+from minirun.record import Record
+from minirun.rootfs import plan
+from minirun.rootfs.inroot import Root
+
+_NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
+
+
+class HostNode(Record):
+    """Bind a device node of the host, after a look that it is the node it should be."""
+
+    source: str
+    path: str
+    major: int
+    minor: int
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"mount --bind {self.source} {self.path}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises GPUError for another device under that name, OSError."""
+        fd = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
+        try:
+            _check_device(os.fstat(fd), self)
+            why = "the host's node; the cgroup decides who may open it"
+            plan.bind_fd(root, fd, self.source, self.path, _NODE_ATTRIBUTES, False, why)
+        finally:
+            os.close(fd)
+
+
+class SimulatedNode(Record):
+    """Make a device node that no driver is behind, unless the very same is there already."""
+
+    path: str
+    major: int
+    minor: int
+    mode: int
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"mknod -m {self.mode:o} {self.path} c {self.major} {self.minor}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises GPUError for another file under that name, OSError."""
+        try:
+            plan.MakeNode(self.path, "c", self.major, self.minor, self.mode).execute(root)
+        except FileExistsError:
+            fd = root.open(self.path, os.O_PATH | os.O_NOFOLLOW)
+            try:
+                _check_device(os.fstat(fd), self)
+            finally:
+                os.close(fd)
+
+
+def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> None:
+    device = os.makedev(node.major, node.minor)
+    if not stat.S_ISCHR(status.st_mode) or status.st_rdev != device:
+        hint = f"it should be the character device {node.major}:{node.minor}"
+        raise GPUError(f"mount error: invalid device node: {node.path}", hint)
+
+
+class BindFiles(Record):
+    """Bind files of the host into one folder of the container.
+
+    A driver is thirty files in three folders. The folder is resolved once and held; the mount
+    points in it are hard links of one empty file, since a new inode can cost ten times a link
+    (ext4 passes over every inode that was freed in the last minute, and every container that ended
+    in it has freed a hundred).
+    """
+
+    folder: str
+    files: "tuple[tuple[str, str], ...]"
+    """(path on the host, name in the folder)."""
+    attributes: int
+
+    def describe(self) -> str:
+        """Say it as a shell would, one line a file."""
+        lines = (f"mount --bind {source} {self.folder}/{name}" for source, name in self.files)
+        return "\n".join(lines)
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        folder = root.make_dir(self.folder)
+        first = -1
+        try:
+            for source, name in self.files:
+                path = f"{self.folder}/{name}"
+                point = _mount_point(root, folder, path, name, first)
+                try:
+                    self._bind(source, path, point)
+                finally:
+                    if first < 0:
+                        first = point
+                    else:
+                        os.close(point)
+        finally:
+            os.close(folder)
+            if first >= 0:
+                os.close(first)
+
+    def _bind(self, source: str, path: str, point: int) -> None:
+        tree = mounts.open_tree(mounts.AT_FDCWD, source, mounts.OPEN_TREE_CLONE)
+        try:
+            mounts.mount_setattr(tree, self.attributes, shown=path)
+            mounts.move_mount(tree, point, shown=path)
+        finally:
+            os.close(tree)
+
+
+def _mount_point(root: Root, folder: int, path: str, name: str, first: int) -> int:
+    """Return a descriptor of the file `name`, made where nothing is there.
+
+    `first` is an empty file to link to, or -1. A name that exists is followed inside the root.
+    """
+    try:
+        if first >= 0:
+            _link(first, name, folder)
+        else:
+            _create(name, folder)
+    except FileExistsError:
+        return root.open(path)
+    return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+
+
+def _link(first: int, name: str, folder: int) -> None:
+    try:
+        os.link(f"/proc/self/fd/{first}", name, dst_dir_fd=folder, follow_symlinks=True)
+    except FileExistsError:
+        raise
+    except OSError:  # `first` was there before, on another mount; or no links on this file system
+        _create(name, folder)
+
+
+def _create(name: str, folder: int) -> None:
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(name, flags, 0o644, dir_fd=folder))

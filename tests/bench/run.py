@@ -1,0 +1,105 @@
+"""How fast minirun is, beside runc and crun, in one hyperfine run: `make bench`.
+
+Every number is a ratio against a peer of the same run on the same machine; seconds alone say
+nothing on a machine that others share. The peers run the config.json that minirun makes, with
+busybox's root filesystem as their root.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from minirun import launcher
+from minirun.container import STORE as DEFAULT_STORE
+
+STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
+
+
+def main() -> int:
+    """Measure, and print a table; exit status 1 where --limit is given and exceeded."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--limit", type=float, help="fail where minirun/runc is above this")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        minirun = _launcher(directory)
+        commands = {"minirun": f"{minirun} run --rm busybox /bin/true"}
+        bundle = _bundle(directory, minirun)
+        for peer in ("runc", "crun"):
+            if shutil.which(peer) and _works(peer, bundle):
+                commands[peer] = f"{peer} run -b {bundle} bench-{peer}"
+        gpus = "--gpus 0,1 --gpu-driver=simulated"
+        commands["minirun, GPUs 0,1"] = f"{minirun} run --rm {gpus} busybox /bin/true"
+        commands["minirun, no log"] = f"env MINIRUN_LOG=off {commands['minirun']}"
+        medians = _hyperfine(commands, args.runs, directory)
+        print(f"runtime's peak memory: {_peak(commands['minirun']):.1f} MB")
+    return _report(medians, args.limit)
+
+
+def _launcher(directory: Path) -> str:
+    path = directory / "minirun"
+    launcher.install(str(path))
+    return f"{path} --root {directory / 'containers'} --store {STORE}"
+
+
+def _bundle(directory: Path, minirun: str) -> Path:
+    """A bundle for the peers: the same config.json, on the image's directory, read-only."""
+    bundle = directory / "bundle"
+    bundle.mkdir()
+    argv = [*minirun.split(), "spec", "busybox", "/bin/true"]
+    config = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+    layer = config["annotations"].pop("io.minirun.layers")
+    config["root"] = {"path": layer, "readonly": True}
+    config["ociVersion"] = "1.0.2"
+    (bundle / "config.json").write_text(json.dumps(config))
+    return bundle
+
+
+def _works(peer: str, bundle: Path) -> bool:
+    argv = [peer, "run", "-b", str(bundle), "bench-try"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{peer} is left out: {done.stderr.strip()}", file=sys.stderr)
+    return done.returncode == 0
+
+
+def _hyperfine(commands: dict[str, str], runs: int, directory: Path) -> dict[str, float]:
+    out = directory / "times.json"
+    argv = ["hyperfine", "-N", "-w", "5", "-r", str(runs), "--export-json", str(out)]
+    for name, command in commands.items():
+        argv += ["-n", name, command]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    return {row["command"]: row["median"] for row in json.loads(out.read_text())["results"]}
+
+
+def _peak(command: str) -> float:
+    """The greatest resident size of any process of a run (getrusage(2), RUSAGE_CHILDREN), in MB."""
+    code = "import os,resource,subprocess,sys; subprocess.run(sys.argv[1:], check=True); "
+    code += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    argv = [sys.executable, "-c", code, *command.split()]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    return int(done.stdout) * 1024 / 1e6
+
+
+def _report(medians: dict[str, float], limit: float | None) -> int:
+    own = medians["minirun"]
+    for name, median in medians.items():
+        print(f"{name:<20} {median * 1000:7.1f} ms   {median / own:5.2f} × minirun")
+    if "runc" in medians:
+        ratio = own / medians["runc"]
+        print(f"\nminirun / runc          {ratio:.2f}")
+        if limit and ratio > limit:
+            return 1
+    print(f"GPUs 0,1 add            {(medians['minirun, GPUs 0,1'] - own) * 1000:.1f} ms")
+    print(f"the log costs           {(own / medians['minirun, no log'] - 1) * 100:.1f} %")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The parts of rule lists that need no kernel."""
+
+import pytest
+
+from minirun.cgroups import listing, ruleset
+from minirun.cgroups.rules import DeviceRule
+from minirun.errors import ConfigError
+
+NAMES = {("c", 195, n): f"/dev/nvidia{n}" for n in range(4)} | {("c", 195, 255): "/dev/nvidiactl"}
+
+
+def rules(*lines):
+    return [
+        ruleset.parse(line.removeprefix("deny "))._replace(allow=not line.startswith("deny "))
+        for line in lines
+    ]
+
+
+def test_the_listing_reads_as_shell_2():
+    told = listing(rules("c 195:255 rw", "c 195:3 rw", "c 195:0 rw"), NAMES)
+    assert told == [
+        "c 195:255 rw # /dev/nvidiactl",
+        "c 195:3 rw   # /dev/nvidia3",
+        "c 195:0 rw   # /dev/nvidia0",
+    ]
+
+
+def test_the_listing_says_nothing_of_nodes_without_a_name_and_marks_denials():
+    told = listing(rules("c *:* m", "c 1:3 rwm", "deny c 195:0 w", "deny b *:* r"), NAMES)
+    assert told == ["c *:* m", "c 1:3 rwm", "c 195:0 w # denied /dev/nvidia0", "b *:* r   # denied"]
+    assert listing([], {}) == []
+
+
+def test_access_is_a_set_whatever_its_order():
+    assert [ruleset.letters(ruleset.bits(text)) for text in ("mwr", "wr", "m", "")] == [
+        "rwm", "rw", "m", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (["deny a *:* rwm", "c 1:3 r"], ["c 1:3 r"]),
+        (["c 1:3 rw", "c 1:3 rw"], ["c 1:3 rw"]),
+        (["c 1:3 rwm", "deny c *:* m"], ["c 1:3 rw", "deny c *:* m"]),
+        (["c 1:3 rw", "a *:* rwm", "deny c 1:5 r"], ["a *:* rwm", "deny c 1:5 r"]),
+        (["c 1:* rw", "c 1:3 r"], ["c 1:* rw", "c 1:3 r"]),
+        (["c 1:3 r", "deny a *:* rwm"], []),
+    ],
+)
+def test_what_has_no_effect_is_left_out(given, left):
+    assert ruleset.effective(rules(*given)) == rules(*left)
+
+
+def test_halves_of_an_open_for_both_are_joined_for_version_1():
+    default, exceptions = ruleset.as_exceptions(rules("c 1:* r", "c *:3 w"))
+    assert not default
+    assert exceptions == rules("c 1:* r", "c *:3 w", "c 1:3 rw")
+
+
+def test_a_rule_for_all_kinds_of_some_number_becomes_two_for_version_1():
+    """The kernel would take "a 10:200 rw" for everything."""
+    _, exceptions = ruleset.as_exceptions([DeviceRule(True, "a", 10, 200, "rw")])
+    assert exceptions == rules("c 10:200 rw", "b 10:200 rw")
+
+
+def test_a_hole_is_refused_with_both_rules_named():
+    with pytest.raises(ConfigError) as caught:
+        ruleset.as_exceptions(rules("c 1:* rw", "deny c 1:3 w"))
+    assert str(caught.value) == (
+        "linux.resources.devices: deny 'c 1:3 w' would cut a hole into allow 'c 1:* rw',"
+        " which cgroup v1 cannot hold"
+    )
+
+
+@pytest.mark.parametrize("line", ["", "c 1:3", "c 1 rw", "c x:y rw"])
+def test_a_line_that_is_no_rule(line):
+    with pytest.raises(ValueError, match=r".*"):
+        ruleset.parse(line)

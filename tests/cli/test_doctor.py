@@ -1,0 +1,141 @@
+"""`minirun doctor`, and the probes behind it: what they find is what is so, and nothing stays."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from minirun import cgroups, cli, probe
+from minirun.cli import doctor
+from minirun.cli.doctor import broken_by
+from minirun.probe import Ability, Finding, Lacking, Place, examine, in_child, missing
+from minirun.probe.table import ABILITIES, EITHER
+
+SOURCE = str(Path(cli.__file__).parents[2])
+
+
+def report(tmp_path: Path, *before: str) -> tuple[int, dict[str, Finding], list[str]]:
+    """Run `minirun doctor --json`, with a program and its arguments before it if given."""
+    command = [*before, sys.executable, "-m", "minirun", "--root", str(tmp_path / "root")]
+    command += ["--store", str(tmp_path / "store"), "doctor", "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=SOURCE)
+    assert result.stderr == ""
+    findings = [Finding(**finding) for finding in json.loads(result.stdout)["findings"]]
+    return result.returncode, {f.name: f for f in findings}, broken_by(findings)
+
+
+def test_every_ability_is_reported_and_nothing_stays(tmp_path: Path) -> None:
+    status, findings, broken = report(tmp_path)
+    assert list(findings) == [ability.name for ability in ABILITIES]
+    assert {finding.stage for finding in findings.values()} == set(range(8))
+    assert (status == 0) == (not broken)
+    assert status == 0, broken
+    for finding in findings.values():
+        assert finding.found
+        assert bool(finding.advice) != finding.works
+    assert os.listdir(tmp_path) == []
+    with open("/proc/self/mountinfo") as mounts:
+        assert str(tmp_path) not in mounts.read()
+
+
+def test_what_is_said_is_so(tmp_path: Path) -> None:
+    _, findings, _ = report(tmp_path)
+    assert findings["kernel"].found == f"Linux {os.uname().release}"
+    assert not findings["images"].works, "the store is empty"
+    assert findings["gpu"].works == os.path.exists("/proc/driver/nvidia/version")
+    assert findings["gpu"].works or "SIMULATED" in findings["gpu"].found
+    with open("/proc/self/status") as status:
+        bounding = next(int(line.split()[1], 16) for line in status if line.startswith("CapBnd"))
+    assert ("CAP_SYS_RESOURCE" in findings["capabilities"].found) == (not bounding >> 24 & 1)
+
+
+def test_a_lost_capability_is_found_where_it_hurts(tmp_path: Path) -> None:
+    status, findings, broken = report(tmp_path, "setpriv", "--bounding-set", "-mknod", "--")
+    assert (status, broken) == (1, ["mknod"])
+    assert "Operation not permitted" in findings["mknod"].found
+    assert "CAP_MKNOD" in findings["capabilities"].found
+
+
+def test_without_root_it_says_so(tmp_path: Path) -> None:
+    who = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+    status, findings, broken = report(tmp_path, *who)
+    assert status == 1
+    assert findings["root"].found == "this is user 65534"
+    assert {"root", "overlay", "namespace mount", "cgroup v1 or cgroup v2"} <= set(broken)
+
+
+def test_the_page_for_people(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folders = ["--root", str(tmp_path / "root"), "--store", str(tmp_path / "store")]
+    assert cli.main([*folders, "doctor"]) == 0
+    page = capfd.readouterr().out
+    assert all(title in page for title in doctor.STAGES)
+    assert page.endswith("minirun run works here\n")
+    assert (
+        f"  --  images             none in {tmp_path}/store  (minirun images build ubuntu)" in page
+    )
+    assert cli.main(["doctor", "nurse"]) == 125
+
+
+def test_one_of_a_pair_is_enough() -> None:
+    def found(works: dict[str, bool]) -> list[Finding]:
+        names = [name for pair in EITHER for name in pair]
+        return [Finding(name, 1, False, works.get(name, True), "", "") for name in names]
+
+    assert broken_by(found({})) == []
+    assert broken_by(found({"cgroup v1": False})) == []
+    both = found({"cgroup v1": False, "cgroup v2": False})
+    assert broken_by(both) == ["cgroup v1 or cgroup v2"]
+
+
+def test_a_child_that_fails_hangs_or_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks() -> str:
+        raise Lacking("not here")
+
+    def fails() -> str:
+        return str(os.open("/no/such", os.O_RDONLY))
+
+    def dies() -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    def errs() -> str:
+        return str(1 // 0)
+
+    assert in_child(lambda: "fine") == (True, "fine")
+    assert in_child(lambda: "") == (True, "")
+    assert in_child(lacks) == (False, "not here")
+    assert in_child(fails) == (False, "/no/such: No such file or directory")
+    assert in_child(dies) == (False, "its process was killed")
+    assert in_child(errs)[1].startswith("ZeroDivisionError")
+    monkeypatch.setattr(probe, "_SECONDS", 0.1)
+    assert in_child(lambda: time.sleep(60) or "") == (False, "no answer within 0.1 s")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_missing_gives_a_reason_to_skip() -> None:
+    assert missing() == ""
+    assert missing("fifo", "pidfd") == ""
+    with pytest.raises(ValueError, match="no such ability: teleport"):
+        missing("fifo", "teleport")
+
+
+def test_what_a_killed_doctor_leaves_is_swept(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = tmp_path / f".doctor-{ended.pid}-abc"
+    left.mkdir()
+    place = Place(str(left), "")
+    group = cgroups.open_cgroup(probe.cgroup_name(place))
+    group.create()
+    kept = tmp_path / f".doctor-{os.getpid()}-abc"
+    kept.mkdir()
+    nothing = Ability("nothing", 0, False, lambda place: "nothing", "")
+    assert [finding.works for finding in examine((nothing,), str(tmp_path), "")] == [True]
+    assert os.listdir(tmp_path) == [kept.name]
+    assert not group.exists()
