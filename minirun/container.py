@@ -5,7 +5,7 @@ import time
 
 from minirun import events, gates, jsonlite
 from minirun.cgroups import Cgroup, from_record, open_cgroup
-from minirun.errors import StateError
+from minirun.errors import ConfigError, StateError
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process.streams import Console
@@ -100,13 +100,11 @@ class Container:
         }
 
 
-def reserve(
-    settings: Settings, container_id: str, config: Config, **extra: "Any"
-) -> Container:
+def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
     """Take the name and write the first record; of several creators one wins.
 
     The directory is made complete under another name and then renamed, so it never exists without
-    its record. Raises StateError, OSError.
+    its record. Raises StateError, ConfigError, OSError.
     """
     state.check_id(container_id)
     pid = os.getpid()
@@ -119,6 +117,7 @@ def reserve(
         "cgroup_path": config.cgroups_path or f"/minirun/{container_id}",
         "cgroup_version": settings.cgroup_version, **extra,
     }  # fmt: skip
+    container = Container(settings, config, record)
     os.makedirs(settings.root, mode=0o711, exist_ok=True)
     temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"
     os.mkdir(temporary, 0o700)
@@ -131,12 +130,16 @@ def reserve(
         state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
         state.save(temporary, record)
         os.rename(temporary, record["directory"])
+    except UnicodeEncodeError as error:
+        remove_tree(temporary)
+        culprit = error.object[max(0, error.start - 20) : error.end]
+        raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None
     except OSError as error:
         remove_tree(temporary)
         if error.errno in (17, 39):  # EEXIST, ENOTEMPTY
             raise _name_in_use(container_id) from None
         raise
-    return Container(settings, config, record)
+    return container
 
 
 def _name_in_use(container_id: str) -> StateError:

@@ -90,6 +90,7 @@ HINTS = {
     ("write", "ENOSPC"): "the disk is full: minirun gc frees what ended containers left",
     ("mkdir", "ENOSPC"): "the disk is full: minirun gc frees what ended containers left",
     ("capset", "EPERM"): "minirun itself lacks a capability that the container asks for",
+    ("sethostname", "EINVAL"): "a host name has at most 64 bytes",
     ("setuid", "EINVAL"): "that user id is not mapped in the container's user namespace",
     ("setgid", "EINVAL"): "that group id is not mapped in the container's user namespace",
     ("setrlimit", "EPERM"): "raising a hard limit needs CAP_SYS_RESOURCE",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OUTPUT_LIMIT = 4096
 _SIGKILL = 9
+_LONGEST_POLL = 2**31 - 1  # milliseconds, an int
 
 
 def run_all(hooks: "list[dict[str, Any]]", kind: str, state: "dict[str, Any]", cwd: str) -> None:
@@ -38,16 +39,19 @@ def run(hook: "dict[str, Any]", name: str, state: "dict[str, Any]", cwd: str) ->
     os.close(stdout)
     args = {"path": hook["path"], "pid": pid}
     events.emit("exec", "hook", args, ret=None, why="the hook gets the container's state on stdin")
+    ends = _Ends(pid, feed, said)
     try:
-        _feed(feed, jsonlite.dumps(state).encode())
-        output, status = _wait(pid, said, hook.get("timeout"))
+        status = ends.converse(jsonlite.dumps(state).encode(), hook.get("timeout"))
+    except BaseException:
+        ends.kill()
+        raise
     finally:
-        os.close(said)
+        ends.close()
     if status is None:
         raise HookError(f"{name} took longer than its timeout of {hook['timeout']} s")
     events.emit("note", "hook ended", {"path": hook["path"], "status": status})
     if status != 0:
-        text = output.decode(errors="replace").strip() or "it said nothing"
+        text = ends.output.decode(errors="replace").strip() or "it said nothing"
         how = f"exit status {status}" if status > 0 else f"signal {-status}"
         raise HookError(f"{name} failed with {how}: {' '.join(text.split())}")
 
@@ -70,42 +74,68 @@ def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int) -> None:
         os._exit(127)
 
 
-def _feed(fd: int, data: bytes) -> None:
-    """Write the state to the hook's stdin; a hook that does not read it is free not to."""
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-    except BrokenPipeError:
-        pass
-    finally:
-        os.close(fd)
+class _Ends:
+    """The runtime's ends of a hook that runs: its stdin, what it says, and the hook itself."""
 
+    def __init__(self, pid: int, feed: int, said: int) -> None:
+        self.pid = pid
+        self.feed = feed
+        self.said = said
+        self.pidfd = os.pidfd_open(pid)
+        self.output = b""
 
-def _wait(pid: int, said: int, timeout: "int | None") -> "tuple[bytes, int | None]":
-    """Return (what the hook said, its status); status None when its time was up.
+    def converse(self, state: bytes, timeout: "int | None") -> "int | None":
+        """Feed `state` and listen until the hook ends; its status, None where its time was up.
 
-    The hook's own end counts, not the end of its output: a grandchild may hold the pipe open.
-    """
-    deadline = None if timeout is None else events.now() + timeout * 1_000_000_000
-    pidfd = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    poll.register(said, select.POLLIN)
-    output = b""
-    try:
+        All at once: a hook may speak before it reads, or never read. Its own end counts, not the
+        end of its output: a grandchild may hold the pipe open.
+        """
+        deadline = None if timeout is None else events.now() + timeout * 1_000_000_000
+        os.set_blocking(self.feed, False)
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)  # first: who is dead has said all it will say
+        poll.register(self.said, select.POLLIN)
+        poll.register(self.feed, select.POLLOUT)
         while True:
-            left = None if deadline is None else max(0, deadline - events.now()) // 1_000_000
-            ready = dict(poll.poll(left))
-            if not ready and left is not None:
-                os.killpg(pid, _SIGKILL)
-                os.waitpid(pid, 0)
-                return output, None
-            if said in ready:
-                chunk = os.read(said, 65536)
-                output = (output + chunk)[-OUTPUT_LIMIT:]
-                if not chunk:
-                    poll.unregister(said)
-            if pidfd in ready and said not in ready:
-                return output, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    finally:
-        os.close(pidfd)
+            left = None if deadline is None else (deadline - events.now()) // 1_000_000
+            if left is not None and left <= 0:
+                self.kill()
+                return None
+            ready = [fd for fd, _ in poll.poll(left and min(left, _LONGEST_POLL))]
+            if self.feed in ready:
+                state = self._feed(state)
+                if not state:
+                    poll.unregister(self.feed)
+                    os.close(self.feed)
+                    self.feed = -1
+            if self.said in ready and not self._listen():
+                poll.unregister(self.said)
+            if self.pidfd in ready:
+                return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _feed(self, data: bytes) -> bytes:
+        """Write what fits; return the rest. A hook that does not read is free not to."""
+        try:
+            return data[os.write(self.feed, data) :]
+        except BrokenPipeError:
+            return b""
+
+    def _listen(self) -> bool:
+        """Read what the hook says, at most what a pipe holds; False at its end."""
+        chunk = os.read(self.said, 65536)
+        self.output = (self.output + chunk)[-OUTPUT_LIMIT:]
+        return bool(chunk)
+
+    def kill(self) -> None:
+        """End the hook and all of its process group."""
+        try:
+            os.killpg(self.pid, _SIGKILL)
+        except ProcessLookupError:  # it has not come to make its group
+            os.kill(self.pid, _SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def close(self) -> None:
+        """Close all ends."""
+        for fd in (self.feed, self.said, self.pidfd):
+            if fd >= 0:
+                os.close(fd)

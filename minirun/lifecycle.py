@@ -60,7 +60,6 @@ def create(container: Container) -> Init:
     except BaseException:
         destroy(container)
         raise
-    container.save(status=state.CREATED, complete=True)
     return init
 
 
@@ -98,7 +97,7 @@ def start(container: Container, channel: Channel) -> None:
         os.unlink(f"{container.directory}/{handshake.EXEC}")
     except FileNotFoundError:
         pass
-    container.save(status=state.RUNNING)
+    container.save(status=state.RUNNING, complete=True)
     document = container.oci_state(state.RUNNING)
     rows = container.config.hooks("poststart")
     hooks.run_all(rows, "poststart", document, container.config.bundle)
@@ -150,15 +149,18 @@ def destroy(container: Container) -> None:
 
 
 def clear_cgroup(container: Container) -> None:
-    """Kill what still runs in the container's cgroup and remove it."""
-    cgroup = container.cgroup
-    if not cgroup.exists():
+    """Kill what still runs in the container's cgroup and remove it.
+
+    Where the record does not say that the cgroup was made for this container, whoever is in it is
+    a stranger, and only an empty one goes.
+    """
+    if container.record.get("cgroup"):
+        container.cgroup.clear(PATIENCE)
         return
-    deadline = time.monotonic() + PATIENCE
-    while cgroup.processes() and time.monotonic() < deadline:
-        cgroup.kill(SIGKILL)
-        time.sleep(0.001)
-    cgroup.remove()
+    try:
+        container.cgroup.remove(0)
+    except StateError:
+        pass
 
 
 def reap(init: "dict[str, Any] | None") -> None:

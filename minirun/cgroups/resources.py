@@ -4,8 +4,9 @@ runtime-spec, config-linux.md, "Control groups"; Documentation/admin-guide/cgrou
 cgroup-v2.rst. What is null, and a 0 where 0 means nothing, is not set (docker and containerd send
 such members); pids.limit is exact since version 1.3 of the spec: 0 is 0, -1 is unlimited.
 
-Not supported yet, and an error: blockIO, hugepageLimits, network, rdma. Properties that the spec
-does not have are passed over, as it demands.
+Not supported yet, and an error: blockIO, hugepageLimits, network, rdma. Passed over: what the spec
+does not have, as it demands; memory.kernel, kernelTCP and useHierarchy, which kernels no
+longer heed; and checkBeforeUpdate, which the spec leaves to the runtime (version 1 always checks).
 """
 
 from minirun.errors import ConfigError

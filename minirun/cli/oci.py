@@ -46,7 +46,12 @@ def main_create(args: "list[str]", settings: Settings) -> int:
         return _help("create", "ID", "Create a container from an OCI bundle.", CREATE)
     container = new_container(flags, settings)
     init = lifecycle.create(container)
-    write_pid_file(flags.pid_file, init.pid)
+    try:
+        container.save(status=state.CREATED, complete=True)
+        write_pid_file(flags.pid_file, init.pid)
+    except BaseException:
+        lifecycle.destroy(container)
+        raise
     return 0
 
 
@@ -64,13 +69,20 @@ def new_container(flags: Parsed, settings: Settings) -> Container:
     if config.terminal != bool(flags.console_socket):
         what = "needs --console-socket" if config.terminal else "cannot take a --console-socket"
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
+    count = flags.preserve_fds or "0"
+    if not (count.isascii() and count.isdigit() and len(count) < 5):
+        raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
+    socket = connect_console(flags.console_socket) if flags.console_socket else -1
     container = reserve(settings, flags.args[0], config)
-    container.open_log()
-    if settings.gates:
-        container.gates = gates.Gates(container.directory, settings.gates)
-    container.preserve_fds = int(flags.preserve_fds or 0)
-    if flags.console_socket:
-        container.console = Console(socket=connect_console(flags.console_socket))
+    try:
+        container.open_log()
+        if settings.gates:
+            container.gates = gates.Gates(container.directory, settings.gates)
+    except BaseException:
+        lifecycle.destroy(container)
+        raise
+    container.preserve_fds = int(count)
+    container.console = Console(socket=socket)
     return container
 
 
@@ -108,7 +120,10 @@ def _saved_config(record: "dict[str, Any]") -> "dict[str, Any]":
 
 def main_start(args: "list[str]", settings: Settings) -> int:
     """Let a created container run its command."""
-    container = load(settings, _one_id("start", args))
+    flags = parse("start", (HELP,), args, mixed=True)
+    if flags.help:
+        return _help("start", "ID", "Let a created container run its command.", (HELP,))
+    container = load(settings, _one_id("start", flags))
     status = container.record["status"]
     if status != state.CREATED:
         text = f"cannot start a container in the {status} state"
@@ -122,16 +137,23 @@ def main_start(args: "list[str]", settings: Settings) -> int:
 
 def main_state(args: "list[str]", settings: Settings) -> int:
     """Print a container's state as JSON (runtime.md, "Query State")."""
-    record = state.load(settings.root, _one_id("state", args))
+    flags = parse("state", (HELP,), args, mixed=True)
+    if flags.help:
+        return _help("state", "ID", "Print a container's state as JSON.", (HELP,))
+    record = state.load(settings.root, _one_id("state", flags))
     sys.stdout.write(jsonlite.dumps(state.public(record), indent=2) + "\n")
     return 0
 
 
 def main_kill(args: "list[str]", settings: Settings) -> int:
     """Send a signal (TERM by default) to a container's init, or with --all to all its processes."""
-    flags = parse("kill", (Flag(("-a", "--all"), "", "signal all processes"), HELP), args, mixed=True)
-    if flags.help or not 1 <= len(flags.args) <= 2:
-        return _help("kill", "ID [SIGNAL]", "Send a signal to a container.", (HELP,))
+    known = (Flag(("-a", "--all"), "", "signal all processes"), HELP)
+    flags = parse("kill", known, args, mixed=True)
+    if flags.help:
+        return _help("kill", "ID [SIGNAL]", "Send a signal to a container.", known)
+    if not 1 <= len(flags.args) <= 2:
+        text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
+        raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
     number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
     container = load(settings, flags.args[0])
     if flags.all:
@@ -154,12 +176,12 @@ def signal_number(text: str) -> int:
 
 def main_delete(args: "list[str]", settings: Settings) -> int:
     """Delete containers; a running one only with --force, which asks nothing of its state."""
-    flags = parse(
-        "delete", (Flag(("-f", "--force"), "", "kill it first; none is no error"), HELP), args,
-        mixed=True,
-    )  # fmt: skip
-    if flags.help or not flags.args:
-        return _help("delete", "ID…", "Delete containers.", (HELP,))
+    known = (Flag(("-f", "--force"), "", "kill it first; none is no error"), HELP)
+    flags = parse("delete", known, args, mixed=True)
+    if flags.help:
+        return _help("delete", "ID…", "Delete containers.", known)
+    if not flags.args:
+        raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
     for container_id in flags.args:
         delete(settings, container_id, force=flags.force)
     return 0
@@ -185,11 +207,10 @@ def delete(settings: Settings, container_id: str, *, force: bool) -> None:
     lifecycle.destroy(container)
 
 
-def _one_id(command: str, args: "list[str]") -> str:
-    flags = parse(command, (HELP,), args, mixed=True)
+def _one_id(command: str, flags: Parsed) -> str:
     if len(flags.args) != 1:
-        hint = f"minirun {command} ID"
-        raise UsageError(f'"minirun {command}" needs exactly one id, got {len(args)}', hint, 1)
+        text = f'"minirun {command}" needs exactly one id, got {len(flags.args)}'
+        raise UsageError(text, f"minirun {command} ID", 1)
     return str(flags.args[0])
 
 

@@ -173,24 +173,20 @@ class Viewers:
             os.waitpid(pid, 0)
         self.pids, self.ends = [], []
 
+    def start(self, container: Container, quiet: bool, progress: str) -> None:
+        """Start what the flags ask for. Raises OSError.
 
-def start_viewers(container: Container, quiet: bool, progress: str) -> Viewers:
-    """Start what the flags ask for.
-
-    A view on the caller's terminal holds the last gate (7:end) until all is shown, so that the
-    command's output never mixes with it.
-    """
-    viewers = Viewers()
-    settings = container.settings
-    wanted = progress in ("plain", "tty") or (progress == "auto" and os.isatty(2))
-    if wanted and not quiet:
-        plain = progress == "plain"
-        _start(viewers, container, 2, "stages", plain)
-        viewers.gate = ("7:end",)
-    if settings.log and settings.log_format == "text":
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        _start(viewers, container, os.open(settings.log, flags, 0o644), "syscalls", True)
-    return viewers
+        A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
+        the command's output never mixes with it.
+        """
+        settings = container.settings
+        wanted = progress in ("plain", "tty") or (progress == "auto" and os.isatty(2))
+        if wanted and not quiet:
+            _start(self, container, 2, "stages", progress == "plain")
+            self.gate = ("7:end",)
+        if settings.log and settings.log_format == "text":
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", True)
 
 
 def _start(viewers: Viewers, container: Container, fd: int, level: str, plain: bool) -> None:

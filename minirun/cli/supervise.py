@@ -52,27 +52,20 @@ def run(reserve: "Callable[[], Container]", options: Options) -> int:
 
 def _run(container: Container, options: Options) -> int:
     catch_signals()
-    settings = container.settings
-    container.open_log()
-    if settings.log and settings.log_format == "json":
-        events.open_log(settings.log, container.id, 0o644)
-    viewers = output.start_viewers(container, options.quiet, options.progress)
-    if settings.gates or viewers.gate:
-        stops = (*settings.gates, *viewers.gate)
-        container.gates = gates.Gates(container.directory, stops)
-        container.gates.watched += viewers.alive
-    streams = output.Streams(container, options.interactive, options.detach, options.auto_remove)
+    viewers = output.Viewers()
     try:
+        _open_eyes(container, options, viewers)
+        detach, auto_remove = options.detach, options.auto_remove
+        streams = output.Streams(container, options.interactive, detach, auto_remove)
         container.console = streams.console
         init = lifecycle.create(container)
         streams.close_containers_ends()
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
-        try:
-            lifecycle.start(container, init.channel)
-        except BaseException:
-            lifecycle.destroy(container)
-            raise
+        lifecycle.start(container, init.channel)
+    except BaseException:
+        lifecycle.destroy(container)
+        raise
     finally:
         viewers.finish()
     if container.started:
@@ -81,6 +74,19 @@ def _run(container: Container, options: Options) -> int:
     status = streams.relay(init.pid, init.pidfd)
     _end(container, status, options.auto_remove)
     return status
+
+
+def _open_eyes(container: Container, options: Options, viewers: output.Viewers) -> None:
+    """Open the logs, start who shows them, and hold the run where somebody wants to look."""
+    settings = container.settings
+    container.open_log()
+    if settings.log and settings.log_format == "json":
+        events.open_log(settings.log, container.id, 0o644)
+    viewers.start(container, options.quiet, options.progress)
+    if settings.gates or viewers.gate:
+        stops = (*settings.gates, *viewers.gate)
+        container.gates = gates.Gates(container.directory, stops)
+        container.gates.watched += viewers.alive
 
 
 def _end(container: Container, status: int, auto_remove: bool) -> None:
@@ -173,4 +179,3 @@ def _tell_started(container: Container, tell: int) -> None:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 2)
     os.close(null)
-

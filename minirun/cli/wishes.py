@@ -156,6 +156,8 @@ def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
     parts = text.split(":")
     if len(parts) not in (2, 3) or not parts[0] or not parts[1].startswith("/"):
         raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
+    if not parts[1].strip("/"):
+        raise UsageError(f"invalid volume {text!r}: the destination cannot be /")
     source = os.path.abspath(parts[0])
     if not os.path.exists(source):
         raise UsageError(f"volume {text!r}: {source} does not exist on this host")

@@ -52,11 +52,10 @@ def operations(edits: Edits) -> "tuple[Doing, ...]":
     for step in edits.steps:
         made = _operations(step)
         last = found[-1] if found else None
-        if isinstance(made[0], BindFiles) and isinstance(last, BindFiles):
-            if made[0].folder == last.folder and made[0].attributes == last.attributes:
-                found[-1] = last._replace(files=last.files + made[0].files)
-                continue
-        found += made
+        if isinstance(last, BindFiles) and (both := last.join(made[0])):
+            found[-1] = both
+        else:
+            found += made
     return tuple(found)
 
 
@@ -86,18 +85,36 @@ def apply(edits: Edits, root: Root, cgroup: "Cgroup | None", ldconfig_fd: int = 
     """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
 
     The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
-    outside; -1 for none. Raises GPUError, OSError.
+    outside; -1 for none. It takes longer than all the rest, so it starts as soon as the libraries
+    lie there, and is waited for at the end, where the real one only starts.
+    Raises GPUError, OSError.
     """
+    todo = operations(edits)
+    libraries = [at for at, doing in enumerate(todo) if _folder(doing) in edits.library_folders]
+    running = None
     mask = os.umask(0)
     try:
-        for operation in operations(edits):
-            operation.execute(root)
+        for at, doing in enumerate(todo):
+            doing.execute(root)
+            if ldconfig_fd >= 0 and libraries and at == libraries[-1]:
+                running = ldconfig.start(ldconfig_fd, root, edits.library_folders)
+        if cgroup is not None:
+            cgroup.allow_devices(edits.device_rules())
+    except BaseException:
+        if running:
+            ldconfig.stop(running)
+        raise
     finally:
         os.umask(mask)
-    if cgroup is not None:
-        cgroup.allow_devices(edits.device_rules())
-    if ldconfig_fd >= 0:
-        ldconfig.run(ldconfig_fd, root, edits.library_folders)
+    if running:
+        ldconfig.finish(running)
+
+
+def _folder(doing: "Doing") -> str:
+    """Return the folder that a file or a link is put into; empty for anything else."""
+    if isinstance(doing, BindFiles):
+        return doing.folder
+    return doing.path.rpartition("/")[0] if isinstance(doing, Symlink) else ""
 
 
 def configure(

@@ -21,6 +21,7 @@ from minirun import events
 from minirun.errors import GPUError, from_os
 from minirun.kernel import files, mounts, namespaces, process
 from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED, set_securebits
+from minirun.record import Record
 from minirun.rootfs.inroot import Root
 
 TIMEOUT = 20
@@ -69,31 +70,53 @@ def _is_static(fd: int) -> bool:
     return all(int.from_bytes(kind, "little") != _PT_INTERP for kind in kinds)
 
 
-def run(fd: int, root: Root, folders: "tuple[str, ...]") -> None:
-    """Run the program `fd` in the container's root on its configuration and on `folders`.
+class Running(Record):
+    """ldconfig at work: its process, and the pipe that it writes to."""
 
-    The caller is in the container's mount namespace, before pivot_root. Raises GPUError, OSError.
+    pid: int
+    pidfd: int
+    said: int
+
+
+def start(fd: int, root: Root, folders: "tuple[str, ...]") -> Running:
+    """Start the program `fd` in the container's root on its configuration and on `folders`.
+
+    The caller is in the container's mount namespace, before pivot_root. The program sees what is
+    mounted there now, nothing that comes later. Raises OSError.
     """
-    argv = ["ldconfig", "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
+    argv = [_NAME, "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
     said, write_fd = os.pipe2(os.O_CLOEXEC)
     flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
     pid, pidfd = namespaces.clone3(flags, why="ldconfig reads files of the image: it sees nobody")
     if pid == 0:
         _child(fd, root, argv, write_fd)
     os.close(write_fd)
+    return Running(pid, pidfd, said)
+
+
+def finish(running: Running) -> None:
+    """Wait for the program's end. Raises GPUError where it failed or took longer than TIMEOUT."""
+    text, ended = "", False
     try:
-        text, ended = _drain(said)
+        text, ended = _drain(running.said)
     finally:
-        process.pidfd_send_signal(pidfd, _SIGKILL)  # it has ended, unless its time is up
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        os.close(pidfd)
-        os.close(said)
+        status = stop(running)
     events.emit("note", "ldconfig ended", {"status": status, "said": text})
     if not ended:
         hint = "something in /etc/ld.so.conf of the image blocks it"
         raise GPUError(f"ldconfig took longer than {TIMEOUT} s", hint)
     if status != 0:
         raise GPUError(f"ldconfig failed with error code: {status}: {text}", _HINT)
+
+
+def stop(running: Running) -> int:
+    """Kill the program, unless it has ended by itself; return its exit status."""
+    # Where it has closed its output it is in exit_group(2), whose status no signal can change.
+    process.pidfd_send_signal(running.pidfd, _SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(running.pid, 0)[1])
+    os.close(running.pidfd)
+    os.close(running.said)
+    return status
 
 
 def _drain(fd: int) -> "tuple[str, bool]":

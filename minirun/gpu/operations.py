@@ -83,6 +83,12 @@ class BindFiles(Record):
     """(path on the host, name in the folder)."""
     attributes: int
 
+    def join(self, other: object) -> "BindFiles | None":
+        """Return one operation that does this and `other`; None where they do not go together."""
+        if not isinstance(other, BindFiles) or other._replace(files=self.files) != self:
+            return None
+        return self._replace(files=self.files + other.files)
+
     def describe(self) -> str:
         """Say it as a shell would, one line a file."""
         lines = (f"mount --bind {source} {self.folder}/{name}" for source, name in self.files)

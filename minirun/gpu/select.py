@@ -133,7 +133,7 @@ def choose(inventory: Inventory, devices: "tuple[str, ...]") -> "tuple[Gpu, ...]
     """
     chosen: "dict[int, list[Mig]]" = {}
     for device in devices:
-        if not device:
+        if device in ("", "none"):
             continue
         if device.lower() == "all":
             chosen = {gpu.number: list(gpu.migs) for gpu in inventory.gpus}

@@ -87,8 +87,7 @@ def load(bundle: str) -> Config:
         raise ConfigError(f"{path}: no such file", hint, status=1) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}", status=1) from None
-    validate.check(raw)
-    return Config(raw, bundle)
+    return Config(validate.check(raw), bundle)
 
 
 def is_gpu_hook(hook: "dict[str, Any]") -> bool:

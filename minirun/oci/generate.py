@@ -74,7 +74,8 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
     """Return the config.json for a container. Raises UsageError."""
     annotations = dict(wishes.annotations)
     hooks: dict[str, Any] = {}
-    env = [f"PATH={PATH}", f"HOSTNAME={wishes.hostname or container_id}", *wishes.env]
+    hostname = wishes.hostname or container_id[:64]  # the kernel takes no longer one
+    env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *wishes.env]
     if wishes.terminal:
         env.insert(1, "TERM=xterm")
     if wishes.gpu_env:
@@ -88,7 +89,7 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         "ociVersion": state.OCI_VERSION,
         "process": _process(wishes, env),
         "root": {"path": "rootfs", "readonly": wishes.readonly},
-        "hostname": wishes.hostname or container_id,
+        "hostname": hostname,
         "mounts": _mounts(wishes),
         **hooks,
         "annotations": annotations,

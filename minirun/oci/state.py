@@ -108,14 +108,13 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
     """Return the record of a container, its status brought up to date. Raises StateError."""
     directory = f"{root}/{check_id(container_id)}"
     try:
-        record: dict[str, Any] = jsonlite.loads(read_text(f"{directory}/state.json"))
+        return refresh(jsonlite.loads(read_text(f"{directory}/state.json")))
     except (FileNotFoundError, NotADirectoryError):
         hint = "minirun ps -a lists all"
         raise StateError(f"container {container_id!r} does not exist", hint) from None
-    except (ValueError, KeyError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         hint = f"minirun delete --force {container_id}"
         raise StateError(f"{directory}/state.json is damaged: {error}", hint) from None
-    return refresh(record)
 
 
 def refresh(record: "dict[str, Any]") -> "dict[str, Any]":

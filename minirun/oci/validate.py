@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Uint:
-    """A whole number from 0 up."""
+    """A whole number from 0 up, of 64 bits."""
 
 
 _ID_MAP = {"containerID!": Uint, "hostID!": Uint, "size!": Uint}
@@ -92,40 +92,67 @@ SHAPE: "dict[str, Any]" = {
 }  # fmt: skip
 _WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
 _NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
-_UID_LIMIT = 2**32 - 1
+_ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
+_DEEPEST = 64
+_LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
+RLIMITS = {
+    f"RLIMIT_{name}": number
+    for number, name in enumerate(
+        (
+            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
+            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
+        )
+    )
+}  # fmt: skip
+"""getrlimit(2), by asm-generic/resource.h."""
 
 
-def check(raw: "Any") -> None:
-    """Raise ConfigError where `raw` is not a config.json that minirun can run."""
-    _check(raw, SHAPE, "")
-    _version(raw["ociVersion"])
-    _no_nul(raw, "")
-    process = raw.get("process")
-    if process:
-        _process(process)
-    for index, mount in enumerate(raw.get("mounts") or []):
-        if not mount["destination"].startswith("/"):
-            _fail(f"mounts[{index}].destination", "must be an absolute path")
-    for kind, hooks in (raw.get("hooks") or {}).items():
-        for index, hook in enumerate(hooks or [] if kind in SHAPE["hooks"] else []):
-            if not hook["path"].startswith("/"):
-                _fail(f"hooks.{kind}[{index}].path", "must be an absolute path")
-            if "timeout" in hook and hook["timeout"] <= 0:
+def check(raw: "Any") -> "dict[str, Any]":
+    """Return `raw` without its null properties, which mean as much as none.
+
+    Raises ConfigError where it is not a config.json that minirun can run.
+    """
+    config: "dict[str, Any]" = _clean(raw, "")
+    _check(config, SHAPE, "")
+    _version(config["ociVersion"])
+    if not config["root"]["path"]:
+        _fail("root.path", "is empty")
+    if "process" in config:
+        _process(config["process"])
+    for index, mount in enumerate(config.get("mounts", [])):
+        _absolute(mount["destination"], f"mounts[{index}].destination")
+    for kind, hooks in config.get("hooks", {}).items():
+        for index, hook in enumerate(hooks if kind in SHAPE["hooks"] else []):
+            _absolute(hook["path"], f"hooks.{kind}[{index}].path")
+            if hook.get("timeout", 1) <= 0:
                 _fail(f"hooks.{kind}[{index}].timeout", "must be greater than 0 (seconds)")
-    _linux(raw.get("linux") or {})
+    linux = config.get("linux", {})
+    _namespaces(config, linux)
+    _devices(linux)
+    for name in ("maskedPaths", "readonlyPaths"):
+        for index, path in enumerate(linux.get(name, [])):
+            _absolute(path, f"linux.{name}[{index}]")
+    return config
 
 
 def _process(process: "dict[str, Any]") -> None:
-    if not process["cwd"].startswith("/"):
-        _fail("process.cwd", "must be an absolute path")
+    _absolute(process["cwd"], "process.cwd")
     if not process.get("args"):
         _fail("process.args", "must hold at least the name of a program")
+    user = process.get("user", {})
     for name in ("uid", "gid"):
-        if process.get("user", {}).get(name, 0) >= _UID_LIMIT:
-            _fail(f"process.user.{name}", f"must be below {_UID_LIMIT}")
+        _id(user.get(name, 0), f"process.user.{name}")
+    for index, gid in enumerate(user.get("additionalGids", [])):
+        _id(gid, f"process.user.additionalGids[{index}]")
+    if user.get("umask", 0) > 0o777:
+        _fail("process.user.umask", f"{user['umask']} is above {0o777} (octal 777)")
+    if not -1000 <= process.get("oomScoreAdj", 0) <= 1000:
+        _fail("process.oomScoreAdj", "must lie between -1000 and 1000")
     seen: set[str] = set()
-    for index, limit in enumerate(process.get("rlimits") or []):
+    for index, limit in enumerate(process.get("rlimits", [])):
         where = f"process.rlimits[{index}]"
+        if limit["type"] not in RLIMITS:
+            _fail(f"{where}.type", f"unknown limit {limit['type']!r}")
         if limit["type"] in seen:
             _fail(f"{where}.type", f"{limit['type']} stands there twice")
         if limit["soft"] > limit["hard"]:
@@ -133,54 +160,110 @@ def _process(process: "dict[str, Any]") -> None:
         seen.add(limit["type"])
 
 
-def _linux(linux: "dict[str, Any]") -> None:
-    seen: set[str] = set()
-    for index, namespace in enumerate(linux.get("namespaces") or []):
+def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
+    paths: "dict[str, str]" = {}
+    for index, namespace in enumerate(linux.get("namespaces", [])):
         where = f"linux.namespaces[{index}]"
         kind, path = namespace["type"], namespace.get("path", "")
         if kind not in _NAMESPACES:
             _fail(f"{where}.type", f"unknown namespace {kind!r}")
-        if kind in seen:
+        if kind in paths:
             _fail(f"{where}.type", f"{kind} stands there twice")
-        if path and not path.startswith("/"):
-            _fail(f"{where}.path", "must be an absolute path")
-        seen.add(kind)
-    for index, device in enumerate(linux.get("devices") or []):
+        if path:
+            _absolute(path, f"{where}.path")
+        paths[kind] = path
+    if paths.get("mount") != "":
+        _fail("linux.namespaces", "a new mount namespace is required, or the host's would change")
+    for name in ("hostname", "domainname"):
+        if config.get(name) and "uts" not in paths:
+            _fail(name, "needs a uts namespace of the container's own")
+        if len(config.get(name, "").encode()) > _LONGEST_NAME:
+            _fail(name, f"is longer than {_LONGEST_NAME} bytes")
+    if linux.get("timeOffsets"):
+        _fail("linux.timeOffsets", "is not supported")
+    for name in ("uidMappings", "gidMappings"):
+        if paths.get("user") == "" and not linux.get(name):
+            _fail(f"linux.{name}", "is required for a new user namespace")
+        if linux.get(name) and "user" not in paths:
+            _fail(f"linux.{name}", "needs a user namespace")
+        for index, row in enumerate(linux.get(name, [])):
+            where = f"linux.{name}[{index}]"
+            if row["size"] == 0:
+                _fail(f"{where}.size", "must be greater than 0")
+            for side in ("containerID", "hostID"):
+                if row[side] + row["size"] > _ID_LIMIT:
+                    _fail(f"{where}.{side}", f"with its size reaches beyond {_ID_LIMIT - 1}")
+
+
+def _devices(linux: "dict[str, Any]") -> None:
+    for index, device in enumerate(linux.get("devices", [])):
+        where = f"linux.devices[{index}]"
         if device["type"] not in ("c", "b", "u", "p"):
-            _fail(f"linux.devices[{index}].type", f"{device['type']!r} is none of c, b, u, p")
-        if not device["path"].startswith("/"):
-            _fail(f"linux.devices[{index}].path", "must be an absolute path")
-    for index, rule in enumerate((linux.get("resources") or {}).get("devices") or []):
+            _fail(f"{where}.type", f"{device['type']!r} is none of c, b, u, p")
+        _absolute(device["path"], f"{where}.path")
+        if device["path"].rpartition("/")[2] in ("", ".", ".."):
+            _fail(f"{where}.path", f"{device['path']!r} does not end with a name")
+        for name in ("uid", "gid"):
+            _id(device.get(name, 0), f"{where}.{name}")
+        for name, most in (("major", 0xFFF), ("minor", 0xFFFFF), ("fileMode", 0xFFFFFFFF)):
+            if not 0 <= device.get(name, 0) <= most:
+                _fail(f"{where}.{name}", f"must lie between 0 and {most}")
+    for index, rule in enumerate(linux.get("resources", {}).get("devices", [])):
         where = f"linux.resources.devices[{index}]"
         if rule.get("type", "a") not in ("a", "b", "c"):
             _fail(f"{where}.type", f"{rule['type']!r} is none of a, b, c")
         if set(rule.get("access", "")) - set("rwm"):
             _fail(f"{where}.access", f"{rule['access']!r} holds more than r, w, m")
-    for name in ("maskedPaths", "readonlyPaths"):
-        for index, path in enumerate(linux.get(name) or []):
-            if not path.startswith("/"):
-                _fail(f"linux.{name}[{index}]", "must be an absolute path")
+        for name in ("major", "minor"):
+            if not -1 <= rule.get(name, -1) < 2**32:
+                _fail(f"{where}.{name}", "must be a number of 32 bits, or -1 for any")
 
 
 def _version(version: str) -> None:
     numbers = version.split("-")[0].split("+")[0].split(".")
     if len(numbers) != 3 or not all(n.isascii() and n.isdigit() for n in numbers):
         _fail("ociVersion", f"{version!r} is not a version like 1.2.0")
-    if int(numbers[0]) != 1:
+    if numbers[0] != "1":
         _fail("ociVersion", f"{version} is not supported; 1.x.y is")
 
 
-def _no_nul(value: "Any", where: str) -> None:
-    """Refuse strings that the kernel would cut short."""
+def _absolute(path: str, where: str) -> None:
+    if not path.startswith("/"):
+        _fail(where, "must be an absolute path")
+
+
+def _id(number: int, where: str) -> None:
+    if number >= _ID_LIMIT:
+        _fail(where, f"must be below {_ID_LIMIT}")
+
+
+def _clean(value: "Any", where: str, depth: int = 0) -> "Any":
+    """Return `value` without null properties; refuse what cannot be handed on as it is."""
+    if depth > _DEEPEST:
+        _fail(where, f"is nested more than {_DEEPEST} levels deep")
     if isinstance(value, str):
-        if "\0" in value:
-            _fail(where, "holds a NUL character")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _no_nul(item, f"{where}.{key}" if where else key)
+        _text(value, where)
+    elif isinstance(value, float) and value in (float("inf"), float("-inf")):
+        _fail(where, "is out of range")
     elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _no_nul(item, f"{where}[{index}]")
+        return [_clean(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+    elif isinstance(value, dict):
+        for key in value:
+            _text(key, f"{where}.{key!r}" if where else repr(key))
+        return {
+            key: _clean(item, f"{where}.{key}" if where else key, depth + 1)
+            for key, item in value.items()
+            if item is not None
+        }
+    return value
+
+
+def _text(text: str, where: str) -> None:
+    """Refuse strings that the kernel would cut short, and those that no file could hold."""
+    if "\0" in text:
+        _fail(where, "holds a NUL character")
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        _fail(where, "holds half of a surrogate pair")
 
 
 def _check(value: "Any", shape: "Any", where: str) -> None:
@@ -192,10 +275,12 @@ def _check(value: "Any", shape: "Any", where: str) -> None:
         for index, item in enumerate(value):
             _check(item, shape[0], f"{where}[{index}]")
     elif shape is Uint:
-        if type(value) is not int or value < 0:
-            _wrong(where, "a whole number from 0 up", value)
+        if type(value) is not int or not 0 <= value < 2**64:
+            _wrong(where, "a whole number from 0 to 2^64 - 1", value)
     elif type(value) is not shape:
         _wrong(where, _WORDS[shape], value)
+    elif shape is int and not -(2**63) <= value < 2**63:
+        _wrong(where, "a whole number of 64 bits", value)
 
 
 def _check_object(value: "Any", shape: "dict[str, Any]", where: str) -> None:
@@ -207,7 +292,7 @@ def _check_object(value: "Any", shape: "dict[str, Any]", where: str) -> None:
         if key == "*":
             for any_name, item in value.items():
                 _check(item, inner, f"{where}.{any_name}")
-        elif value.get(name) is not None:
+        elif name in value:
             _check(value[name], inner, path)
         elif key.endswith("!"):
             _fail(path, "is required")

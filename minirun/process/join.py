@@ -45,7 +45,8 @@ def enter(container: Container, config: Config, console: Console) -> Joined:
         raise StateError(f"container {container.id} is not running")
     container.cgroup.open_doors()
     report, tell = os.pipe2(os.O_CLOEXEC)
-    joiner = os.fork()
+    why = "on cgroup2 straight into the container's cgroup"
+    joiner, _ = namespaces.clone3(0, cgroup_fd=container.cgroup.clone_fd(), why=why)
     if joiner == 0:
         _joiner(container, config, console, pidfd, tell)
     os.close(tell)
@@ -73,9 +74,11 @@ def _joiner(
     """In the joiner: enter everything, make the command's process, report its pid, go."""
     channel = handshake.Channel(-1, tell, "the caller")
     try:
+        events.become("runtime", os.getpid())
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
-        container.cgroup.join()
+        if container.cgroup.clone_fd() < 0:
+            container.cgroup.join()
         barrier.close_imports()
         kinds = [*config.namespaces]
         flags = sum(namespaces.FLAGS[kind] for kind in kinds if kind != "time")
@@ -84,9 +87,12 @@ def _joiner(
             privileges.become_user({})
             process.prctl(process.PR_SET_DUMPABLE, 0)
         os.chdir("/")
-        pid, _ = namespaces.clone3(namespaces.CLONE_PARENT)
+        outside, name = os.pipe2(os.O_CLOEXEC)
+        pid, _ = namespaces.clone3(namespaces.CLONE_PARENT, why="the caller's child, not ours")
         if pid == 0:
+            events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
             _command(container, config, console, channel)
+        os.write(name, str(pid).encode())
         os.write(tell, f"PID {pid}\n".encode())
         os._exit(0)
     except BaseException as error:

@@ -3,9 +3,10 @@
 import os
 
 from minirun import events
-from minirun.errors import ConfigError, MinirunError
+from minirun.errors import MinirunError
 from minirun.kernel import process, seccomp
 from minirun.oci.config import Config
+from minirun.oci.validate import RLIMITS
 from minirun.process import caps
 from minirun.rootfs.inroot import Root
 
@@ -14,17 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.process.seccomp import Filter
-
-RLIMITS = {
-    f"RLIMIT_{name}": number
-    for number, name in enumerate(
-        (
-            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
-            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
-        )
-    )
-}  # fmt: skip
-"""getrlimit(2), by asm-generic/resource.h."""
 
 
 def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
@@ -49,7 +39,7 @@ def drop(name: str, config: Config, filter: "Filter | None") -> None:
         events.emit("note", "no new session keyring")
     process.restore_signals()
     for row in wanted.get("rlimits") or []:
-        _set_rlimit(row)
+        process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
     sets = caps.Sets(wanted.get("capabilities") or {}, caps.held())
     if sets.refused:
         why = "this runtime does not hold them: the specification makes it a warning"
@@ -72,13 +62,6 @@ def arm_late(config: Config, filter: "Filter | None") -> None:
     """
     if filter and config.process.get("noNewPrivileges"):
         seccomp.install(filter.bpf, filter.flags)
-
-
-def _set_rlimit(row: "dict[str, Any]") -> None:
-    kind = RLIMITS.get(row["type"])
-    if kind is None:
-        raise ConfigError(f"config.json: process.rlimits: unknown limit {row['type']!r}")
-    process.setrlimit(kind, row["type"], row["soft"], row["hard"])
 
 
 def become_user(user: "dict[str, Any]") -> None:

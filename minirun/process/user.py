@@ -19,8 +19,8 @@ numbers only. The rules here, and the texts of the errors, are docker's:
     1000:100      1000        100                none
     name:group    its entry   of the group       none
 
-A number is always an id, even where an entry is *named* so. Docker ends at 2^31 - 1 and exits with
-125 where a name is unknown (podman: 126); here the kernel's limit holds, and 125.
+A number is always an id, even where an entry is *named* so. Docker ends at 2^31 - 1; here the
+kernel's limit holds. An unknown name ends the run before the command, so with status 125.
 """
 
 from minirun.errors import MinirunError

@@ -47,17 +47,22 @@ def private_mounts(config: Config) -> None:
     )  # fmt: skip
 
 
-def mount_root(config: Config, lower: "list[str]") -> Root:
+def mount_root(config: Config, lower: "list[str]", own: str) -> Root:
     """Make root.path a mount of its own, and open it.
 
-    `lower` are the image's layers, lowest first; with them it is an overlay.
+    `lower` are the image's layers, lowest first; with them it is an overlay, whose writable
+    layer lies in the directory `own`.
     Raises OSError, MinirunError.
     """
     path = config.rootfs
-    fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    os.close(fd)  # a link in place of the root filesystem is refused here (CVE-2021-29136)
+    try:  # a link in place of the root filesystem is refused here (CVE-2021-29136)
+        os.close(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        hint = "a directory, not a link; with layers it is only their mount point"
+        raise ConfigError(f"config.json: root.path: {path}: {text}", hint) from None
     if lower:
-        _overlay(config, path, lower)
+        _overlay(config, path, lower, own)
     else:
         mounts.mount(
             path, path, None, mounts.MS_BIND | mounts.MS_REC,
@@ -66,10 +71,10 @@ def mount_root(config: Config, lower: "list[str]") -> Root:
     return Root.at(path)
 
 
-def _overlay(config: Config, path: str, lower: "list[str]") -> None:
+def _overlay(config: Config, path: str, lower: "list[str]", own: str) -> None:
     """Mount the image's layers, read-only, below a directory that belongs to this container."""
     joined = ":".join(_escape(layer) for layer in reversed(lower))
-    base = _escape(config.bundle)
+    base = _escape(own)
     data = f"lowerdir={joined},upperdir={base}/upper,workdir={base}/work"
     if config.new_namespace("user"):
         data += ",userxattr"

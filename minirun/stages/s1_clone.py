@@ -76,7 +76,7 @@ def make_cgroup(container: Container) -> None:
     cgroup.set_resources(resources)
     cgroup.set_device_rules(parse_rules(resources.get("devices") or []))
     cgroup.open_doors()  # while they can be opened: not from within a user namespace
-    container.save(cgroup=cgroup.record())
+    container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
 
 def prepare_from_outside(container: Container, init: Init) -> None:
@@ -119,7 +119,7 @@ def init(container: Container, channel: Channel) -> Root:
         channel.expect(Message.MAPPED)
         become_root()
     build.private_mounts(config)
-    root = build.mount_root(config, container.lower_places())
+    root = build.mount_root(config, container.lower_places(), container.directory)
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Paint = Callable[[list[text.Row]], str]
 
-_TICK = 5
+_TICK = 10
 """Milliseconds between two looks at the file."""
 _PATIENCE = 2000
 """Milliseconds that a terminal may refuse to take output (^S, a stalled pipe)."""
@@ -114,8 +114,8 @@ class Tail:
             event = jsonlite.loads(line.decode(errors="replace"))
             if isinstance(event, dict) and "kind" in event and isinstance(event["t"], int):
                 return event
-        except (jsonlite.JSONError, KeyError):
-            pass
+        except (jsonlite.JSONError, KeyError, SystemError):
+            pass  # SystemError: what _json raises where the exception's own module is not loaded
         return {"kind": "note", "name": "a line of the log is unreadable"}
 
     def close(self) -> None:

@@ -32,6 +32,8 @@ class Narrator:
         if self.start is None:
             self.start = event.get("t", 0)
         kind, stage = event.get("kind"), event.get("stage", 0)
+        if kind == "gate" and self.over:
+            return None  # the view itself holds the last gate, until all is shown
         if kind == "syscall":
             self.calls[stage] = self.calls.get(stage, 0) + 1
         row = text.row(event, self.start)

@@ -99,7 +99,8 @@ def row(event: "dict[str, Any]", start: int = 0) -> Row:
     if kind == "begin":
         what = STAGES.get(stage, what)
     elif kind == "end":
-        what = f"failed: {event['args'].get('error', '')}" if event.get("ret") else "done"
+        error = (event.get("args") or {}).get("error", "")
+        what = f"failed: {error}" if event.get("ret") else "done"
     return Row(
         kind, time, str(stage), str(event.get("actor", "")), what, result, took,
         str(event.get("why", "")),
@@ -118,14 +119,14 @@ def _result(event: "dict[str, Any]") -> str:
 
 def _arguments(event: "dict[str, Any]") -> str:
     """Return what matters of the event's arguments."""
-    args = event.get("args") or {}
+    name, args = event.get("name"), event.get("args") or {}
     words = _Words({key: _word(value) for key, value in args.items()})
-    words["at"] = words["source" if event["name"] == "open_tree" else "path"] or (
-        words["target"] or words["path"]
-    )
+    words["at"] = words["path"] or words["target"]
+    if name == "open_tree":  # its path is empty where its descriptor says all
+        words["at"] = words["source"] or words["path"]
     if words["fstype"] == words["source"]:
         words["fstype"] = ""
-    form = _ARGUMENTS.get(event["name"])
+    form = _ARGUMENTS.get(str(name))
     if form:
         return " ".join(form.format_map(words).split())
     if event.get("kind") == "message":
