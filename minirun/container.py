@@ -132,7 +132,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         os.rename(temporary, record["directory"])
     except UnicodeEncodeError as error:
         remove_tree(temporary)
-        culprit = error.object[max(0, error.start - 20) : error.end]
+        culprit = error.object[: error.end].rpartition("\n")[2].strip()
         raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None
     except OSError as error:
         remove_tree(temporary)

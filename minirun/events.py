@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 now = time.monotonic_ns
 
-_encode = make_encoder(
-    None, str, encode_basestring_ascii, None, ":", ",", False, False, True
-)
+_encode = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", False, False, True)
 _sinks: "list[int]" = []
 _id = ""
 _stage = 0

@@ -11,7 +11,7 @@ import select
 
 from minirun import events, jsonlite
 from minirun.errors import HookError
-from minirun.kernel import files, process
+from minirun.kernel import files, namespaces, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,21 +25,26 @@ _LONGEST_POLL = 2**31 - 1  # milliseconds, an int
 def run_all(hooks: "list[dict[str, Any]]", kind: str, state: "dict[str, Any]", cwd: str) -> None:
     """Run the hooks of one kind in order. Raises HookError at the first that fails."""
     for index, hook in enumerate(hooks):
-        run(hook, f"{kind} hook {index} ({hook['path']})", state, cwd)
+        name = f"{kind} hook {index} ({hook['path']})"
+        run(hook, name, state, cwd, inside=kind == "startContainer")
 
 
-def run(hook: "dict[str, Any]", name: str, state: "dict[str, Any]", cwd: str) -> None:
-    """Run one hook and wait for it. Raises HookError with the end of what it said."""
+def run(
+    hook: "dict[str, Any]", name: str, state: "dict[str, Any]", cwd: str, *, inside: bool = False
+) -> None:
+    """Run one hook and wait for it. Raises HookError with the end of what it said.
+
+    `inside`: after pivot_root. The hook's process cannot know its number on the host there, so it
+    does not write to the log.
+    """
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stdout = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
+    pid, pidfd = namespaces.clone3(0, why=f"{name}: it gets the container's state on stdin")
     if pid == 0:
-        _become(hook, cwd, stdin, stdout)
+        _become(hook, cwd, stdin, stdout, inside=inside)
     os.close(stdin)
     os.close(stdout)
-    args = {"path": hook["path"], "pid": pid}
-    events.emit("exec", "hook", args, ret=None, why="the hook gets the container's state on stdin")
-    ends = _Ends(pid, feed, said)
+    ends = _Ends(pid, pidfd, feed, said)
     try:
         status = ends.converse(jsonlite.dumps(state).encode(), hook.get("timeout"))
     except BaseException:
@@ -56,9 +61,14 @@ def run(hook: "dict[str, Any]", name: str, state: "dict[str, Any]", cwd: str) ->
         raise HookError(f"{name} failed with {how}: {' '.join(text.split())}")
 
 
-def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int) -> None:
+def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside: bool) -> None:
     """In the child: turn into the hook's program. Never returns."""
     try:
+        if inside:
+            events.close_log()
+        else:
+            events.become("hook", int(os.readlink("/proc/self")))  # the host's /proc
+        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="no hook outlives who waits for it")
         os.setpgid(0, 0)
         os.dup2(stdin, 0)
         os.dup2(stdout, 1)
@@ -67,7 +77,7 @@ def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int) -> None:
         files.close_range_cloexec(3)
         os.chdir(cwd)
         env = dict(entry.split("=", 1) for entry in hook.get("env") or [] if "=" in entry)
-        os.execve(hook["path"], hook.get("args") or [hook["path"]], env)
+        process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
     except OSError as error:
         os.write(2, f"{hook['path']}: {os.strerror(error.errno or 0)}".encode())
     finally:
@@ -77,11 +87,11 @@ def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int) -> None:
 class _Ends:
     """The runtime's ends of a hook that runs: its stdin, what it says, and the hook itself."""
 
-    def __init__(self, pid: int, feed: int, said: int) -> None:
+    def __init__(self, pid: int, pidfd: int, feed: int, said: int) -> None:
         self.pid = pid
+        self.pidfd = pidfd
         self.feed = feed
         self.said = said
-        self.pidfd = os.pidfd_open(pid)
         self.output = b""
 
     def converse(self, state: bytes, timeout: "int | None") -> "int | None":

@@ -7,6 +7,7 @@ from _frozen_importlib import ModuleSpec
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 
 class Hot:
@@ -29,7 +30,8 @@ class Hot:
             return None
         if (info.st_mtime_ns, info.st_size) != entry[2]:
             return None
-        spec = ModuleSpec(name, self, origin=entry[0], is_package=entry[1])
+        loader: "Any" = self  # a loader by what it can do, not by its base class
+        spec = ModuleSpec(name, loader, origin=entry[0], is_package=entry[1])
         spec.has_location = True
         if entry[1]:
             spec.submodule_search_locations = [entry[0].rpartition("/")[0]]

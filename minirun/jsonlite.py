@@ -45,6 +45,8 @@ def loads(text: str) -> "Any":
         value, end = _scan(text, start)
     except StopIteration as stop:
         raise JSONError(f"expected a JSON value at character {stop.value}") from None
+    except SystemError:  # _json wants json.decoder for its message, which is not loaded
+        raise JSONError("it ends too early, or a string in it is broken") from None
     except RecursionError:
         raise JSONError("nested too deeply") from None
     except ValueError as error:
@@ -78,6 +80,4 @@ def _pretty(value: "Any", step: str, line: str) -> str:
 
 
 _scan = make_scanner(_Context)  # type: ignore[arg-type]  # any object with these attributes
-_compact = make_encoder(
-    None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False
-)
+_compact = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)

@@ -47,7 +47,7 @@ for name in sorted(set(sys.modules) - known):
 
 
 def collect(python: str, source: str, packages: str) -> "dict[str, object]":
-    """Return the dictionary for :class:`minirun.hot.Hot`: the modules that `run` imports, compiled."""
+    """Return what :class:`minirun.hot.Hot` reads: the modules that `run` imports, compiled."""
     import marshal
     import subprocess
 

@@ -41,9 +41,7 @@ def create(container: Container) -> Init:
     try:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
             container.prepare()
-            init = s1_clone.runtime(
-                container, run_init, lambda: s3_prestart.preload(container)
-            )
+            init = s1_clone.runtime(container, run_init, lambda: s3_prestart.preload(container))
         init.channel.say(Message.YOUR_TURN)
         init.channel.expect(Message.RUN_HOOKS)  # stage 2 is init's
         init.channel.expect(Message.YOUR_TURN)
@@ -53,6 +51,9 @@ def create(container: Container) -> Init:
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
         failure = from_os(error) if isinstance(error, OSError) else error
+        limits = container.config.linux.get("resources") or {}
+        if isinstance(failure, handshake.PeerDied) and limits.get("memory"):
+            failure.hint = "perhaps its memory limit is too low to start with"
         if init:
             init.channel.fail(failure)
         destroy(container)

@@ -18,7 +18,7 @@ else:
     def _new(cls, *args, **named):
         if not named and len(args) == len(cls._fields):
             return tuple.__new__(cls, args)
-        values = dict(zip(cls._fields, args))
+        values = dict(zip(cls._fields, args, strict=False))
         if len(args) > len(cls._fields) or not named.keys() <= set(cls._fields) - values.keys():
             raise TypeError(f"{cls.__name__} takes {cls._fields}, not {args} {named}")
         values = {**cls._defaults, **values, **named}
@@ -27,7 +27,7 @@ else:
         return tuple.__new__(cls, (values[field] for field in cls._fields))
 
     def _repr(self):
-        pairs = zip(self._fields, self)
+        pairs = zip(self._fields, self, strict=True)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     class _RecordType(type):
@@ -41,7 +41,7 @@ else:
             namespace["__new__"] = _new
             namespace["__repr__"] = _repr
             namespace["__getnewargs__"] = tuple
-            namespace["_asdict"] = lambda self: dict(zip(self._fields, self))
+            namespace["_asdict"] = lambda self: dict(zip(self._fields, self, strict=True))
             namespace["_replace"] = lambda self, **new: type(self)(**{**self._asdict(), **new})
             for index, field in enumerate(fields):
                 namespace[field] = _tuplegetter(index, field)

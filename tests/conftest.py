@@ -91,9 +91,7 @@ def minirun(command: str, tmp_path: Path) -> Iterator[Program]:
 
 
 @pytest.fixture(params=["v1", "v2"])
-def minirun_both(
-    request: pytest.FixtureRequest, command: str, tmp_path: Path
-) -> Iterator[Program]:
+def minirun_both(request: pytest.FixtureRequest, command: str, tmp_path: Path) -> Iterator[Program]:
     """The program on cgroup v1 and on cgroup2; skipped where one is not mounted."""
     kind = {"v1": "cgroup", "v2": "cgroup2"}[request.param]
     mounted = {line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}

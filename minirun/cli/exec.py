@@ -78,5 +78,3 @@ def _with_process(container: Container, flags: Parsed) -> "dict[str, Any]":
             "uid": found.uid, "gid": found.gid, "additionalGids": list(found.groups),
         }  # fmt: skip
     return {**container.config.raw, "process": process}
-
-

@@ -6,7 +6,8 @@ from minirun.cli import inspect, ps
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.container import Settings
 from minirun.errors import UsageError
-from minirun.gpu import inventory, usage as gpu_usage
+from minirun.gpu import inventory
+from minirun.gpu import usage as gpu_usage
 from minirun.oci import state
 
 FLAGS = (

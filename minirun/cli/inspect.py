@@ -98,9 +98,7 @@ def _mounts(pid: int) -> "list[dict[str, str]]":
     for line in state.read_text(f"/proc/{pid}/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, (kind, source, *_) = left.split(), right.split()
-        rows.append(
-            {"path": fields[4], "type": kind, "source": source, "options": fields[5]}
-        )
+        rows.append({"path": fields[4], "type": kind, "source": source, "options": fields[5]})
     return rows
 
 

@@ -26,6 +26,7 @@ class Streams:
         self.theirs: list[int] = []
         self.master = -1
         self.detach = detach
+        self.interactive = interactive
         self.log_path = f"{container.directory}/log.json"
         stdin = 0 if interactive and not detach else self._null()
         if container.config.terminal:
@@ -68,7 +69,7 @@ class Streams:
     def relay(self, pid: int, pidfd: int) -> int:
         """Pass everything on until the command ends; return its exit status."""
         if self.console.socket >= 0 and not self.detach:
-            self.terminal.relay(self.master, 0, 1, pidfd)
+            self.terminal.relay(self.master, 0 if self.interactive else -1, 1, pidfd)
             os.close(self.master)
         elif self.pipes or self.master >= 0:
             if self.master >= 0:

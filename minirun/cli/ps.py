@@ -58,7 +58,9 @@ def list_records(root: str) -> "list[dict[str, Any]]":
 def table(rows: "list[tuple[str, ...]]") -> "list[str]":
     """Return rows as lines with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
 
 
 def _row(record: "dict[str, Any]") -> "tuple[str, ...]":

@@ -82,7 +82,9 @@ SUMMARY = "Run a command in a new container, and show the seven stages of its st
 
 def _bundle_follows(flags: Parsed) -> bool:
     """Whether this is `run ID -b DIR`, as Slurm writes it (flags after the id)."""
-    return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in flags.args[1:2])
+    return any(
+        word in ("-b", "--bundle") or word.startswith("--bundle=") for word in flags.args[1:2]
+    )
 
 
 def _log_settings(flags: Parsed, settings: Settings) -> Settings:
@@ -99,5 +101,10 @@ def _run_bundle(args: "list[str]", settings: Settings) -> int:
     flags = parse("run", FLAGS, args, mixed=True)
     container = oci.new_container(flags, settings)
     init = lifecycle.create(container)
-    oci.write_pid_file(flags.pid_file, init.pid)
-    return supervise.foreground(container, init, detach=flags.detach)
+    try:
+        oci.write_pid_file(flags.pid_file, init.pid)
+        lifecycle.start(container, init.channel)
+    except BaseException:
+        lifecycle.destroy(container)
+        raise
+    return 0 if flags.detach else supervise.foreground(container, init)

@@ -36,5 +36,3 @@ def main(args: "list[str]", settings: Settings) -> int:
     with open(path, "w") as file:
         file.write(jsonlite.dumps(document, indent=2) + "\n")
     return 0
-
-

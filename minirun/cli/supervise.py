@@ -99,11 +99,8 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
     events.close_log()
 
 
-def foreground(container: Container, init: Init, *, detach: bool) -> int:
-    """runc's way of running: start, and without `detach` wait and delete."""
-    lifecycle.start(container, init.channel)
-    if detach:
-        return 0
+def foreground(container: Container, init: Init) -> int:
+    """Wait for the container to end, then delete it: runc's `run` without --detach."""
     forward_signals(init.pidfd)
     status = lifecycle.wait(init.pidfd, init.pid)
     lifecycle.destroy(container)

@@ -19,16 +19,20 @@ MACHINE = os.uname().machine
 
 
 def bind(symbol: str, *argtypes: "Any") -> "Any":
-    """Return libc's function `symbol` with its argument types set once; it returns a long."""
-    function = _libc[symbol]
-    function.argtypes = argtypes
-    function.restype = c_long
-    return function
+    """Return libc's function `symbol` with its argument types set once; it returns an int."""
+    return _typed(symbol, c_int, argtypes)
 
 
 def bind_syscall(*argtypes: "Any") -> "Any":
     """Return syscall(2) for a call with these argument types; the number comes first."""
-    return bind("syscall", c_long, *argtypes)
+    return _typed("syscall", c_long, (c_long, *argtypes))
+
+
+def _typed(symbol: str, result: "Any", argtypes: "tuple[Any, ...]") -> "Any":
+    function = _libc[symbol]
+    function.argtypes = argtypes
+    function.restype = result
+    return function
 
 
 def number(x86_64: int, aarch64: int) -> int:

@@ -31,9 +31,7 @@ FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC = 1, 1
 FSCONFIG_SET_FLAG, FSCONFIG_SET_STRING, FSCONFIG_CMD_CREATE = 0, 1, 6
 AT_FDCWD = -100
 
-_MS_NAMES = {
-    name: value for name, value in globals().items() if name.startswith("MS_")
-}
+_MS_NAMES = {name: value for name, value in globals().items() if name.startswith("MS_")}
 _ATTR_NAMES = {
     name: value
     for name, value in globals().items()
@@ -188,4 +186,3 @@ def _configure(fs: int, command: int, key: "str | None", value: "str | None") ->
     args = {"fs": fs, "command": command, "key": key, "value": value}
     raw = (431, fs, command, _bytes(key), _bytes(value), 0)
     libc.logged("fsconfig", _fsconfig, raw, args, key or "create")
-

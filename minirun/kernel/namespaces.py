@@ -69,7 +69,8 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
     if cgroup_fd >= 0:
         args.flags |= CLONE_INTO_CGROUP
         args.cgroup = cgroup_fd
-    shown = {"flags": libc.flag_names(args.flags, _NAMES), "exit_signal": "SIGCHLD"}
+    signal = "SIGCHLD" if args.exit_signal else "0"
+    shown = {"flags": libc.flag_names(args.flags, _NAMES), "exit_signal": signal}
     start = events.now()
     pid: int = _clone3(435, ctypes.addressof(args), ctypes.sizeof(args))
     if pid == 0:

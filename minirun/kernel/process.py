@@ -1,9 +1,10 @@
 """What one process can change about itself: identity, privileges, names; and becoming another."""
 
-import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
 import _signal  # ditto: importing signal pulls in enum
 import ctypes
 import os
+
+import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
 
 from minirun import events
 from minirun.kernel import libc

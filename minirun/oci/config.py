@@ -61,7 +61,7 @@ class Config:
     def environment(self) -> "dict[str, str]":
         """process.env as a dictionary; of a name that stands twice, the last one counts."""
         pairs = (entry.partition("=") for entry in self.process.get("env") or [])
-        return {name: value for name, _, value in pairs}
+        return {name: value for name, _, value in pairs if name}
 
     @property
     def cgroups_path(self) -> str:

@@ -119,9 +119,8 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
 
 def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
     """Bring a record's status up to date with the processes that it names."""
-    if record["status"] in (CREATED, RUNNING, PAUSED) and not is_alive(record["init"]):
-        record["status"] = STOPPED
-    elif record["status"] == CREATING and not is_alive(record["supervisor"]):
+    holder = record["supervisor"] if record["status"] == CREATING else record["init"]
+    if record["status"] != STOPPED and not is_alive(holder):
         record["status"] = STOPPED
     elif record["status"] == CREATED and not os.path.exists(f"{record['directory']}/exec.fifo"):
         record["status"] = RUNNING

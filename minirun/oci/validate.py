@@ -139,6 +139,9 @@ def _process(process: "dict[str, Any]") -> None:
     _absolute(process["cwd"], "process.cwd")
     if not process.get("args"):
         _fail("process.args", "must hold at least the name of a program")
+    for index, entry in enumerate(process.get("env", [])):
+        if not entry.partition("=")[0]:
+            _fail(f"process.env[{index}]", f"{entry!r} has no name")
     user = process.get("user", {})
     for name in ("uid", "gid"):
         _id(user.get(name, 0), f"process.user.{name}")
@@ -240,7 +243,7 @@ def _id(number: int, where: str) -> None:
 def _clean(value: "Any", where: str, depth: int = 0) -> "Any":
     """Return `value` without null properties; refuse what cannot be handed on as it is."""
     if depth > _DEEPEST:
-        _fail(where, f"is nested more than {_DEEPEST} levels deep")
+        _fail(where[:40], f"is nested more than {_DEEPEST} levels deep")
     if isinstance(value, str):
         _text(value, where)
     elif isinstance(value, float) and value in (float("inf"), float("-inf")):

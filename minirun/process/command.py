@@ -53,8 +53,23 @@ def _check(path: str) -> None:
         raise CommandError(f'exec: "{path}": permission denied', status=_REFUSED)
 
 
+def trampoline_for(preserve: int) -> int:
+    """Return the trampoline, which will report on the descriptor after the preserved ones.
+
+    Raises OSError, MinirunError.
+    """
+    status_fd = 3 + preserve
+    memfd = trampoline.open_sealed(status_fd)
+    return os.dup(memfd) if memfd == status_fd else memfd
+
+
 def execute(
-    config: Config, preserve: int, report_fd: int, target: str, stage: "events.stage | None"
+    config: Config,
+    memfd: int,
+    preserve: int,
+    report_fd: int,
+    target: str,
+    stage: "events.stage | None",
 ) -> "NoReturn":
     """Become `target`, through the trampoline. Success closes `report_fd`; failure writes errno.
 
@@ -62,9 +77,6 @@ def execute(
     """
     args, env = config.process["args"], config.environment
     status_fd = 3 + preserve
-    memfd = trampoline.open_sealed(status_fd)
-    if memfd == status_fd:
-        memfd = os.dup(memfd)
     why = "200 bytes in a sealed memfd: /proc/self/exe is no longer the host's interpreter"
     shown = {"path": "memfd:trampoline", "argv": [target, *args]}
     events.emit("exec", "execve", shown, ret=None, why=why)
@@ -88,5 +100,3 @@ def refusal(code: int, target: str) -> CommandError:
     """Return the error for an execve that failed with errno `code`."""
     status = _NOT_FOUND if code == 2 else _REFUSED
     return CommandError(f"exec {target}: {os.strerror(code).lower()}", status=status)
-
-

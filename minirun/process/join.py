@@ -90,6 +90,7 @@ def _joiner(
         outside, name = os.pipe2(os.O_CLOEXEC)
         pid, _ = namespaces.clone3(namespaces.CLONE_PARENT, why="the caller's child, not ours")
         if pid == 0:
+            os.close(name)
             events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
             _command(container, config, console, channel)
         os.write(name, str(pid).encode())
@@ -107,12 +108,13 @@ def _command(
     """In the command's process: streams, privileges, trampoline."""
     try:
         root = Root.at("/")
-        streams.connect(console, config.terminal, root, console_node=False)
+        streams.connect(console, config.process, root, console_node=False)
         root.close()
+        memfd = command.trampoline_for(container.preserve_fds)
         privileges.drop(container.id, config, container.seccomp)
         target = command.find(config.process["args"][0], config.environment)
         privileges.arm_late(config, container.seccomp)
-        command.execute(config, container.preserve_fds, channel.write_fd, target, None)
+        command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)
     except BaseException as error:
         channel.fail(_as_error(error))
     finally:

@@ -5,6 +5,10 @@ import os
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Console(Record):
     """Three descriptors for the command, and the socket that gets a terminal's master end."""
@@ -16,7 +20,7 @@ class Console(Record):
 
 
 def connect(
-    console: Console, terminal: bool, root: Root, *, console_node: bool = True
+    console: Console, process: "dict[str, Any]", root: Root, *, console_node: bool = True
 ) -> None:
     """In init: start a session and put the command's streams onto 0, 1 and 2.
 
@@ -24,10 +28,13 @@ def connect(
     (TIOCSTI, CVE-2017-5226). Raises OSError, MinirunError.
     """
     os.setsid()
-    if terminal:
-        from minirun.process import terminal as pty  # imported by the runtime before clone
+    if process.get("terminal"):
+        from minirun.process import terminal  # imported by the runtime before clone
 
-        pty.take(root, console.socket, console_node=console_node)
+        wish = process.get("consoleSize") or {}
+        size = (wish.get("height", 0), wish.get("width", 0))
+        uid = (process.get("user") or {}).get("uid", 0)
+        terminal.take(root, console.socket, console_node=console_node, size=size, uid=uid)
         return
     wanted = (console.stdin, console.stdout, console.stderr)
     high = [_above_stdio(fd) for fd in wanted]
@@ -54,5 +61,3 @@ def open_stdio() -> None:
             os.close(fd)
             return
         os.set_inheritable(fd, True)
-
-

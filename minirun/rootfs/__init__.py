@@ -1,0 +1,1 @@
+"""The container's root filesystem, and the one way to touch a file in it."""

@@ -41,7 +41,7 @@ def apply(config: Config) -> None:
 
 
 def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
-    """Write one sysctl that belongs to a namespace of the container. Raises ConfigError, OSError.
+    """Write one sysctl that belongs to a namespace of the container. Raises ConfigError.
 
     The path is looked up on a checked procfs, across no mount and no link (CVE-2025-52881).
     """
@@ -64,6 +64,9 @@ def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
             os.write(fd, value.encode())
         finally:
             os.close(fd)
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        raise ConfigError(f"{where}: cannot be set to {value!r}: {text}") from None
     finally:
         os.close(proc)
 

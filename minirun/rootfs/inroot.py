@@ -51,8 +51,10 @@ class Root:
         current = os.dup(self.fd)
         for part in parts:
             done += "/" + part
-            following = self._step(current, part, done, mode)
-            os.close(current)
+            try:
+                following = self._step(current, part, done, mode)
+            finally:
+                os.close(current)
             current = following
         return current
 

@@ -80,7 +80,7 @@ class MakeNode(Record):
 
 
 class WriteFile(Record):
-    """Write a small file; never through a link at its last name."""
+    """Write a small file; never through a link at its last name, and never to a device."""
 
     path: str
     data: bytes
@@ -97,6 +97,8 @@ class WriteFile(Record):
         try:
             fd = os.open(name, flags | os.O_CLOEXEC, self.mode, dir_fd=parent)
             try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError(22, "not a regular file", self.path)
                 os.write(fd, self.data)
             finally:
                 os.close(fd)

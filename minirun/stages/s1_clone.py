@@ -44,7 +44,8 @@ def runtime(
 ) -> Init:
     """Make FIFOs and cgroup, clone, and wait for init's root filesystem.
 
-    The child goes on in `init_main`; the parent does `meanwhile` before it waits. Raises OSError, MinirunError.
+    The child goes on in `init_main`; the parent does `meanwhile` before it waits.
+    Raises OSError, MinirunError.
     """
     config = container.config
     make_fifos(container.directory)

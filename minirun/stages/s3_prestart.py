@@ -10,7 +10,7 @@ import os
 from minirun import events, hooks, jsonlite
 from minirun.container import Container
 from minirun.errors import HookError, MinirunError, from_os
-from minirun.kernel import process
+from minirun.kernel import namespaces, process
 from minirun.oci import config as oci_config
 from minirun.oci import state as oci_state
 
@@ -64,16 +64,14 @@ def _start_gpu_hook(container: Container) -> Child:
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stderr = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
-    pid = os.fork()
+    why = "NVIDIA's hook, in-line; the real runtime executes a program here"
+    pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
         os.close(feed)
         os.close(said)
         _hook_process(container, stdin, stderr, parent)
-    os.close(stdin)
-    os.close(stderr)
-    args = {"argv": [oci_config.GPU_HOOK, "prestart"], "pid": pid}
-    why = "called in-line in a process of its own; the real runtime executes a program here"
-    events.emit("note", "start hook", args, why=why)
+    for fd in (stdin, stderr, pidfd):
+        os.close(fd)
     return Child(pid, feed, said)
 
 

@@ -32,11 +32,12 @@ def init(container: Container, channel: Channel, root: Root, exec_fd: int) -> "N
     document = container.oci_state("creating")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
-        streams.connect(container.console, config.terminal, root)
+        streams.connect(container.console, config.process, root)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
         enter(root)
         hide.apply(config)
+        memfd = command.trampoline_for(container.preserve_fds)  # while seccomp cannot refuse it
         privileges.drop(container.id, config, container.seccomp)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
@@ -44,7 +45,7 @@ def init(container: Container, channel: Channel, root: Root, exec_fd: int) -> "N
         wait_for_start(exec_fd)
         hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
         privileges.arm_late(config, container.seccomp)
-        command.execute(config, container.preserve_fds, channel.write_fd, target, stage)
+        command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, stage)
 
 
 def enter(root: Root) -> None:

@@ -9,6 +9,7 @@ overlayfs on top of it, Linux 5.19).
 
 import os
 
+from minirun import events
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
@@ -60,9 +61,10 @@ def _attach_layers(container: Container, pid: int) -> None:
     """Attach id-mapped copies of the layers in init's mount namespace, from a process there."""
     owner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     target = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    child = os.fork()
+    child, pidfd = namespaces.clone3(0, why="a mount namespace is entered for good: not by us")
     if child == 0:
         try:
+            events.become("runtime", os.getpid())
             trees = [_id_mapped(layer, owner) for layer in container.config.layers]
             namespaces.setns(target, namespaces.CLONE_NEWNS, why="into init's mount namespace")
             for tree, place in zip(trees, container.lower_places(), strict=True):
@@ -73,8 +75,8 @@ def _attach_layers(container: Container, pid: int) -> None:
             os.write(2, f"minirun: id-mapped layer: {error}\n".encode())
         finally:
             os._exit(1)
-    os.close(owner)
-    os.close(target)
+    for fd in (owner, target, pidfd):
+        os.close(fd)
     if os.waitpid(child, 0)[1] != 0:
         raise MinirunError("the image's layers could not be id-mapped", "minirun doctor says why")
 

@@ -1,6 +1,7 @@
 """`minirun run`: exit statuses, output, errors, and that nothing is left behind."""
 
 import pytest
+
 from conftest import Program
 
 
