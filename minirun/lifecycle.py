@@ -50,10 +50,7 @@ def create(container: Container) -> Init:
         s6_answer.runtime(init.channel)
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
-        failure = from_os(error) if isinstance(error, OSError) else error
-        limits = container.config.linux.get("resources") or {}
-        if isinstance(failure, handshake.PeerDied) and limits.get("memory"):
-            failure.hint = "perhaps its memory limit is too low to start with"
+        failure = _reason(container, error)
         if init:
             init.channel.fail(failure)
         destroy(container)
@@ -62,6 +59,22 @@ def create(container: Container) -> Init:
         destroy(container)
         raise
     return init
+
+
+def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:
+    """Turn what failed into an error; where init was killed, that is the reason for the rest."""
+    failure = from_os(error) if isinstance(error, OSError) else error
+    died = isinstance(failure, handshake.PeerDied)
+    options = os.WEXITED | os.WNOWAIT | (0 if died else os.WNOHANG)
+    try:
+        end = os.waitid(os.P_PID, container.record["init"]["pid"], options)
+    except (ChildProcessError, TypeError):  # TypeError: there is no init yet
+        return failure
+    if end is None or end.si_code == os.CLD_EXITED:
+        return failure
+    limited = (container.config.linux.get("resources") or {}).get("memory")
+    hint = "perhaps its memory limit is too low to start with" if limited else ""
+    return MinirunError(f"init was killed by signal {end.si_status}", hint)
 
 
 def run_init(container: Container, channel: Channel) -> "NoReturn":
@@ -135,6 +148,11 @@ def kill(record: "dict[str, Any]", number: int) -> None:
 def destroy(container: Container) -> None:
     """Remove all that a container is, whatever its state. Idempotent. Raises OSError."""
     record = container.record
+    if not events.log_fds():
+        try:
+            container.open_log()  # `delete` and `gc` go on with the container's log
+        except OSError:
+            pass
     if state.is_alive(record["init"]):
         try:
             kill({**record, "status": state.RUNNING}, SIGKILL)

@@ -40,7 +40,7 @@ else:
             namespace["__slots__"] = ()
             namespace["__new__"] = _new
             namespace["__repr__"] = _repr
-            namespace["__getnewargs__"] = tuple
+            namespace["__getnewargs__"] = lambda self: tuple(self)
             namespace["_asdict"] = lambda self: dict(zip(self._fields, self, strict=True))
             namespace["_replace"] = lambda self, **new: type(self)(**{**self._asdict(), **new})
             for index, field in enumerate(fields):

@@ -5,11 +5,14 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minirun import jsonlite
 
+quick = settings(
+    deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60
+)
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text()
@@ -20,11 +23,13 @@ values = st.recursive(
 space = st.text(alphabet=" \t\r\n", max_size=3)
 
 
+@quick
 @given(values)
 def test_dumps_as_json_does(value: object) -> None:
     assert jsonlite.dumps(value) == json.dumps(value, separators=(",", ":"))
 
 
+@quick
 @given(values, st.integers(1, 4))
 def test_dumps_indented_as_json_does(value: object, indent: int) -> None:
     assert jsonlite.dumps(value, indent=indent) == json.dumps(
@@ -32,17 +37,20 @@ def test_dumps_indented_as_json_does(value: object, indent: int) -> None:
     )
 
 
+@quick
 @given(values, space, space)
 def test_loads_what_json_wrote(value: object, before: str, after: str) -> None:
     for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
         assert jsonlite.loads(before + text + after) == value
 
 
+@quick
 @given(values)
 def test_numbers_keep_their_kind(value: object) -> None:
     assert repr(jsonlite.loads(jsonlite.dumps(value))) == repr(json.loads(json.dumps(value)))
 
 
+@quick
 @given(values, st.data())
 def test_a_text_cut_short_is_refused_as_json_refuses_it(value: object, data: st.DataObject) -> None:
     whole = json.dumps([value])
@@ -53,6 +61,7 @@ def test_a_text_cut_short_is_refused_as_json_refuses_it(value: object, data: st.
         jsonlite.loads(text)
 
 
+@quick
 @given(st.text(alphabet='[]{}",:0123456789.eE+-truefalsn\\u \n', max_size=20))
 def test_takes_exactly_what_json_takes(text: str) -> None:
     try:
@@ -67,9 +76,9 @@ def test_takes_exactly_what_json_takes(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", " ", "{", '{"a" 1}', '{"a":}', "[1,]", "[1 2]", '"\t"', '"\\x"', '"\\u12"', "nul", "1 2",
-        "'a'", "{1:2}", "\ufeff{}", "NaN", "Infinity", "-Infinity", "01", "1.", "+1", "[" * 100_000,
-        "9" * 5000, '{"a":1}}', "\x00",
+        "", " ", "{", '{"a" 1}', '{"a":}', "[1,]", "[1 2]", '"\t"', '"\\x"', '"\\u12"', "nul",
+        "1 2", "'a'", "{1:2}", "\ufeff{}", "NaN", "Infinity", "-Infinity", "01", "1.", "+1",
+        "[" * 100_000, "9" * 5000, '{"a":1}}', "\x00",
     ],
 )  # fmt: skip
 def test_malformed_texts_are_one_kind_of_error(text: str) -> None:

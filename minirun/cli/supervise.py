@@ -79,10 +79,10 @@ def _run(container: Container, options: Options) -> int:
 def _open_eyes(container: Container, options: Options, viewers: output.Viewers) -> None:
     """Open the logs, start who shows them, and hold the run where somebody wants to look."""
     settings = container.settings
+    viewers.start(container, options.quiet, options.progress)  # first: they do not write
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)
-    viewers.start(container, options.quiet, options.progress)
     if settings.gates or viewers.gate:
         stops = (*settings.gates, *viewers.gate)
         container.gates = gates.Gates(container.directory, stops)

@@ -91,12 +91,13 @@ def apply(edits: Edits, root: Root, cgroup: "Cgroup | None", ldconfig_fd: int = 
     """
     todo = operations(edits)
     libraries = [at for at, doing in enumerate(todo) if _folder(doing) in edits.library_folders]
+    start_at = libraries[-1] if libraries else len(todo) - 1
     running = None
     mask = os.umask(0)
     try:
         for at, doing in enumerate(todo):
             doing.execute(root)
-            if ldconfig_fd >= 0 and libraries and at == libraries[-1]:
+            if ldconfig_fd >= 0 and at == start_at:
                 running = ldconfig.start(ldconfig_fd, root, edits.library_folders)
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())

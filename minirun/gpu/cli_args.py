@@ -64,10 +64,8 @@ def parse(argv: "list[str]") -> Request:
             raise UsageError(f"nvidia-container-cli: unrecognized option {word}", _HINT)
         _take(values, name, value, words)
     if command != "configure" or not rootfs:
-        missing = (
-            f"no root filesystem after {command}" if command == "configure" else "no configure"
-        )
-        raise UsageError(f"nvidia-container-cli: {missing}", _HINT)
+        missing = "root filesystem" if command == "configure" else "configure"
+        raise UsageError(f"nvidia-container-cli: {missing} is missing", _HINT)
     values["capabilities"] = tuple(c for c in CAPABILITIES if c in values["capabilities"])
     values["pid"] = _pid(values.get("pid", "0"))
     return Request(rootfs=rootfs, **values)

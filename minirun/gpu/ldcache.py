@@ -39,11 +39,12 @@ def parse(data: bytes) -> "list[Entry]":
     start = _start(data)
     try:
         _, count, _ = _HEADER.unpack_from(data, start)
-        first = start + _HEADER_SIZE
-        rows = _ENTRY.iter_unpack(data[first : first + count * _ENTRY.size])
+        table = data[start + _HEADER_SIZE :][: count * _ENTRY.size]
+        if len(table) != count * _ENTRY.size:
+            raise ValueError(count)
         entries = [
             Entry(_string(data, start + key), _string(data, start + value), flags & 0xFF00)
-            for flags, key, value, _, _ in rows
+            for flags, key, value, _, _ in _ENTRY.iter_unpack(table)
             if flags & 0xFF == _LIBC6
         ]
     except (struct.error, ValueError):

@@ -84,6 +84,7 @@ def start(fd: int, root: Root, folders: "tuple[str, ...]") -> Running:
     The caller is in the container's mount namespace, before pivot_root. The program sees what is
     mounted there now, nothing that comes later. Raises OSError.
     """
+    _configuration(root)
     argv = [_NAME, "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
     said, write_fd = os.pipe2(os.O_CLOEXEC)
     flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
@@ -92,6 +93,16 @@ def start(fd: int, root: Root, folders: "tuple[str, ...]") -> Running:
         _child(fd, root, argv, write_fd)
     os.close(write_fd)
     return Running(pid, pidfd, said)
+
+
+def _configuration(root: Root) -> None:
+    """Make /etc for the cache; an image of a single program, or of busybox, lacks more."""
+    os.close(root.make_dir("/etc"))
+    try:
+        os.close(root.open("/etc/ld.so.conf"))
+    except OSError:
+        why = "the image has none: only the driver's and the standard folders are looked through"
+        events.emit("note", "ld.so.conf absent", {"path": "/etc/ld.so.conf"}, why=why)
 
 
 def finish(running: Running) -> None:

@@ -1,4 +1,4 @@
-"""Image references: what `ubuntu`, `quay.io/team/app:1.2` or `debian@sha256:…` names.
+"""Image references: what `ubuntu`, `registry.example/team/app:1.2` or `debian@sha256:…` names.
 
 The grammar and its defaults are those of the distribution project's reference package, which
 docker, podman and containerd share: a first part with a dot, a colon or a capital, or `localhost`,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-BEFORE = ("user", "mount", "pid", "uts", "ipc", "network", "time")
+BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
 its root is wherever the process is at that moment: cgroup_namespaces(7)."""
 
@@ -52,6 +52,7 @@ def runtime(
     ends = Ends(container.directory)
     make_cgroup(container)
     join_existing(config)
+    home = new_clocks(config) if config.new_namespace("time") else -1
     flags = sum(namespaces.FLAGS[kind] for kind in BEFORE if config.new_namespace(kind))
     pid, pidfd = namespaces.clone3(
         flags, cgroup_fd=container.cgroup.clone_fd(),
@@ -60,6 +61,9 @@ def runtime(
     if pid == 0:
         init_main(container, ends.init())
     init = Init(pid, pidfd, ends.runtime())
+    if home >= 0:
+        namespaces.setns(home, namespaces.CLONE_NEWTIME, why="our own clocks again")
+        os.close(home)
     if container.gates:
         container.gates.watched.append(pidfd)
     container.save(pid=pid, init=state.identity(pid))
@@ -67,6 +71,22 @@ def runtime(
     meanwhile()
     init.channel.expect(Message.READY)
     return init
+
+
+def new_clocks(config: Config) -> int:
+    """Make a time namespace for the next child, shifted by linux.timeOffsets.
+
+    The offsets can be set only while nobody lives in it, so it is made by unshare, which moves
+    children alone: time_namespaces(7). Returns a descriptor of the namespace to come back to.
+    Raises OSError.
+    """
+    home = os.open("/proc/self/ns/time", os.O_RDONLY | os.O_CLOEXEC)
+    namespaces.unshare(namespaces.CLONE_NEWTIME, why="clocks of its own for the next child")
+    offsets = config.linux.get("timeOffsets") or {}
+    rows = [f"{c} {o.get('secs', 0)} {o.get('nanosecs', 0)}\n" for c, o in offsets.items()]
+    if rows:
+        state.write("/proc/self/timens_offsets", "".join(rows))
+    return home
 
 
 def make_cgroup(container: Container) -> None:
@@ -108,7 +128,8 @@ def init(container: Container, channel: Channel) -> Root:
 
     Raises OSError, MinirunError.
     """
-    events.become("init", int(os.readlink("/proc/self")))  # the host's /proc: our pid out there
+    container.record["pid"] = int(os.readlink("/proc/self"))  # the host's /proc: our pid out there
+    events.become("init", container.record["pid"])
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
     process.prctl(process.PR_SET_DUMPABLE, 0, why="nobody may look into a half-made container")
     process.become_named("minirun:init")

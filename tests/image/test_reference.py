@@ -16,7 +16,7 @@ DIGEST = "sha256:" + "ab" * 32
         ("docker.io/library/ubuntu:latest", "ubuntu:latest", "docker.io", "library/ubuntu"),
         ("index.docker.io/ubuntu", "ubuntu:latest", "docker.io", "library/ubuntu"),
         ("nvidia/cuda:12.4-base", "nvidia/cuda:12.4-base", "docker.io", "nvidia/cuda"),
-        ("quay.io/a/b/c", "quay.io/a/b/c:latest", "quay.io", "a/b/c"),
+        ("registry.example/a/b/c", "registry.example/a/b/c:latest", "registry.example", "a/b/c"),
         ("localhost/x:1", "localhost/x:1", "localhost", "x"),
         ("localhost:5000/x", "localhost:5000/x:latest", "localhost:5000", "x"),
         ("Host/x", "Host/x:latest", "Host", "x"),

@@ -15,14 +15,15 @@ The rule for "makes the container". A process is watched
 So what the interpreter does before the log is open (its own start, and of a sealed `exec` the
 second one), what a hook, ldconfig or the container's command does as a program of its own, and
 what the live view does, which is forked before the log is open, is outside. Outside are also
-prctl's questions (PR_CAPBSET_READ and its like), which change nothing; and what init clones
-after pivot_root, the process of a startContainer hook: it cannot know its number on the host, and
-the log has host numbers, so only its birth is told.
+questions, which change nothing (PR_CAPBSET_READ and its like, and libseccomp's look at what the
+kernel knows, which passes no program); and what init clones after pivot_root, the process of a
+startContainer hook: it cannot know its number on the host, and the log has host numbers, so only
+its birth is told.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, NamedTuple
 
 from truth import calls as table
@@ -43,7 +44,6 @@ ALSO_TRUE = ("mkdir", "rmdir", "write", "ioctl", "keyctl")
 TRACED = (*LISTED, *ALSO_TRUE, "openat")
 """What strace has to be asked for."""
 
-QUESTIONS = ("PR_CAPBSET_READ", "PR_GET_")
 
 Event = dict[str, Any]
 
@@ -51,8 +51,8 @@ Event = dict[str, Any]
 class Report(NamedTuple):
     """What the comparison found."""
 
-    matched: Counter[str]
-    """Name of a call → how many events and calls agreed."""
+    pairs: list[tuple[Event, Call]]
+    """Events and the calls that they agree with."""
     untrue: list[str]
     """Events that no call stands behind."""
     missing: list[str]
@@ -60,17 +60,25 @@ class Report(NamedTuple):
     written: list[Event]
     """The events as strace saw them being written; of one process, in order."""
 
+    @property
+    def matched(self) -> Counter[str]:
+        """Name of a call → how many events and calls agreed."""
+        return Counter(event["name"] for event, _ in self.pairs)
 
-def compare(calls: Iterable[Call], events: list[Event]) -> Report:
-    """Compare what strace saw with the log file's events."""
-    report = Report(Counter(), [], [], [])
+
+def compare(calls: Iterable[Call], events: list[Event], unseen: Container[int] = ()) -> Report:
+    """Compare what strace saw with the log file's events.
+
+    `unseen`: processes that strace was not told to follow (the init that waited for `start`).
+    """
+    report = Report([], [], [], [])
     by_pid: dict[int, list[Call]] = defaultdict(list)
     for call in calls:
         by_pid[call.pid].append(call)
     todo = [_Process(pid, report) for pid in by_pid.keys() - {call.child for call in calls}]
     while todo:
         todo += todo.pop().read(by_pid)
-    for pid in {event["pid"] for event in [*events, *report.written]}:
+    for pid in {e["pid"] for e in [*events, *report.written] if e["pid"] not in unseen}:
         in_file = [event for event in events if event["pid"] == pid]
         if in_file != [event for event in report.written if event["pid"] == pid]:
             report.untrue.append(f"the file does not hold what process {pid} wrote")
@@ -149,7 +157,7 @@ class _Process:
         if wrong:
             self.report.untrue.append(f"{_short(event)}\n  was {call}\n  {'; '.join(wrong)}")
         else:
-            self.report.matched[event["name"]] += 1
+            self.report.pairs.append((event, call))
 
     def _flush(self) -> None:
         """What was called and is not what the line after it speaks of is missing in the log."""
@@ -169,7 +177,9 @@ def _log_line(call: Call) -> str | None:
 
 
 def _is_question(call: Call) -> bool:
-    return call.name == "prctl" and call.args[0].startswith(QUESTIONS)
+    if call.name == "seccomp":
+        return call.args[0].startswith("SECCOMP_GET_") or call.args[2] == "NULL"
+    return call.name == "prctl" and call.args[0].startswith(("PR_CAPBSET_READ", "PR_GET_"))
 
 
 def _short(event: Event) -> str:

@@ -36,14 +36,20 @@ class Call(NamedTuple):
         return f"[{self.pid}] {self.name}({', '.join(self.args)[:300]}) = {result}"
 
 
-def trace(argv: list[str], output: Path, calls: tuple[str, ...]) -> "subprocess.Popen[str]":
-    """Start `argv` under strace, which writes those of `calls` that are made to `output`."""
+def trace(argv: list[str], output: Path, calls: tuple[str, ...]) -> "subprocess.Popen[bytes]":
+    """Start `argv` under strace, which writes those of `calls` that are made to `output`.
+
+    Its output goes to a file beside it, `output`.said: not to a pipe, which a container that lives
+    on would hold open.
+    """
     listed = ",".join(f"?{name}" for name in calls)  # ?: this processor may lack some
-    flags = ["-f", "-ttt", "-s", "65536", "--pidns-translation", "-e", f"trace={listed}"]
-    return subprocess.Popen(
-        ["strace", *flags, "-e", "signal=none", "-o", str(output), *argv], text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    flags = ["-f", "-ttt", "-I", "2", "-s", "65536", "--pidns-translation", "-e", f"trace={listed}"]
+    output.unlink(missing_ok=True)
+    with output.with_suffix(".said").open("wb") as said:
+        return subprocess.Popen(
+            ["strace", *flags, "-e", "signal=none", "-o", str(output), *argv],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        )  # fmt: skip
 
 
 def parse(text: str) -> list[Call]:
@@ -62,7 +68,7 @@ def parse(text: str) -> list[Call]:
         if resumed:
             rest = begun.pop(pid, "") + resumed[2]
         call = _CALL.match(rest)
-        if call:
+        if call and "ERESTART" not in call[4]:  # a signal came first: the kernel does it again
             calls.append(_record(int(pid), float(time), call))
     return calls
 
@@ -107,7 +113,7 @@ def string(text: str) -> str | None:
         return None
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         raise ValueError(f"not a whole string: {text[:80]}")
-    raw, _ = codecs.escape_decode(text[1:-1].encode())  # type: ignore[attr-defined]
+    raw, _ = codecs.escape_decode(text[1:-1].encode())
     return bytes(raw).decode(errors="surrogateescape")
 
 

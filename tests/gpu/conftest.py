@@ -1,0 +1,44 @@
+"""A store with the simulated driver, and half-started containers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gpu.sandbox import Sandbox, busybox_root, debian_root
+from minirun.gpu.inventory import Inventory, inventory
+
+
+@pytest.fixture(autouse=True)
+def no_specification(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MINIRUN_SIM", raising=False)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store of this test run; its simulated drivers are made at the first use."""
+    return str(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture
+def simulated(store: str) -> Inventory:
+    """The simulated host as it is without any configuration."""
+    return inventory("simulated", store)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Callable[[Path], Sandbox]]:
+    """Start half-started containers; they end with the test."""
+    with ExitStack() as stack:
+        yield lambda root: stack.enter_context(Sandbox(root))
+
+
+@pytest.fixture
+def debian(tmp_path: Path, sandbox: Callable[[Path], Sandbox]) -> Sandbox:
+    return sandbox(debian_root(tmp_path / "root"))
+
+
+@pytest.fixture
+def busybox(tmp_path: Path, sandbox: Callable[[Path], Sandbox]) -> Sandbox:
+    return sandbox(busybox_root(tmp_path / "root"))

@@ -1,0 +1,127 @@
+"""Edits, the operations they become, and the one call of stage 5."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from gpu.sandbox import Sandbox
+from minirun.gpu import apply, nvidia
+from minirun.gpu.cli_args import parse
+from minirun.gpu.edits import DeviceNode, Edits, Link, Mount
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.operations import BindFiles
+
+CONTAINER = nvidia.Container("/usr/lib64", "/usr/lib")
+WORDS = ["configure", "--device=0", "--compute", "--utility", "/r"]
+
+
+def test_a_plan_can_be_read_before_it_is_done(simulated: Inventory) -> None:
+    edits = nvidia.plan(simulated, parse(WORDS), CONTAINER)
+    lines = "\n".join(doing.describe() for doing in apply.operations(edits)).splitlines()
+    root = simulated.root
+    assert lines[:2] == [
+        "mount -t tmpfs tmpfs /proc/driver -o mode=755",
+        "mount -t tmpfs tmpfs /proc/driver/nvidia -o mode=555",
+    ]
+    assert f"mount --bind {root}/usr/bin/nvidia-smi /usr/bin/nvidia-smi" in lines
+    assert "ln -s libcuda.so.1 /usr/lib64/libcuda.so" in lines
+    assert lines[-2:] == [
+        "mknod -m 666 /dev/nvidia0 c 195 0",
+        f"mount --rbind {root}/proc/driver/nvidia/gpus/0000:07:00.0 "
+        "/proc/driver/nvidia/gpus/0000:07:00.0",
+    ]
+
+
+def test_files_of_one_folder_are_one_operation() -> None:
+    steps = (
+        Mount("/h/a", "/usr/bin/a"), Mount("/h/b", "/usr/bin/b"), Mount("/h/c", "/usr/lib/c"),
+        Link("a", "/usr/lib/d"), Mount("/h/e", "/usr/lib/e"), Mount("/h/s", "/s", ("nosuid",)),
+    )  # fmt: skip
+    made = apply.operations(Edits(steps=steps))
+    assert [type(doing).__name__ for doing in made] == [
+        "BindFiles", "BindFiles", "Symlink", "BindFiles", "Bind",
+    ]  # fmt: skip
+    assert isinstance(made[0], BindFiles) and made[0].files == (("/h/a", "a"), ("/h/b", "b"))
+
+
+def test_a_node_of_a_real_driver_is_bound() -> None:
+    node = DeviceNode("/dev/nvidia0", "c", 195, 0, host_path="/dev/nvidia0")
+    (doing,) = apply.operations(Edits(steps=(node,)))
+    assert doing.describe() == "mount --bind /dev/nvidia0 /dev/nvidia0"
+
+
+@pytest.mark.parametrize("option", ("--mig-config=all", "--mig-monitor=all", "--imex-channel=0"))
+def test_what_it_cannot_do_is_refused(option: str, debian: Sandbox, store: str) -> None:
+    outcome = debian.configure("--device=0", option, store=store)
+    assert outcome["error"].startswith(f"{option.partition('=')[0]}: minirun cannot do that")
+    assert [row["at"] for row in debian.mounts()] == ["/proc", "/dev"]
+
+
+def test_the_record(debian: Sandbox, store: str) -> None:
+    outcome = debian.configure("--device=0,1", "--compute", "--utility", store=store)
+    edits: dict[str, Any] = outcome["result"]["edits"]
+    assert edits == json.loads(json.dumps(edits))
+    assert [gpu["index"] for gpu in edits["gpus"]] == ["0", "1"]
+    assert edits["simulated"] is True and edits["driver"] == "550.163.01"
+    assert [node["path"] for node in edits["deviceNodes"]] == [
+        "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia0",
+        "/dev/nvidia1",
+    ]  # fmt: skip
+    assert outcome["result"]["rules"] == [
+        f"c {node['major']}:{node['minor']} rw" for node in edits["deviceNodes"]
+    ]
+    assert edits["ldconfig"] == "@/sbin/ldconfig"
+
+
+def test_no_cgroups_and_no_devbind(debian: Sandbox, store: str) -> None:
+    options = ("--device=0", "--utility", "--no-cgroups")
+    assert debian.configure(*options, store=store)["result"]["rules"] == []
+    assert debian.view("/dev/nvidia0").is_char_device()
+
+
+def test_no_devbind(debian: Sandbox, store: str) -> None:
+    debian.configure("--device=0", "--utility", "--no-devbind", store=store)
+    assert list(debian.view("/dev").iterdir()) == []
+
+
+def test_modes_do_not_depend_on_the_umask(debian: Sandbox, store: str) -> None:
+    mask = os.umask(0o077)
+    try:
+        debian.configure("--device=0", "--utility", store=store)
+    finally:
+        os.umask(mask)
+    assert debian.view("/dev/nvidia0").stat().st_mode & 0o777 == 0o666
+    assert debian.view("/usr/lib/firmware/nvidia").stat().st_mode & 0o777 == 0o755
+
+
+def test_one_inode_is_enough_for_the_mount_points(debian: Sandbox, store: str) -> None:
+    debian.configure("--device=0", "--utility", store=store)
+    names = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nv-fabricmanager")
+    below = [os.stat(f"{debian.root}/usr/bin/{name}") for name in names]  # without the mounts
+    assert len({status.st_ino for status in below}) == 1
+    assert {status.st_size for status in below} == {0}
+
+
+def test_the_log_tells_the_story(debian: Sandbox, store: str) -> None:
+    outcome = debian.configure("--device=0", "--utility", store=store)
+    calls = [event["name"] for event in outcome["events"] if event["kind"] == "syscall"]
+    assert calls[0] == "setns"
+    assert calls.count("open_tree") == calls.count("move_mount") == calls.count("mount_setattr")
+    assert calls.count("mknodat") == 2
+    assert calls.count("clone3") == calls.count("pivot_root") == calls.count("capset") == 1
+    assert all(event["errno"] is None for event in outcome["events"])
+    (note,) = (e for e in outcome["events"] if e["name"] == "container library folder")
+    assert note["args"] == {"path": "/usr/lib/x86_64-linux-gnu"}
+    (exec_,) = (event for event in outcome["events"] if event["kind"] == "exec")
+    (clone,) = (event for event in outcome["events"] if event["name"] == "clone3")
+    assert exec_["pid"] == clone["ret"]
+
+
+def test_when_something_fails_ldconfig_does_not_go_on(debian: Sandbox, store: str) -> None:
+    debian.view("/dev/nvidia0").mkdir()
+    outcome = debian.configure("--device=0", "--utility", store=store)
+    assert "invalid device node" in outcome["error"]
+    (clone,) = (event for event in outcome["events"] if event["name"] == "clone3")
+    assert not os.path.exists(f"/proc/{clone['ret']}")

@@ -1,0 +1,146 @@
+"""ldconfig in isolation: what it may see, and what happens where it cannot do its work."""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu.sandbox import Sandbox
+from minirun.errors import GPUError
+from minirun.gpu import ldcache, ldconfig
+from minirun.rootfs.inroot import Root
+
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+
+
+def run(box: Sandbox, program: str, timeout: float = 20) -> dict[str, Any]:
+    def work(root: Root) -> None:
+        ldconfig.TIMEOUT = timeout  # type: ignore[assignment]
+        fd = ldconfig.open_host(f"@{program}")
+        ldconfig.finish(ldconfig.start(fd, root, (LIBRARIES,)))
+
+    return box.inside(work)
+
+
+def said(outcome: dict[str, Any]) -> str:
+    (note,) = (e for e in outcome["events"] if e["name"] == "ldconfig ended")
+    return str(note["args"]["said"])
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A static program that tells what it sees."""
+    compiler = shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no gcc to build a program with that looks around")
+    target = tmp_path_factory.mktemp("probe") / "ldconfig"
+    source = Path(__file__).parent / "isolation.c"
+    subprocess.run([compiler, "-static", "-o", target, source], check=True)
+    return str(target)
+
+
+def test_what_it_sees(debian: Sandbox, probe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/evil.so")
+    leak = os.open("/etc", os.O_RDONLY)
+    os.set_inheritable(leak, True)
+    try:
+        outcome = run(debian, probe)
+    finally:
+        os.close(leak)
+    assert outcome["error"] == ""
+    words = said(outcome).partition(" argv ")
+    facts = dict(zip(words[0].split()[::2], words[0].split()[1::2], strict=True))
+    assert facts == {
+        "pid": "1", "effective": "2", "variables": "0", "descriptors": "0",
+        "proc": "0", "sys": "0", "dev": "0", "host": "-1", "up": "-1", "mknod": "-1",
+    }  # fmt: skip
+    assert words[2] == f"ldconfig -f /etc/ld.so.conf -C /etc/ld.so.cache {LIBRARIES}"
+
+
+def test_nothing_of_it_is_left_in_the_container(debian: Sandbox, probe: str) -> None:
+    before = debian.mounts()
+    run(debian, probe)
+    assert debian.mounts() == before
+    assert not debian.view("/etc/null").exists()
+
+
+def test_a_dynamic_program_is_refused(debian: Sandbox) -> None:
+    assert "is no static program" in run(debian, "/bin/true")["error"]
+
+
+def test_a_script_is_refused(debian: Sandbox, tmp_path: Path) -> None:
+    script = tmp_path / "ldconfig"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    assert "is no static program" in run(debian, str(script))["error"]
+
+
+def test_ubuntus_program_is_the_one_beside_the_script(tmp_path: Path) -> None:
+    (tmp_path / "ldconfig").write_text("#!/bin/sh\n")
+    shutil.copy("/sbin/ldconfig", tmp_path / "ldconfig.real")
+    fd = ldconfig.open_host(f"@{tmp_path}/ldconfig")
+    assert os.readlink(f"/proc/self/fd/{fd}") == f"{tmp_path}/ldconfig.real"
+    os.close(fd)
+
+
+@pytest.mark.parametrize("name", ("", "/sbin/ldconfig", "@/nowhere/ldconfig"))
+def test_the_containers_own_is_never_run(name: str) -> None:
+    assert ldconfig.open_host(name) == -1
+
+
+def test_it_fails(debian: Sandbox) -> None:
+    debian.view("/etc/ld.so.cache~").mkdir()  # where the program makes its new cache
+    error = run(debian, "/sbin/ldconfig")["error"]
+    assert error.startswith("ldconfig failed with error code: 1: ")
+    assert "/etc/ld.so.cache" in error
+
+
+def test_it_cannot_even_start(debian: Sandbox) -> None:
+    def work(root: Root) -> None:
+        ldconfig.finish(ldconfig.start(os.open("/etc", os.O_RDONLY), root, ()))
+
+    error = debian.inside(work)["error"]
+    assert error.startswith("ldconfig failed with error code: 127: execve: ldconfig: ")
+
+
+def test_a_fifo_as_configuration_costs_the_timeout(debian: Sandbox) -> None:
+    conf = debian.view("/etc/ld.so.conf")
+    conf.unlink()
+    os.mkfifo(conf)
+    start = time.monotonic()
+    outcome = run(debian, "/sbin/ldconfig", timeout=0.3)
+    assert "ldconfig took longer than 0.3 s" in outcome["error"]
+    assert time.monotonic() - start < 5
+    (note,) = (event for event in outcome["events"] if event["name"] == "clone3")
+    assert not os.path.exists(f"/proc/{note['ret']}")
+
+
+def test_no_configuration_at_all(busybox: Sandbox, store: str) -> None:
+    outcome = busybox.configure("--device=0", "--utility", store=store)
+    assert outcome["error"] == ""
+    assert outcome["result"]["edits"]["libraryFolders"] == ["/usr/lib64", "/usr/lib"]
+    link = busybox.view("/usr/lib64/libnvidia-ml.so.1")
+    assert os.readlink(link) == "libnvidia-ml.so.550.163.01"
+    assert any(event["name"] == "ld.so.conf absent" for event in outcome["events"])
+    sonames = [
+        entry.soname for entry in ldcache.parse(busybox.view("/etc/ld.so.cache").read_bytes())
+    ]
+    assert "libnvidia-ml.so.1" in sonames
+
+
+def test_a_missing_program_is_told(debian: Sandbox) -> None:
+    def work(root: Root) -> int:
+        return ldconfig.open_host("@/nowhere/ldconfig")
+
+    outcome = debian.inside(work)
+    (note,) = (event for event in outcome["events"] if event["name"] == "ldconfig absent")
+    assert "no SONAME links" in note["why"]
+
+
+def test_open_host_names_the_culprit() -> None:
+    with pytest.raises(GPUError, match="/bin/true is no static program"):
+        ldconfig.open_host("@/bin/true")

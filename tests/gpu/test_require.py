@@ -1,0 +1,58 @@
+"""NVIDIA_REQUIRE_*: what is satisfied by 4 × A100 with driver 550.163.01, CUDA 12.4."""
+
+import pytest
+
+from minirun.errors import GPUError
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.require import check
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "cuda>=12.4", "cuda=12.4", "cuda=12.4.0", "cuda<=12.4", "cuda<13", "cuda>12", "cuda!=12.3",
+        "driver>=470", "driver=550.163.01", "driver<550.163.2", "arch=8.0", "arch>=7",
+        "brand=nvidia", "brand!=tesla", "cuda>=13.0 brand=nvidia,driver>=550", "cuda>=12.9 arch=8",
+    ),
+)  # fmt: skip
+def test_satisfied(text: str, simulated: Inventory) -> None:
+    check(simulated, simulated.gpus[:1], (text,))
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    (
+        ("cuda>=12.5", "cuda>=12.5"), ("cuda>12.4", "cuda>12.4"), ("driver<550", "driver<550"),
+        ("arch>=9.0", "arch>=9.0"), ("brand=tesla", "brand=tesla"), ("cuda!=12.4", "cuda!=12.4"),
+        ("cuda>=13.0 brand=tesla", "cuda>=13.0"), ("cuda>=12.4,driver>=560", "driver>=560"),
+        ("driver>=550.163.02", "driver>=550.163.02"),
+    ),
+)  # fmt: skip
+def test_unsatisfied(text: str, failed: str, simulated: Inventory) -> None:
+    with pytest.raises(GPUError, match="requirement error: unsatisfied condition") as caught:
+        check(simulated, simulated.gpus[:1], (text,))
+    assert failed in str(caught.value)
+    assert "driver 550.163.01" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "foo=1", "cuda", "cuda>=", "cuda>=x", "cuda=>1", "cuda>=1..2", "cuda>=١", "brand>=a",
+        "brand=", ",", "=1",
+    ),
+)  # fmt: skip
+def test_invalid(text: str, simulated: Inventory) -> None:
+    with pytest.raises(GPUError, match="requirement error: invalid expression"):
+        check(simulated, simulated.gpus[:1], (text,))
+
+
+def test_nothing_is_checked_without_a_gpu(simulated: Inventory) -> None:
+    check(simulated, (), ("cuda>=99", "nonsense"))
+
+
+def test_an_unknown_fact_satisfies_nothing(simulated: Inventory) -> None:
+    gpu = simulated.gpus[0]._replace(arch="")
+    for text in ("arch>=1", "arch!=9"):
+        with pytest.raises(GPUError, match="unsatisfied"):
+            check(simulated, (gpu,), (text,))

@@ -1,0 +1,96 @@
+"""--gpus, and the selectors of devices."""
+
+import pytest
+
+from minirun.errors import GPUError, UsageError
+from minirun.gpu.inventory import Inventory, inventory
+from minirun.gpu.select import choose, parse_gpus
+
+UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    (
+        ("all", "all"), ("none", "none"), ("0", "0"), ("3", "3"), ("0,1", "0,1"), ("1,1,0", "1,0"),
+        (UUID, UUID), ("MIG-bbbb-1", "MIG-bbbb-1"), ("3:0", "3:0"), ("0:47:00.0", "0:47:00.0"),
+        ("device=0,1", "0,1"), ('"device=0,1"', "0,1"), ('device="0,1"', "0,1"), ("count=2", "0,1"),
+        ("count=4", "0,1,2,3"),
+    ),
+)  # fmt: skip
+def test_what_gpus_means(text: str, devices: str, simulated: Inventory) -> None:
+    assert parse_gpus(text).visible_devices(simulated) == devices
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "capabilities"),
+    (
+        ('device=0,"capabilities=compute,utility"', ("0",), ("compute", "utility")),
+        ('"device=0,1","capabilities=gpu,video"', ("0", "1"), ("video",)),
+        ("all,capabilities=utility", ("all",), ("utility",)),
+        ('"capabilities=all",device=1', ("1",), ("all",)),
+    ),
+)
+def test_the_keys_of_docker(
+    text: str, devices: tuple[str, ...], capabilities: tuple[str, ...]
+) -> None:
+    wish = parse_gpus(text)
+    assert (wish.devices, wish.capabilities) == (devices, capabilities)
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "", ",", "0,", ",0", "-1", "+1", "1_0", "١", "²", "0x1", "00", "12345", " 0", "0 ,1", "1.5",
+        "all,0", "0,none", "device=", "count=0", "count=-1", "count=two", "count=2,0", "count=",
+        "device=0,device=1", "count=1,count=1", "count=1,device=0", "foo=1", '"0', "GPU-", "GPU-x!",
+        "capabilities=utility", "0,capabilities=foo", "3:", "3:0:1", ":", "a:b:c.d.e", "\n0",
+    ),
+)  # fmt: skip
+def test_everything_else_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_gpus(text)
+    assert str(caught.value).startswith("--gpus")
+    assert "\n" not in caught.value.line()
+
+
+def test_more_gpus_than_there_are(simulated: Inventory) -> None:
+    with pytest.raises(GPUError) as caught:
+        parse_gpus("count=5").visible_devices(simulated)
+    assert caught.value.line() == (
+        "--gpus count=5: more than there are (the simulated driver has 0, 1, 2, 3)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("devices", "numbers"),
+    (
+        (("all",), [0, 1, 2, 3]), (("1", "0", "1"), [1, 0]), ((UUID.lower(),), [2]),
+        ((UUID.upper(),), [2]), (("0:47:00.0",), [2]), (("00000000:47:0.0",), [2]),
+        (("0", "", "all"), [0, 1, 2, 3]), ((), []), (("none",), []),
+    ),
+)  # fmt: skip
+def test_choose(devices: tuple[str, ...], numbers: list[int], simulated: Inventory) -> None:
+    assert [gpu.number for gpu in choose(simulated, devices)] == numbers
+
+
+@pytest.mark.parametrize("device", ("9", "01", "GPU-aaaa", "0:48:00.0", "3:0", "nvidia0"))
+def test_an_unknown_device(device: str, simulated: Inventory) -> None:
+    with pytest.raises(GPUError) as caught:
+        choose(simulated, (device,))
+    assert str(caught.value) == f"device error: {device}: unknown device"
+    assert "0, 1, 2, 3" in caught.value.hint
+
+
+def test_mig_devices(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIRUN_SIM", "mig=1+3")
+    host = inventory("simulated", store)
+    uuid = host.gpus[3].migs[1].uuid
+    (gpu,) = choose(host, ("3:0", uuid, "3:0"))
+    assert [mig.gi for mig in gpu.migs] == [7, 8]
+    (parent,) = choose(host, ("3",))
+    assert parent.migs == ()
+    assert [len(gpu.migs) for gpu in choose(host, ("all",))] == [0, 3, 0, 3]
+    with pytest.raises(GPUError, match="3:3: unknown device"):
+        choose(host, ("3:3",))
+    assert len({mig.uuid for gpu in host.gpus for mig in gpu.migs}) == 6

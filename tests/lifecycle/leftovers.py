@@ -1,0 +1,74 @@
+"""What a killed run could leave behind, and the proof that it left nothing."""
+
+import os
+from pathlib import Path
+
+from conftest import Program, wait_until
+
+_ZOMBIE = ("Z", "X")
+
+
+def processes() -> dict[int, tuple[int, str, str]]:
+    """Return pid → (parent, start time, state) of every process: proc_pid_stat(5)."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(path.parent.name)] = (int(fields[1]), fields[19], fields[0])
+    return found
+
+
+class Family:
+    """A process, all its descendants, and whoever shares a pid namespace of theirs."""
+
+    def __init__(self, pid: int) -> None:
+        table = processes()
+        members = [pid]
+        for member in members:
+            members += [child for child, row in table.items() if row[0] == member]
+        self.members = {member: table[member][1] for member in members if member in table}
+        self.namespaces = {self._namespace(member) for member in members}
+        self.namespaces -= {self._namespace(os.getpid()), ""}
+
+    @staticmethod
+    def _namespace(pid: int) -> str:
+        try:
+            return os.readlink(f"/proc/{pid}/ns/pid")
+        except OSError:
+            return ""
+
+    def alive(self) -> list[int]:
+        """Return the pids of those that still run."""
+        return [
+            pid
+            for pid, (_, started, state) in processes().items()
+            if state not in _ZOMBIE
+            and (self.members.get(pid) == started or self._namespace(pid) in self.namespaces)
+        ]
+
+
+def cgroups(name: str) -> list[str]:
+    """Return the cgroups of the container `name`, in every hierarchy."""
+    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/minirun/{name}")]
+
+
+def mounts(root: Path) -> list[str]:
+    """Return the mounts below `root` in our mount namespace."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if line.split()[4].startswith(f"{root}/")]
+
+
+def directories(minirun: Program) -> list[str]:
+    """Return what is in the state root, but for the history."""
+    return [path.name for path in minirun.root.glob("*") if path.name != ".history"]
+
+
+def assert_nothing(minirun: Program, name: str, family: Family | None = None) -> None:
+    """Fail where anything of the container `name` is left."""
+    assert directories(minirun) == []
+    assert cgroups(name) == []
+    assert mounts(minirun.root) == []
+    if family:
+        wait_until(lambda: not family.alive(), 5)

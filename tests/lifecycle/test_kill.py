@@ -1,0 +1,137 @@
+"""Crash-only: SIGKILL at any moment leaves nothing that `gc` does not clean up."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Program, wait_until
+from lifecycle.leftovers import Family, assert_nothing, directories
+
+GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
+EDGES = ("begin", "end")
+ALL = [f"{stage}:{edge}" for stage in range(1, 8) for edge in EDGES]
+WITHOUT_GPU = [boundary for boundary in ALL if boundary[0] not in "45"]
+CASES = [(boundary, GPUS) for boundary in ALL] + [(boundary, ()) for boundary in WITHOUT_GPU]
+
+
+class Held:
+    """A `run` that is held at a boundary between its stages."""
+
+    def __init__(self, minirun: Program, boundary: str, *flags: str) -> None:
+        self.minirun = minirun
+        self.name = f"held-{os.getpid()}-{time.monotonic_ns()}"
+        self.runtime = minirun.start(
+            "run", "--name", self.name, *flags, "busybox", "sleep", "100",
+            env=os.environ | {"MINIRUN_GATES": boundary},
+        )  # fmt: skip
+        log = minirun.root / self.name / "events.jsonl"
+        line = f'"kind":"gate","name":"{boundary}"'
+        wait_until(lambda: log.exists() and line in log.read_text() or self._ended())
+        self.family = Family(self.runtime.pid)
+
+    def _ended(self) -> bool:
+        assert self.runtime.poll() is None, self.runtime.communicate()
+        return False
+
+    @property
+    def init(self) -> int:
+        """The pid of init, out of the log."""
+        events = self.minirun.events(self.name)
+        return next(int(str(e["ret"])) for e in events if e["name"] == "clone3")
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the runtime; return its status and what it said."""
+        _, stderr = self.runtime.communicate(timeout=20)
+        return self.runtime.returncode, stderr
+
+
+@pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
+def test_runtime_killed_at_a_boundary(
+    minirun: Program, boundary: str, flags: tuple[str, ...]
+) -> None:
+    for _ in range(3):
+        held = Held(minirun, boundary, *flags)
+        held.runtime.kill()
+        held.end()
+        done = minirun("gc")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert held.name in done.stdout
+        assert_nothing(minirun, held.name, held.family)
+
+
+@pytest.mark.parametrize("boundary", ALL[1:-1])
+def test_init_killed_at_a_boundary(minirun: Program, boundary: str) -> None:
+    held = Held(minirun, boundary, "--rm", *GPUS)
+    os.kill(held.init, signal.SIGKILL)
+    assert held.end() == (125, "minirun: init was killed by signal 9\n")
+    assert_nothing(minirun, held.name, held.family)
+
+
+def test_init_killed_when_all_is_done(minirun: Program) -> None:
+    """At the end of stage 7 init is as good as the command: its end is the command's."""
+    held = Held(minirun, "7:end", "--rm")
+    os.kill(held.init, signal.SIGKILL)
+    assert held.end() == (128 + 9, "")
+    assert_nothing(minirun, held.name, held.family)
+
+
+def test_hook_killed_at_a_boundary(minirun: Program) -> None:
+    for boundary in ("4:begin", "4:end", "5:begin", "5:end"):
+        held = Held(minirun, boundary, "--rm", *GPUS)
+        children = Path(f"/proc/{held.runtime.pid}/task/{held.runtime.pid}/children")
+        hook = next(int(pid) for pid in children.read_text().split() if int(pid) != held.init)
+        os.kill(hook, signal.SIGKILL)
+        status, said = held.end()
+        assert status == 125
+        assert said.startswith("minirun: nvidia-container-runtime-hook: "), said
+        assert "signal 9" in said
+        assert_nothing(minirun, held.name, held.family)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runtime_killed_at_a_random_moment(minirun: Program, seed: int) -> None:
+    chance = random.Random(seed)
+    name = f"random-{os.getpid()}-{seed}"
+    flags = (*chance.choice([(), GPUS]), *chance.choice([(), ("-d",), ("--rm",)]))
+    runtime = minirun.start("run", "--name", name, *flags, "busybox", "sleep", "100")
+    time.sleep(chance.uniform(0, 0.08))
+    family = Family(runtime.pid)
+    for pid in family.members:  # with -d, the supervisor is another process
+        if Path(f"/proc/{pid}/comm").exists() and pid != _init_of(minirun, name):
+            os.kill(pid, signal.SIGKILL)
+    runtime.communicate(timeout=20)
+    assert minirun("gc").returncode == 0
+    assert_nothing(minirun, name, family)
+
+
+def _init_of(minirun: Program, name: str) -> int:
+    done = minirun("state", name)
+    return int(json.loads(done.stdout)["pid"]) if done.returncode == 0 else 0
+
+
+def test_two_collectors_at_once(minirun: Program) -> None:
+    held = [Held(minirun, "6:begin") for _ in range(3)]
+    for one in held:
+        one.runtime.kill()
+        one.end()
+    collectors = [minirun.start("gc") for _ in range(2)]
+    for collector in collectors:
+        _, stderr = collector.communicate(timeout=20)
+        assert (collector.returncode, stderr) == (0, "")
+    for one in held:
+        assert_nothing(minirun, one.name, one.family)
+
+
+def test_gc_leaves_the_living(minirun: Program) -> None:
+    held = Held(minirun, "5:begin", "--rm", *GPUS)
+    minirun("run", "-d", "--name", f"{held.name}-d", "busybox", "sleep", "100")
+    minirun("run", "--name", f"{held.name}-s", "busybox", "true")
+    done = minirun("gc")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert sorted(directories(minirun)) == [held.name, f"{held.name}-d", f"{held.name}-s"]
+    held.runtime.kill()
+    held.end()

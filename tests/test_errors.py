@@ -1,0 +1,83 @@
+"""The tree of errors, the one line each prints, and the table of hints."""
+
+import errno
+import re
+
+import pytest
+
+from minirun import errors
+from minirun.errors import MinirunError
+from minirun.kernel import mounts, process
+
+TREE = {
+    "UsageError": 125, "ConfigError": 125, "ImageError": 125, "StateError": 1, "HookError": 125,
+    "GPUError": 125, "CommandError": 127,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "status"), TREE.items())
+def test_each_kind_has_the_status_that_docker_or_runc_gives(name: str, status: int) -> None:
+    kind = getattr(errors, name)
+    assert issubclass(kind, MinirunError)
+    assert kind("text").status == status
+    assert kind("text", status=3).status == 3
+    assert kind.status == status
+
+
+def test_the_whole_tree_is_listed_here() -> None:
+    found = {
+        name for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, MinirunError)
+    }  # fmt: skip
+    assert found - {"MinirunError"} == set(TREE)
+
+
+def test_the_line_names_what_and_what_to_do() -> None:
+    assert MinirunError("it broke", "mend it").line() == "it broke (mend it)"
+    assert MinirunError("it broke").line() == "it broke"
+    assert MinirunError("two\nlines", "try").line() == "two lines (try)"
+
+
+def test_an_oserror_of_the_kernel_room_becomes_one_line_with_a_hint() -> None:
+    with pytest.raises(OSError) as caught:
+        mounts.mount("none", "/nosuch", "tmpfs")
+    error = errors.from_os(caught.value, "stage 1")
+    assert error.line() == (
+        "stage 1: mount: /nosuch: No such file or directory"
+        " (the source or the mount point does not exist)"
+    )
+
+
+def test_a_hint_is_of_the_call_and_the_errno() -> None:
+    with pytest.raises(OSError) as caught:
+        process.sethostname("x" * 65)
+    assert errors.from_os(caught.value).hint == "a host name has at most 64 bytes"
+    with pytest.raises(OSError) as caught:
+        mounts.mount("none", "/", "nosuchfs")
+    assert "minirun doctor" in errors.from_os(caught.value).hint
+
+
+def test_an_oserror_of_python_keeps_its_file() -> None:
+    with pytest.raises(OSError) as caught:
+        open("/nosuch/file")
+    assert errors.from_os(caught.value).line() == "/nosuch/file: No such file or directory"
+
+
+def test_general_hints_stand_in_where_a_call_has_none() -> None:
+    assert errors.hint("anything", errno.ENOSPC) == errors.hint("write", errno.ENOSPC)
+    assert "ulimit -n" in errors.hint("open", errno.EMFILE)
+    assert errors.hint("anything", errno.EXDEV) == ""
+    assert errors.hint("openat2", errno.EXDEV) != ""
+
+
+def test_errno_names() -> None:
+    assert errors.errno_name(errno.ENOENT) == "ENOENT"
+    assert errors.errno_name(99999) == "99999"
+
+
+@pytest.mark.parametrize(("call", "name"), errors.HINTS)
+def test_every_hint_is_for_a_real_errno_and_reads_well(call: str, name: str) -> None:
+    assert name in errno.errorcode.values()
+    text = errors.HINTS[(call, name)]
+    assert re.fullmatch(r"[^\n]{10,}[^.\n]", text)
+    assert errors.hint(call, getattr(errno, name)) == text
