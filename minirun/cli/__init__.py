@@ -64,7 +64,9 @@ def main(argv: "list[str] | None" = None) -> int:
 
 def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
     if name not in COMMANDS:
-        near = [command for command in COMMANDS if command.startswith(name[:2])]
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, COMMANDS, n=2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"
         raise UsageError(f"unknown command {name!r}", hint, status=_UNKNOWN)
     module = __import__(f"minirun.cli.{COMMANDS[name][0]}", fromlist=["main"])

@@ -8,7 +8,7 @@ from minirun import jsonlite
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.container import Container, Settings
-from minirun.errors import StateError
+from minirun.errors import StateError, UsageError
 from minirun.oci import state
 
 TYPE_CHECKING = False
@@ -30,6 +30,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.help:
         sys.stdout.write(usage("ps", "[ID]", "List containers, or the processes of one.", FLAGS))
         return 0
+    if flags.format not in ("table", "json"):
+        raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
     if flags.args:
         return _processes(oci.load(settings, flags.args[0]), flags.format)
     records = list_records(settings.root)

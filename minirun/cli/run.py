@@ -10,6 +10,7 @@ from minirun.errors import UsageError
 from minirun.oci import config as oci_config
 from minirun.oci import generate
 
+PROGRESS = ("auto", "plain", "tty", "quiet")
 FLAGS = (
     Flag(("-i", "--interactive"), "", "keep standard input open"),
     Flag(("-t", "--tty"), "", "give the command a terminal"),
@@ -61,6 +62,10 @@ def main(args: "list[str]", settings: Settings) -> int:
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
+    if flags.progress not in PROGRESS:
+        raise UsageError(f"invalid --progress {flags.progress!r}", ", ".join(PROGRESS))
+    if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
+        raise UsageError("the input device is not a TTY", "leave -t out", status=1)
     settings = _log_settings(flags, settings)
     container_id = flags.name or wishes.random_id()
     wanted, image = wishes.from_flags(flags, settings)
