@@ -1,5 +1,6 @@
 """`python -m minirun`, and the entry point of the installed command."""
 
+import _signal
 import os
 import sys
 
@@ -14,12 +15,24 @@ def main() -> int:
     from minirun.process import streams
 
     streams.open_stdio()
+    _forget_the_caller()
     code = cli.main()
     try:
         sys.stdout.flush()
     except OSError:  # whoever read our output has gone
         return code or 1
     return code
+
+
+def _forget_the_caller() -> None:
+    """Undo what a caller may have set for its children and this program cannot live with.
+
+    A umask that makes directories useless; signals blocked; SIGCHLD ignored, with which no exit
+    status can be learnt: wait(2).
+    """
+    os.umask(0o022)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
 
 
 def start() -> "NoReturn":

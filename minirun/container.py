@@ -1,5 +1,6 @@
 """A container as the runtime holds it while it works on it: its directory, config and record."""
 
+import fcntl
 import os
 import time
 
@@ -14,9 +15,9 @@ from minirun.rootfs.tree import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    from minirun.gpu.inventory import Inventory
     from minirun.process.seccomp import Filter
 
 STORE = "/var/lib/minirun"
@@ -55,9 +56,9 @@ class Container:
         self.gates: gates.Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
+        self.inventory: Inventory | None = None
+        """What GPUs the host has, once somebody has looked."""
         self.seccomp: Filter | None = None
-        self.started: Callable[[], None] | None = None
-        """Called once the command runs; with -d it tells the waiting parent."""
 
     def prepare(self) -> None:
         """Load and compile whatever init will need, before it is cloned from this process.
@@ -87,6 +88,26 @@ class Container:
         """Change the record and write it. Raises OSError."""
         self.record.update(changes)
         state.save(self.directory, self.record)
+
+    def claim(self, key: str) -> bool:
+        """Set `key` in the record on the disk; False where it was set: of several, one does it.
+
+        False as well where the container has gone. Raises OSError.
+        """
+        try:
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            saved = jsonlite.loads(state.read_text(f"{self.directory}/state.json"))
+            if not saved.get(key):
+                self.save(**{key: True})
+            return not saved.get(key)
+        except FileNotFoundError:
+            return False
+        finally:
+            os.close(fd)
 
     def oci_state(self, status: str) -> "dict[str, Any]":
         """The state document that hooks read on their standard input."""

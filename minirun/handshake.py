@@ -21,6 +21,7 @@ death closes its end of a FIFO, and the other reads the end of file: no wait is 
 The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo, for `start`.
 """
 
+import fcntl
 import os
 import stat
 
@@ -162,12 +163,17 @@ def _open_both(path: str) -> "tuple[int, int]":
 
 
 def start(directory: str) -> None:
-    """Let the init that waits at exec.fifo go on.
+    """Let the init that waits at exec.fifo go on, and take the FIFO away: of several, one does it.
 
     Raises FileNotFoundError where there is no FIFO, and OSError ENXIO where nobody waits.
     """
-    fd = os.open(f"{directory}/{EXEC}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    path = f"{directory}/{EXEC}"
+    fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink == 0:
+            raise FileNotFoundError(2, os.strerror(2), path)
         os.write(fd, START)
+        os.unlink(path)
     finally:
         os.close(fd)

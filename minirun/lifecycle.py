@@ -25,6 +25,7 @@ from minirun.stages.s1_clone import Init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 SIGKILL = 9
@@ -41,13 +42,14 @@ def create(container: Container) -> Init:
     try:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
             container.prepare()
-            init = s1_clone.runtime(container, run_init, lambda: s3_prestart.preload(container))
+            init = s1_clone.runtime(container, run_init, lambda: s3_prestart.prepare(container))
         init.channel.say(Message.YOUR_TURN)
         init.channel.expect(Message.RUN_HOOKS)  # stage 2 is init's
         init.channel.expect(Message.YOUR_TURN)
         hook = s3_prestart.runtime(container)
         s3_prestart.finish(hook)  # stages 4 and 5 are the hook's
         s6_answer.runtime(init.channel)
+        s3_prestart.reap(hook)
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
         failure = _reason(container, error)
@@ -95,8 +97,10 @@ def run_init(container: Container, channel: Channel) -> "NoReturn":
         os._exit(1)
 
 
-def start(container: Container, channel: Channel) -> None:
-    """Let init become the container's command, and make sure that it did.
+def start(
+    container: Container, channel: Channel, running: "Callable[[], None] | None" = None
+) -> None:
+    """Let init become the container's command, and make sure that it did; call `running` then.
 
     Raises CommandError (126, 127) where execve failed, MinirunError where init died before.
     """
@@ -107,10 +111,8 @@ def start(container: Container, channel: Channel) -> None:
     said = channel.read_rest()
     if said:
         raise _start_failure(container, said)
-    try:
-        os.unlink(f"{container.directory}/{handshake.EXEC}")
-    except FileNotFoundError:
-        pass
+    if running:
+        running()
     container.save(status=state.RUNNING, complete=True)
     document = container.oci_state(state.RUNNING)
     rows = container.config.hooks("poststart")
@@ -207,14 +209,9 @@ def outlive_supervisor(supervisor: "dict[str, Any]") -> None:
 
 def _poststop(container: Container) -> None:
     """Run the poststop hooks, once; their failure is told, and stops nothing."""
-    record = container.record
-    if record.get("poststop_done") or not record["init"]:
-        return
-    record["poststop_done"] = True
     rows = container.config.hooks("poststop")
-    if not rows:
+    if not rows or not container.record["init"] or not container.claim("poststop_done"):
         return
-    state.save(container.directory, record)
     for index, hook in enumerate(rows):
         try:
             name = f"poststop hook {index} ({hook['path']})"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
 _FREEZE_SECONDS = 2.0
+_GENTLE_ROUNDS = 20
 REMOVE_SECONDS = 5.0
 """How long :meth:`Cgroup.remove` waits for ended processes to be gone."""
 
@@ -185,16 +186,23 @@ class Cgroup:
     def clear(self, seconds: float = REMOVE_SECONDS) -> None:
         """Kill whatever is in the cgroup and remove it: at once where nothing is in it any more.
 
+        Freezing waits in vain for who is dying already, so it comes only where killing each by
+        itself has not been enough: a fork bomb, or a cgroup that was frozen.
         Raises StateError where processes are still in it after `seconds`; OSError.
         """
         deadline = time.monotonic() + seconds
+        gentle = _GENTLE_ROUNDS
         while True:
             try:
                 return self.remove(0)
             except StateError:
                 if time.monotonic() > deadline:
                     raise
-            self.kill()
+            if gentle:
+                self._signal_each(SIGKILL)
+                gentle -= 1
+            else:
+                self.kill()
             time.sleep(0.001)
 
     def freeze(self) -> None:
@@ -227,16 +235,19 @@ class Cgroup:
             self.freeze()
         except (OSError, StateError):
             pass  # no freezer, or it takes too long: the signal reaches most of them all the same
-        for pid in self.processes():
-            try:
-                os.kill(pid, signal)
-            except ProcessLookupError:
-                pass
+        self._signal_each(signal)
         if signal == SIGKILL or not was_frozen:
             try:
                 self.thaw()
             except (OSError, StateError):
                 pass  # as above, or the cgroup is gone by now
+
+    def _signal_each(self, signal: int) -> None:
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal)
+            except ProcessLookupError:
+                pass
 
 
 def checked_path(path: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.cli import oci, output, supervise
+from minirun.cli import oci, output, signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, Settings
 from minirun.errors import StateError, UsageError
@@ -58,7 +58,7 @@ def _run(container: Container, config: Config, flags: Parsed) -> int:
     oci.write_pid_file(flags.pid_file, joined.pid)
     if flags.detach:
         return 0
-    supervise.forward_signals(joined.pidfd)
+    signals.forward(joined.pidfd)
     return streams.relay(joined.pid, joined.pidfd)
 
 

@@ -13,6 +13,7 @@ from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.container import Settings
 from minirun.errors import MinirunError, StateError
+from minirun.image import catalogue
 from minirun.oci import state
 from minirun.rootfs.tree import remove_tree
 
@@ -31,6 +32,9 @@ def main(args: "list[str]", settings: Settings) -> int:
         sys.stdout.write(usage("gc", "", text, FLAGS))
         return 0
     failed = 0
+    if not flags.dry_run:
+        for path in catalogue.sweep(settings.store):
+            _say(path, "an image that was never finished", dry=False)
     _drop_unnamed(settings.root, dry=flags.dry_run)
     for container_id in state.names(settings.root):
         try:
@@ -56,8 +60,19 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> bool:
     if reason:
         _say(container_id, reason, dry)
         if not dry:
-            lifecycle.destroy(oci.load(settings, container_id))
+            _destroy(settings, container_id)
     return True
+
+
+def _destroy(settings: Settings, container_id: str) -> None:
+    """Finish a container; that somebody else has finished it meanwhile is no error."""
+    try:
+        lifecycle.destroy(oci.load(settings, container_id))
+    except StateError:
+        directory = f"{settings.root}/{container_id}"
+        if os.path.exists(f"{directory}/state.json"):
+            raise
+        remove_tree(directory)
 
 
 def why_orphan(record: "dict[str, Any]") -> str:

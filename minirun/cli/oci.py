@@ -4,6 +4,7 @@ import os
 import sys
 
 from minirun import gates, jsonlite, lifecycle
+from minirun.cli import signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, Settings, reserve
 from minirun.errors import StateError, UsageError
@@ -45,8 +46,9 @@ def main_create(args: "list[str]", settings: Settings) -> int:
     if flags.help:
         return _help("create", "ID", "Create a container from an OCI bundle.", CREATE)
     container = new_container(flags, settings)
-    init = lifecycle.create(container)
     try:
+        signals.catch()
+        init = lifecycle.create(container)
         container.save(status=state.CREATED, complete=True)
         write_pid_file(flags.pid_file, init.pid)
     except BaseException:
@@ -56,7 +58,10 @@ def main_create(args: "list[str]", settings: Settings) -> int:
 
 
 def new_container(flags: Parsed, settings: Settings) -> Container:
-    """Reserve a container for `create` and for runc's `run`. Raises MinirunError, OSError."""
+    """Reserve a container for `create` and for runc's `run`. Raises MinirunError, OSError.
+
+    Signals wait from then on, until the caller catches them.
+    """
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
     if flags.values.get("no_pivot"):
@@ -73,6 +78,7 @@ def new_container(flags: Parsed, settings: Settings) -> Container:
     if not (count.isascii() and count.isdigit() and len(count) < 5):
         raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
     socket = connect_console(flags.console_socket) if flags.console_socket else -1
+    signals.hold()
     container = reserve(settings, flags.args[0], config)
     try:
         container.open_log()

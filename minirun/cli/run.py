@@ -3,7 +3,7 @@
 import os
 
 from minirun import lifecycle
-from minirun.cli import supervise, wishes
+from minirun.cli import signals, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Settings, reserve
 from minirun.errors import UsageError
@@ -105,10 +105,11 @@ def _run_bundle(args: "list[str]", settings: Settings) -> int:
 
     flags = parse("run", FLAGS, args, mixed=True)
     container = oci.new_container(flags, settings)
-    init = lifecycle.create(container)
     try:
+        signals.catch()
+        init = lifecycle.create(container)
         oci.write_pid_file(flags.pid_file, init.pid)
-        lifecycle.start(container, init.channel)
+        lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
         lifecycle.destroy(container)
         raise

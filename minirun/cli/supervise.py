@@ -5,11 +5,10 @@ its own session; its parent returns as soon as the container runs. When a superv
 `gc` finds its container and ends it.
 """
 
-import _signal
 import os
 
 from minirun import events, gates, lifecycle
-from minirun.cli import output
+from minirun.cli import output, signals
 from minirun.container import Container
 from minirun.errors import MinirunError, from_os
 from minirun.kernel import process
@@ -20,9 +19,6 @@ from minirun.stages.s1_clone import Init
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
-"""SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
 
 
 class Options(Record):
@@ -36,10 +32,6 @@ class Options(Record):
     pid_file: str = ""
 
 
-class Interrupted(MinirunError):
-    """A signal came before the container's command ran."""
-
-
 def run(reserve: "Callable[[], Container]", options: Options) -> int:
     """Make, run and end a container; return the exit status of its command.
 
@@ -47,13 +39,20 @@ def run(reserve: "Callable[[], Container]", options: Options) -> int:
     """
     if options.detach:
         return _in_background(reserve, options)
-    return _run(reserve(), options)
+    return _run(reserve, options)
 
 
-def _run(container: Container, options: Options) -> int:
-    catch_signals()
+def _run(
+    reserve: "Callable[[], Container]",
+    options: Options,
+    started: "Callable[[Container], None] | None" = None,
+) -> int:
+    """Do all of it; call `started` once the command runs."""
+    signals.hold()
+    container = reserve()
     viewers = output.Viewers()
     try:
+        signals.catch()
         _open_eyes(container, options, viewers)
         detach, auto_remove = options.detach, options.auto_remove
         streams = output.Streams(container, options.interactive, detach, auto_remove)
@@ -62,15 +61,15 @@ def _run(container: Container, options: Options) -> int:
         streams.close_containers_ends()
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
-        lifecycle.start(container, init.channel)
+        lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
+        viewers.finish()
+        if started:
+            started(container)
     except BaseException:
         lifecycle.destroy(container)
         raise
     finally:
         viewers.finish()
-    if container.started:
-        container.started()
-    forward_signals(init.pidfd)
     status = streams.relay(init.pid, init.pidfd)
     _end(container, status, options.auto_remove)
     return status
@@ -101,41 +100,20 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
 
 def foreground(container: Container, init: Init) -> int:
     """Wait for the container to end, then delete it: runc's `run` without --detach."""
-    forward_signals(init.pidfd)
     status = lifecycle.wait(init.pidfd, init.pid)
     lifecycle.destroy(container)
     return status
 
 
-def catch_signals() -> None:
-    """Until the container runs, a signal ends `run` as an error, which cleans up."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise Interrupted(f"interrupted by signal {number}", status=128 + number)
-
-    for number in (1, 2, 15):
-        _signal.signal(number, interrupt)
-
-
-def forward_signals(pidfd: int) -> None:
-    """From now on, pass signals on to the container's init."""
-
-    def forward(number: int, frame: object) -> None:
-        try:
-            process.pidfd_send_signal(pidfd, number)
-        except ProcessLookupError:
-            pass
-
-    for number in FORWARDED:
-        _signal.signal(number, forward)
-
-
 def _in_background(reserve: "Callable[[], Container]", options: Options) -> int:
     """Fork the supervisor; print the id when the container runs, or its error."""
     said, tell = os.pipe2(os.O_CLOEXEC)
-    if os.fork() == 0:
+    signals.hold()
+    pid = os.fork()
+    if pid == 0:
         os.close(said)
         os._exit(_background(reserve, options, tell))
+    signals.forward_to_child(pid)
     os.close(tell)
     text = bytearray()
     while chunk := os.read(said, 4096):
@@ -153,12 +131,10 @@ def _background(reserve: "Callable[[], Container]", options: Options, tell: int)
     os.setsid()
     process.become_named("minirun:watch")
     try:
-        container = reserve()
-        container.started = lambda: _tell_started(container, tell)
         null = os.open("/dev/null", os.O_RDWR)
         for number in (0, 1):
             os.dup2(null, number)
-        return _run(container, options)
+        return _run(reserve, options, lambda container: _tell_started(container, tell))
     except BaseException as caught:
         error = from_os(caught) if isinstance(caught, OSError) else caught
         status = error.status if isinstance(error, MinirunError) else 125

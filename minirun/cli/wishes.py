@@ -45,6 +45,7 @@ def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
         gpu_env=gpu_env,
         gpu_driver=driver,
         layers=image.layers,
+        volatile=flags.rm,
         annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
     )
     return wanted, image.name
@@ -109,7 +110,8 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
 def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
     """The variables that NVIDIA's hook reads (Figure 2), and the driver; empty without --gpus.
 
-    An error comes here, before anything is made. Raises UsageError, GPUError.
+    Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
+    look now. Raises UsageError, GPUError.
     """
     if flags.gpu_driver not in ("", "nvidia", "simulated"):
         raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", "nvidia or simulated")
@@ -118,16 +120,18 @@ def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
     from minirun.gpu import inventory, select
 
     wish = select.parse_gpus(flags.gpus)
-    found = inventory.inventory(flags.gpu_driver or "auto", settings.store)
-    if found.simulated and not flags.gpu_driver:
+    driver = inventory.which_driver(flags.gpu_driver or "auto")
+    if driver == "simulated" and not flags.gpu_driver:
         say("NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)")
-    select.choose(found, wish.devices)  # an unknown GPU is refused before anything is made
-    env = [f"NVIDIA_VISIBLE_DEVICES={wish.visible_devices(found)}"]
+    devices = ",".join(wish.devices)
+    if wish.amount:
+        devices = wish.visible_devices(inventory.inventory(driver, settings.store))
+    env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
     asked = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in flags.env)
     if wish.capabilities or not asked:
         capabilities = ",".join(wish.capabilities) or "compute,utility"
         env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
-    return tuple(env), "simulated" if found.simulated else "nvidia"
+    return tuple(env), driver
 
 
 def size(text: str) -> int:

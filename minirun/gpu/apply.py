@@ -11,7 +11,7 @@ import os
 
 from minirun.gpu import cli_args, ldconfig, nvidia
 from minirun.gpu.edits import FILE, DeviceNode, Edits, Link, Mount, Tmpfs
-from minirun.gpu.inventory import inventory
+from minirun.gpu.inventory import Inventory
 from minirun.gpu.operations import BindFiles, HostNode, SimulatedNode
 from minirun.kernel import mounts, namespaces
 from minirun.rootfs.inroot import Root
@@ -119,16 +119,15 @@ def _folder(doing: "Doing") -> str:
 
 
 def configure(
-    argv: "list[str]", *, driver: str, store: str, pid: int, cgroup: "Cgroup | None"
+    argv: "list[str]", *, found: Inventory, pid: int, cgroup: "Cgroup | None"
 ) -> Edits:
     """Do all of stage 5: what `nvidia-container-cli ARGV` would do to the container of `pid`.
 
-    Everything of the host is looked up before entering. Afterwards this process is in the
+    `found` is what the host has. Everything of the host is looked up before entering. Afterwards this process is in the
     container's mount namespace for good. Returns what was done. Raises UsageError, GPUError,
     OSError.
     """
     request = cli_args.parse(argv)
-    found = inventory(driver, store)
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -92,15 +92,22 @@ class Inventory(Record):
     simulated: bool
 
 
+def which_driver(driver: str) -> str:
+    """Return nvidia or simulated; auto is the real one where it is loaded. Raises UsageError."""
+    if driver not in DRIVERS:
+        raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
+    if driver != "auto":
+        return driver
+    return "nvidia" if os.path.exists(f"{PROC}/version") else "simulated"
+
+
 def inventory(driver: str, store: str) -> Inventory:
     """Return what the host has: by the real driver, a simulated one, or (auto) what there is.
 
     `store` holds the simulated driver's files. The answer's `simulated` says which one it was:
     the caller has to tell the user. Raises UsageError, GPUError, OSError.
     """
-    if driver not in DRIVERS:
-        raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
-    if driver == "nvidia" or (driver == "auto" and os.path.exists(f"{PROC}/version")):
+    if which_driver(driver) == "nvidia":
         from minirun.gpu import real
 
         return real.inventory()

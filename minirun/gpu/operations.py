@@ -28,8 +28,14 @@ class HostNode(Record):
         return f"mount --bind {self.source} {self.path}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises GPUError for another device under that name, OSError."""
-        fd = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
+        """Do it. Raises GPUError where it is missing or another device, OSError."""
+        try:
+            fd = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            text = f"mount error: stat failed: {self.path}: no such file or directory"
+            raise GPUError(
+                text, "the driver is loaded, its node is missing: nvidia-modprobe"
+            ) from None
         try:
             _check_device(os.fstat(fd), self)
             why = "the host's node; the cgroup decides who may open it"
@@ -85,9 +91,11 @@ class BindFiles(Record):
 
     def join(self, other: object) -> "BindFiles | None":
         """Return one operation that does this and `other`; None where they do not go together."""
-        if not isinstance(other, BindFiles) or other._replace(files=self.files) != self:
+        if not isinstance(other, BindFiles) or other.folder != self.folder:
             return None
-        return self._replace(files=self.files + other.files)
+        if other.attributes != self.attributes:
+            return None
+        return BindFiles(self.folder, self.files + other.files, self.attributes)
 
     def describe(self) -> str:
         """Say it as a shell would, one line a file."""

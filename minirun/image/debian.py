@@ -31,19 +31,19 @@ MERGED = "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"
 """Without the two, /bin is merged into /usr/bin by a program that needs all of perl."""
 
 TRIMMED = {
-    "/dev": "*", "/run": "*", "/tmp": "*", "/var/tmp": "*", "/var/log": "*",
-    "/usr/share/man": "*", "/usr/share/info": "*", "/usr/share/locale": "*",
-    "/usr/share/lintian": "*", "/usr/share/bash-completion": "*",
-    "/var/lib/apt/lists": "*", "/var/cache/apt": "*", "/var/cache/ldconfig": "*",
-    "/var/cache/debconf": "*-old", "/var/lib/dpkg": "*-old", "/var/lib/systemd": "*",
-    "/etc": "*-", "/etc/apt/apt.conf.d": "99mmdebstrap", "/etc/dpkg/dpkg.cfg.d": "99mmdebstrap",
+    "dev": "*", "run": "*", "tmp": "*", "var/tmp": "*", "var/log": "*",
+    "usr/share/man": "*", "usr/share/info": "*", "usr/share/locale": "*",
+    "usr/share/lintian": "*", "usr/share/bash-completion": "*",
+    "var/lib/apt/lists": "*", "var/cache/apt": "*", "var/cache/ldconfig": "*",
+    "var/cache/debconf": "*-old", "var/lib/dpkg": "*-old", "var/lib/systemd": "*",
+    "etc": "*-", "etc/apt/apt.conf.d": "99mmdebstrap", "etc/dpkg/dpkg.cfg.d": "99mmdebstrap",
 }  # fmt: skip
 """Directories of the image, and the names in them that are removed."""
 
 WRITTEN = (
-    WriteFile("/etc/hostname", b"debian\n"),
-    WriteFile("/etc/hosts", b"127.0.0.1\tlocalhost\n::1\tlocalhost\n"),
-    WriteFile("/etc/resolv.conf", b""),
+    WriteFile("etc/hostname", b"debian\n"),
+    WriteFile("etc/hosts", b"127.0.0.1\tlocalhost\n::1\tlocalhost\n"),
+    WriteFile("etc/resolv.conf", b""),
 )
 
 
@@ -100,14 +100,26 @@ def trim(tree: str) -> None:
     try:
         for directory, pattern in TRIMMED.items():
             _remove(root, directory, pattern)
+        _remove_documents(root)
         for operation in WRITTEN:
             operation.execute(root)
     finally:
         root.close()
-    for path, _, names in os.walk(os.path.join(tree, "usr/share/doc")):
-        for name in names:
-            if name != "copyright":
-                os.unlink(os.path.join(path, name))
+
+
+def _remove_documents(root: Root) -> None:
+    """Remove all of usr/share/doc but the licences."""
+    try:
+        fd = root.open("usr/share/doc", os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        for _, _, names, directory in os.fwalk(".", dir_fd=fd):
+            for name in names:
+                if name != "copyright":
+                    os.unlink(name, dir_fd=directory)
+    finally:
+        os.close(fd)
 
 
 def _remove(root: Root, directory: str, pattern: str) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, BinaryIO
 from minirun.errors import ImageError
 from minirun.image.catalogue import Draft, sweep
 from minirun.image.store import Image, failure
-from minirun.image.tarstream import Readable
 from minirun.image.unpack import unpack
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
         raise failure(error, f"importing {source}") from None
 
 
-def _decompressed(archive: "io.BufferedReader[_Hashed]") -> Readable:
+def _decompressed(archive: "io.BufferedReader[_Hashed]") -> io.BufferedIOBase:
     head = archive.peek(6)
     if head.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=archive, mode="rb")

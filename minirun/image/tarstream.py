@@ -8,7 +8,8 @@ number that is negative or too large, keeps at most 1 MiB of header in memory, a
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from io import BufferedIOBase
+from typing import NamedTuple
 
 from minirun.errors import ImageError
 
@@ -19,13 +20,6 @@ KINDS = {
     b"4": "b", b"5": "dir", b"6": "p",
 }  # fmt: skip
 XATTR = "SCHILY.xattr."
-
-
-class Readable(Protocol):
-    """Whatever has read(): a file, a pipe, a decompressor."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes; fewer do not mean the end, none does."""
 
 
 class Member(NamedTuple):
@@ -48,7 +42,7 @@ class Member(NamedTuple):
 class Body:
     """The content of the current member; what is left of it is skipped with the next one."""
 
-    def __init__(self, stream: Readable, size: int) -> None:
+    def __init__(self, stream: BufferedIOBase, size: int) -> None:
         self._stream = stream
         self._left = size
         self._padding = -size % BLOCK
@@ -69,7 +63,7 @@ class Body:
         _exactly(self._stream, self._padding)
 
 
-def members(stream: Readable) -> Iterator[tuple[Member, Body]]:
+def members(stream: BufferedIOBase) -> Iterator[tuple[Member, Body]]:
     """Yield every member with its content, in order. Raises ImageError for a bad archive."""
     common: dict[str, bytes] = {}
     own: dict[str, bytes] = {}
@@ -122,7 +116,7 @@ def _member(header: bytes, kind: bytes, pax: dict[str, bytes]) -> Member:
     )
 
 
-def _exactly(stream: Readable, size: int) -> bytes:
+def _exactly(stream: BufferedIOBase, size: int) -> bytes:
     data = b""
     while len(data) < size:
         part = stream.read(size - len(data))
@@ -132,7 +126,7 @@ def _exactly(stream: Readable, size: int) -> bytes:
     return data
 
 
-def _small_body(stream: Readable, size: int) -> bytes:
+def _small_body(stream: BufferedIOBase, size: int) -> bytes:
     if size > HEADER_LIMIT:
         raise ImageError(f"archive: a header of {size} bytes")
     return _exactly(stream, size + -size % BLOCK)[:size]

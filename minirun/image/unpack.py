@@ -11,10 +11,11 @@ security.capability and user.* are kept: the host's own labels are no part of an
 import os
 import shutil
 import stat
+from io import BufferedIOBase
 
 from minirun.errors import ImageError
 from minirun.image.store import failure
-from minirun.image.tarstream import Body, Member, Readable, members
+from minirun.image.tarstream import Body, Member, members
 from minirun.kernel import files
 from minirun.rootfs.inroot import Root
 
@@ -25,7 +26,7 @@ _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def unpack(stream: Readable, tree: str) -> int:
+def unpack(stream: BufferedIOBase, tree: str) -> int:
     """Unpack the tar archive `stream` below the directory `tree`; return the number of members.
 
     Raises ImageError, which names the member: a bad archive, a forbidden member, a full disk.
@@ -69,7 +70,8 @@ def _place(root: Root, path: str, member: Member, body: Body) -> None:
     if not path:
         _place_root(root, member)
         return
-    parent, name = root.parent(path)
+    head, _, name = path.rpartition("/")
+    parent = root.make_dir(head or ".")
     try:
         _make_room(parent, name, member.kind)
         if member.kind == "file":
@@ -99,7 +101,7 @@ def _refuse_odd(member: Member) -> None:
 def _place_root(root: Root, member: Member) -> None:
     if member.kind != "dir":
         raise ImageError(f"archive: {member.name!r} is the root and no directory")
-    _finish(root.open("/", os.O_RDONLY | os.O_DIRECTORY), member)
+    _finish(root.open(".", os.O_RDONLY | os.O_DIRECTORY), member)
 
 
 def _exists(parent: int, name: str) -> bool:
@@ -141,7 +143,7 @@ def _finish(fd: int, member: Member, body: Body | None = None) -> None:
 def _hard_link(root: Root, member: Member, parent: int, name: str) -> None:
     """Link to what lies in the tree; a target outside of it does not exist (CVE-2026-50163)."""
     head, _, last = _inside(member.target, member.name).rpartition("/")
-    source = root.open(head or "/", os.O_PATH | os.O_DIRECTORY)
+    source = root.open(head or ".", os.O_PATH | os.O_DIRECTORY)
     try:
         os.link(last, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
     finally:
@@ -170,7 +172,7 @@ def _special(parent: int, name: str, member: Member) -> None:
 def _date_directory(root: Root, path: str, mtime: int) -> None:
     """Date a directory once all its files are made; a later member may have replaced it."""
     try:
-        fd = root.open(path or "/", _DIRECTORY)
+        fd = root.open(path or ".", _DIRECTORY)
     except OSError:
         return
     try:

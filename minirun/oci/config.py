@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ANNOTATION = "io.minirun."
 LAYERS = ANNOTATION + "layers"
 """Layers of an image, lowest first, separated by colons; then root.path is an overlay of them."""
+VOLATILE = ANNOTATION + "volatile"
+"""true: what the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
 GPU_DRIVER = ANNOTATION + "gpu-driver"
 """Which GPU driver the in-line step takes: nvidia or simulated."""
 GPU_HOOK = "nvidia-container-runtime-hook"
@@ -51,6 +53,11 @@ class Config:
         """Directories of the image's layers, lowest first; empty where root.path is used as is."""
         text = self.annotations.get(LAYERS, "")
         return text.split(":") if text else []
+
+    @property
+    def volatile(self) -> bool:
+        """Whether the container's own layer is thrown away at its end."""
+        return self.annotations.get(VOLATILE) == "true"
 
     @property
     def namespaces(self) -> "dict[str, str]":

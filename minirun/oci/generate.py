@@ -6,7 +6,7 @@ a private /dev, and a device list that ends with what every program needs.
 
 from minirun.errors import UsageError
 from minirun.oci import state
-from minirun.oci.config import GPU_DRIVER, GPU_HOOK, LAYERS
+from minirun.oci.config import GPU_DRIVER, GPU_HOOK, LAYERS, VOLATILE
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -67,6 +67,7 @@ class Wishes(Record):
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_driver: str = ""
     layers: "tuple[str, ...]" = ()
+    volatile: bool = False
     annotations: "tuple[tuple[str, str], ...]" = ()
 
 
@@ -85,6 +86,8 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         hooks = {"hooks": {"prestart": [hook]}}
     if wishes.layers:
         annotations[LAYERS] = ":".join(wishes.layers)
+    if wishes.volatile:
+        annotations[VOLATILE] = "true"
     return {
         "ociVersion": state.OCI_VERSION,
         "process": _process(wishes, env),

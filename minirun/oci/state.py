@@ -88,12 +88,19 @@ def is_alive(process: "dict[str, Any] | None") -> bool:
 def save(directory: str, record: "dict[str, Any]") -> None:
     """Write state.json with rename. Raises OSError."""
     temporary = f"{directory}/.state.{os.getpid()}"
-    write(temporary, jsonlite.dumps(record))
-    os.rename(temporary, f"{directory}/state.json")
+    try:
+        write(temporary, jsonlite.dumps(record))
+        os.rename(temporary, f"{directory}/state.json")
+    except OSError:
+        try:
+            os.unlink(temporary)  # on a full disk every page counts
+        except FileNotFoundError:
+            pass
+        raise
 
 
 def write(path: str, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all. Raises OSError."""
+    """Write a file that only its owner may read. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
     try:

@@ -94,6 +94,7 @@ _WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "
 _NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
 _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
 _DEEPEST = 64
+_LONGEST_TEXT = 150  # of an error, behind the path
 _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
 RLIMITS = {
     f"RLIMIT_{name}": number
@@ -302,9 +303,9 @@ def _check_object(value: "Any", shape: "dict[str, Any]", where: str) -> None:
 
 
 def _wrong(where: str, expected: str, value: object) -> None:
-    text = repr(value)
-    _fail(where, f"expected {expected}, got {text if len(text) < 60 else text[:57] + '...'}")
+    _fail(where, f"expected {expected}, got {value!r}")
 
 
 def _fail(where: str, what: str) -> None:
-    raise ConfigError(f"config.json: {where}: {what}", status=1)
+    short = what if len(what) < _LONGEST_TEXT else what[:_LONGEST_TEXT] + "…"
+    raise ConfigError(f"config.json: {where}: {short}", status=1)

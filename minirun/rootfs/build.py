@@ -78,6 +78,8 @@ def _overlay(config: Config, path: str, lower: "list[str]", own: str) -> None:
     data = f"lowerdir={joined},upperdir={base}/upper,workdir={base}/work"
     if config.new_namespace("user"):
         data += ",userxattr"
+    if config.volatile:
+        data += ",volatile"  # else the kernel syncs the whole disk below when it unmounts
     if len(data) >= 4095:
         raise MinirunError(f"{len(lower)} layers do not fit into one page of mount options")
     mounts.mount(

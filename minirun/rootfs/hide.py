@@ -45,15 +45,16 @@ def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
 
     The path is looked up on a checked procfs, across no mount and no link (CVE-2025-52881).
     """
-    kind = next((kind for prefix, kind in NAMESPACED if key.startswith(prefix)), None)
     where = f"config.json: linux.sysctl.{key}"
+    parts = key.split("/") if "/" in key else key.split(".")
+    if any(part in ("", ".", "..") for part in parts):
+        raise ConfigError(f"{where}: is not the name of a sysctl")
+    dotted = ".".join(parts)
+    kind = next((kind for prefix, kind in NAMESPACED if dotted.startswith(prefix)), None)
     if kind is None:
         raise ConfigError(f"{where}: is not separate per container")
     if not config.namespaces.get(kind, None) and not config.new_namespace(kind):
         raise ConfigError(f"{where}: needs a {kind} namespace of the container's own")
-    parts = key.split("/") if "/" in key else key.split(".")
-    if any(part in ("", ".", "..") for part in parts):
-        raise ConfigError(f"{where}: is not the name of a sysctl")
     proc = root.open("/proc", os.O_PATH | os.O_DIRECTORY)
     try:
         if files.filesystem_magic(proc) != files.PROC_SUPER_MAGIC:

@@ -35,7 +35,8 @@ class Root:
         """
         if not flags & os.O_PATH:
             flags |= os.O_NOCTTY | os.O_NONBLOCK
-        return files.openat2(self.fd, path, flags, RESOLVE, mode)
+        # Relative, although RESOLVE_IN_ROOT makes "/x" the same: two fences are better than one.
+        return files.openat2(self.fd, path.lstrip("/") or ".", flags, RESOLVE, mode)
 
     def make_dir(self, path: str, mode: int = 0o755) -> int:
         """Make the directory `path` and its parents, and return a descriptor of it.

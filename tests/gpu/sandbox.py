@@ -18,6 +18,7 @@ from typing import Any
 from minirun import events
 from minirun.errors import MinirunError, from_os
 from minirun.gpu import apply
+from minirun.gpu.inventory import inventory
 from minirun.kernel import mounts, namespaces
 from minirun.rootfs.inroot import Root
 
@@ -106,9 +107,8 @@ class Sandbox:
         def work() -> dict[str, Any]:
             os.environ.update(environment)
             argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, self.root]
-            edits = apply.configure(
-                argv, driver="simulated", store=store, pid=self.pid, cgroup=recorder
-            )
+            found = inventory("simulated", store)
+            edits = apply.configure(argv, found=found, pid=self.pid, cgroup=recorder)
             return {"edits": apply.record(edits), "rules": recorder.rules}
 
         return self._child(work)

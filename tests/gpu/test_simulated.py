@@ -1,5 +1,6 @@
 """The simulated driver: its files, its specification, and runs that race for it."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from gpu.sandbox import DATA
 from minirun.errors import GPUError, UsageError
 from minirun.gpu.inventory import inventory
-from minirun.gpu.simulated import build, spec
+from minirun.gpu.simulated import LAYOUT, build, spec
 
 MAKE = "import sys; from minirun.gpu.inventory import inventory; "
 MAKE += "print(inventory('simulated', sys.argv[1]).root)"
@@ -64,6 +65,18 @@ def test_every_file_says_simulated(store: str) -> None:
     for path, kind in files(root).items():
         if kind == "file" and os.path.isfile(root + path) and path not in silent:
             assert b"SIMULATED" in Path(root + path).read_bytes(), path
+
+
+def test_the_layout_counts_up_with_the_files(store: str) -> None:
+    """A store keeps its files over an update of minirun: other files need another name."""
+    if os.uname().machine != "x86_64":
+        pytest.skip("the hash is that of the files of an x86_64 host")
+    root = inventory("simulated", store).root
+    digest = hashlib.sha256()
+    for path, kind in sorted(files(root).items()):
+        content = Path(root + path).read_bytes() if os.path.isfile(root + path) else b""
+        digest.update(f"{path} {kind}\n".encode() + content)
+    assert (LAYOUT, digest.hexdigest()[:16]) == (2, "218e5e9fd58e4a3d"), "count LAYOUT up"
 
 
 def test_the_host_of_the_facts(store: str) -> None:

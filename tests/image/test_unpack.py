@@ -1,12 +1,14 @@
 """Unpacking: what a good archive holds arrives, what a hostile one wants does not happen.
 
-Every hostile archive lies in a directory with a `host` beside the tree; after each attempt the
-host is compared with what it was (security: images; CVE numbers name what the test would have
-caught).
+Everything is unpacked by a child process in a jail: a chroot with a `host` beside the `tree`. An
+archive that got out would get into the jail, where it is seen, and not into this machine
+(security: images; CVE numbers name what the test would have caught).
 """
 
 import io
 import os
+import resource
+import signal
 import stat
 import tarfile
 from pathlib import Path
@@ -16,6 +18,8 @@ import pytest
 from minirun.errors import ImageError
 from minirun.image import tree
 from minirun.image.unpack import unpack
+from minirun.kernel import mounts, namespaces
+from minirun.probe import in_child
 
 Entry = tuple[str, bytes, dict[str, object]]
 
@@ -41,20 +45,51 @@ def archive(*entries: Entry, form: int = tarfile.PAX_FORMAT) -> io.BytesIO:
     return stream
 
 
+class Jail:
+    """A directory with `tree`, `host` and `proc`: the root directory of whoever unpacks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tree = path / "tree"
+        for name in ("tree", "host", "proc"):
+            (path / name).mkdir(parents=True)
+        (path / "host" / "file").write_text("host")
+
+    def unpack(self, stream: io.BytesIO, limit: int = 0) -> int:
+        """Unpack below `tree`; files may be `limit` bytes large. Raises ImageError."""
+
+        def attempt() -> str:
+            namespaces.unshare(namespaces.FLAGS["mount"])
+            mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
+            mounts.mount("proc", str(self.path / "proc"), "proc")
+            os.chroot(self.path)
+            os.chdir("/")
+            if limit:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            return str(unpack(stream, "/tree"))
+
+        works, text = in_child(attempt)
+        if works:
+            return int(text)
+        kind, _, message = text.partition(": ")
+        assert kind == "ImageError", text
+        raise ImageError(message)
+
+    def outside(self) -> list[object]:
+        """All that lies beside the tree, and when the jail itself was changed last."""
+        listing = [entry for entry in tree.listing(str(self.path)) if "/tree/" not in entry[0]]
+        times = [os.lstat(path).st_mtime_ns for path in (self.path, self.path / "host")]
+        return [*listing, times]
+
+
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
-    (tmp_path / "host").mkdir()
-    (tmp_path / "host" / "file").write_text("host")
-    (tmp_path / "tree").mkdir()
-    return tmp_path / "tree"
+def jail(tmp_path: Path) -> Jail:
+    return Jail(tmp_path / "jail")
 
 
-def host(target: Path) -> list[list[object]]:
-    return list(tree.listing(str(target.parent / "host")))
-
-
-def test_everything_that_a_tree_can_hold_arrives(target: Path) -> None:
-    source = target.parent / "source"
+def test_everything_that_a_tree_can_hold_arrives(jail: Jail) -> None:
+    source = jail.path / "source"
     (source / "dir").mkdir(parents=True)
     (source / "dir" / "file").write_bytes(os.urandom(700_000))
     (source / "empty").touch()
@@ -72,34 +107,34 @@ def test_everything_that_a_tree_can_hold_arrives(target: Path) -> None:
     (source / ("d" * 200) / ("e" * 200)).mkdir(parents=True)
     os.utime(source / "link", ns=(1, 1_600_000_000_123_456_789), follow_symlinks=False)
     os.utime(source / "dir", ns=(1, 1_500_000_000_000_000_001))
-    for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w", format=form) as tar:
             tar.add(source, ".")
         stream.seek(0)
-        tree_path = target / str(form)
-        tree_path.mkdir()
-        unpack(stream, str(tree_path))
-        assert list(tree.listing(str(tree_path))) == list(tree.listing(str(source)))
-        assert os.stat(tree_path / "same").st_nlink == 2
-        assert os.lstat(tree_path / "dir").st_mtime_ns // 10**9 == 1_500_000_000
-    exact = target / str(tarfile.PAX_FORMAT) / "link"
-    assert abs(os.lstat(exact).st_mtime_ns - 1_600_000_000_123_456_789) < 10**6
+        jail.unpack(stream)
+        assert list(tree.listing(str(jail.tree))) == list(tree.listing(str(source)))
+        assert os.stat(jail.tree / "same").st_nlink == 2
+        assert os.lstat(jail.tree / "dir").st_mtime_ns // 10**9 == 1_500_000_000
+        assert os.lstat(jail.tree / "link").st_mtime_ns // 10**9 == 1_600_000_000
+    fraction = os.lstat(jail.tree / "link").st_mtime_ns % 10**9
+    assert abs(fraction - 123_456_789) < 1000, "pax has it all, but for tarfile's own rounding"
 
 
-def test_extended_attributes(target: Path) -> None:
+def test_extended_attributes(jail: Jail) -> None:
     capability = b"\1\0\0\2\0\4\0\0" + bytes(12)  # cap_net_bind_service+ep, version 2
     headers = {
         "SCHILY.xattr.security.capability": capability.decode("utf-8"),
         "SCHILY.xattr.user.note": "line\nline",
         "SCHILY.xattr.security.selinux": "system_u",
     }
-    unpack(archive(entry("ping", pax_headers=headers, uid=5)), str(target))
-    found = {name: os.getxattr(target / "ping", name) for name in os.listxattr(target / "ping")}
+    jail.unpack(archive(entry("ping", pax_headers=headers, uid=5)))
+    ping = jail.tree / "ping"
+    found = {name: os.getxattr(ping, name) for name in os.listxattr(ping)}
     assert found == {"security.capability": capability, "user.note": b"line\nline"}
 
 
-def test_a_later_member_replaces_an_earlier_one(target: Path) -> None:
+def test_a_later_member_replaces_an_earlier_one(jail: Jail) -> None:
     entries = [
         entry("a", content=b"old"), entry("a", content=b"new"),
         entry("b", tarfile.DIRTYPE), entry("b/inside"), entry("b", content=b"file"),
@@ -108,15 +143,15 @@ def test_a_later_member_replaces_an_earlier_one(target: Path) -> None:
         entry("e", tarfile.SYMTYPE, linkname="d"), entry("e", tarfile.DIRTYPE),
         entry("f", tarfile.LNKTYPE, linkname="a"), entry("f", content=b"split"),
     ]  # fmt: skip
-    assert unpack(archive(*entries), str(target)) == len(entries)
-    texts = {name: (target / name).read_text() for name in "abcf"}
+    assert jail.unpack(archive(*entries)) == len(entries)
+    texts = {name: (jail.tree / name).read_text() for name in "abcf"}
     assert texts == {"a": "new", "b": "file", "c": "own", "f": "split"}
-    assert (target / "d" / "kept").exists()
-    assert stat.S_IMODE((target / "d").stat().st_mode) == 0o700
-    assert (target / "e").is_dir() and not (target / "e").is_symlink()
+    assert (jail.tree / "d" / "kept").exists()
+    assert stat.S_IMODE((jail.tree / "d").stat().st_mode) == 0o700
+    assert (jail.tree / "e").is_dir() and not (jail.tree / "e").is_symlink()
 
 
-def test_links_inside_are_followed_inside(target: Path) -> None:
+def test_links_inside_are_followed_inside(jail: Jail) -> None:
     entries = [
         entry("usr/lib", tarfile.DIRTYPE),
         entry("lib", tarfile.SYMTYPE, linkname="/usr/lib"),
@@ -125,15 +160,15 @@ def test_links_inside_are_followed_inside(target: Path) -> None:
         entry("up/top", content=b"2"),
         entry("/absolute", content=b"3"),
     ]
-    unpack(archive(*entries), str(target))
-    assert (target / "usr/lib/so").read_bytes() == b"1"
-    assert (target / "top").read_bytes() == b"2"
-    assert (target / "absolute").read_bytes() == b"3"
+    jail.unpack(archive(*entries))
+    assert (jail.tree / "usr/lib/so").read_bytes() == b"1"
+    assert (jail.tree / "top").read_bytes() == b"2"
+    assert (jail.tree / "absolute").read_bytes() == b"3"
 
 
-def hostile(target: Path) -> dict[str, list[Entry]]:
-    """Archives that want to read or change `host`; `{}`-free names, so each is one list."""
-    outside = str(target.parent / "host")
+def hostile() -> dict[str, list[Entry]]:
+    """Archives that want to read or change `host`, by what they try."""
+    outside = "/host"
     link = entry("link", tarfile.SYMTYPE, linkname=outside)
     chain = [entry(("x" * 250 + "/") * n, tarfile.DIRTYPE) for n in (1, 5, 10)]
     steps = "/".join(["x" * 250] * 10)
@@ -176,19 +211,16 @@ def hostile(target: Path) -> dict[str, list[Entry]]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", hostile(Path("/p/tree")))
-def test_nothing_leaves_the_tree(target: Path, name: str) -> None:
-    before = host(target)
-    times = [os.lstat(path).st_mtime_ns for path in (target.parent / "host", target.parent)]
+@pytest.mark.parametrize("name", hostile())
+def test_nothing_leaves_the_tree(jail: Jail, name: str) -> None:
+    before = jail.outside()
     try:
-        unpack(archive(*hostile(target)[name]), str(target))
+        jail.unpack(archive(*hostile()[name]))
     except ImageError as error:
         assert "\n" not in error.line()
-    assert host(target) == before
-    assert times == [os.lstat(p).st_mtime_ns for p in (target.parent / "host", target.parent)]
-    host_file = os.stat(target.parent / "host" / "file")
-    inside = [os.lstat(os.path.join(d, f)) for d, _, names in os.walk(target) for f in names]
-    assert host_file.st_ino not in [status.st_ino for status in inside]
+    assert jail.outside() == before
+    inside = [os.lstat(os.path.join(d, f)) for d, _, names in os.walk(jail.tree) for f in names]
+    assert os.stat(jail.path / "host" / "file").st_ino not in [s.st_ino for s in inside]
 
 
 @pytest.mark.parametrize(
@@ -222,30 +254,20 @@ def test_nothing_leaves_the_tree(target: Path, name: str) -> None:
         ([entry("a", tarfile.SYMTYPE, linkname="")], "No such file"),
     ],
 )
-def test_refused_with_the_members_name(target: Path, entries: list[Entry], message: str) -> None:
+def test_refused_with_the_members_name(jail: Jail, entries: list[Entry], message: str) -> None:
     with pytest.raises(ImageError, match=message) as caught:
-        unpack(archive(*entries), str(target))
+        jail.unpack(archive(*entries))
     assert caught.value.status == 125
     assert len(caught.value.line()) < 600
 
 
-def test_a_fifo_does_not_hang(target: Path) -> None:
+def test_a_fifo_does_not_hang(jail: Jail) -> None:
     entries = [entry("f", tarfile.FIFOTYPE), entry("f", content=b"x"), entry("f", tarfile.FIFOTYPE)]
-    unpack(archive(*entries), str(target))
-    assert stat.S_ISFIFO(os.lstat(target / "f").st_mode)
+    jail.unpack(archive(*entries))
+    assert stat.S_ISFIFO(os.lstat(jail.tree / "f").st_mode)
 
 
-def test_a_full_disk_is_one_line(target: Path) -> None:
+def test_a_full_disk_is_one_line(jail: Jail) -> None:
     """A file larger than the limit of file sizes stands in for a disk with no space left."""
-    import resource
-    import signal
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    try:
-        with pytest.raises(ImageError, match="archive: 'big': File too large"):
-            unpack(archive(entry("big", content=bytes(10_000))), str(target))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, old)
+    with pytest.raises(ImageError, match="archive: 'big': File too large"):
+        jail.unpack(archive(entry("big", content=bytes(10_000))), limit=4096)

@@ -1,6 +1,8 @@
 """What a killed run could leave behind, and the proof that it left nothing."""
 
 import os
+import subprocess
+import tempfile
 from pathlib import Path
 
 from conftest import Program, wait_until
@@ -72,3 +74,32 @@ def assert_nothing(minirun: Program, name: str, family: Family | None = None) ->
     assert mounts(minirun.root) == []
     if family:
         wait_until(lambda: not family.alive(), 5)
+
+
+def together(
+    minirun: Program, count: int, *args: str, input: str = os.devnull, **options: object
+) -> list[tuple[int, str]]:
+    """Start the same command `count` times at once; return each one's status and what it said.
+
+    What is said goes to a file and not to a pipe, which a container that lives on would hold open.
+    """
+    started = []
+    with open(input) as stdin:
+        for _ in range(count):
+            said = tempfile.TemporaryFile("w+")
+            process = subprocess.Popen(
+                minirun.argv(*args), stdin=stdin, stdout=said, stderr=said, **options
+            )  # type: ignore[call-overload]
+            started.append((process, said))
+    ends = []
+    for process, said in started:
+        status = process.wait(timeout=30)
+        with said:
+            said.seek(0)
+            ends.append((status, said.read()))
+    return ends
+
+
+def call(minirun: Program, *args: str, **options: object) -> tuple[int, str]:
+    """Run a command that leaves a process behind; return its status and what it said."""
+    return together(minirun, 1, *args, **options)[0]

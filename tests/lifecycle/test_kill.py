@@ -4,49 +4,14 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from conftest import Program, wait_until
+from lifecycle.held import ALL, CASES, GPUS, Held
 from lifecycle.leftovers import Family, assert_nothing, directories
-
-GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
-EDGES = ("begin", "end")
-ALL = [f"{stage}:{edge}" for stage in range(1, 8) for edge in EDGES]
-WITHOUT_GPU = [boundary for boundary in ALL if boundary[0] not in "45"]
-CASES = [(boundary, GPUS) for boundary in ALL] + [(boundary, ()) for boundary in WITHOUT_GPU]
-
-
-class Held:
-    """A `run` that is held at a boundary between its stages."""
-
-    def __init__(self, minirun: Program, boundary: str, *flags: str) -> None:
-        self.minirun = minirun
-        self.name = f"held-{os.getpid()}-{time.monotonic_ns()}"
-        self.runtime = minirun.start(
-            "run", "--name", self.name, *flags, "busybox", "sleep", "100",
-            env=os.environ | {"MINIRUN_GATES": boundary},
-        )  # fmt: skip
-        log = minirun.root / self.name / "events.jsonl"
-        line = f'"kind":"gate","name":"{boundary}"'
-        wait_until(lambda: log.exists() and line in log.read_text() or self._ended())
-        self.family = Family(self.runtime.pid)
-
-    def _ended(self) -> bool:
-        assert self.runtime.poll() is None, self.runtime.communicate()
-        return False
-
-    @property
-    def init(self) -> int:
-        """The pid of init, out of the log."""
-        events = self.minirun.events(self.name)
-        return next(int(str(e["ret"])) for e in events if e["name"] == "clone3")
-
-    def end(self) -> tuple[int, str]:
-        """Wait for the runtime; return its status and what it said."""
-        _, stderr = self.runtime.communicate(timeout=20)
-        return self.runtime.returncode, stderr
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
@@ -96,21 +61,32 @@ def test_hook_killed_at_a_boundary(minirun: Program) -> None:
 def test_runtime_killed_at_a_random_moment(minirun: Program, seed: int) -> None:
     chance = random.Random(seed)
     name = f"random-{os.getpid()}-{seed}"
-    flags = (*chance.choice([(), GPUS]), *chance.choice([(), ("-d",), ("--rm",)]))
-    runtime = minirun.start("run", "--name", name, *flags, "busybox", "sleep", "100")
+    flags = (*chance.choice([(), GPUS]), *chance.choice([(), ("--rm",)]))
+    with open(os.devnull, "w") as null:  # not a pipe: the command may hold it open
+        argv = minirun.argv("run", "--name", name, *flags, "busybox", "sleep", "100")
+        runtime = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
     time.sleep(chance.uniform(0, 0.08))
     family = Family(runtime.pid)
-    for pid in family.members:  # with -d, the supervisor is another process
-        if Path(f"/proc/{pid}/comm").exists() and pid != _init_of(minirun, name):
-            os.kill(pid, signal.SIGKILL)
-    runtime.communicate(timeout=20)
+    runtime.kill()
+    runtime.wait()
     assert minirun("gc").returncode == 0
     assert_nothing(minirun, name, family)
 
 
-def _init_of(minirun: Program, name: str) -> int:
-    done = minirun("state", name)
-    return int(json.loads(done.stdout)["pid"]) if done.returncode == 0 else 0
+@pytest.mark.parametrize("flags", [(), ("--rm",), GPUS])
+def test_supervisor_of_a_detached_container_killed(
+    minirun: Program, flags: tuple[str, ...]
+) -> None:
+    name = f"watched-{os.getpid()}"
+    minirun("run", "-d", "--name", name, *flags, "busybox", "sh", "-c", "sleep 99 & sleep 100")
+    record = json.loads((minirun.root / name / "state.json").read_text())
+    supervisor = record["supervisor"]["pid"]
+    wait_until(lambda: len(Family(supervisor).members) == 3)
+    family = Family(supervisor)
+    os.kill(supervisor, signal.SIGKILL)
+    wait_until(lambda: len(family.alive()) == 2)
+    assert "its supervisor died" in minirun("gc").stdout
+    assert_nothing(minirun, name, family)
 
 
 def test_two_collectors_at_once(minirun: Program) -> None:

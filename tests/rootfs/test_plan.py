@@ -50,13 +50,14 @@ def test_each_operation_says_what_it_will_do(operation: Any, text: str) -> None:
 
 @pytest.mark.parametrize("operation", [row[0] for row in OPERATIONS])
 def test_no_operation_follows_a_link_to_the_host(
-    operation: Any, tree: Path, root: Root, host: Path, isolated: Any
+    operation: Any, tree: Path, host: Path, isolated: Any
 ) -> None:
     """The parent directory, and where there is none the name itself, is a link to the host."""
     first = operation.path.split("/")[1]
     (tree / first).symlink_to(host)
 
     def body() -> None:
+        root = Root.at(str(tree))
         with pytest.raises(OSError):
             operation.execute(root)
         assert [p.name for p in host.iterdir()] == ["file"]
@@ -119,10 +120,11 @@ def test_write_file_never_writes_to_anything_but_a_file(tree: Path, root: Root, 
     assert (tree / "real").read_text() == "stays"
 
 
-def test_mount_a_file_system(tree: Path, root: Root, isolated: Any, mount_at: Any) -> None:
+def test_mount_a_file_system(tree: Path, isolated: Any, mount_at: Any) -> None:
     flags = mounts.MS_NOSUID | mounts.MS_NODEV
 
     def body() -> None:
+        root = Root.at(str(tree))
         plan.MountFs("tmpfs", "shm", "/dev/shm", flags, "mode=1777,size=64k").execute(root)
         found = mount_at(tree / "dev/shm")
         assert (found["fstype"], found["source"]) == ("tmpfs", "shm")
@@ -133,8 +135,9 @@ def test_mount_a_file_system(tree: Path, root: Root, isolated: Any, mount_at: An
     assert list((tree / "dev/shm").iterdir()) == []
 
 
-def test_a_mount_that_fails_names_its_path(root: Root, isolated: Any) -> None:
+def test_a_mount_that_fails_names_its_path(tree: Path, isolated: Any) -> None:
     def body() -> None:
+        root = Root.at(str(tree))
         with pytest.raises(OSError) as caught:
             plan.MountFs("nosuchfs", "x", "/mnt").execute(root)
         assert (caught.value.errno, caught.value.filename) == (errno.ENODEV, "/mnt")
@@ -142,8 +145,9 @@ def test_a_mount_that_fails_names_its_path(root: Root, isolated: Any) -> None:
     isolated(body)
 
 
-def test_bind_a_file_and_a_directory(tree: Path, root: Root, host: Path, isolated: Any) -> None:
+def test_bind_a_file_and_a_directory(tree: Path, host: Path, isolated: Any) -> None:
     def body() -> None:
+        root = Root.at(str(tree))
         plan.Bind(str(host), "/mnt/dir").execute(root)
         plan.Bind(str(host / "file"), "/mnt/file").execute(root)
         assert (tree / "mnt/dir/file").read_text() == "of the host"
@@ -156,10 +160,9 @@ def test_bind_a_file_and_a_directory(tree: Path, root: Root, host: Path, isolate
     assert (tree / "mnt/file").read_text() == ""
 
 
-def test_a_read_only_bind_leaves_the_source_writable(
-    tree: Path, root: Root, host: Path, isolated: Any
-) -> None:
+def test_a_read_only_bind_leaves_the_source_writable(tree: Path, host: Path, isolated: Any) -> None:
     def body() -> None:
+        root = Root.at(str(tree))
         plan.Bind(str(host), "/mnt", mounts.MOUNT_ATTR_RDONLY).execute(root)
         with pytest.raises(OSError) as caught:
             (tree / "mnt/new").write_text("x")
@@ -171,11 +174,12 @@ def test_a_read_only_bind_leaves_the_source_writable(
 
 @pytest.mark.parametrize("recursive", [True, False])
 def test_a_bind_takes_the_mounts_below_along_or_not(
-    tree: Path, root: Root, host: Path, isolated: Any, recursive: bool
+    tree: Path, host: Path, isolated: Any, recursive: bool
 ) -> None:
     (host / "sub").mkdir()
 
     def body() -> None:
+        root = Root.at(str(tree))
         mounts.mount("tmpfs", str(host / "sub"), "tmpfs")
         (host / "sub/inner").write_text("")
         attributes = mounts.MOUNT_ATTR_RDONLY
@@ -189,13 +193,14 @@ def test_a_bind_takes_the_mounts_below_along_or_not(
 
 
 def test_a_bind_lands_inside_even_where_the_mount_point_is_a_link(
-    tree: Path, root: Root, host: Path, isolated: Any
+    tree: Path, host: Path, isolated: Any
 ) -> None:
     (tree / "etc").mkdir()
     (tree / "etc/hosts").symlink_to("/real")
     (tree / "real").write_text("the image's")
 
     def body() -> None:
+        root = Root.at(str(tree))
         plan.Bind(str(host / "file"), "/etc/hosts").execute(root)
         assert (tree / "real").read_text() == "of the host"
 
@@ -224,8 +229,9 @@ def test_a_plan_is_executed_in_order(tree: Path, root: Root) -> None:
     assert not (tree / "etc/never").exists()
 
 
-def test_nothing_leaks(root: Root, host: Path, isolated: Any) -> None:
+def test_nothing_leaks(tree: Path, host: Path, isolated: Any) -> None:
     def body() -> None:
+        root = Root.at(str(tree))
         before = os.listdir("/proc/self/fd")
         for operation, _ in OPERATIONS:
             operation.execute(root)

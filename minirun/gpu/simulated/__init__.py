@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAYOUT = 1
+LAYOUT = 2
 """Counts up when the files change, so that a store never serves those of an older minirun."""
 
 

@@ -1,0 +1,68 @@
+"""Signals to a command of minirun, from its start to the container's end: signal(7).
+
+    hold       they wait: there is something to clean up, and nobody yet who would
+    catch      one ends the command as an error, which cleans up; others are ignored then
+    forward    the container runs: they are the container's
+
+What the caller has blocked or ignored counts for nothing: SIGTERM must reach who waits for a hook.
+"""
+
+import _signal
+import os
+
+from minirun.errors import MinirunError
+from minirun.kernel import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENDING = (1, 2, 15)
+"""SIGHUP, INT, TERM."""
+FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
+"""SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
+
+
+class Interrupted(MinirunError):
+    """A signal came before the container's command ran."""
+
+
+def hold() -> None:
+    """Let signals wait until :func:`catch`."""
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+
+
+def catch() -> None:
+    """Let a signal end this command: the first one raises Interrupted (status 128 + number)."""
+
+    def interrupt(number: int, frame: object) -> None:
+        for each in ENDING:  # SIG_IGN would make the interpreter complain of one that waits
+            _signal.signal(each, lambda number, frame: None)  # cleaning up is not interrupted
+        raise Interrupted(f"interrupted by signal {number}", status=128 + number)
+
+    for number in ENDING:
+        _signal.signal(number, interrupt)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
+
+
+def forward(pidfd: int) -> None:
+    """From now on, pass signals on to the process of `pidfd`, the container's init."""
+
+    def pass_on(number: int, frame: object) -> None:
+        try:
+            process.pidfd_send_signal(pidfd, number)
+        except ProcessLookupError:
+            pass
+
+    _handle(FORWARDED, pass_on)
+
+
+def forward_to_child(pid: int) -> None:
+    """From now on, pass signals that end a command on to our child `pid`."""
+    _handle(ENDING, lambda number, frame: os.kill(pid, number))
+
+
+def _handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
+    for number in numbers:
+        _signal.signal(number, handler)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)

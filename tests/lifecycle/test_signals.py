@@ -1,0 +1,141 @@
+"""Signals: before the command runs they end the run, then they are the command's."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Program, wait_until
+from lifecycle.held import CASES, GPUS, Held
+from lifecycle.leftovers import Family, assert_nothing
+
+from minirun import gates
+
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
+def test_a_signal_ends_the_run(minirun: Program, boundary: str, flags: tuple[str, ...]) -> None:
+    for number in ENDING:
+        held = Held(minirun, boundary, *flags)
+        held.runtime.send_signal(number)
+        said = f"minirun: interrupted by signal {int(number)}\n"
+        assert held.end() == (128 + number, said)
+        assert_nothing(minirun, held.name, held.family)
+
+
+@pytest.mark.parametrize("boundary", ["1:end", "2:begin", "4:begin", "5:end", "7:begin", "7:end"])
+def test_interrupt_from_the_terminal(minirun: Program, boundary: str) -> None:
+    """^C reaches the whole process group: the hook and, before its setsid, init too."""
+    held = Held(minirun, boundary, *GPUS)
+    os.killpg(held.runtime.pid, signal.SIGINT)
+    assert held.end() == (130, "minirun: interrupted by signal 2\n")
+    assert_nothing(minirun, held.name, held.family)
+
+
+def test_impatience(minirun: Program) -> None:
+    """More signals, while the first one is being obeyed, change nothing."""
+    held = Held(minirun, "5:begin", *GPUS)
+    while held.runtime.poll() is None:
+        held.runtime.send_signal(random.choice(ENDING))
+    status, said = held.end()
+    assert status - 128 in ENDING
+    assert said == f"minirun: interrupted by signal {status - 128}\n"
+    assert_nothing(minirun, held.name, held.family)
+
+
+def test_detached(minirun: Program) -> None:
+    """Who waits for a detached start is interrupted: so is the start."""
+    for boundary in ("1:begin", "3:begin", "7:begin"):
+        held = Held(minirun, boundary, "-d")
+        held.runtime.send_signal(signal.SIGTERM)
+        assert held.end() == (143, "minirun: interrupted by signal 15\n")
+        assert_nothing(minirun, held.name, held.family)
+
+
+def test_caller_of_a_detached_start_killed(minirun: Program) -> None:
+    """Nobody has learnt its name: it goes."""
+    held = Held(minirun, "7:begin", "-d")
+    held.runtime.kill()
+    held.runtime.wait()
+    gates.open_gate(str(minirun.root / held.name))
+    wait_until(lambda: not (minirun.root / held.name).exists())
+    assert_nothing(minirun, held.name, held.family)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_at_a_random_moment(minirun: Program, seed: int) -> None:
+    """From the interpreter's start to the running command, which ends with status 7."""
+    chance = random.Random(seed)
+    name = f"random-{os.getpid()}-{seed}"
+    script = "trap 'exit 7' TERM; while :; do sleep 0.01; done"
+    flags = (*chance.choice([(), GPUS]), "--rm", "--name", name)
+    runtime = minirun.start("run", *flags, "busybox", "sh", "-c", script)
+    time.sleep(chance.uniform(0.01, 0.06))
+    family = Family(runtime.pid)
+    while runtime.poll() is None:  # as pid 1 it gets no signal before its trap
+        runtime.terminate()
+        time.sleep(0.1)
+    assert runtime.returncode in (-15, 143, 7), runtime.communicate()
+    said = {143: "minirun: interrupted by signal 15\n"}.get(runtime.returncode, "")
+    assert runtime.communicate()[1] == said
+    assert_nothing(minirun, name, family)
+
+
+def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
+    config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
+    del config["annotations"]["io.minirun.layers"]
+    (layer.parent / "config.json").write_text(json.dumps(config))
+    for boundary in ("1:begin", "3:end", "7:begin"):
+        name = f"create-{os.getpid()}"
+        env = os.environ | {"MINIRUN_GATES": boundary}
+        runtime = minirun.start("create", "--bundle", str(layer.parent), name, env=env)
+        log = minirun.root / name / "events.jsonl"
+        wait_until(lambda log=log: log.exists() and '"kind":"gate"' in log.read_text())
+        runtime.terminate()
+        assert runtime.communicate(timeout=20)[1] == "minirun: interrupted by signal 15\n"
+        assert runtime.returncode == 143
+        assert_nothing(minirun, name)
+
+
+def test_signals_go_to_the_command(minirun: Program) -> None:
+    name = f"signals-{os.getpid()}"
+    names = ("HUP", "INT", "QUIT", "USR1", "USR2", "CONT", "WINCH")
+    traps = "; ".join(f"trap 'echo {word}' {word}" for word in names)
+    script = f"{traps}; trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"
+    runtime = minirun.start("run", "--rm", "--name", name, "busybox", "sh", "-c", script)
+    state = minirun.root / name / "state.json"
+    wait_until(lambda: state.exists() and '"status":"running"' in state.read_text())
+    assert runtime.stdout
+    assert runtime.stdout.readline() == "ready\n"
+    for word in names:
+        runtime.send_signal(getattr(signal, f"SIG{word}"))
+        assert runtime.stdout.readline() == f"{word}\n"
+    runtime.terminate()
+    assert runtime.wait(timeout=10) == 9
+    runtime.communicate()
+
+
+def _block_all() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def test_blocked_and_ignored_by_the_caller(minirun: Program) -> None:
+    """wait(2) with SIGCHLD ignored learns no status; a blocked SIGTERM would never come."""
+    script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; exit 7"
+    runtime = minirun.start("run", "--rm", "busybox", "sh", "-c", script, preexec_fn=_block_all)
+    stdout, stderr = runtime.communicate(timeout=20)
+    assert (runtime.returncode, stderr) == (7, "")
+    assert [line.split()[1] for line in stdout.splitlines()] == ["0" * 16] * 2
+    argv = minirun.argv("run", "--rm", "--name", f"blocked-{os.getpid()}", "busybox", "sleep", "9")
+    env = os.environ | {"MINIRUN_GATES": "3:begin"}
+    with subprocess.Popen(argv, preexec_fn=_block_all, env=env, stderr=subprocess.PIPE) as waiting:
+        log = minirun.root / f"blocked-{os.getpid()}" / "events.jsonl"
+        wait_until(lambda: log.exists() and '"kind":"gate"' in log.read_text())
+        waiting.terminate()
+        assert waiting.wait(timeout=10) == 143

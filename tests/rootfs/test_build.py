@@ -1,0 +1,336 @@
+"""Stage 1's mounts, made for real in a mount namespace: overlay, mounts of config.json, /dev."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minirun.cgroups import open_cgroup
+from minirun.errors import ConfigError, MinirunError
+from minirun.kernel import mounts as m
+from minirun.kernel import namespaces
+from minirun.oci import generate
+from minirun.oci.config import Config
+from minirun.rootfs import build
+from minirun.rootfs.inroot import Root
+
+
+def config(bundle: Path, **raw: Any) -> Config:
+    return Config({"ociVersion": "1.2.0", "root": {"path": "rootfs"}, **raw}, str(bundle))
+
+
+def fill(bundle: Path, *rows: dict[str, Any], **raw: Any) -> None:
+    root = Root.at(str(bundle / "rootfs"))
+    build.fill(config(bundle, mounts=list(rows), **raw), root)
+    root.close()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    path = tmp_path / "host"
+    (path / "sub").mkdir(parents=True)
+    (path / "file").write_text("of the host")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("word", "shared"),
+    [
+        ("", "master:"), ("rslave", "master:"), ("rprivate", ""), ("rshared", "shared:"),
+        ("runbindable", "unbindable"), ("slave", "master:"), ("private", ""),
+    ],
+)  # fmt: skip
+def test_propagation_of_the_root(
+    tmp_path: Path, isolated: Any, mount_at: Any, word: str, shared: str
+) -> None:
+    def body() -> None:
+        m.mount(None, "/", None, m.MS_REC | m.MS_SHARED)
+        m.mount("tmpfs", str(tmp_path), "tmpfs")
+        host = os.open("/proc/self/ns/mnt", os.O_RDONLY)  # stays alive, and is a peer from now on
+        namespaces.unshare(namespaces.CLONE_NEWNS)
+        assert "shared:" in mount_at(tmp_path)["shared"]
+        build.private_mounts(config(tmp_path, linux={"rootfsPropagation": word}))
+        found = mount_at(tmp_path)["shared"]
+        assert found.startswith(shared) if shared else not found
+        os.close(host)
+
+    isolated(body)
+
+
+def test_an_unknown_propagation(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"linux\.rootfsPropagation: unknown value 'x'"):
+        build.private_mounts(config(tmp_path, linux={"rootfsPropagation": "x"}))
+
+
+def test_a_root_without_layers_becomes_a_mount_point(
+    tmp_path: Path, tree: Path, isolated: Any, mount_at: Any
+) -> None:
+    def body() -> None:
+        root = build.mount_root(config(tmp_path), [], str(tmp_path))
+        assert mount_at(tree)
+        assert os.path.samestat(os.fstat(root.fd), tree.stat())
+
+    isolated(body)
+
+
+@pytest.mark.parametrize("what", ["link", "file", "nothing"])
+def test_a_root_that_is_no_directory(tmp_path: Path, isolated: Any, what: str) -> None:
+    if what == "link":
+        (tmp_path / "rootfs").symlink_to("/")
+    elif what == "file":
+        (tmp_path / "rootfs").write_text("")
+
+    def body() -> None:
+        with pytest.raises((OSError, ConfigError), match=str(tmp_path / "rootfs")):
+            build.mount_root(config(tmp_path), [], str(tmp_path))
+        assert f" {tmp_path}" not in Path("/proc/self/mountinfo").read_text()
+
+    isolated(body)
+
+
+@pytest.mark.parametrize("odd", ["plain", "a,b:c\\d", "with space"])
+def test_the_overlay_of_layers(tmp_path: Path, isolated: Any, odd: str) -> None:
+    bundle = tmp_path / odd
+    layers = [bundle / "layer0", bundle / f"layer1{odd}"]
+    for path in (*layers, bundle / "rootfs", bundle / "upper", bundle / "work"):
+        path.mkdir(parents=True)
+    (layers[0] / "below").write_text("0")
+    (layers[0] / "both").write_text("0")
+    (layers[1] / "both").write_text("1")
+
+    def body() -> None:
+        build.mount_root(config(bundle), [str(layer) for layer in layers], str(bundle))
+        rootfs = bundle / "rootfs"
+        assert (rootfs / "below").read_text() == "0"
+        assert (rootfs / "both").read_text() == "1", "the last layer is the topmost"
+        (rootfs / "below").write_text("changed")
+        (rootfs / "both").unlink()
+
+    isolated(body)
+    assert (layers[0] / "below").read_text() == "0"
+    assert (layers[1] / "both").read_text() == "1"
+    assert (bundle / "upper/below").read_text() == "changed"
+    assert stat.S_ISCHR((bundle / "upper/both").stat().st_mode), "a whiteout"
+
+
+def test_more_layers_than_mount_can_be_told_of(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    layers = [f"/a/rather/long/path/{number}" for number in range(200)]
+
+    def body() -> None:
+        with pytest.raises(MinirunError, match="200 layers do not fit"):
+            build.mount_root(config(tmp_path), layers, str(tmp_path))
+
+    isolated(body)
+
+
+ROWS = [
+    {"destination": path, "type": kind, "source": source, "options": list(words)}
+    for path, kind, source, words in generate.MOUNTS
+]
+
+
+def test_the_mounts_that_run_asks_for(
+    tmp_path: Path, tree: Path, isolated: Any, mount_at: Any
+) -> None:
+    def body() -> None:
+        fill(tmp_path, *ROWS)
+        for row in ROWS:
+            found = mount_at(f"{tree}{row['destination']}")
+            if row["type"] == "cgroup":
+                assert not found, "comes later, when init is in its cgroup"
+                continue
+            assert found["fstype"] == row["type"]
+            given = found["options"].split(",") + found["data"].split(",")
+            wanted = {"nosuid", "noexec", "nodev", "ro", "mode=755", "gid=5"} & set(row["options"])
+            assert wanted <= set(given)
+        assert (tree / "proc/self/status").exists()
+        assert stat.S_IMODE((tree / "dev/shm").stat().st_mode) == 0o1777
+
+    isolated(body)
+
+
+def test_the_devices_and_links_that_every_container_has(
+    tmp_path: Path, tree: Path, isolated: Any
+) -> None:
+    def body() -> None:
+        fill(tmp_path, *ROWS)
+        found = {}
+        for name in os.listdir(tree / "dev"):
+            info = (tree / "dev" / name).lstat()
+            if stat.S_ISCHR(info.st_mode):
+                assert stat.S_IMODE(info.st_mode) == 0o666
+                found[name] = (os.major(info.st_rdev), os.minor(info.st_rdev))
+        assert found == {
+            "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
+            "tty": (5, 0),
+        }  # fmt: skip
+        links = {p.name: os.readlink(p) for p in (tree / "dev").iterdir() if p.is_symlink()}
+        assert links == {
+            "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+            "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+        }  # fmt: skip
+
+    isolated(body)
+
+
+def test_devices_of_config_json(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    devices = [
+        {"type": "c", "path": "/dev/a", "major": 240, "minor": 1, "fileMode": 0o20640, "uid": 3},
+        {"type": "u", "path": "/dev/deep/b", "major": 240, "minor": 2, "gid": 4},
+        {"type": "b", "path": "/dev/c", "major": 241, "minor": 300000, "fileMode": 0o600},
+        {"type": "p", "path": "/dev/d"},
+        {"type": "c", "path": "/dev/full", "major": 1, "minor": 3, "fileMode": 0o444},
+    ]
+
+    def body() -> None:
+        fill(tmp_path, {"destination": "/dev", "type": "tmpfs"}, linux={"devices": devices})
+        rows = {name: (tree / "dev" / name).stat() for name in ("a", "deep/b", "c", "d", "full")}
+        assert stat.S_IMODE(rows["a"].st_mode) == 0o640
+        assert (rows["a"].st_uid, rows["deep/b"].st_gid) == (3, 4)
+        assert stat.S_ISCHR(rows["deep/b"].st_mode)
+        assert stat.S_ISBLK(rows["c"].st_mode)
+        assert rows["c"].st_rdev == os.makedev(241, 300000)
+        assert stat.S_ISFIFO(rows["d"].st_mode)
+        assert rows["full"].st_rdev == os.makedev(1, 3), "config.json wins over the default"
+
+    isolated(body)
+
+
+def test_without_a_dev_of_its_own_the_image_keeps_its(
+    tmp_path: Path, tree: Path, isolated: Any
+) -> None:
+    isolated(lambda: fill(tmp_path, {"destination": "/tmp", "type": "tmpfs"}))
+    assert not (tree / "dev").exists()
+
+
+@pytest.mark.parametrize("row", [{"type": "bind"}, {"options": ["bind"]}, {"options": ["rbind"]}])
+def test_binds(
+    tmp_path: Path, tree: Path, host: Path, isolated: Any, mount_at: Any, row: dict[str, Any]
+) -> None:
+    recursive = row.get("options") == ["rbind"]
+
+    def body() -> None:
+        m.mount("tmpfs", str(host / "sub"), "tmpfs")
+        fill(tmp_path, {"destination": "/mnt", "source": str(host), **row})
+        assert (tree / "mnt/file").read_text() == "of the host"
+        assert bool(mount_at(tree / "mnt/sub")) == recursive
+
+    isolated(body)
+
+
+def test_a_relative_source_is_taken_from_the_bundle(
+    tmp_path: Path, tree: Path, host: Path, isolated: Any
+) -> None:
+    def body() -> None:
+        fill(tmp_path, {"destination": "/mnt", "type": "bind", "source": "host"})
+        assert (tree / "mnt/file").read_text() == "of the host"
+
+    isolated(body)
+
+
+@pytest.mark.parametrize(("word", "below"), [("ro", True), ("rro", False)])
+def test_read_only_and_recursively_read_only(
+    tmp_path: Path, tree: Path, host: Path, isolated: Any, word: str, below: bool
+) -> None:
+    def body() -> None:
+        m.mount("tmpfs", str(host / "sub"), "tmpfs")
+        row = {"destination": "/mnt", "source": str(host), "options": ["rbind", word]}
+        fill(tmp_path, row)
+        assert os.access(tree / "mnt", os.W_OK) is False
+        assert os.access(tree / "mnt/sub", os.W_OK) is below
+        assert os.access(host, os.W_OK)
+
+    isolated(body)
+
+
+@pytest.mark.parametrize(("word", "shared"), [("rprivate", ""), ("rslave", "master:")])
+def test_propagation_of_a_bind(
+    tmp_path: Path, tree: Path, host: Path, isolated: Any, mount_at: Any, word: str, shared: str
+) -> None:
+    def body() -> None:
+        m.mount("tmpfs", str(host), "tmpfs")
+        m.mount(None, str(host), None, m.MS_SHARED)
+        fill(tmp_path, {"destination": "/mnt", "source": str(host), "options": ["rbind", word]})
+        found = mount_at(tree / "mnt")["shared"]
+        assert found.startswith(shared) if shared else not found
+
+    isolated(body)
+
+
+def test_a_source_that_is_not_there(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    def body() -> None:
+        row = {"destination": "/mnt", "type": "bind", "source": "/nosuch/source"}
+        with pytest.raises(ConfigError, match=r"mounts\[1\]\.source: /nosuch/source: no such"):
+            fill(tmp_path, {"destination": "/tmp", "type": "tmpfs"}, row)
+
+    isolated(body)
+    assert not (tree / "mnt").exists()
+
+
+def test_later_mounts_lie_over_earlier_ones(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    def body() -> None:
+        rows = [
+            {"destination": "/mnt", "type": "tmpfs", "source": "first"},
+            {"destination": "/mnt/below", "type": "tmpfs", "source": "second"},
+            {"destination": "/mnt", "type": "tmpfs", "source": "third"},
+        ]
+        fill(tmp_path, *rows)
+        assert list((tree / "mnt").iterdir()) == []
+
+    isolated(body)
+
+
+@pytest.mark.parametrize("kind", ["proc", "sysfs"])
+@pytest.mark.parametrize("what", ["link to the host", "link inside", "link above", "file"])
+def test_proc_and_sys_behind_a_link_are_refused(
+    tmp_path: Path, tree: Path, isolated: Any, kind: str, what: str
+) -> None:
+    """CVE-2019-19921, CVE-2023-27561: the image chooses where the checks of /proc are made."""
+    path = "/x/y"
+    (tree / "real/y").mkdir(parents=True)
+    if what == "link above":
+        (tree / "x").symlink_to("real")
+    else:
+        (tree / "x").mkdir()
+        if what == "file":
+            (tree / "x/y").write_text("")
+        else:
+            (tree / "x/y").symlink_to("/tmp" if "host" in what else "/real/y")
+
+    def body() -> None:
+        with pytest.raises(ConfigError, match=r"mounts\[0\]\.destination: /x/y is not a plain"):
+            fill(tmp_path, {"destination": path, "type": kind})
+
+    isolated(body)
+
+
+def test_a_file_system_that_the_kernel_lacks(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    def body() -> None:
+        with pytest.raises(OSError, match="No such device: '/mnt'"):
+            fill(tmp_path, {"destination": "/mnt", "type": "nosuchfs"})
+
+    isolated(body)
+
+
+def test_the_view_of_the_cgroups(tmp_path: Path, tree: Path, isolated: Any, mount_at: Any) -> None:
+    """The order in which init does it: the cgroup's mounts come when it is in its cgroup."""
+    view = open_cgroup("/minirun/never-made").mounts_for_container()
+    options = ["nosuid", "noexec", "nodev", "relatime", "ro"]
+    row = {"destination": "/sys/fs/cgroup", "type": "cgroup", "options": options}
+
+    def body() -> None:
+        root = Root.at(str(tree))
+        build.mount_cgroups(config(tmp_path, mounts=[row]), root, view)
+        top = tree / "sys/fs/cgroup"
+        for mount in view.mounts:
+            found = mount_at(top / mount.path)
+            assert found["fstype"] == mount.fstype
+            assert {"ro", "nosuid", "noexec", "nodev"} <= set(found["options"].split(","))
+        for target, name in view.links:
+            assert os.readlink(top / name) == target
+        with pytest.raises(OSError, match="Read-only file system"):
+            (top / "new").mkdir()
+
+    isolated(body)
