@@ -15,11 +15,16 @@ def main() -> int:
     from minirun.process import streams
 
     streams.open_stdio()
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # None where the caller had closed it
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
     _forget_the_caller()
     code = cli.main()
     try:
         sys.stdout.flush()
-    except OSError:  # whoever read our output has gone
+    except BrokenPipeError:  # whoever read our output has gone, and knows it
+        return code or 1
+    except OSError as error:
+        sys.stderr.write(f"minirun: standard output: {error.strerror}\n")
         return code or 1
     return code
 

@@ -170,17 +170,18 @@ def _name_in_use(container_id: str) -> StateError:
 
 
 def keep_history(root: str, container_id: str) -> None:
-    """Move a removed container's events to the history, and forget the oldest beyond the limit."""
+    """Move a removed container's events to the history, and forget the oldest beyond the limit.
+
+    Where there is no room for them they go with the container.
+    """
     history = f"{root}/{HISTORY}"
-    try:
-        os.mkdir(history, 0o700)
-    except FileExistsError:
-        pass
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     target = f"{history}/{stamp}.{time.monotonic_ns()}.{container_id}.jsonl"
     try:
+        if not os.path.isdir(history):
+            os.makedirs(history, mode=0o700, exist_ok=True)
         os.rename(f"{root}/{container_id}/events.jsonl", target)
-    except FileNotFoundError:
+    except OSError:
         return
     kept = sorted(os.listdir(history))
     for name in kept[:-HISTORY_LIMIT]:

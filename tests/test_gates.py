@@ -15,6 +15,8 @@ from conftest import Program, wait_until
 from minirun import events, gates
 from minirun.errors import UsageError
 
+NAME = f"gates-{os.getpid()}"
+
 
 @pytest.fixture(autouse=True)
 def no_gatekeeper() -> Iterator[None]:
@@ -97,8 +99,8 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 def test_a_run_is_held_at_every_boundary(minirun: Program) -> None:
     """Whoever opens the gates one by one sees each of the fourteen, in order."""
     env = os.environ | {"MINIRUN_GATES": ",".join(gates.BOUNDARIES)}
-    run = minirun.start("run", "--name", "g1", "--rm", "busybox", "echo", "through", env=env)
-    directory = minirun.root / "g1"
+    run = minirun.start("run", "--name", NAME, "--rm", "busybox", "echo", "through", env=env)
+    directory = minirun.root / NAME
     seen: list[str] = []
     # stages 4 and 5 belong to NVIDIA's hook, which this container has not
     expected = [stop for stop in gates.BOUNDARIES if stop[0] not in "45"]
@@ -120,8 +122,8 @@ def test_a_run_is_held_at_every_boundary(minirun: Program) -> None:
 def test_while_a_gate_is_closed_the_kernel_objects_are_there(minirun: Program) -> None:
     """Held before stage 7, init lives, has its namespaces, and has not yet changed its root."""
     env = os.environ | {"MINIRUN_GATES": "7:begin"}
-    run = minirun.start("run", "--name", "g2", "--rm", "busybox", "true", env=env)
-    directory = minirun.root / "g2"
+    run = minirun.start("run", "--name", NAME, "--rm", "busybox", "true", env=env)
+    directory = minirun.root / NAME
     path = directory / "events.jsonl"
     wait_until(lambda: any(row["kind"] == "gate" for row in read_events(path)))
     pid = json.loads((directory / "state.json").read_text())["pid"]

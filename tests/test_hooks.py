@@ -87,7 +87,7 @@ def test_signals_are_as_for_any_program(tmp_path: Path) -> None:
     """The interpreter ignores SIGPIPE; a hook must not inherit that."""
     old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     try:
-        run(tmp_path, "grep -E '^Sig(Blk|Ign)' /proc/$$/status > got")
+        run(tmp_path, "exec grep -E '^Sig(Blk|Ign)' /proc/self/status > got")
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
     masks = [line.split()[1] for line in (tmp_path / "got").read_text().splitlines()]
@@ -229,5 +229,5 @@ def test_an_interrupted_runtime_takes_its_hook_with_it(tmp_path: Path) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
-    for pid in map(int, (tmp_path / "pid").read_text().split()):
-        wait_until(lambda pid=pid: is_gone(pid))
+    pids = [int(text) for text in (tmp_path / "pid").read_text().split()]
+    wait_until(lambda: all(map(is_gone, pids)))

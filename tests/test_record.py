@@ -72,7 +72,7 @@ def test_asdict_and_replace() -> None:
     assert point._replace(y=5) == Point(1, 5)
     assert point == Point(1, 2)
     with pytest.raises(TypeError):
-        point._replace(z=1)
+        point._replace(z=1)  # type: ignore[call-arg]
     assert Point._fields == ("x", "y")
 
 

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.cli import oci, output, signals
+from minirun.cli import oci, output, signals, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, Settings
 from minirun.errors import StateError, UsageError
@@ -67,7 +67,7 @@ def _with_process(container: Container, flags: Parsed) -> "dict[str, Any]":
     process = dict(container.config.process)
     process["args"] = list(flags.args[1:])
     process["terminal"] = flags.tty
-    process["env"] = [*(process.get("env") or []), *flags.env]
+    process["env"] = [*(process.get("env") or []), *wishes.variables(flags.env)]
     if flags.workdir:
         process["cwd"] = flags.workdir
     if flags.user:

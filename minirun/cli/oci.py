@@ -94,10 +94,12 @@ def new_container(flags: Parsed, settings: Settings) -> Container:
 
 def connect_console(path: str) -> int:
     """Connect to a console socket and return its descriptor. Raises OSError."""
-    import socket
+    import _socket
 
-    console = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    console.connect(path)
+    from minirun.process import terminal
+
+    console = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    terminal.connect(console, path)
     return console.detach()
 
 

@@ -94,7 +94,11 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         lifecycle.destroy(container)
         return
     lifecycle.clear_cgroup(container)
-    container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+    try:
+        container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+    except OSError as error:  # a full disk must not cost the caller the command's exit status
+        line = from_os(error, "the end of the container is not recorded").line()
+        os.write(2, f"minirun: warning: {line}\n".encode())
     events.close_log()
 
 

@@ -73,8 +73,16 @@ def _command(flags: Parsed, image: "Image") -> "tuple[str, ...]":
 
 
 def _environment(flags: Parsed, image: "Image") -> "tuple[str, ...]":
-    env = list(image.env)
-    for text in flags.env:
+    return (*image.env, *variables(flags.env))
+
+
+def variables(texts: "list[str]") -> "list[str]":
+    """Return what -e asks for: NAME=VALUE as it is, NAME with the caller's value.
+
+    Raises UsageError.
+    """
+    env = []
+    for text in texts:
         name, equals, _ = text.partition("=")
         if not name:
             raise UsageError(f"invalid environment variable: {text!r}", "-e NAME=VALUE")
@@ -82,7 +90,7 @@ def _environment(flags: Parsed, image: "Image") -> "tuple[str, ...]":
             env.append(text)
         elif name in os.environ:
             env.append(f"{name}={os.environ[name]}")
-    return tuple(env)
+    return env
 
 
 def _directory(path: str) -> str:
@@ -191,7 +199,8 @@ def _device(text: str) -> "dict[str, Any]":
     if kind is None:
         raise UsageError(f"{source} is not a device node")
     return {
-        "type": kind, "path": path, "major": os.major(info.st_rdev), "minor": os.minor(info.st_rdev),
+        "type": kind, "path": path,
+        "major": os.major(info.st_rdev), "minor": os.minor(info.st_rdev),
         "fileMode": stat.S_IMODE(info.st_mode), "uid": info.st_uid, "gid": info.st_gid,
         "access": access,
     }  # fmt: skip

@@ -150,6 +150,9 @@ def _process(process: "dict[str, Any]") -> None:
         _id(gid, f"process.user.additionalGids[{index}]")
     if user.get("umask", 0) > 0o777:
         _fail("process.user.umask", f"{user['umask']} is above {0o777} (octal 777)")
+    for name, cells in process.get("consoleSize", {}).items():
+        if name in ("height", "width") and cells > 0xFFFF:
+            _fail(f"process.consoleSize.{name}", f"must be at most {0xFFFF}")
     if not -1000 <= process.get("oomScoreAdj", 0) <= 1000:
         _fail("process.oomScoreAdj", "must lie between -1000 and 1000")
     seen: set[str] = set()

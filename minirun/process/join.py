@@ -14,7 +14,7 @@ import os
 from minirun import events, handshake
 from minirun.container import Container
 from minirun.errors import MinirunError, StateError, from_os
-from minirun.kernel import namespaces, process
+from minirun.kernel import files, namespaces, process
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process import barrier, command, privileges, streams
@@ -79,6 +79,11 @@ def _joiner(
         process.become_named("minirun:exec")
         if container.cgroup.clone_fd() < 0:
             container.cgroup.join()
+        container.cgroup.close()
+        # processes in there may find what is open here: nothing of the host's, nothing of the caller's
+        files.close_all_but(
+            {*console, pidfd, tell, *events.log_fds(), *range(container.preserve_fds + 3)}
+        )
         barrier.close_imports()
         kinds = [*config.namespaces]
         flags = sum(namespaces.FLAGS[kind] for kind in kinds if kind != "time")

@@ -23,6 +23,7 @@ def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
         os.close(root.make_dir(process_config["cwd"]))
     except OSError as error:
         if error.errno not in (13, 30):  # EACCES, EROFS: chdir will say it better
+            error.filename = f"process.cwd: {process_config['cwd']}"
             raise
 
 
@@ -46,10 +47,12 @@ def drop(name: str, config: Config, filter: "Filter | None") -> None:
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     if filter and not wanted.get("noNewPrivileges"):
         seccomp.install(filter.bpf, filter.flags)  # because it needs CAP_SYS_ADMIN then
+    arrived = _try_to_go(wanted["cwd"])  # because its user may not be let in (as runc has it)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
     become_user(wanted.get("user") or {})
     sets.apply()  # because setuid to another user clears the effective set
-    go_to(wanted["cwd"])
+    if not arrived:
+        go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
     os.umask((wanted.get("user") or {}).get("umask", 0o022))
     if wanted.get("noNewPrivileges"):
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
@@ -76,6 +79,14 @@ def become_user(user: "dict[str, Any]") -> None:
     process.setuid(user.get("uid", 0))
 
 
+def _try_to_go(directory: str) -> bool:
+    try:
+        go_to(directory)
+    except MinirunError:
+        return False
+    return True
+
+
 def go_to(directory: str) -> None:
     """Change the working directory and make sure that it lies inside the container.
 
@@ -87,5 +98,9 @@ def go_to(directory: str) -> None:
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
         raise MinirunError(f"chdir to cwd ({directory!r}): {text}", status=126) from error
-    if not os.getcwd().startswith("/"):
+    try:
+        inside = os.getcwd().startswith("/")
+    except FileNotFoundError:  # what glibc makes of "(unreachable)"
+        inside = False
+    if not inside:
         raise MinirunError(f"cwd {directory!r} lies outside of the container")

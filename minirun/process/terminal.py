@@ -115,6 +115,9 @@ def bind_console(root: Root, slave: int) -> None:
         except FileExistsError:
             pass
         target = files.openat2(parent, name, os.O_PATH, RESOLVE | files.RESOLVE_NO_SYMLINKS)
+    except OSError as error:
+        error.filename = path
+        raise
     finally:
         os.close(parent)
     try:
@@ -141,7 +144,7 @@ def send_master(socket: "str | int", master: int) -> None:
         connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
         if not isinstance(socket, int):
-            _connect(connected, socket)
+            connect(connected, socket)
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", master))
         events.emit(
             "message", "console", {"to": "caller", "terminal": name},
@@ -152,8 +155,11 @@ def send_master(socket: "str | int", master: int) -> None:
         connected.close()
 
 
-def _connect(socket: _socket.socket, path: str) -> None:
-    """Connect to the socket at `path`, which may be longer than sun_path (108 bytes, unix(7))."""
+def connect(socket: _socket.socket, path: str) -> None:
+    """Connect to the socket at `path`, which may be longer than sun_path (108 bytes, unix(7)).
+
+    Raises OSError with the path.
+    """
     directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         socket.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")

@@ -36,7 +36,11 @@ class Root:
         if not flags & os.O_PATH:
             flags |= os.O_NOCTTY | os.O_NONBLOCK
         # Relative, although RESOLVE_IN_ROOT makes "/x" the same: two fences are better than one.
-        return files.openat2(self.fd, path.lstrip("/") or ".", flags, RESOLVE, mode)
+        try:
+            return files.openat2(self.fd, path.lstrip("/") or ".", flags, RESOLVE, mode)
+        except OSError as error:
+            error.filename = path
+            raise
 
     def make_dir(self, path: str, mode: int = 0o755) -> int:
         """Make the directory `path` and its parents, and return a descriptor of it.

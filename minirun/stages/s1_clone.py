@@ -176,3 +176,4 @@ def finish_cgroups(container: Container, root: Root) -> None:
         why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
         namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
     build.mount_cgroups(container.config, root, container.cgroup.mounts_for_container())
+    container.cgroup.close()  # directories of the host: init takes none along

@@ -27,6 +27,7 @@ class Held:
         log = minirun.root / self.name / "events.jsonl"
         line = f'"kind":"gate","name":"{boundary}"'
         wait_until(lambda: (log.exists() and line in log.read_text()) or self._ended())
+        time.sleep(0.01)  # the line is written right before the wait begins
         self.family = Family(self.runtime.pid)
 
     def _ended(self) -> bool:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import Program, wait_until
 from lifecycle.held import ALL, CASES, GPUS, Held
 from lifecycle.leftovers import Family, assert_nothing, directories

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import Program, wait_until
 from lifecycle.leftovers import Family, assert_nothing, call, together
 

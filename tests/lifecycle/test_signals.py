@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import Program, wait_until
 from lifecycle.held import CASES, GPUS, Held
 from lifecycle.leftovers import Family, assert_nothing
-
 from minirun import gates
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -63,6 +63,7 @@ def test_caller_of_a_detached_start_killed(minirun: Program) -> None:
     held.runtime.kill()
     held.runtime.wait()
     gates.open_gate(str(minirun.root / held.name))
+    assert held.end() == (-signal.SIGKILL, "")
     wait_until(lambda: not (minirun.root / held.name).exists())
     assert_nothing(minirun, held.name, held.family)
 

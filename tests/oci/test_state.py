@@ -18,6 +18,7 @@ from conftest import Program, wait_until
 from minirun.errors import StateError
 from minirun.oci import state
 
+NAME = f"state-{os.getpid()}"
 quick = settings(
     deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100
 )
@@ -309,19 +310,19 @@ def test_names(tmp_path: Path) -> None:
 
 def test_the_public_state_is_the_specs(minirun: Program) -> None:
     """runtime.md, "State": what engines parse."""
-    done = minirun("run", "-d", "--name", "s1", "--annotation", "k=v", "busybox", "sleep", "100")
+    done = minirun("run", "-d", "--name", NAME, "--annotation", "k=v", "busybox", "sleep", "100")
     assert done.returncode == 0, done.stderr
-    public = json.loads(minirun("state", "s1").stdout)
+    public = json.loads(minirun("state", NAME).stdout)
     pid = public.pop("pid")
     assert Path(f"/proc/{pid}/cmdline").read_text() == "sleep\x00100\x00"
     assert public.pop("annotations")["k"] == "v"
     created = public.pop("created")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", created)
-    directory = str(minirun.root / "s1")
+    directory = str(minirun.root / NAME)
     assert public == {
-        "ociVersion": "1.2.0", "id": "s1", "status": "running", "bundle": directory,
+        "ociVersion": "1.2.0", "id": NAME, "status": "running", "bundle": directory,
         "rootfs": f"{directory}/rootfs", "owner": "",
     }  # fmt: skip
-    minirun("kill", "s1", "KILL")
-    wait_until(lambda: json.loads(minirun("state", "s1").stdout)["status"] == "stopped")
-    assert json.loads(minirun("state", "s1").stdout)["pid"] == 0
+    minirun("kill", NAME, "KILL")
+    wait_until(lambda: json.loads(minirun("state", NAME).stdout)["status"] == "stopped")
+    assert json.loads(minirun("state", NAME).stdout)["pid"] == 0

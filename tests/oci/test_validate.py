@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,7 @@ MALFORMED = [
     one("process.user.gid", 2**64),
     one("process.user.additionalGids", [0, 2**32 - 1], "process.user.additionalGids[1]"),
     one("process.user.umask", 0o1000), one("process.user.umask", 2**40),
+    one("process.consoleSize", {"height": 1, "width": 65536}, "process.consoleSize.width"),
     one("process.rlimits[0].soft", 2**64), one("process.rlimits[0].soft", 3),
     one("process.rlimits[0].type", "NOFILE"), one("process.rlimits[0].type", "RLIMIT_X"),
     one("process.rlimits[1]", VALID["process"]["rlimits"][0], "process.rlimits[1].type"),
@@ -357,11 +359,12 @@ def test_no_config_at_all(tmp_path: Path, what: str) -> None:
 def test_create_says_one_line_and_leaves_nothing(
     minirun: Program, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
+    name = f"bad-{os.getpid()}"
     (tmp_path / "rootfs").mkdir()
     (tmp_path / "config.json").write_text(json.dumps(changed(changes)))
-    done = minirun("create", "--bundle", str(tmp_path), "bad1")
+    done = minirun("create", "--bundle", str(tmp_path), name)
     assert done.returncode in (1, 125)
     assert done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith("minirun: ")
     assert [p.name for p in minirun.root.glob("*")] in ([], [".history"])
-    assert minirun("state", "bad1").returncode == 1
+    assert minirun("state", name).returncode == 1

@@ -64,12 +64,13 @@ def test_a_link_leads_nowhere_but_into_the_root(
     before = snapshot(outside)
     with pytest.raises(FileNotFoundError):
         root.read("/etc/secret", 100)
-    for act in (
+    acts: tuple[Callable[[], int], ...] = (
         lambda: root.make_dir("/etc/made"),
         lambda: root.make_file("/etc/file"),
         lambda: root.open("/etc/new", os.O_WRONLY | os.O_CREAT, 0o600),
         lambda: root.make_dir("/etc"),
-    ):
+    )
+    for act in acts:
         with pytest.raises(OSError):
             os.close(act())
     assert snapshot(outside) == before

@@ -1,0 +1,196 @@
+"""The table of commands, and what the hot path may import."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import minirun as package
+from conftest import STORE, Program
+from minirun import __version__
+from minirun.cli import COMMANDS, GLOBAL_FLAGS
+
+SOURCE = Path(package.__file__).parent
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_module_and_help(minirun: Program, name: str) -> None:
+    module = importlib.import_module(f"minirun.cli.{COMMANDS[name][0]}")
+    assert callable(getattr(module, f"main_{name}", None) or module.main)
+    for flag in ("--help", "-h"):
+        done = minirun(name, flag)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"Usage: minirun {name} [flags]")
+        assert "--help" in done.stdout
+    assert not minirun.root.exists(), "help touches nothing"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_unknown_flag_is_one_line(minirun: Program, name: str) -> None:
+    done = minirun(name, "--nosuchflag")
+    assert done.returncode != 0
+    assert done.stderr.startswith("minirun: unknown flag: --nosuchflag")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_overview_names_every_command_and_global_flag(minirun: Program) -> None:
+    done = minirun("--help")
+    assert done.returncode == 0
+    assert minirun().stdout == done.stdout
+    for name, (_, text) in COMMANDS.items():
+        assert any(line.split() == [name, *text.split()] for line in done.stdout.splitlines())
+    for flag in GLOBAL_FLAGS:
+        assert flag.help in done.stdout
+
+
+def test_version(minirun: Program) -> None:
+    for flag in ("--version", "-v"):
+        assert minirun(flag).stdout.startswith(f"minirun version {__version__}\nspec: 1.")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("rnu", "run"), ("deleet", "delete"), ("zzz", "--help")]
+)
+def test_an_unknown_command(minirun: Program, word: str, hint: str) -> None:
+    done = minirun(word)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"minirun: unknown command '{word}'")
+    assert hint in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--cgroup", "v3", "ps"), "invalid --cgroup 'v3' (auto, v1 or v2)"),
+        (("--log-format", "xml", "ps"), "invalid --log-format 'xml' (text or json)"),
+        (("--nosuch", "ps"), "unknown flag: --nosuch"),
+        (("--root",), "flag needs an argument: --root"),
+    ],
+)
+def test_mistakes_in_global_flags(minirun: Program, flags: tuple[str, ...], text: str) -> None:
+    done = subprocess.run([minirun.path, *flags], capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_nobody_reads_our_help(minirun: Program) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [minirun.path, "--help"], stdout=theirs, stderr=subprocess.PIPE, check=False
+    )
+    os.close(theirs)
+    assert done.stderr == b""
+    assert done.returncode != 0
+
+
+# --- the hot path ------------------------------------------------------------------------------
+
+FORBIDDEN = frozenset(
+    (
+        "argparse", "json", "typing", "dataclasses", "re", "subprocess", "logging", "enum",
+        "functools", "contextlib", "collections", "pathlib", "shutil", "rich", "pyroute2",
+        "socket", "signal", "tempfile", "traceback", "inspect",
+    )
+)  # fmt: skip
+SPY = """
+import os, sys
+spied = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+def spy(event, args):
+    if event == "import":
+        os.write(spied, (args[0] + "\\n").encode())
+sys.addaudithook(spy)
+before = set(sys.modules)
+sys.path[:0] = sys.argv[2:4]
+del sys.argv[1:4]
+from minirun import cli
+code = cli.main()
+os.write(spied, "".join(name + "\\n" for name in set(sys.modules) - before).encode())
+os._exit(code)
+"""
+"""Runs the command line and writes down what is imported, in all processes that come from it:
+the audit hook of an interpreter goes along with fork and clone."""
+
+
+def imports(program: Program, tmp_path: Path, *args: str) -> set[str]:
+    """Run a command line in a bare interpreter; return the names of all modules imported."""
+    spied = tmp_path / "imports"
+    packages = str(Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages"))
+    argv = [os.path.realpath(sys.executable), "-IS", "-c", SPY]
+    argv += [str(spied), str(SOURCE.parent), packages]
+    argv += ["--root", str(program.root), "--store", STORE, *args]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(spied.read_text().split())
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--rm",
+        "",
+        "-d",
+        "--rm -i",
+        "--rm -e A=1 -v /etc:/mnt:ro -w /tmp --hostname h --read-only --name n-{pid}",
+        "--rm --network host",
+        "--rm --memory 64m --cpus 1 --pids-limit 20 --annotation a=b",
+        "--rm -u 1000:1000 --cap-add NET_ADMIN --cap-drop ALL --device /dev/null:/dev/x",
+        "--rm -u nobody",
+        "--rm --uidmap 0:100000:65536",
+        "--rm --gpus 0,1 --gpu-driver simulated",
+    ],
+)
+def test_run_imports_nothing_that_costs(reachable: Program, tmp_path: Path, flags: str) -> None:
+    found = imports(
+        reachable, tmp_path, "run", *flags.format(pid=os.getpid()).split(), "busybox", "true"
+    )
+    assert "minirun.lifecycle" in found, "the spy sees what is imported"
+    assert not {name for name in found if name.split(".")[0] in FORBIDDEN}
+
+
+def test_a_bundle_is_run_without_them_too(minirun: Program, tmp_path: Path, layer: Path) -> None:
+    spec = minirun("spec", "busybox", "true").stdout
+    assert layer.name == "rootfs"
+    lines = [line for line in spec.splitlines() if "io.minirun.layers" not in line]
+    (tmp_path / "config.json").write_text("\n".join(lines))
+    found = imports(minirun, tmp_path, "run", "--bundle", str(tmp_path), f"b-{os.getpid()}")
+    assert not {name for name in found if name.split(".")[0] in FORBIDDEN}
+
+
+def test_the_spy_would_tell(minirun: Program, tmp_path: Path) -> None:
+    assert "json" in imports(minirun, tmp_path, "images")
+
+
+def imported_by(path: Path) -> set[str]:
+    """The top names of all that a source file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(p.relative_to(SOURCE)) for p in FILES])
+def test_walls_between_the_rooms(path: Path) -> None:
+    """ctypes only in kernel/; the core never imports view or teach; events is a leaf."""
+    room = path.relative_to(SOURCE).parts[0]
+    names = imported_by(path)
+    tops = {name.split(".")[0] for name in names}
+    if room != "kernel":
+        assert "ctypes" not in tops
+    if room not in ("cli", "view", "teach"):
+        assert not {n for n in names if n.startswith(("minirun.view", "minirun.teach"))}
+        assert not {n for n in names if n.startswith("minirun.cli")} or path.name == "__main__.py"
+    if path.name == "events.py":
+        assert "minirun" not in tops

@@ -1,0 +1,158 @@
+"""Hooks in trouble, and containers that share or lose what they stand on."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Program, wait_until
+from lifecycle.leftovers import Family, assert_nothing, call
+
+NAME = f"hooks-{os.getpid()}"
+Bundle = Callable[..., Path]
+
+
+@pytest.fixture
+def bundle(minirun: Program, layer: Path) -> Bundle:
+    """Make a bundle with the command `sleep 100`; the arguments go into config.json."""
+
+    def make(hooks: dict[str, str] | None = None, **linux: object) -> Path:
+        config: dict[str, Any] = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
+        del config["annotations"]["io.minirun.layers"]
+        config["root"]["path"] = str(layer)
+        config["linux"] |= linux
+        config["hooks"] = {
+            kind: [{"path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"]}]
+            for kind, script in (hooks or {}).items()
+        }
+        (layer.parent / "config.json").write_text(json.dumps(config))
+        return layer.parent
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["prestart", "createRuntime", "createContainer", "poststart"])
+def test_runtime_killed_during_a_hook(
+    minirun: Program, bundle: Bundle, tmp_path: Path, kind: str
+) -> None:
+    """The hook dies with it: nobody waits for it any more."""
+    mark = tmp_path / "mark"
+    path = bundle({kind: f"echo $$ >{mark}; exec sleep 100"})
+    with open(os.devnull, "w") as null:  # not a pipe: after the start the command holds it open
+        argv = minirun.argv("run", "--bundle", str(path), NAME)
+        runtime = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
+    wait_until(lambda: mark.exists() and mark.read_text())
+    family = Family(runtime.pid)
+    runtime.kill()
+    runtime.wait()
+    assert minirun("delete", "--force", NAME).returncode == 0
+    assert_nothing(minirun, NAME, family)
+
+
+def test_a_hook_that_kills_init(minirun: Program, bundle: Bundle) -> None:
+    script = r'kill -9 $(sed -n "s/.*\"pid\":\([0-9]*\).*/\1/p")'
+    for kind in ("prestart", "createRuntime"):
+        done = minirun("run", "--bundle", str(bundle({kind: script})), NAME)
+        assert (done.returncode, done.stderr) == (125, "minirun: init was killed by signal 9\n")
+        assert_nothing(minirun, NAME)
+
+
+def test_a_hook_that_kills_the_runtime(minirun: Program, bundle: Bundle) -> None:
+    path = bundle({"prestart": "kill -9 $PPID; sleep 100"})
+    assert minirun("run", "--bundle", str(path), NAME).returncode == -signal.SIGKILL
+    assert "its creation was cut off" in minirun("gc").stdout
+    assert_nothing(minirun, NAME)
+
+
+def test_failing_hooks_after_the_start(minirun: Program, bundle: Bundle, tmp_path: Path) -> None:
+    """A poststart that fails ends the container; a poststop that fails is a warning."""
+    counter = tmp_path / "count"
+    path = bundle({"poststart": "echo no; exit 3", "poststop": f"echo x >>{counter}; exit 4"})
+    done = minirun("run", "--bundle", str(path), NAME)
+    assert done.returncode == 125
+    warning, error = sorted(done.stderr.splitlines(), key=lambda line: "poststart" in line)
+    assert warning.startswith("minirun: warning: poststop hook 0 (/bin/sh) failed")
+    assert error == "minirun: poststart hook 0 (/bin/sh) failed with exit status 3: no"
+    assert counter.read_text() == "x\n"
+    assert_nothing(minirun, NAME)
+
+
+def test_a_child_that_holds_stderr_past_the_timeout(minirun: Program, layer: Path) -> None:
+    config = json.loads(minirun("spec", "busybox", "true").stdout)
+    del config["annotations"]["io.minirun.layers"]
+    config["root"]["path"] = str(layer)
+    hook = {"path": "/bin/sh", "args": ["sh", "-c", "sleep 77 & wait"], "timeout": 1}
+    config["hooks"] = {"prestart": [hook]}
+    (layer.parent / "config.json").write_text(json.dumps(config))
+    started = time.monotonic()
+    done = minirun("run", "--bundle", str(layer.parent), NAME)
+    assert time.monotonic() - started < 5
+    assert done.returncode == 125
+    assert "took longer than its timeout of 1 s" in done.stderr
+    assert_nothing(minirun, NAME)
+
+
+def test_dead_console_socket(minirun: Program, bundle: Bundle, tmp_path: Path) -> None:
+    config_path = bundle() / "config.json"
+    config = json.loads(config_path.read_text())
+    config["process"]["terminal"] = True
+    config_path.write_text(json.dumps(config))
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+        for where in (path, str(tmp_path / "nosuch")):
+            argv = ("create", "--bundle", str(tmp_path), "--console-socket", where, NAME)
+            done = minirun(*argv)
+            assert done.returncode == 125
+            assert done.stderr.count("\n") == 1
+            assert where in done.stderr
+            assert_nothing(minirun, NAME)
+
+
+def test_delete_with_children_in_the_hosts_pid_namespace(minirun: Program, bundle: Bundle) -> None:
+    """No pid namespace dies with init here: the cgroup tells who belongs to the container."""
+    config_path = bundle() / "config.json"
+    config = json.loads(config_path.read_text())
+    namespaces = config["linux"]["namespaces"]
+    config["linux"]["namespaces"] = [row for row in namespaces if row["type"] != "pid"]
+    script = "setsid sleep 98 & setsid sleep 99 & exec sleep 100"
+    config["process"]["args"] = ["sh", "-c", script]
+    config_path.write_text(json.dumps(config))
+    assert call(minirun, "run", "-d", "--bundle", str(config_path.parent), NAME) == (0, "")
+    procs = Path(f"/sys/fs/cgroup/pids/minirun/{NAME}/cgroup.procs")
+    wait_until(lambda: len(procs.read_text().split()) == 3)
+    pids = [int(pid) for pid in procs.read_text().split()]
+    minirun("kill", NAME, "KILL")
+    wait_until(lambda: json.loads(minirun("state", NAME).stdout)["status"] == "stopped")
+    assert minirun("delete", NAME).returncode == 0
+    wait_until(lambda: not any(_runs(pid) for pid in pids))
+    assert_nothing(minirun, NAME)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_state_directory_gone(minirun: Program) -> None:
+    """Without its record the container still ends, and with it its cgroup."""
+    runtime = minirun.start("run", "--name", NAME, "busybox", "sleep", "100")
+    state = minirun.root / NAME / "state.json"
+    wait_until(lambda: state.exists() and '"status":"running"' in state.read_text())
+    pid = json.loads(state.read_text())["pid"]
+    subprocess.run(["rm", "-rf", str(minirun.root / NAME)], check=True)
+    assert "does not exist" in minirun("state", NAME).stderr
+    os.kill(pid, signal.SIGKILL)
+    _, stderr = runtime.communicate(timeout=20)
+    assert runtime.returncode == 137
+    assert "Traceback" not in stderr
+    assert_nothing(minirun, NAME)

@@ -1,0 +1,73 @@
+"""The view on config.json that the stages read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minirun.oci import config as oci_config
+from minirun.oci.config import Config
+
+
+def config(**raw: Any) -> Config:
+    return Config({"ociVersion": "1.2.0", "root": {"path": "rootfs"}, **raw}, "/bundle")
+
+
+def test_an_empty_config_has_defaults() -> None:
+    found = config()
+    assert found.rootfs == "/bundle/rootfs"
+    assert (found.readonly, found.terminal, found.layers) == (False, False, [])
+    assert (found.namespaces, found.environment, found.cgroups_path) == ({}, {}, "")
+    assert found.hooks("prestart") == []
+    assert not found.new_namespace("mount")
+
+
+def test_the_root_filesystem() -> None:
+    found = config(root={"path": "/elsewhere", "readonly": True})
+    assert found.rootfs == "/elsewhere"
+    assert found.readonly
+
+
+def test_namespaces_new_and_existing() -> None:
+    rows = [{"type": "pid"}, {"type": "network", "path": "/proc/1/ns/net"}]
+    found = config(linux={"namespaces": rows, "cgroupsPath": "/a/b"})
+    assert found.namespaces == {"pid": "", "network": "/proc/1/ns/net"}
+    assert found.new_namespace("pid")
+    assert not found.new_namespace("network")
+    assert found.cgroups_path == "/a/b"
+
+
+def test_the_environment_as_a_program_sees_it() -> None:
+    env = ["A=1", "B=x=y", "A=2", "EMPTY=", "novalue", "=nameless", ""]
+    found = config(process={"env": env}).environment
+    assert found == {"A": "2", "B": "x=y", "EMPTY": "", "novalue": ""}
+
+
+def test_layers() -> None:
+    assert config(annotations={oci_config.LAYERS: "/a:/b"}).layers == ["/a", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        ("/usr/bin/nvidia-container-runtime-hook", True),
+        ("/opt/x/nvidia-container-runtime-hook", True),
+        ("/usr/bin/nvidia-container-runtime-hook.real", False),
+        ("/usr/bin/other", False),
+        ("/nvidia-container-runtime-hook/other", False),
+    ],
+)
+def test_nvidias_hook_is_known_by_its_name(path: str, is_one: bool) -> None:
+    assert oci_config.is_gpu_hook({"path": path}) is is_one
+
+
+def test_what_it_does_not_know_is_kept(tmp_path: Path) -> None:
+    raw = {
+        "ociVersion": "1.2.0", "root": {"path": "rootfs"}, "x-unknown": {"kept": [1, 2]},
+        "linux": {"namespaces": [{"type": "mount"}], "someday": True},
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    found = oci_config.load(str(tmp_path))
+    assert found.raw == raw
+    assert found.bundle == str(tmp_path)
