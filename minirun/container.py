@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from binascii import crc32
 
 from minirun import events, gates, jsonlite
 from minirun.cgroups import Cgroup, from_record, open_cgroup
@@ -134,8 +135,9 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
         "annotations": config.annotations, "created": state.timestamp(),
         "directory": f"{settings.root}/{container_id}", "init": None,
-        "supervisor": state.identity(pid), "complete": False, "managed": False, "auto_remove": False,
-        "cgroup_path": config.cgroups_path or f"/minirun/{container_id}",
+        "supervisor": state.identity(pid), "complete": False,
+        "managed": False, "auto_remove": False,
+        "cgroup_path": config.cgroups_path or _own_cgroup(settings.root, container_id),
         "cgroup_version": settings.cgroup_version, **extra,
     }  # fmt: skip
     container = Container(settings, config, record)
@@ -161,6 +163,15 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
             raise _name_in_use(container_id) from None
         raise
     return container
+
+
+def _own_cgroup(root: str, container_id: str) -> str:
+    """Return the cgroup of a container whose config.json names none.
+
+    An id is unique below one state root; below another one a cgroup has that root's mark.
+    """
+    mark = "" if root == ROOT else f".{crc32(root.encode()):08x}"
+    return f"/minirun/{container_id}{mark}"
 
 
 def _name_in_use(container_id: str) -> StateError:

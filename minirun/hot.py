@@ -1,4 +1,4 @@
-"""A finder that takes code from one file instead of seventy: see minirun.launcher, which makes it."""
+"""A finder that takes code from one file instead of seventy, made by minirun.launcher."""
 
 import marshal
 import os

@@ -109,6 +109,12 @@ def skip(reason: str) -> None:
     pytest.skip(reason)
 
 
+def cgroup(program: Program, container_id: str) -> str:
+    """The directory of a container's cgroup: version 1's for pids, or version 2's."""
+    dirs = json.loads(program("inspect", container_id).stdout)["cgroup"]["dirs"]
+    return str(dirs.get("pids") or dirs[""])
+
+
 def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
     """Wait for a condition, or fail."""
     deadline = time.monotonic() + seconds

@@ -91,13 +91,14 @@ def test_opening_where_nobody_is(tmp_path: Path) -> None:
 
 def read_events(path: Path) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        *lines, _ = path.read_text().split("\n")  # the last one may still be on its way
+        return [json.loads(line) for line in lines]
     except FileNotFoundError:
         return []
 
 
 def test_a_run_is_held_at_every_boundary(minirun: Program) -> None:
-    """Whoever opens the gates one by one sees each of the fourteen, in order."""
+    """Whoever opens the gates one by one sees every boundary, in order."""
     env = os.environ | {"MINIRUN_GATES": ",".join(gates.BOUNDARIES)}
     run = minirun.start("run", "--name", NAME, "--rm", "busybox", "echo", "through", env=env)
     directory = minirun.root / NAME

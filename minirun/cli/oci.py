@@ -7,7 +7,7 @@ from minirun import gates, jsonlite, lifecycle
 from minirun.cli import signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, Settings, reserve
-from minirun.errors import StateError, UsageError
+from minirun.errors import ConfigError, MinirunError, StateError, UsageError, from_os
 from minirun.handshake import Channel
 from minirun.oci import config as oci_config
 from minirun.oci import state
@@ -40,20 +40,35 @@ SIGNALS = {
 }  # fmt: skip
 
 
+class RuncStatus:
+    """``with RuncStatus():`` an error ends with status 1, as runc's do; docker has 125 to 127."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
+        if isinstance(error, OSError):
+            error = from_os(error)
+        if isinstance(error, MinirunError) and 125 <= error.status <= 127:
+            error.status = 1
+            raise error from None
+
+
 def main_create(args: "list[str]", settings: Settings) -> int:
     """Create a container from a bundle; its init waits at exec.fifo."""
     flags = parse("create", CREATE, args, mixed=True)
     if flags.help:
         return _help("create", "ID", "Create a container from an OCI bundle.", CREATE)
-    container = new_container(flags, settings)
-    try:
-        signals.catch()
-        init = lifecycle.create(container)
-        container.save(status=state.CREATED, complete=True)
-        write_pid_file(flags.pid_file, init.pid)
-    except BaseException:
-        lifecycle.destroy(container)
-        raise
+    with RuncStatus():
+        container = new_container(flags, settings)
+        try:
+            signals.catch()
+            init = lifecycle.create(container)
+            container.save(status=state.CREATED, complete=True)
+            write_pid_file(flags.pid_file, init.pid)
+        except BaseException:
+            lifecycle.destroy(container)
+            raise
     return 0
 
 
@@ -69,6 +84,7 @@ def new_container(flags: Parsed, settings: Settings) -> Container:
     config = oci_config.load(os.path.abspath(flags.bundle or "."))
     if not config.process:
         raise UsageError("config.json: process: is required to create a container", status=1)
+    _check_layers(config.layers, settings)
     if config.namespaces.get("pid"):
         sealed.ensure()
     if config.terminal != bool(flags.console_socket):
@@ -90,6 +106,18 @@ def new_container(flags: Parsed, settings: Settings) -> Container:
     container.preserve_fds = int(count)
     container.console = Console(socket=socket)
     return container
+
+
+def _check_layers(layers: "list[str]", settings: Settings) -> None:
+    """Refuse layers that are no image's, since an engine lets its users write annotations.
+
+    Raises ConfigError.
+    """
+    images = f"{settings.store}/images/"
+    for layer in layers:
+        if not layer.startswith(images) or ".." in layer.split("/"):
+            where = f"config.json: annotations.{oci_config.LAYERS}"
+            raise ConfigError(f"{where}: {layer} is not a layer of an image in {images}")
 
 
 def connect_console(path: str) -> int:
@@ -136,10 +164,11 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     if status != state.CREATED:
         text = f"cannot start a container in the {status} state"
         raise StateError(text, "minirun ps -a shows the states")
-    container.open_log()
-    report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
-    os.set_blocking(report, True)
-    lifecycle.start(container, Channel(report, -1, "init"))
+    with RuncStatus():
+        container.open_log()
+        report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(report, True)
+        lifecycle.start(container, Channel(report, -1, "init"))
     return 0
 
 

@@ -104,13 +104,14 @@ def _run_bundle(args: "list[str]", settings: Settings) -> int:
     from minirun.cli import oci
 
     flags = parse("run", FLAGS, args, mixed=True)
-    container = oci.new_container(flags, settings)
-    try:
-        signals.catch()
-        init = lifecycle.create(container)
-        oci.write_pid_file(flags.pid_file, init.pid)
-        lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
-    except BaseException:
-        lifecycle.destroy(container)
-        raise
+    with oci.RuncStatus():
+        container = oci.new_container(flags, settings)
+        try:
+            signals.catch()
+            init = lifecycle.create(container)
+            oci.write_pid_file(flags.pid_file, init.pid)
+            lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
+        except BaseException:
+            lifecycle.destroy(container)
+            raise
     return 0 if flags.detach else supervise.foreground(container, init)

@@ -27,8 +27,6 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.args:
         wanted, _ = wishes.from_flags(flags, settings)
         document = generate.config(flags.name or "minirun", wanted)
-        if not flags.name:
-            del document["linux"]["cgroupsPath"]  # the id is not known yet, and the path is by id
         sys.stdout.write(jsonlite.dumps(document, indent=2) + "\n")
         return 0
     path = os.path.join(flags.bundle or ".", "config.json")

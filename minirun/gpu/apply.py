@@ -118,14 +118,12 @@ def _folder(doing: "Doing") -> str:
     return doing.path.rpartition("/")[0] if isinstance(doing, Symlink) else ""
 
 
-def configure(
-    argv: "list[str]", *, found: Inventory, pid: int, cgroup: "Cgroup | None"
-) -> Edits:
+def configure(argv: "list[str]", *, found: Inventory, pid: int, cgroup: "Cgroup | None") -> Edits:
     """Do all of stage 5: what `nvidia-container-cli ARGV` would do to the container of `pid`.
 
-    `found` is what the host has. Everything of the host is looked up before entering. Afterwards this process is in the
-    container's mount namespace for good. Returns what was done. Raises UsageError, GPUError,
-    OSError.
+    `found` is what the host has. All that is of the host is opened before entering. Afterwards this
+    process is in the container's mount namespace for good. Returns what was done.
+    Raises UsageError, GPUError, OSError.
     """
     request = cli_args.parse(argv)
     ldconfig_fd = ldconfig.open_host(request.ldconfig)

@@ -96,7 +96,7 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         "mounts": _mounts(wishes),
         **hooks,
         "annotations": annotations,
-        "linux": _linux(container_id, wishes),
+        "linux": _linux(wishes),
     }
 
 
@@ -156,10 +156,9 @@ def _bind(
     mounts.append({**row, "options": ["rbind", "rprivate", *options]})
 
 
-def _linux(container_id: str, wishes: Wishes) -> "dict[str, Any]":
+def _linux(wishes: Wishes) -> "dict[str, Any]":
     kinds = [kind for kind in NAMESPACES if not (kind == "network" and wishes.host_network)]
     linux: dict[str, Any] = {
-        "cgroupsPath": f"/minirun/{container_id}",
         "namespaces": [{"type": kind} for kind in kinds],
         "resources": _resources(wishes),
         "maskedPaths": list(MASKED),

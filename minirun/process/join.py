@@ -80,10 +80,8 @@ def _joiner(
         if container.cgroup.clone_fd() < 0:
             container.cgroup.join()
         container.cgroup.close()
-        # processes in there may find what is open here: nothing of the host's, nothing of the caller's
-        files.close_all_but(
-            {*console, pidfd, tell, *events.log_fds(), *range(container.preserve_fds + 3)}
-        )
+        kept = {*console, pidfd, tell, *events.log_fds(), *range(container.preserve_fds + 3)}
+        files.close_all_but(kept)  # processes in there may find what is open here
         barrier.close_imports()
         kinds = [*config.namespaces]
         flags = sum(namespaces.FLAGS[kind] for kind in kinds if kind != "time")

@@ -15,6 +15,7 @@ from minirun.kernel import files
 
 RESOLVE = files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
+_MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 
 
 class Root:
@@ -72,8 +73,11 @@ class Root:
                 pass
         return self.open(path, _DIRECTORY)
 
-    def make_file(self, path: str, mode: int = 0o644) -> int:
-        """Make an empty file `path` where nothing is there; return an O_PATH descriptor of it."""
+    def make_file(self, path: str, mode: int = 0o644, links: int = 0) -> int:
+        """Make an empty file `path` where nothing is there; return an O_PATH descriptor of it.
+
+        Of a link to nothing (an image's /etc/resolv.conf) the target is made, inside the root.
+        """
         try:
             return self.open(path)
         except FileNotFoundError:
@@ -83,8 +87,14 @@ class Root:
         try:
             os.close(os.open(name, flags, mode, dir_fd=parent))
             return files.openat2(parent, name, os.O_PATH | os.O_NOFOLLOW, RESOLVE)
+        except FileExistsError:
+            if links == _MOST_LINKS:
+                raise OSError(40, os.strerror(40), path) from None  # ELOOP
+            target = os.readlink(name, dir_fd=parent)
         finally:
             os.close(parent)
+        above = "" if target.startswith("/") else path.rstrip("/").rpartition("/")[0]
+        return self.make_file(f"{above}/{target}", mode, links + 1)
 
     def parent(self, path: str) -> "tuple[int, str]":
         """Make the directory that `path` lies in; return (its descriptor, the last name)."""

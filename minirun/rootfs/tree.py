@@ -8,7 +8,9 @@ nothing is ever done deeper than two levels: what lies further down is first mov
 import os
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TAKEN = (2, 17, 20, 39)
+_ENOTEMPTY = 39
+_TRIES = 50
+_TAKEN = (2, 17, 20, _ENOTEMPTY)
 """ENOENT, EEXIST, ENOTDIR, ENOTEMPTY: somebody was quicker, or something else has that name."""
 
 TYPE_CHECKING = False
@@ -47,15 +49,20 @@ def _unlink(parent: int, name: str) -> bool:
 
 def _remove_directory(parent: int, name: str, empty: "Callable[[int], None]") -> None:
     """Let `empty` remove what is in a directory, then the directory; one that is gone is fine."""
-    try:
-        fd = os.open(name, _DIRECTORY, dir_fd=parent)
+    for tries_left in reversed(range(_TRIES)):
         try:
-            empty(fd)
-        finally:
-            os.close(fd)
-        os.rmdir(name, dir_fd=parent)
-    except FileNotFoundError:
-        pass
+            fd = os.open(name, _DIRECTORY, dir_fd=parent)
+            try:
+                empty(fd)
+            finally:
+                os.close(fd)
+            return os.rmdir(name, dir_fd=parent)
+        except FileNotFoundError:
+            return None
+        except OSError as error:  # somebody else has just moved something into it
+            if error.errno != _ENOTEMPTY or not tries_left:
+                raise
+    return None
 
 
 def _empty(top: int) -> None:

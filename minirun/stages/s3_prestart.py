@@ -101,7 +101,8 @@ def _hook_process(container: Container, stdin: int, stderr: int, parent: int) ->
         document: dict[str, Any] = jsonlite.loads(text.decode())
         argv = s4_arguments.hook(document)
         if argv:
-            s5_inject.cli(container, argv, document["pid"], container.inventory or s5_inject.look(container))
+            found = container.inventory or s5_inject.look(container)
+            s5_inject.cli(container, argv, document["pid"], found)
         os.write(stderr, _DONE)
         os._exit(0)
     except BaseException as error:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from conftest import Program, wait_until
@@ -53,7 +54,7 @@ class Family:
 
 def cgroups(name: str) -> list[str]:
     """Return the cgroups of the container `name`, in every hierarchy."""
-    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/minirun/{name}")]
+    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/minirun/{name}.*")]
 
 
 def mounts(root: Path) -> list[str]:
@@ -77,19 +78,20 @@ def assert_nothing(minirun: Program, name: str, family: Family | None = None) ->
 
 
 def together(
-    minirun: Program, count: int, *args: str, input: str = os.devnull, **options: object
+    minirun: Program, count: int, *args: str, preexec_fn: Callable[[], object] | None = None
 ) -> list[tuple[int, str]]:
     """Start the same command `count` times at once; return each one's status and what it said.
 
     What is said goes to a file and not to a pipe, which a container that lives on would hold open.
     """
     started = []
-    with open(input) as stdin:
+    with open(os.devnull) as stdin:
         for _ in range(count):
             said = tempfile.TemporaryFile("w+")
+            argv = minirun.argv(*args)
             process = subprocess.Popen(
-                minirun.argv(*args), stdin=stdin, stdout=said, stderr=said, **options
-            )  # type: ignore[call-overload]
+                argv, stdin=stdin, stdout=said, stderr=said, preexec_fn=preexec_fn
+            )
             started.append((process, said))
     ends = []
     for process, said in started:
@@ -100,6 +102,8 @@ def together(
     return ends
 
 
-def call(minirun: Program, *args: str, **options: object) -> tuple[int, str]:
+def call(
+    minirun: Program, *args: str, preexec_fn: Callable[[], object] | None = None
+) -> tuple[int, str]:
     """Run a command that leaves a process behind; return its status and what it said."""
-    return together(minirun, 1, *args, **options)[0]
+    return together(minirun, 1, *args, preexec_fn=preexec_fn)[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Program, wait_until
+from conftest import Program, cgroup, wait_until
 from lifecycle.leftovers import assert_nothing, call
 from minirun.kernel import mounts
 
@@ -235,9 +235,7 @@ def test_fork_bomb(minirun: Program) -> None:
     bomb = "b() { b | b & }; b; sleep 100"
     flags = ("-d", "--name", NAME, "--pids-limit", "64")
     minirun("run", *flags, "busybox", "sh", "-c", bomb)
-    wait_until(
-        lambda: int(Path(f"/sys/fs/cgroup/pids/minirun/{NAME}/pids.current").read_text()) > 60
-    )
+    wait_until(lambda: int(Path(cgroup(minirun, NAME), "pids.current").read_text()) > 60)
     assert minirun("delete", "--force", NAME, timeout=30).returncode == 0
     assert_nothing(minirun, NAME)
 

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Program, wait_until
 from lifecycle.held import ALL, CASES, GPUS, Held
-from lifecycle.leftovers import Family, assert_nothing, directories
+from lifecycle.leftovers import Family, assert_nothing, call, directories
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
@@ -112,3 +112,34 @@ def test_gc_leaves_the_living(minirun: Program) -> None:
     assert sorted(directories(minirun)) == [held.name, f"{held.name}-d", f"{held.name}-s"]
     held.runtime.kill()
     held.end()
+
+
+@pytest.mark.parametrize(
+    "words", [("delete", "--force"), ("gc",), ("start",), ("kill",), ("exec",)]
+)
+def test_other_commands_killed_at_a_random_moment(
+    minirun: Program, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Whatever is cut off, the next `delete --force` finishes it."""
+    chance = random.Random(" ".join(words))
+    config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
+    for name in ("rootfs", "upper", "work"):
+        (tmp_path / name).mkdir()
+    config["root"]["path"] = str(tmp_path / "rootfs")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    name = f"cut-{os.getpid()}-{words[0]}"
+    more = {"gc": (), "kill": (name, "KILL"), "exec": (name, "sleep", "9")}.get(words[0], (name,))
+    for _ in range(12):
+        call(minirun, "create", "--bundle", str(tmp_path), name)
+        if words[0] != "start":
+            minirun("start", name)
+        init = json.loads((minirun.root / name / "state.json").read_text())["init"]["pid"]
+        family = Family(init)
+        with open(os.devnull, "w") as null:
+            argv = minirun.argv(*words, *more)
+            command = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
+        time.sleep(chance.uniform(0, 0.03))
+        command.kill()
+        command.wait()
+        assert minirun("delete", "--force", name).returncode == 0
+        assert_nothing(minirun, name, family)

@@ -87,6 +87,11 @@ def test_at_a_random_moment(minirun: Program, seed: int) -> None:
     assert_nothing(minirun, name, family)
 
 
+def _wait_for_a_gate(log: Path) -> None:
+    wait_until(lambda: log.exists() and '"kind":"gate"' in log.read_text())
+    time.sleep(0.01)
+
+
 def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
     config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
     del config["annotations"]["io.minirun.layers"]
@@ -96,7 +101,7 @@ def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
         env = os.environ | {"MINIRUN_GATES": boundary}
         runtime = minirun.start("create", "--bundle", str(layer.parent), name, env=env)
         log = minirun.root / name / "events.jsonl"
-        wait_until(lambda log=log: log.exists() and '"kind":"gate"' in log.read_text())
+        _wait_for_a_gate(log)
         runtime.terminate()
         assert runtime.communicate(timeout=20)[1] == "minirun: interrupted by signal 15\n"
         assert runtime.returncode == 143
@@ -135,8 +140,10 @@ def test_blocked_and_ignored_by_the_caller(minirun: Program) -> None:
     assert [line.split()[1] for line in stdout.splitlines()] == ["0" * 16] * 2
     argv = minirun.argv("run", "--rm", "--name", f"blocked-{os.getpid()}", "busybox", "sleep", "9")
     env = os.environ | {"MINIRUN_GATES": "3:begin"}
-    with subprocess.Popen(argv, preexec_fn=_block_all, env=env, stderr=subprocess.PIPE) as waiting:
-        log = minirun.root / f"blocked-{os.getpid()}" / "events.jsonl"
-        wait_until(lambda: log.exists() and '"kind":"gate"' in log.read_text())
+    waiting = subprocess.Popen(argv, preexec_fn=_block_all, env=env, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for_a_gate(minirun.root / f"blocked-{os.getpid()}" / "events.jsonl")
         waiting.terminate()
         assert waiting.wait(timeout=10) == 143
+    finally:
+        waiting.kill()

@@ -113,7 +113,7 @@ def test_a_terminal_and_a_host_name() -> None:
     assert document["hostname"] == variables(document)["HOSTNAME"] == "h1"
     long = generate.config("x" * 200, Wishes(args=("true",)))
     assert len(long["hostname"]) == 64, "an id may be longer than the kernel's host names"
-    assert long["linux"]["cgroupsPath"] == "/minirun/" + "x" * 200
+    assert "cgroupsPath" not in long["linux"], "the id that it is made of is not known yet"
 
 
 def test_limits() -> None:

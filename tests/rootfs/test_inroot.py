@@ -198,6 +198,43 @@ def test_make_file_keeps_what_is_there(root: Root, tree: Path) -> None:
     assert stat.S_IMODE((tree / "new/dir/file").stat().st_mode) == 0o640
 
 
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("/run/systemd/resolv.conf", "run/systemd/resolv.conf"),
+        ("../run/systemd/resolv.conf", "run/systemd/resolv.conf"),
+        ("other", "etc/other"),
+        ("../../../../../made", "made"),
+        ("/../../../made", "made"),
+        ("first", "etc/last"),
+    ],
+)
+def test_make_file_behind_a_link_to_nothing(
+    root: Root, tree: Path, tmp_path: Path, link: str, target: str
+) -> None:
+    """What a mount onto /etc/resolv.conf meets in many an image; runc makes the target as well."""
+    (tree / "real").mkdir()
+    (tree / "etc").symlink_to("real")
+    (tree / "etc/resolv.conf").symlink_to(link)
+    (tree / "etc/first").symlink_to("second")
+    (tree / "etc/second").symlink_to("last")
+    before = snapshot(tmp_path)
+    fd = root.make_file("/etc/resolv.conf")
+    assert os.path.samestat(os.fstat(fd), os.lstat(tree / target))
+    os.close(fd)
+    made = {row[0] for row in snapshot(tmp_path)} - {row[0] for row in before}
+    assert all(path.startswith(f"{tree}/") for path in made)
+
+
+def test_make_file_behind_links_without_end(root: Root, tree: Path) -> None:
+    for number in range(60):
+        (tree / f"link{number}").symlink_to(f"link{number + 1}")
+    with pytest.raises(OSError) as caught:
+        root.make_file("/link0")
+    assert caught.value.errno == errno.ELOOP
+    assert not (tree / "link60").exists()
+
+
 @pytest.mark.parametrize("path", ["/", "", ".", "/a/..", "/a/.", "a/../.."])
 def test_a_file_needs_a_name(root: Root, path: str) -> None:
     with pytest.raises(OSError) as caught:

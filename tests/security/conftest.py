@@ -73,11 +73,13 @@ class Evil:
         (self.layer.parent / "config.json").write_text(json.dumps(self.config))
         return self.layer.parent
 
-    def run(self, *args: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, *args: str, env: dict[str, str] | None = None, timeout: float = 60
+    ) -> "subprocess.CompletedProcess[str]":
         """Run `args` in it, and see that the host's directory is as it was."""
         if args:
             self.config["process"]["args"] = list(args)
-        done = self.minirun("run", "--bundle", str(self.save()), NAME, **options)
+        done = self.minirun("run", "--bundle", str(self.save()), NAME, env=env, timeout=timeout)
         assert self.look() == self.before
         return done
 

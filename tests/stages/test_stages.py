@@ -85,7 +85,6 @@ def test_stage_3_hooks_get_the_state_and_run_in_order(
     minirun: Program, bundle: Bundle, tmp_path: Path
 ) -> None:
     marks = tmp_path / "marks"
-    namespace = "$(readlink /proc/self/ns/mnt)"
     kinds = ("prestart", "createRuntime", "createContainer", "poststart", "poststop")
 
     def change(config: dict[str, Any]) -> None:
