@@ -288,7 +288,7 @@ def test_cve_2021_43784_long_data_is_not_cut(evil: Evil) -> None:
     done = evil.run("sh", "-c", "echo ${#LONG}", timeout=20)
     assert (done.returncode, done.stdout) == (0, "120000\n")
     line = evil.run("/" + "z" * 100_000, timeout=20)
-    assert line.returncode in (126, 127)
+    assert line.returncode == 1
     assert line.stderr.count("\n") == 1
     assert len(line.stderr) < 10_000
 

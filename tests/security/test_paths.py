@@ -85,7 +85,7 @@ def test_cve_2021_30465_a_directory_becomes_a_link(evil: Evil, tmp_path: Path, b
         swapper.over.set()
         swapper.join()
     assert swapper.count > 100
-    assert set(results) <= {0, 125}
+    assert set(results) <= {0, 1}
 
 
 @pytest.mark.parametrize("what", ["link", "file", "other"])
@@ -137,7 +137,7 @@ def test_cve_2025_52565_console_is_a_link(evil: Evil, tmp_path: Path, target: st
         console.listen()
         flags = ("--bundle", str(evil.save()), "--console-socket", str(tmp_path / "console"))
         done = evil.minirun("create", *flags, NAME)
-    assert done.returncode == 125
+    assert done.returncode == 1
     assert "/dev/console" in done.stderr
     assert done.stderr.count("\n") == 1
     assert evil.look() == evil.before
@@ -172,8 +172,8 @@ def test_cve_2022_23648_volume_through_links_and_dots(evil: Evil, destination: s
     evil.link("/a/loop", "/a/loop")
     evil.mount(destination.format(str(evil.host)[1:]), evil.layer / "bin")
     done = evil.run("true")
-    assert done.returncode in (0, 125)
-    assert done.stderr.count("\n") == (done.returncode != 0)
+    assert done.returncode in (0, 1)
+    assert done.stderr.count("\n") == done.returncode
 
 
 @pytest.mark.parametrize("cwd", ["/link/new", "/link", "/..", "/link/../secret"])
@@ -194,7 +194,7 @@ def test_cve_2024_5154_every_file_of_etc_is_a_link(evil: Evil) -> None:
         evil.link("/etc/hosts", evil.host / target)
         done = evil.run("cat", "/etc/hosts")
         assert "host's secret" not in done.stdout
-        assert done.returncode in (0, 125)
+        assert done.returncode in (0, 1)
 
 
 def import_image(minirun: Program, layer: Path, store: Path) -> Program:
