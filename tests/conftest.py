@@ -172,16 +172,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 _before = pytest.StashKey[dict[str, set[str]]]()
 
 
+def _leaks(before: dict[str, set[str]]) -> list[str]:
+    return [
+        f"{kind} left behind: {thing}"
+        for kind, take in _SNAPSHOTS.items()
+        for thing in sorted(take() - before[kind])
+    ]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     before = session.stash[_before]
-    leaks = [
-        f"{kind} left behind: {thing}"
-        for kind, take in _SNAPSHOTS.items()
-        for thing in sorted(take() - before[kind])
-    ]
+    deadline = time.monotonic() + 3  # what has been killed may take a moment to end
+    while (leaks := _leaks(before)) and time.monotonic() < deadline:
+        time.sleep(0.1)
     if leaks:
         sys.stderr.write("\n" + "\n".join(leaks) + "\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
