@@ -28,6 +28,7 @@ _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
 _personality = libc.bind("personality", c_ulong)
 _capset = libc.bind("capset", c_void_p, c_void_p)
+_rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
 _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
 _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 
@@ -153,11 +154,17 @@ def restore_signals() -> None:
     """Give every signal its default action and unblock all: signal(7), sigprocmask(2).
 
     The interpreter ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored after execve.
+    libc keeps 32 and 33 for itself and lets nobody change them, but its posix_spawn(3), and so
+    make(1), starts programs with them ignored: they need the system call.
     """
+    default = (ctypes.c_uint64 * 4)()  # struct sigaction of the kernel: SIG_DFL, no flags, no mask
     for number in range(1, 65):
-        if number in (9, 19, 32, 33):  # SIGKILL, SIGSTOP, and two that libc keeps for itself
+        if number in (9, 19):  # SIGKILL, SIGSTOP
             continue
-        if _signal.getsignal(number) != _signal.SIG_DFL:
+        if number in (32, 33):
+            raw = (libc.number(13, 134), number, ctypes.addressof(default), None, 8)
+            libc.check("rt_sigaction", _rt_sigaction(*raw))
+        elif _signal.getsignal(number) != _signal.SIG_DFL:
             _signal.signal(number, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
