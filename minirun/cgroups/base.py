@@ -12,6 +12,7 @@ machine. A thread that writes "0" (itself) into tasks waits for nobody: 0.05 ms.
 
 import os
 import time
+from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
 from minirun.errors import ConfigError, StateError
@@ -62,7 +63,7 @@ class ContainerMounts(Record):
     links: "tuple[tuple[str, str], ...]"
 
 
-class Cgroup:
+class Cgroup(ABC):
     """One container's cgroup: a directory on version 2, one in each hierarchy on version 1."""
 
     version = 0
@@ -71,81 +72,81 @@ class Cgroup:
         self.path = path
         self._is_foreign = False
 
+    @abstractmethod
     def create(self) -> None:
         """Make the cgroup, parents too; what it made is gone again where it fails.
 
         Raises OSError; StateError where there are processes in it already: then it is another
         container's, and this object does not touch it any more.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def open_doors(self) -> None:
         """Open what :meth:`join` needs: before a clone into a user namespace, which could not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def join(self) -> None:
         """Move the calling process, which must have one thread, into the cgroup. Raises OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def clone_fd(self) -> int:
         """Return a descriptor for CLONE_INTO_CGROUP, -1 on version 1; it stays this object's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add(self, pid: int) -> None:
         """Move another process into the cgroup: slow, see above. Raises OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Apply config.json's linux.resources but for its devices. Raises ConfigError, OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Make `rules`, in their order, the only ones; what they do not allow is denied.
 
         On version 1 the cgroup must have no other below it. Raises ConfigError where version 1
         cannot hold the list, MinirunError, OSError.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
         """Add `rules` to those in force; they override them. Raises MinirunError, OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def effective_device_rules(self) -> "list[DeviceRule]":
         """Return the rules in force as the kernel tells them now. Raises MinirunError, OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _places(self) -> "list[str]":
         """Return where the cgroup's directories are, or would be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stat(self) -> Usage:
         """Return what the cgroup has used. Raises OSError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def frozen(self) -> bool:
         """Tell whether every process in the cgroup is stopped by :meth:`freeze`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _set_frozen(self, frozen: bool) -> None:
         """Ask the kernel to freeze or thaw. Raises OSError, StateError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record(self) -> "dict[str, Any]":
         """Return what state.json keeps; minirun.cgroups.from_record makes a Cgroup of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mounts_for_container(self) -> ContainerMounts:
         """Return what to mount at /sys/fs/cgroup in the container, after it is in the cgroup.
 
         Only hierarchies in which it has a cgroup of its own: of any other one it would see the
         root, with the host's cgroups and release_agent (CVE-2022-0492).
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Close the descriptors that this object holds."""
-        raise NotImplementedError
 
     def directories(self) -> "list[str]":
         """Return where the cgroup's directories are, or would be; none of a foreign cgroup."""

@@ -43,8 +43,8 @@ SIGNALS = {
 class RuncStatus:
     """``with RuncStatus():`` an error ends with status 1, as runc's do; docker has 125 to 127."""
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> "RuncStatus":
+        return self
 
     def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
         if isinstance(error, OSError):

@@ -19,19 +19,13 @@ from minirun.rootfs.plan import Bind, MountFs, Symlink, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Any
 
-    from minirun.cgroups.rules import DeviceRule
+    from minirun.cgroups import Cgroup
     from minirun.gpu.edits import Step
     from minirun.rootfs.plan import Operation
 
     Doing = Operation | BindFiles | HostNode | SimulatedNode
-
-    class Cgroup(Protocol):
-        """The one thing that stage 5 asks of a cgroup."""
-
-        def allow_devices(self, rules: "list[DeviceRule]") -> None:
-            """Let the container's processes open these devices too."""
 
 
 _ATTRIBUTES = {

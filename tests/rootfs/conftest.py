@@ -2,12 +2,13 @@
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from minirun.kernel import mounts, namespaces
+from minirun.rootfs.inroot import Root
 
 Isolated = Callable[[Callable[[], object]], None]
 
@@ -46,6 +47,14 @@ def tree(tmp_path: Path) -> Path:
     path = tmp_path / "rootfs"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def root(tree: Path) -> Iterator[Root]:
+    """That directory, held as a root."""
+    root = Root.at(str(tree))
+    yield root
+    root.close()
 
 
 @pytest.fixture

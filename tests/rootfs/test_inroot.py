@@ -6,7 +6,7 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,20 +24,6 @@ def outside(tmp_path: Path) -> Path:
     path.mkdir()
     (path / "secret").write_text("secret of the host")
     return path
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    path = tmp_path / "rootfs"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def root(tree: Path) -> Iterator[Root]:
-    root = Root.at(str(tree))
-    yield root
-    root.close()
 
 
 def snapshot(path: Path) -> list[tuple[str, str, int]]:

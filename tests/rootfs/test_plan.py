@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,6 @@ import pytest
 from minirun.kernel import mounts
 from minirun.rootfs import plan
 from minirun.rootfs.inroot import Root
-
-
-@pytest.fixture
-def root(tree: Path) -> Iterator[Root]:
-    root = Root.at(str(tree))
-    yield root
-    root.close()
 
 
 @pytest.fixture
