@@ -8,6 +8,7 @@ from binascii import crc32
 from minirun import events, gates, jsonlite
 from minirun.cgroups import Cgroup, from_record, open_cgroup
 from minirun.errors import ConfigError, StateError
+from minirun.kernel import files
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process.streams import Console
@@ -141,7 +142,9 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "cgroup_version": settings.cgroup_version, **extra,
     }  # fmt: skip
     container = Container(settings, config, record)
-    os.makedirs(settings.root, mode=0o711, exist_ok=True)
+    if not os.path.isdir(settings.root):
+        os.makedirs(settings.root, mode=0o711, exist_ok=True)
+        files.spread_directories(settings.root)
     temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"
     os.mkdir(temporary, 0o700)
     try:

@@ -70,12 +70,19 @@ def emit(
     errno: "str | None" = None,
     dur: int = 0,
     why: str = "",
+    at: int = 0,
+    by: "tuple[str, int] | None" = None,
 ) -> None:
-    """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT)."""
+    """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT).
+
+    `at` and `by` are for what a child did that could not speak for itself (minirun.kernel.vfork):
+    when (CLOCK_MONOTONIC, ns), and its actor and pid.
+    """
     if not _sinks:
         return
+    actor, pid = by or (_actor, _pid)
     event = {
-        "v": 1, "t": now(), "id": _id, "stage": _stage, "actor": _actor, "pid": _pid,
+        "v": 1, "t": at or now(), "id": _id, "stage": _stage, "actor": actor, "pid": pid,
         "kind": kind, "name": name, "args": args or {}, "ret": ret, "errno": errno,
         "dur": dur, "why": why,
     }  # fmt: skip

@@ -16,8 +16,12 @@ else:
     from _collections import _tuplegetter  # what collections.namedtuple itself uses
 
     def _new(cls, *args, **named):
-        if not named and len(args) == len(cls._fields):
-            return tuple.__new__(cls, args)
+        if not named:
+            missing = len(cls._fields) - len(args)
+            if not missing:
+                return tuple.__new__(cls, args)
+            if 0 < missing <= len(cls._tail):
+                return tuple.__new__(cls, (*args, *cls._tail[-missing:]))
         values = dict(zip(cls._fields, args, strict=False))
         if len(args) > len(cls._fields) or not named.keys() <= set(cls._fields) - values.keys():
             raise TypeError(f"{cls.__name__} takes {cls._fields}, not {args} {named}")
@@ -37,6 +41,7 @@ else:
             fields = tuple(namespace.get("__annotations__", ()))
             namespace["_defaults"] = {f: namespace.pop(f) for f in fields if f in namespace}
             namespace["_fields"] = fields
+            namespace["_tail"] = tuple(namespace["_defaults"].values())
             namespace["__slots__"] = ()
             namespace["__new__"] = _new
             namespace["__repr__"] = _repr

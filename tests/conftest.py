@@ -141,7 +141,13 @@ def _mounts() -> set[str]:
 
 
 def _cgroups() -> set[str]:
-    return {str(p) for p in Path("/sys/fs/cgroup").glob("*/minirun/*") if p.is_dir()}
+    found = set()
+    for hierarchy in Path("/sys/fs/cgroup").iterdir():
+        try:
+            found |= {f"{hierarchy}/minirun/{name}" for name in os.listdir(hierarchy / "minirun")}
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+    return {path for path in found if os.path.isdir(path)}
 
 
 def _processes() -> set[str]:

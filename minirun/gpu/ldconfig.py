@@ -18,9 +18,9 @@ import select
 import stat
 
 from minirun import events
-from minirun.errors import GPUError, from_os
-from minirun.kernel import files, mounts, namespaces, process
-from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED, set_securebits
+from minirun.errors import GPUError
+from minirun.kernel import mounts, namespaces, process, steps, vfork
+from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
 
@@ -32,6 +32,7 @@ _SAID = 4096
 _PT_INTERP = 3
 _NAME = "ldconfig"
 _HIDDEN = ("/proc", "/sys", "/dev")
+_COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 _HINT = 'choose another with ldconfig = "@PATH" in the nvidia toolkit\'s config.toml'
 
 
@@ -87,11 +88,15 @@ def start(fd: int, root: Root, folders: "tuple[str, ...]") -> Running:
     _configuration(root)
     argv = [_NAME, "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
     said, write_fd = os.pipe2(os.O_CLOEXEC)
-    flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
-    pid, pidfd = namespaces.clone3(flags, why="ldconfig reads files of the image: it sees nobody")
-    if pid == 0:
-        _child(fd, root, argv, write_fd)
-    os.close(write_fd)
+    try:
+        flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
+        why = "ldconfig reads files of the image: it sees nobody"
+        pid, pidfd = vfork.spawn(flags, _steps(fd, root, argv, write_fd), actor="cli", why=why)
+    except OSError:
+        os.close(said)
+        raise
+    finally:
+        os.close(write_fd)
     return Running(pid, pidfd, said)
 
 
@@ -144,45 +149,36 @@ def _drain(fd: int) -> "tuple[str, bool]":
     return "", False
 
 
-def _child(fd: int, root: Root, argv: "list[str]", said: int) -> None:
-    """Become ldconfig, alone with the container's root. Never returns."""
-    try:
-        events.become("cli", int(os.readlink("/proc/self")))
-        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="nobody waits for it then")
-        for number in (0, 1, 2):
-            os.dup2(said, number)
-        _enter(root)
-        _drop_privileges()
-        files.close_range_cloexec(3)
-        process.execve(fd, argv, {}, shown=_NAME, why="nothing of the image runs")
-    except OSError as error:
-        os.write(2, from_os(error).line().encode())
-    finally:
-        os._exit(127)
+def _steps(fd: int, root: Root, argv: "list[str]", said: int) -> "list[vfork.Step]":
+    """Return what the child does to become ldconfig, alone with the container's root."""
+    return [
+        steps.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="nobody waits for it then"),
+        *(steps.dup3(said, number) for number in (0, 1, 2)),
+        # the container's root becomes the only file system there is
+        steps.fchdir(root.fd),  # unshare() moves the working directory along
+        steps.unshare(namespaces.CLONE_NEWNS, why="what follows is seen by nobody else"),
+        steps.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE),
+        steps.pivot_root(".", ".", why="every path of the image now ends inside the image"),
+        steps.umount2(".", mounts.MNT_DETACH, why="the host's tree is gone"),
+        steps.chdir("/"),
+        *(steps.mount("tmpfs", path, "tmpfs", _COVER, why="hide it") for path in _to_hide(root)),
+        # uid 0, which owns the files, and one capability: files may belong to others
+        steps.prctl(process.PR_SET_NO_NEW_PRIVS, 1),
+        steps.set_securebits(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, why="no capability comes back"),
+        steps.capset(1 << _CAP_DAC_OVERRIDE, why="only CAP_DAC_OVERRIDE is left"),
+        steps.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE),
+        steps.close_range_cloexec(3),
+        steps.execveat(fd, argv, shown=_NAME, why="nothing of the image runs"),
+    ]
 
 
-def _enter(root: Root) -> None:
-    """Make the container's root the only file system there is, without its /proc, /sys, /dev."""
-    os.fchdir(root.fd)  # unshare() moves the working directory along into the new namespace
-    namespaces.unshare(namespaces.CLONE_NEWNS, why="what follows is seen by nobody else")
-    mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
-    inside = Root(os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
-    flags = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+def _to_hide(root: Root) -> "list[str]":
+    """Return which of /proc, /sys and /dev the container has; nothing changes them meanwhile."""
+    found = []
     for path in _HIDDEN:
         try:
-            target = inside.open(path, os.O_PATH | os.O_DIRECTORY)
+            os.close(root.open(path, os.O_PATH | os.O_DIRECTORY))
         except OSError:
             continue  # not there, or not a folder: nothing to hide
-        mounts.mount("tmpfs", f"/proc/self/fd/{target}", "tmpfs", flags, shown=path, why="hide it")
-    mounts.pivot_root(".", ".", why="every path of the image now ends inside the image")
-    mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree is gone")
-    os.chdir("/")
-
-
-def _drop_privileges() -> None:
-    """Keep uid 0, which owns the files, and one capability: files may belong to others."""
-    process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
-    set_securebits(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, why="uid 0 gets nothing back at execve")
-    mask = 1 << _CAP_DAC_OVERRIDE
-    process.capset(mask, mask, mask, why="only CAP_DAC_OVERRIDE is left")
-    process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE)
+        found.append(path)
+    return found

@@ -105,56 +105,37 @@ class BindFiles(Record):
     def execute(self, root: Root) -> None:
         """Do it. Raises OSError."""
         folder = root.make_dir(self.folder)
-        first = -1
         try:
             for source, name in self.files:
-                path = f"{self.folder}/{name}"
-                point = _mount_point(root, folder, path, name, first)
-                try:
-                    self._bind(source, path, point)
-                finally:
-                    if first < 0:
-                        first = point
-                    else:
-                        os.close(point)
+                self._bind(root, source, folder, name)
         finally:
             os.close(folder)
-            if first >= 0:
-                os.close(first)
 
-    def _bind(self, source: str, path: str, point: int) -> None:
+    def _bind(self, root: Root, source: str, folder: int, name: str) -> None:
+        path = f"{self.folder}/{name}"
         tree = mounts.open_tree(mounts.AT_FDCWD, source, mounts.OPEN_TREE_CLONE)
         try:
             mounts.mount_setattr(tree, self.attributes, shown=path)
-            mounts.move_mount(tree, point, shown=path)
+            try:
+                root.make_empty(folder, name)
+            except FileExistsError:  # it may be a link, which ends inside the root
+                _hang(tree, root.open(path), path)
+            else:
+                _keep(root, folder, name)
+                mounts.move_mount(tree, folder, name, shown=path)
         finally:
             os.close(tree)
 
 
-def _mount_point(root: Root, folder: int, path: str, name: str, first: int) -> int:
-    """Return a descriptor of the file `name`, made where nothing is there.
-
-    `first` is an empty file to link to, or -1. A name that exists is followed inside the root.
-    """
+def _hang(tree: int, target: int, path: str) -> None:
+    """Move the mount `tree` onto the descriptor `target`, and close that."""
     try:
-        if first >= 0:
-            _link(first, name, folder)
-        else:
-            _create(name, folder)
-    except FileExistsError:
-        return root.open(path)
-    return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        mounts.move_mount(tree, target, shown=path)
+    finally:
+        os.close(target)
 
 
-def _link(first: int, name: str, folder: int) -> None:
-    try:
-        os.link(f"/proc/self/fd/{first}", name, dst_dir_fd=folder, follow_symlinks=True)
-    except FileExistsError:
-        raise
-    except OSError:  # `first` was there before, on another mount; or no links on this file system
-        _create(name, folder)
-
-
-def _create(name: str, folder: int) -> None:
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    os.close(os.open(name, flags, 0o644, dir_fd=folder))
+def _keep(root: Root, folder: int, name: str) -> None:
+    """Hold the first empty file that was made: the next ones are links of it."""
+    if root.empty < 0:
+        root.empty = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

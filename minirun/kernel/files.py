@@ -1,6 +1,7 @@
 """Files and nodes below a directory descriptor that may belong to a hostile image."""
 
 import ctypes
+import fcntl
 import os
 import stat
 
@@ -15,6 +16,8 @@ PROC_SUPER_MAGIC = 0x9FA0
 CGROUP2_SUPER_MAGIC = 0x63677270
 
 CLOSE_RANGE_CLOEXEC = 4
+
+_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _EXT4_TOPDIR_FL = 0x80086601, 0x40086602, 0x20000
 
 _openat2 = libc.bind_syscall(c_int, c_char_p, c_void_p, c_size_t)
 _close_range = libc.bind_syscall(c_uint, c_uint, c_uint)
@@ -66,6 +69,24 @@ def filesystem_magic(fd: int) -> int:
     buffer = ctypes.create_string_buffer(256)
     libc.check("fstatfs", _fstatfs(fd, ctypes.addressof(buffer)))
     return int.from_bytes(buffer.raw[:8], "little")
+
+
+def spread_directories(path: str) -> None:
+    """Tell the file system that the directories in `path` have nothing to do with each other.
+
+    ext4 then gives each a group of inodes of its own: chattr(1) +T, "the top of directory
+    hierarchies". Without it every new file of a container passes over the inodes that the ones
+    before it have just freed, up to 0.3 ms. A file system that knows no such thing is left alone.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        raw = fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(4))
+        flags = int.from_bytes(raw, "little") | _EXT4_TOPDIR_FL
+        fcntl.ioctl(fd, _FS_IOC_SETFLAGS, flags.to_bytes(4, "little"))
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
 
 
 def mknodat(

@@ -23,6 +23,11 @@ def bind(symbol: str, *argtypes: "Any") -> "Any":
     return _typed(symbol, c_int, argtypes)
 
 
+def bind_pointer(symbol: str, *argtypes: "Any") -> "Any":
+    """Return libc's function `symbol`, which returns an address."""
+    return _typed(symbol, c_void_p, argtypes)
+
+
 def bind_syscall(*argtypes: "Any") -> "Any":
     """Return syscall(2) for a call with these argument types; the number comes first."""
     return _typed("syscall", c_long, (c_long, *argtypes))
@@ -82,15 +87,26 @@ def log_failure(error: OSError, shown: "dict[str, Any]", dur: int, why: str) -> 
     events.emit("syscall", name, shown, ret=-1, errno=code, dur=dur, why=why)
 
 
+_flag_texts: "dict[tuple[int, int], str]" = {}
+
+
 def flag_names(value: int, names: "dict[str, int]") -> str:
-    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 where no flag is set."""
-    found = [name for name, bit in names.items() if value & bit == bit and bit]
-    return "|".join(found) or "0"
+    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 where no flag is set.
+
+    `names` is a table that stays: what was found in it is remembered.
+    """
+    key = (value, id(names))
+    text = _flag_texts.get(key)
+    if text is None:
+        found = [name for name, bit in names.items() if value & bit == bit and bit]
+        text = _flag_texts[key] = "|".join(found) or "0"
+    return text
 
 
 __all__ = [
     "MACHINE",
     "bind",
+    "bind_pointer",
     "bind_syscall",
     "c_char_p",
     "c_int",

@@ -11,6 +11,10 @@ import os
 from minirun.kernel import libc
 from minirun.kernel.libc import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_SYNCHRONOUS, MS_REMOUNT, MS_MANDLOCK, MS_DIRSYNC = 0x10, 0x20, 0x40, 0x80
 MS_NOSYMFOLLOW, MS_NOATIME, MS_NODIRATIME = 0x100, 0x400, 0x800
@@ -37,6 +41,13 @@ _ATTR_NAMES = {
     for name, value in globals().items()
     if name.startswith("MOUNT_ATTR_") and name != "MOUNT_ATTR__ATIME"
 }
+
+_TREE_NAMES = {
+    "OPEN_TREE_CLONE": OPEN_TREE_CLONE, "OPEN_TREE_CLOEXEC": OPEN_TREE_CLOEXEC,
+    "AT_EMPTY_PATH": AT_EMPTY_PATH, "AT_RECURSIVE": AT_RECURSIVE,
+    "AT_SYMLINK_NOFOLLOW": AT_SYMLINK_NOFOLLOW,
+}  # fmt: skip
+_UMOUNT_NAMES = {"MNT_DETACH": MNT_DETACH}
 
 _mount = libc.bind("mount", c_char_p, c_char_p, c_char_p, c_ulong, c_char_p)
 _umount2 = libc.bind("umount2", c_char_p, c_int)
@@ -79,20 +90,32 @@ def mount(
 
     `shown` is the path that an error names where `target` is a /proc/self/fd/N.
     """
-    args = {
-        "source": source, "target": target, "fstype": fstype,
-        "flags": libc.flag_names(flags, _MS_NAMES), "data": data,
-    }  # fmt: skip
+    args = mount_shown(source, target, fstype, flags, data)
     if shown:
         args["path"] = shown
     raw = (_bytes(source), _bytes(target), _bytes(fstype), flags, _bytes(data))
     libc.logged("mount", _mount, raw, args, shown or target, why)
 
 
+def mount_shown(
+    source: "str | None", target: str, fstype: "str | None", flags: int, data: "str | None" = None
+) -> "dict[str, Any]":
+    """Return the arguments of mount's event."""
+    return {
+        "source": source, "target": target, "fstype": fstype,
+        "flags": libc.flag_names(flags, _MS_NAMES), "data": data,
+    }  # fmt: skip
+
+
 def umount2(target: str, flags: int = 0, *, why: str = "") -> None:
     """Unmount; with MNT_DETACH as soon as nobody uses it any more: umount2(2)."""
-    args = {"target": target, "flags": libc.flag_names(flags, {"MNT_DETACH": 2})}
+    args = umount2_shown(target, flags)
     libc.logged("umount2", _umount2, (_bytes(target), flags), args, target, why)
+
+
+def umount2_shown(target: str, flags: int) -> "dict[str, Any]":
+    """Return the arguments of umount2's event."""
+    return {"target": target, "flags": libc.flag_names(flags, _UMOUNT_NAMES)}
 
 
 def pivot_root(new_root: str, put_old: str, *, why: str = "") -> None:
@@ -114,24 +137,24 @@ def open_tree(
 
     open_tree(2); Linux 5.2.
     """
-    names = {
-        "OPEN_TREE_CLONE": OPEN_TREE_CLONE, "OPEN_TREE_CLOEXEC": OPEN_TREE_CLOEXEC,
-        "AT_EMPTY_PATH": AT_EMPTY_PATH, "AT_RECURSIVE": AT_RECURSIVE,
-        "AT_SYMLINK_NOFOLLOW": AT_SYMLINK_NOFOLLOW,
-    }  # fmt: skip
     flags |= OPEN_TREE_CLOEXEC
-    args = {"dirfd": dirfd, "path": path, "flags": libc.flag_names(flags, names)}
+    args = {"dirfd": dirfd, "path": path, "flags": libc.flag_names(flags, _TREE_NAMES)}
     if shown:
         args["source"] = shown
     raw = (428, dirfd, _bytes(path), flags)
     return libc.logged("open_tree", _open_tree, raw, args, shown or path, why)
 
 
-def move_mount(mount_fd: int, target_fd: int, *, shown: str = "", why: str = "") -> None:
-    """Hang the detached mount `mount_fd` onto the file or directory `target_fd`: move_mount(2)."""
-    flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH
+def move_mount(
+    mount_fd: int, target_fd: int, name: str = "", *, shown: str = "", why: str = ""
+) -> None:
+    """Hang the detached mount `mount_fd` onto the file or directory `target_fd`: move_mount(2).
+
+    Or onto `name` in it, which is not followed where it is a link.
+    """
+    flags = MOVE_MOUNT_F_EMPTY_PATH | (0 if name else MOVE_MOUNT_T_EMPTY_PATH)
     args = {"from": mount_fd, "to": target_fd, "path": shown}
-    raw = (429, mount_fd, b"", target_fd, b"", flags)
+    raw = (429, mount_fd, b"", target_fd, _bytes(name), flags)
     libc.logged("move_mount", _move_mount, raw, args, shown, why)
 
 

@@ -11,7 +11,7 @@ CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x200
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x8000000, 0x10000000, 0x20000000, 0x40000000,
 )  # fmt: skip
-CLONE_PIDFD, CLONE_PARENT = 0x1000, 0x8000
+CLONE_VM, CLONE_PIDFD, CLONE_VFORK, CLONE_PARENT = 0x100, 0x1000, 0x4000, 0x8000
 SIGCHLD = 17
 CLONE_INTO_CGROUP = 0x200000000
 
@@ -36,6 +36,7 @@ _NAMES = {
     "CLONE_NEWIPC": CLONE_NEWIPC, "CLONE_NEWUSER": CLONE_NEWUSER,
     "CLONE_NEWPID": CLONE_NEWPID, "CLONE_NEWNET": CLONE_NEWNET, "CLONE_PIDFD": CLONE_PIDFD,
     "CLONE_INTO_CGROUP": CLONE_INTO_CGROUP, "CLONE_PARENT": CLONE_PARENT,
+    "CLONE_VM": CLONE_VM, "CLONE_VFORK": CLONE_VFORK,
 }  # fmt: skip
 
 _unshare = libc.bind("unshare", c_int)
@@ -82,6 +83,11 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
     events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
     os.set_inheritable(pidfd.value, False)
     return pid, pidfd.value
+
+
+def clone_flag_names(flags: int) -> str:
+    """Return clone's flags as strace prints them."""
+    return libc.flag_names(flags, _NAMES)
 
 
 def unshare(flags: int, *, why: str = "") -> None:

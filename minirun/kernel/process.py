@@ -35,7 +35,7 @@ _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 
 def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -> int:
     """Change or read a property of this process: prctl(2), through python-prctl where it can."""
-    name = _PRCTL_NAMES.get(option, str(option))
+    name = prctl_name(option)
     if option == PR_SET_NAME:
         start = events.now()
         _prctl.prctl(option, arg2)
@@ -43,6 +43,11 @@ def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -
         return 0
     args = {"option": name, "arg2": arg2, "arg3": arg3}
     return libc.logged("prctl", _prctl_long, (option, arg2, arg3, 0, 0), args, name, why)
+
+
+def prctl_name(option: int) -> str:
+    """PR_SET_NAME for 15; the number itself where it has no name here."""
+    return _PRCTL_NAMES.get(option, str(option))
 
 
 def in_bounding_set(capability: int) -> bool:

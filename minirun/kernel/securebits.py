@@ -18,5 +18,10 @@ _prctl = libc.bind("prctl", c_int, c_ulong, c_ulong, c_ulong, c_ulong)
 
 def set_securebits(bits: int, *, why: str = "") -> None:
     """Set this process's securebits: PR_SET_SECUREBITS(2const). Raises OSError."""
-    args = {"option": "PR_SET_SECUREBITS", "arg2": libc.flag_names(bits, _NAMES)}
+    args = securebits_shown(bits)
     libc.logged("prctl", _prctl, (PR_SET_SECUREBITS, bits, 0, 0, 0), args, None, why)
+
+
+def securebits_shown(bits: int) -> "dict[str, str]":
+    """Return the arguments of its event."""
+    return {"option": "PR_SET_SECUREBITS", "arg2": libc.flag_names(bits, _NAMES)}

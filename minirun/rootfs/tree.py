@@ -2,13 +2,18 @@
 
 A hostile tree has links to the host, changes while it is removed, and may be nested a hundred
 thousand levels deep, where neither a path nor a chain of descriptors nor recursion reaches. So
-nothing is ever done deeper than two levels: what lies further down is first moved up.
+nothing is ever done deeper than a few levels: what lies further down is first moved up. A directory
+that something is mounted on is not entered, but an error (openat2(2), RESOLVE_NO_XDEV).
 """
 
 import os
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ENOTEMPTY = 39
+from minirun.kernel import files
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_STAY = files.RESOLVE_NO_XDEV | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_BENEATH
+_DEEPEST = 8
+_EBUSY, _EXDEV, _ENOTEMPTY = 16, 18, 39
 _TRIES = 50
 _TAKEN = (2, 17, 20, _ENOTEMPTY)
 """ENOENT, EEXIST, ENOTDIR, ENOTEMPTY: somebody was quicker, or something else has that name."""
@@ -51,7 +56,7 @@ def _remove_directory(parent: int, name: str, empty: "Callable[[int], None]") ->
     """Let `empty` remove what is in a directory, then the directory; one that is gone is fine."""
     for tries_left in reversed(range(_TRIES)):
         try:
-            fd = os.open(name, _DIRECTORY, dir_fd=parent)
+            fd = files.openat2(parent, name, _DIRECTORY, _STAY)
             try:
                 empty(fd)
             finally:
@@ -59,20 +64,25 @@ def _remove_directory(parent: int, name: str, empty: "Callable[[int], None]") ->
             return os.rmdir(name, dir_fd=parent)
         except FileNotFoundError:
             return None
-        except OSError as error:  # somebody else has just moved something into it
-            if error.errno != _ENOTEMPTY or not tries_left:
+        except OSError as error:
+            if error.errno == _EXDEV:
+                raise OSError(_EBUSY, os.strerror(_EBUSY), name) from None
+            if error.errno != _ENOTEMPTY or not tries_left:  # somebody has just moved something in
                 raise
     return None
 
 
 def _empty(top: int) -> None:
-    """Remove all that is in the directory `top`; directories below its own move up into it."""
+    """Remove all that is in the directory `top`; what is too deep moves up into it."""
     number = 0
 
-    def flatten(fd: int) -> None:
+    def clear(fd: int, depth: int) -> None:
         nonlocal number
         for name in os.listdir(fd):
             while not _unlink(fd, name):
+                if depth < _DEEPEST:
+                    _remove_directory(fd, name, lambda below: clear(below, depth + 1))
+                    break
                 number += 1
                 try:
                     os.rename(name, f".{os.getpid()}.{number}", src_dir_fd=fd, dst_dir_fd=top)
@@ -80,7 +90,7 @@ def _empty(top: int) -> None:
                     if error.errno not in _TAKEN:
                         raise
 
-    while names := os.listdir(top):
-        for name in names:
-            if not _unlink(top, name):
-                _remove_directory(top, name, flatten)
+    clear(top, 0)
+    while number:  # until nothing has moved up any more
+        number = 0
+        clear(top, 0)

@@ -104,7 +104,7 @@ def test_it_cannot_even_start(debian: Sandbox) -> None:
         ldconfig.finish(ldconfig.start(os.open("/etc", os.O_RDONLY), root, ()))
 
     error = debian.inside(work)["error"]
-    assert error.startswith("ldconfig failed with error code: 127: execve: ldconfig: ")
+    assert error.startswith("execve: ldconfig: Permission denied")
 
 
 def test_a_fifo_as_configuration_costs_the_timeout(debian: Sandbox) -> None:
@@ -115,7 +115,7 @@ def test_a_fifo_as_configuration_costs_the_timeout(debian: Sandbox) -> None:
     outcome = run(debian, "/sbin/ldconfig", timeout=0.3)
     assert "ldconfig took longer than 0.3 s" in outcome["error"]
     assert time.monotonic() - start < 5
-    (note,) = (event for event in outcome["events"] if event["name"] == "clone3")
+    (note,) = (event for event in outcome["events"] if event["name"] == "clone")
     assert not os.path.exists(f"/proc/{note['ret']}")
 
 

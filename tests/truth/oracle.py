@@ -19,6 +19,9 @@ questions, which change nothing (PR_CAPBSET_READ and its like, and libseccomp's 
 kernel knows, which passes no program); and what init clones after pivot_root, the process of a
 startContainer hook: it cannot know its number on the host, and the log has host numbers, so only
 its birth is told.
+
+A child of vfork shares its parent's memory and cannot write lines: the parent, which stands still
+until the child is another program, writes them right after.
 """
 
 import json
@@ -96,6 +99,7 @@ class _Process:
         self.calls: list[Call] = []
         self.announced: list[Event] = []
         self.executed: list[Call] = []
+        self.spoken_for: dict[int, list[Event]] = {}
         self.last_line = ""
 
     def read(self, by_pid: dict[int, list[Call]]) -> "list[_Process]":
@@ -108,11 +112,28 @@ class _Process:
                 self._judge(call)
                 if not self.watched:
                     break
-            if call.child and not self.inside:
+            if call.child and _is_vfork(call):
+                self.spoken_for[call.child] = []
+            elif call.child and not self.inside:
                 children.append(_Process(call.child, self.report, watched=self.watched))
         self._flush()
         self.report.untrue.extend(f"announced, not made: {_short(e)}" for e in self.announced)
+        for pid, told in self.spoken_for.items():
+            self._judge_vfork(told, by_pid[pid])
         return children
+
+    def _judge_vfork(self, told: list[Event], calls: list[Call]) -> None:
+        """Compare what was told of a child with what it did until it became a program, in order."""
+        made = []
+        for call in calls:
+            if call.name in LISTED and not _is_question(call):
+                made.append(call)
+            if call.name in ("execve", "execveat") and call.ret == 0:
+                break
+        for event, call in zip(told, made, strict=False):
+            self._compare(event, call)
+        self.report.untrue.extend(f"not made: {_short(e)}" for e in told[len(made) :])
+        self.report.missing.extend(str(call) for call in made[len(told) :])
 
     def _judge(self, call: Call) -> None:
         line = _log_line(call)
@@ -139,6 +160,10 @@ class _Process:
 
     def _event(self, event: Event) -> None:
         self.report.written.append(event)
+        if event["pid"] in self.spoken_for:
+            if event["kind"] in ("syscall", "exec"):
+                self.spoken_for[event["pid"]].append(event)
+            return
         if event["pid"] != self.pid:
             self.report.untrue.append(f"written by process {self.pid}: {_short(event)}")
         if event["kind"] == "exec":
@@ -163,6 +188,10 @@ class _Process:
         """What was called and is not what the line after it speaks of is missing in the log."""
         self.report.missing.extend(str(call) for call in self.calls if call.name in LISTED)
         self.calls = []
+
+
+def _is_vfork(call: Call) -> bool:
+    return call.name == "clone" and any("CLONE_VFORK" in text for text in call.args)
 
 
 def _opens_log(call: Call) -> bool:

@@ -17,6 +17,7 @@ from minirun.errors import GPUError
 from minirun.gpu.inventory import Gpu, HostFile, Inventory, Mig, Node
 from minirun.gpu.simulated import spec as specification
 from minirun.gpu.simulated.spec import Spec
+from minirun.oci.state import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def inventory(store: str) -> Inventory:
     root = driver_root(store, spec)
     path = f"{root}/inventory.json"
     try:
-        text = _read(path)
+        text = read_text(path)
     except FileNotFoundError:
         from minirun.gpu.simulated import build
 
         build.make(root, spec)
-        text = _read(path)
+        text = read_text(path)
     try:
         return _records(jsonlite.loads(text), root)
     except (ValueError, KeyError, TypeError) as error:
@@ -53,11 +54,6 @@ def driver_root(store: str, spec: Spec) -> str:
     machine = os.uname().machine
     key = crc32(f"{LAYOUT} {machine} {spec}".encode())
     return f"{os.path.abspath(store)}/drivers/simulated-{spec.driver}-{key:08x}"
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def _records(values: "dict[str, Any]", root: str) -> Inventory:

@@ -10,6 +10,7 @@ import os
 
 from minirun import jsonlite
 from minirun.errors import UsageError
+from minirun.oci.state import read_text
 from minirun.record import Record
 
 MODELS = {
@@ -64,8 +65,7 @@ def load(store: str) -> Spec:
         return parse(text)
     path = f"{store}/drivers/simulated.json"
     try:
-        with open(path, encoding="utf-8") as file:
-            values = jsonlite.loads(file.read())
+        values = jsonlite.loads(read_text(path))
     except FileNotFoundError:
         return Spec()
     except ValueError as error:
