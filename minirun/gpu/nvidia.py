@@ -19,6 +19,7 @@ from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
 from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory
 from minirun.gpu.request import Request
 from minirun.gpu.select import choose
+from minirun.oci.state import read_bytes
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
 
@@ -112,8 +113,7 @@ def _proc_view(inventory: Inventory) -> Tmpfs:
     files = []
     for name in ("params", "version", "registry"):
         try:
-            with open(f"{inventory.root}{PROC}/{name}", "rb") as file:
-                data = file.read()
+            data = read_bytes(f"{inventory.root}{PROC}/{name}")
         except FileNotFoundError:
             continue
         if name == "params":
@@ -151,16 +151,16 @@ def _libraries(
     pairs = [(inventory.libraries, container.libraries)]
     if "compat32" in capabilities:
         pairs.append((inventory.libraries32, container.libraries32))
-    for files, folder in pairs:
-        steps += _files(inventory, files, capabilities, folder)
+    links: "list[Step]" = []
     for files, folder in pairs:
         mounts = _files(inventory, files, capabilities, folder)
+        steps += mounts
         names = [mount.path.rpartition("/")[2] for mount in mounts]
         for library, link, target in LINKS:
             for name in names:
                 if name.startswith(f"{library}."):
-                    steps.append(Link(target or name, f"{folder}/{link}"))
-    return steps
+                    links.append(Link(target or name, f"{folder}/{link}"))
+    return steps + links
 
 
 def _sockets(

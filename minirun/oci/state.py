@@ -137,13 +137,18 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def read_text(path: str) -> str:
-    """Return a file's text. Raises OSError."""
+    """Return a file's text. Raises OSError, UnicodeDecodeError."""
+    return read_bytes(path).decode()
+
+
+def read_bytes(path: str) -> bytes:
+    """Return what is in a file. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         chunks = []
         while chunk := os.read(fd, 1 << 20):
             chunks.append(chunk)
-        return b"".join(chunks).decode()
+        return b"".join(chunks)
     finally:
         os.close(fd)
 

@@ -50,17 +50,18 @@ class Root:
 
         An existing directory is kept as it is. Raises NotADirectoryError, OSError.
         """
-        try:
-            return self.open(path, _DIRECTORY)
-        except FileNotFoundError:
-            pass
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        done = ""
-        current = os.dup(self.fd)
-        for part in parts:
-            done += "/" + part
+        missing = []
+        while True:
             try:
-                following = self._step(current, part, done, mode)
+                current = self.open(path, _DIRECTORY)
+                break
+            except FileNotFoundError:
+                missing.append(path)
+                path = path.rstrip("/").rpartition("/")[0] or "/"
+        for path in reversed(missing):
+            name = path.rstrip("/").rpartition("/")[2]
+            try:
+                following = self._step(current, name, path, mode)
             finally:
                 os.close(current)
             current = following
@@ -68,7 +69,7 @@ class Root:
 
     def _step(self, parent: int, name: str, path: str, mode: int) -> int:
         """Return the directory `path`, made as `name` in `parent` where nothing is there."""
-        if name != "..":
+        if name not in ("..", "."):
             try:
                 os.mkdir(name, mode, dir_fd=parent)
             except FileExistsError:
