@@ -12,8 +12,8 @@ from minirun.kernel import files
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process.streams import Console
-from minirun.record import Record
 from minirun.rootfs.tree import remove_tree
+from minirun.settings import HISTORY, ROOT, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,23 +22,8 @@ if TYPE_CHECKING:
     from minirun.gpu.inventory import Inventory
     from minirun.process.seccomp import Filter
 
-STORE = "/var/lib/minirun"
-ROOT = f"{STORE}/containers"
-HISTORY = ".history"
 HISTORY_LIMIT = 200
 """How many events files of removed containers are kept."""
-
-
-class Settings(Record):
-    """What one run of the program works with, out of global flags and environment."""
-
-    root: str = ROOT
-    store: str = STORE
-    cgroup_version: str = "auto"
-    debug: bool = False
-    log: str = ""
-    log_format: str = "text"
-    gates: "tuple[str, ...]" = ()
 
 
 class Container:

@@ -43,4 +43,4 @@ class Hot:
 
     def exec_module(self, module: "ModuleType") -> None:
         """Run the module's code."""
-        exec(marshal.loads(self.codes[module.__name__][3]), module.__dict__)
+        exec(marshal.loads(self.codes.pop(module.__name__)[3]), module.__dict__)

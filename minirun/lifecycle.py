@@ -86,7 +86,9 @@ def run_init(container: Container, channel: Channel) -> "NoReturn":
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         root = s1_clone.init(container, channel)
         s2_ask.init(channel)
-        s7_exec.init(container, channel, root, exec_fd)
+        ready = s7_exec.Ready(container)  # while the hooks run
+        s6_answer.init(channel)
+        s7_exec.init(container, channel, root, exec_fd, ready)
     except MinirunError as error:
         channel.fail(error)
     except OSError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from minirun import launcher
-from minirun.container import STORE as DEFAULT_STORE
+from minirun.settings import STORE as DEFAULT_STORE
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")

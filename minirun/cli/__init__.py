@@ -5,8 +5,8 @@ import sys
 
 from minirun import __version__
 from minirun.cli.flags import HELP, Flag, parse
-from minirun.container import ROOT, STORE, Settings
 from minirun.errors import MinirunError, UsageError, from_os
+from minirun.settings import ROOT, STORE, Settings
 
 COMMANDS = {
     "run": ("run", "run a command in a new container, stage by stage"),

@@ -4,10 +4,10 @@ import json
 import sys
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Settings
 from minirun.errors import UsageError
 from minirun.probe import Finding, examine
 from minirun.probe.table import ABILITIES, EITHER
+from minirun.settings import Settings
 
 FLAGS = (Flag(("--json",), "", "print the findings as JSON"), HELP)
 SUMMARY = (

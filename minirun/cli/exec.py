@@ -4,13 +4,14 @@ import os
 
 from minirun.cli import oci, output, signals, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import Container, Settings
+from minirun.container import Container
 from minirun.errors import StateError, UsageError
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process import join, sealed, user
 from minirun.process.streams import Console
 from minirun.rootfs.inroot import Root
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import sys
 from minirun import lifecycle
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Settings
 from minirun.errors import MinirunError, StateError
 from minirun.image import catalogue
 from minirun.oci import state
 from minirun.rootfs.tree import remove_tree
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ import sys
 
 from minirun.cli import inspect, ps
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Settings
 from minirun.errors import UsageError
 from minirun.gpu import inventory
 from minirun.gpu import usage as gpu_usage
 from minirun.oci import state
+from minirun.settings import Settings
 
 FLAGS = (
     Flag(("--gpu-driver",), "NAME", "nvidia or simulated (default: nvidia where there is one)"),

@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Settings
 from minirun.errors import ImageError, StateError, UsageError
 from minirun.image import catalogue, store
 from minirun.image.reference import parse as parse_reference
 from minirun.oci import state
+from minirun.settings import Settings
 
 FLAGS = (
     Flag(("-q", "--quiet"), "", "print names only"),

@@ -9,11 +9,12 @@ from minirun import jsonlite
 from minirun.cgroups.ruleset import listing
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Container, Settings
+from minirun.container import Container
 from minirun.kernel import namespaces
 from minirun.oci import state
 from minirun.rootfs import build
 from minirun.rootfs.inroot import Root
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

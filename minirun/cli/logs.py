@@ -6,9 +6,9 @@ import sys
 import time
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Settings
 from minirun.errors import UsageError
 from minirun.oci import state
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ import sys
 from minirun import gates, jsonlite, lifecycle
 from minirun.cli import signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import Container, Settings, reserve
+from minirun.container import Container, reserve
 from minirun.errors import ConfigError, MinirunError, StateError, UsageError, from_os
 from minirun.handshake import Channel
 from minirun.oci import config as oci_config
 from minirun.oci import state
 from minirun.process import sealed
 from minirun.process.streams import Console
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

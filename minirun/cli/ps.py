@@ -7,9 +7,10 @@ from datetime import datetime
 from minirun import jsonlite
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Container, Settings
+from minirun.container import Container
 from minirun.errors import StateError, UsageError
 from minirun.oci import state
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ import os
 from minirun import lifecycle
 from minirun.cli import signals, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import Settings, reserve
+from minirun.container import reserve
 from minirun.errors import UsageError
 from minirun.oci import config as oci_config
 from minirun.oci import generate
+from minirun.settings import Settings
 
 PROGRESS = ("auto", "plain", "tty", "quiet")
 FLAGS = (

@@ -10,10 +10,10 @@ from minirun import jsonlite
 from minirun.cli import wishes
 from minirun.cli.flags import parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
-from minirun.container import Settings
 from minirun.errors import UsageError
 from minirun.oci import generate
 from minirun.oci.generate import Wishes
+from minirun.settings import Settings
 
 SUMMARY = "Print the config.json for an image and flags; without an image, write a template."
 

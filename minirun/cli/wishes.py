@@ -3,11 +3,11 @@
 import os
 
 from minirun.cli.flags import Parsed
-from minirun.container import Settings
 from minirun.errors import UsageError
 from minirun.image import store
 from minirun.oci.generate import Wishes
 from minirun.rootfs.inroot import Root
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

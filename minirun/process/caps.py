@@ -71,3 +71,8 @@ class Sets:
         for number in NUMBERS.values():
             if self.ambient >> number & 1:
                 process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)
+
+
+def granted(process_config: "dict[str, Any]") -> Sets:
+    """Return what config.json's process gets."""
+    return Sets(process_config.get("capabilities") or {}, held())

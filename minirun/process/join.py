@@ -17,7 +17,7 @@ from minirun.errors import MinirunError, StateError, from_os
 from minirun.kernel import files, namespaces, process
 from minirun.oci import state
 from minirun.oci.config import Config
-from minirun.process import barrier, command, privileges, streams
+from minirun.process import barrier, caps, command, privileges, streams
 from minirun.process.streams import Console
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
@@ -114,7 +114,8 @@ def _command(
         streams.connect(console, config.process, root, console_node=False)
         root.close()
         memfd = command.trampoline_for(container.preserve_fds)
-        privileges.drop(container.id, config, container.seccomp)
+        sets = caps.granted(config.process)
+        privileges.drop(container.id, config, container.seccomp, sets)
         target = command.find(config.process["args"][0], config.environment)
         privileges.arm_late(config, container.seccomp)
         command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)

@@ -27,10 +27,11 @@ def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
             raise
 
 
-def drop(name: str, config: Config, filter: "Filter | None") -> None:
+def drop(name: str, config: Config, filter: "Filter | None", sets: caps.Sets) -> None:
     """Become the container's user with the container's capabilities; go to its directory.
 
-    `name` is what the new keyring is called; `filter` the compiled linux.seccomp.
+    `name` is what the new keyring is called; `filter` the compiled linux.seccomp; `sets` the
+    capabilities that it is granted.
     Raises OSError, MinirunError.
     """
     wanted = config.process
@@ -41,7 +42,6 @@ def drop(name: str, config: Config, filter: "Filter | None") -> None:
     process.restore_signals()
     for row in wanted.get("rlimits") or []:
         process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
-    sets = caps.Sets(wanted.get("capabilities") or {}, caps.held())
     if sets.refused:
         why = "this runtime does not hold them: the specification makes it a warning"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)

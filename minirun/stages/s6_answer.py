@@ -9,3 +9,9 @@ def runtime(channel: Channel) -> None:
     with events.stage(6, "runtime", "answer: hooks done", why="init has waited since stage 2"):
         channel.say(Message.HOOKS_DONE, why="every prestart hook ended with status 0")
     channel.say(Message.YOUR_TURN)
+
+
+def init(channel: Channel) -> None:
+    """Wait for the answer, and for the turn. Raises PeerDied, MinirunError."""
+    channel.expect(Message.HOOKS_DONE)
+    channel.expect(Message.YOUR_TURN)

@@ -14,7 +14,7 @@ from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.handshake import Channel, Message
 from minirun.kernel import mounts, process
-from minirun.process import barrier, command, privileges, streams
+from minirun.process import barrier, caps, command, privileges, streams
 from minirun.rootfs import hide
 from minirun.rootfs.inroot import Root
 
@@ -23,13 +23,24 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-def init(container: Container, channel: Channel, root: Root, exec_fd: int) -> "NoReturn":
+class Ready:
+    """What init can have ready before pivot_root; it is idle while the hooks run."""
+
+    def __init__(self, container: Container) -> None:
+        """Make it. Raises OSError, MinirunError."""
+        self.document = container.oci_state("creating")
+        self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
+        self.sets = caps.granted(container.config.process)
+
+
+def init(
+    container: Container, channel: Channel, root: Root, exec_fd: int, ready: Ready
+) -> "NoReturn":
     """Enter the new root, drop privileges, wait for `start`, become the container's command.
 
     `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
     """
-    config = container.config
-    document = container.oci_state("creating")
+    config, document = container.config, ready.document
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
         streams.connect(container.console, config.process, root)
@@ -37,15 +48,16 @@ def init(container: Container, channel: Channel, root: Root, exec_fd: int) -> "N
         barrier.close_imports()
         enter(root)
         hide.apply(config)
-        memfd = command.trampoline_for(container.preserve_fds)  # while seccomp cannot refuse it
-        privileges.drop(container.id, config, container.seccomp)
+        privileges.drop(container.id, config, container.seccomp, ready.sets)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
         channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
         wait_for_start(exec_fd)
         hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
         privileges.arm_late(config, container.seccomp)
-        command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, stage)
+        command.execute(
+            config, ready.memfd, container.preserve_fds, channel.write_fd, target, stage
+        )
 
 
 def enter(root: Root) -> None:

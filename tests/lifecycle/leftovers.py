@@ -1,5 +1,6 @@
 """What a killed run could leave behind, and the proof that it left nothing."""
 
+import glob
 import os
 import subprocess
 import tempfile
@@ -54,7 +55,7 @@ class Family:
 
 def cgroups(name: str) -> list[str]:
     """Return the cgroups of the container `name`, in every hierarchy."""
-    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/minirun/{name}.*")]
+    return glob.glob(f"/sys/fs/cgroup/*/minirun/{name}.*")
 
 
 def mounts(root: Path) -> list[str]:

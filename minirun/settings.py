@@ -1,0 +1,23 @@
+"""What one run of the program works with, out of global flags and environment.
+
+A leaf: commands that only read files (`replay`, `timeline FILE`) run where there is no Linux.
+"""
+
+from minirun.record import Record
+
+STORE = "/var/lib/minirun"
+ROOT = f"{STORE}/containers"
+HISTORY = ".history"
+"""Below the state root: the events files of containers that are gone."""
+
+
+class Settings(Record):
+    """The global flags. `gates`: the boundaries of stages to stop at (minirun.gates)."""
+
+    root: str = ROOT
+    store: str = STORE
+    cgroup_version: str = "auto"
+    debug: bool = False
+    log: str = ""
+    log_format: str = "text"
+    gates: "tuple[str, ...]" = ()

@@ -1,0 +1,150 @@
+"""A recording: the events of one container, read from a file, in the shape that all views share.
+
+A file of events (events.jsonl, or what `run --log FILE --log-format json` wrote) may hold several
+containers, as Figure 1's does: each becomes one recording. Nothing here needs root, Linux, or a
+container that still exists.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One of the seven stages: times in ns (CLOCK_MONOTONIC), `end` None where it never ended."""
+
+    number: int
+    actor: str
+    name: str
+    begin: int
+    end: int | None
+    error: str
+    why: str
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds; 0 where it never ended."""
+        return self.end - self.begin if self.end is not None else 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one actor said to another through a FIFO: an arrow between two lanes."""
+
+    t: int
+    sender: str
+    receiver: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The events of one container, in the order in which they were written."""
+
+    id: str
+    events: list[Event]
+    source: str = ""
+    """The file it was read from."""
+    unreadable: int = 0
+    """Lines of the file that are no events."""
+    stages: list[Stage] = field(init=False)
+    messages: list[Message] = field(init=False)
+    snapshots: dict[str, Event] = field(init=False)
+    """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
+
+    def __post_init__(self) -> None:
+        """Find what the views speak of."""
+        object.__setattr__(self, "stages", _stages(self.events))
+        object.__setattr__(self, "messages", _messages(self.events))
+        taken = [e for e in self.events if e["kind"] == "note" and e["name"] == "snapshot"]
+        object.__setattr__(self, "snapshots", {e["args"]["at"]: e["args"] for e in taken})
+
+    @property
+    def start(self) -> int:
+        """The time of the first event, ns."""
+        return min((e["t"] for e in self.events), default=0)
+
+    @property
+    def end(self) -> int:
+        """The time of the last event, ns."""
+        return max((e["t"] for e in self.events), default=0)
+
+    @property
+    def actors(self) -> list[str]:
+        """Who acted, in order of appearance: runtime, init, hook, cli."""
+        return list(dict.fromkeys(str(e["actor"]) for e in self.events))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the GPUs in it are the simulated driver's."""
+        return any("SIMULATED" in json.dumps(e["args"]) + e["why"] for e in self.events)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all seven stages ended without an error."""
+        done = [s for s in self.stages if s.end is not None and not s.error]
+        return {s.number for s in done} >= {1, 2, 3, 6, 7}
+
+
+def read(path: str | Path) -> list[Recording]:
+    """Return the recordings of a file. Raises OSError; ValueError where it holds no event."""
+    return parse(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+
+
+def parse(text: str, source: str = "") -> list[Recording]:
+    """Return the recordings in the text of an events file. Raises ValueError where there is none.
+
+    The last line of a run that is still going on, or was killed, may be cut: it is not counted.
+    """
+    events: dict[str, list[Event]] = {}
+    bad = 0
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        event = _event(line)
+        if event:
+            events.setdefault(event["id"], []).append(event)
+        elif line.strip() and number < len(lines) - 1:
+            bad += 1
+    if not events:
+        raise ValueError(f"{source or 'the text'}: holds no events of minirun")
+    return [Recording(name, found, source, bad) for name, found in events.items()]
+
+
+def _event(line: str) -> Event | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or not isinstance(event.get("t"), int):
+        return None
+    whole = {"id": "", "stage": 0, "actor": "", "pid": 0, "kind": "note", "name": "", "args": {}}
+    return {**whole, "ret": None, "errno": None, "dur": 0, "why": "", **event}
+
+
+def _stages(events: list[Event]) -> list[Stage]:
+    found: dict[int, Stage] = {}
+    for event in events:
+        number = event["stage"]
+        if event["kind"] == "begin":
+            found[number] = Stage(
+                number, event["actor"], event["name"], event["t"], None, "", event["why"]
+            )
+        elif event["kind"] == "end" and number in found:
+            error = str(event["args"].get("error", "failed")) if event["ret"] else ""
+            begun = found[number]
+            found[number] = Stage(
+                number, begun.actor, begun.name, begun.begin, event["t"], error, begun.why
+            )
+    return [found[number] for number in sorted(found)]
+
+
+def _messages(events: list[Event]) -> list[Message]:
+    return [
+        Message(e["t"], e["actor"], str(e["args"].get("to", "")), e["name"])
+        for e in events
+        if e["kind"] == "message"
+    ]
