@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run the command line; return its exit status."""
     from minirun import cli
-    from minirun.process import streams
 
-    streams.open_stdio()
+    if sys.platform == "linux":  # `replay` and `timeline FILE` run elsewhere too
+        from minirun.process import streams
+
+        streams.open_stdio()
+        _forget_the_caller()
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # None where the caller had closed it
     sys.stderr = sys.stderr or open(2, "w", closefd=False)
-    _forget_the_caller()
     code = cli.main()
     try:
         sys.stdout.flush()

@@ -32,6 +32,8 @@ _actor = "runtime"
 _pid = 0
 gatekeeper: "Callable[[int, str], None] | None" = None
 """Called at every stage boundary when somebody steps through the run (see minirun.gates)."""
+observer: "Callable[[str, str], None] | None" = None
+"""Called with kind and name after every event when somebody steps from call to call."""
 
 
 def open_log(path: str, container_id: str, mode: int = 0o600) -> None:
@@ -92,6 +94,8 @@ def emit(
             os.write(fd, line)
         except OSError:
             pass  # a full disk under the log must not decide over the container
+    if observer:
+        observer(kind, name)
 
 
 class stage:

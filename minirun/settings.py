@@ -10,6 +10,9 @@ ROOT = f"{STORE}/containers"
 HISTORY = ".history"
 """Below the state root: the events files of containers that are gone."""
 
+BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
+"""Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""
+
 
 class Settings(Record):
     """The global flags. `gates`: the boundaries of stages to stop at (minirun.gates)."""

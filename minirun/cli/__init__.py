@@ -19,11 +19,16 @@ COMMANDS = {
     "ps": ("ps", "list containers, or the processes of one"),
     "logs": ("logs", "print what a container has written"),
     "inspect": ("inspect", "show what a container is made of"),
+    "timeline": ("timeline", "show a container's start again: lanes, page, trace or text"),
+    "replay": ("replay", "play a recorded start; on any system, without root"),
+    "diff": ("diff", "show what a stage changed in a container"),
+    "explain": ("explain", "say what an error, an event or a stage means, and what to try"),
     "spec": ("spec", "print a config.json"),
     "images": ("images", "list, build, import and remove images"),
     "gpu": ("gpu", "show GPUs and who uses them"),
     "gc": ("gc", "finish what killed commands left behind"),
     "doctor": ("doctor", "say what this machine can and cannot do, stage by stage"),
+    "teach": ("teach", "lessons and checks: the oracle compares the log with strace"),
 }
 """Name → (module in minirun.cli, one line of help). tests/cli checks each."""
 
@@ -69,7 +74,12 @@ def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
         near = get_close_matches(name, COMMANDS, n=2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"
         raise UsageError(f"unknown command {name!r}", hint, status=_UNKNOWN)
-    module = __import__(f"minirun.cli.{COMMANDS[name][0]}", fromlist=["main"])
+    try:
+        module = __import__(f"minirun.cli.{COMMANDS[name][0]}", fromlist=["main"])
+    except (ImportError, AttributeError, OSError):
+        if sys.platform == "linux":
+            raise
+        raise UsageError(f"{name} needs Linux", "replay and timeline FILE do not") from None
     entry = getattr(module, f"main_{name}", None) or module.main
     return int(entry(args, settings))
 

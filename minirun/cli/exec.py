@@ -2,6 +2,7 @@
 
 import os
 
+from minirun import gates
 from minirun.cli import oci, output, signals, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container
@@ -40,7 +41,8 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
     sealed.ensure()
     container = oci.load(settings, flags.args[0])
-    if container.record["status"] not in (state.RUNNING, state.CREATED):
+    status = container.record["status"]
+    if status not in (state.RUNNING, state.CREATED) and not _is_held(container):
         raise StateError(f"container {container.id} is not running", status=1)
     container.open_log()
     config = Config(_with_process(container, flags), container.config.bundle)
@@ -49,12 +51,19 @@ def main(args: "list[str]", settings: Settings) -> int:
     return _run(container, config, flags)
 
 
+def _is_held(container: Container) -> bool:
+    """Tell whether the container is half-made and held at a gate, for somebody to look inside."""
+    held = os.path.exists(f"{container.directory}/{gates.GATE}")
+    return held and state.is_alive(container.record["init"])
+
+
 def _run(container: Container, config: Config, flags: Parsed) -> int:
     streams = output.Streams(container, flags.interactive, flags.detach, auto_remove=True)
     if flags.detach and not config.terminal:
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         streams.console = Console(null, null, null)
-    joined = join.enter(container, config, streams.console)
+    root = join.root_before_pivot(container)
+    joined = join.enter(container, config, streams.console, root)
     streams.close_containers_ends()
     oci.write_pid_file(flags.pid_file, joined.pid)
     if flags.detach:

@@ -20,6 +20,8 @@ class Flag(Record):
     help: str
     many: bool = False
     default: str = ""
+    optional: str = ""
+    """The value that the flag has without one; with it, a value needs the `=`."""
 
     @property
     def key(self) -> str:
@@ -105,6 +107,8 @@ def _take(
             raise UsageError(f"invalid value {value!r} for {name}: true or false", help_hint)
         parsed.values[flag.key] = value != "false"
         return
+    if value is None and flag.optional:
+        value = flag.optional
     if value is None:
         if not rest:
             raise UsageError(f"flag needs an argument: {name}", help_hint)
@@ -127,6 +131,8 @@ def usage(command: str, arguments: str, summary: str, flags: "tuple[Flag, ...]")
 
 def _left(flag: Flag) -> str:
     names = ", ".join(sorted(flag.names, key=len))
+    if flag.optional:
+        return f"{names}[={flag.value}]"
     return f"{names} {flag.value}".rstrip()
 
 

@@ -8,6 +8,12 @@ from minirun.container import Container
 from minirun.kernel import process
 from minirun.oci import state
 from minirun.process.streams import Console
+from minirun.record import Record
+from minirun.settings import BOUNDARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHUNK = 65536
 
@@ -155,6 +161,19 @@ class Log:
         os.close(self.fd)
 
 
+class Wanted(Record):
+    """What of the run is to be shown, and held: flags of `run`."""
+
+    show: bool = False
+    """The stages, on standard error."""
+    plain: bool = False
+    step: str = ""
+    """stage, or syscall; empty: go on without stopping."""
+    script: str = ""
+    """A presenter's script, whose keys are played."""
+    snapshots: bool = False
+
+
 class Viewers:
     """Processes that read the log and render it: on the terminal, and into --log as text."""
 
@@ -174,36 +193,57 @@ class Viewers:
             os.waitpid(pid, 0)
         self.pids, self.ends = [], []
 
-    def start(self, container: Container, quiet: bool, progress: str) -> None:
+    def start(self, container: Container, wanted: Wanted) -> None:
         """Start what the flags ask for. Raises OSError.
 
         A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
         the command's output never mixes with it.
         """
         settings = container.settings
-        wanted = progress in ("plain", "tty") or (progress == "auto" and os.isatty(2))
-        if wanted and not quiet:
-            _start(self, container, 2, "stages", progress == "plain")
+        if wanted.step or wanted.snapshots:
+            _start_stepper(self, container, wanted)
+            every = (gates.EVERY_EVENT,) if wanted.step == gates.EVERY_EVENT else ()
+            self.gate = (*BOUNDARIES, *every)
+        elif wanted.show:
+            _start(self, container, 2, "stages", "plain" if wanted.plain else "lanes")
             self.gate = ("7:end",)
         if settings.log and settings.log_format == "text":
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", True)
+            _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
 
 
-def _start(viewers: Viewers, container: Container, fd: int, level: str, plain: bool) -> None:
+def _start(viewers: Viewers, container: Container, fd: int, level: str, style: str) -> None:
+    events_path = f"{container.directory}/events.jsonl"
+
+    def view(over: int) -> None:
+        from minirun.view import live
+
+        live.follow(events_path, fd, level=level, style=style, runtime_pipe=over)
+        gates.open_gate(container.directory)
+
+    _fork(viewers, "minirun:view", view)
+
+
+def _start_stepper(viewers: Viewers, container: Container, wanted: Wanted) -> None:
+    def step(over: int) -> None:
+        from minirun.view import step
+
+        step.run(container.settings, container.id, wanted, over)
+
+    _fork(viewers, "minirun:step", step)
+
+
+def _fork(viewers: Viewers, name: str, work: "Callable[[int], None]") -> None:
+    """Start a process that looks on: `work` gets a pipe that ends with this one."""
     alive, held = os.pipe2(os.O_CLOEXEC)
     over, end = os.pipe2(os.O_CLOEXEC)
-    events_path = f"{container.directory}/events.jsonl"
     pid = os.fork()
     if pid == 0:
         try:
             os.close(alive)
             os.close(end)
-            process.become_named("minirun:view")
-            from minirun.view import live
-
-            live.follow(events_path, fd, level=level, plain=plain, runtime_pipe=over)
-            gates.open_gate(container.directory)
+            process.become_named(name)
+            work(over)
         finally:
             os._exit(0)
     os.close(held)

@@ -2,8 +2,8 @@
 
 import os
 
-from minirun import lifecycle
-from minirun.cli import signals, supervise, wishes
+from minirun import gates, lifecycle
+from minirun.cli import output, signals, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import reserve
 from minirun.errors import UsageError
@@ -42,6 +42,14 @@ FLAGS = (
     Flag(("--annotation",), "KEY=VALUE", "put an annotation into config.json", many=True),
     Flag(("-q", "--quiet"), "", "do not show the stages"),
     Flag(("--progress",), "HOW", "show the stages: auto, plain, tty or quiet", default="auto"),
+    Flag(("--plain",), "", "the same as --progress plain: one line after the other, no colours"),
+    Flag(
+        ("--step",), "WHERE",
+        "stop before and after each stage and wait for a key; --step=syscall: after each event",
+        optional="stage",
+    ),
+    Flag(("--script",), "FILE", "with --step: play these keys, as a presenter would press them"),
+    Flag(("--snapshots",), "", "record the container's state at each stage's begin and end"),
     Flag(("--log",), "FILE", "append all events to FILE"),
     Flag(("--log-format",), "FORMAT", "text or json"),
     Flag(("-b", "--bundle"), "DIR", "run an OCI bundle; the argument is the container's id"),
@@ -74,7 +82,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     config = oci_config.Config(generate.config(container_id, wanted), directory)
     options = supervise.Options(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
-        quiet=flags.quiet, progress=flags.progress, pid_file=flags.pid_file,
+        wanted=_wanted(flags), pid_file=flags.pid_file,
     )  # fmt: skip
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
@@ -91,6 +99,25 @@ def _bundle_follows(flags: Parsed) -> bool:
     return any(
         word in ("-b", "--bundle") or word.startswith("--bundle=") for word in flags.args[1:2]
     )
+
+
+def _wanted(flags: Parsed) -> output.Wanted:
+    """Return what is to be shown of the run. Raises UsageError, OSError."""
+    step = flags.step or ("stage" if flags.script else "")
+    if step not in ("", "stage", gates.EVERY_EVENT):
+        raise UsageError(f"invalid --step {step!r}", "--step, or --step=syscall")
+    if flags.script:
+        from minirun.view import keys
+
+        keys.read_script(flags.script)  # its mistakes are told before anything is made
+    elif step and (flags.detach or not os.isatty(0)):
+        hint = "or play the keys of a file: --script FILE"
+        raise UsageError("--step needs a terminal to read keys from", hint)
+    show = flags.plain or flags.progress in ("plain", "tty")
+    show = show or bool(step) or (flags.progress == "auto" and os.isatty(2))
+    plain = flags.plain or flags.progress == "plain"
+    quiet = flags.quiet or flags.progress == "quiet"
+    return output.Wanted(show and not quiet, plain, step, flags.script, flags.snapshots)
 
 
 def _log_settings(flags: Parsed, settings: Settings) -> Settings:

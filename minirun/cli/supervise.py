@@ -27,8 +27,7 @@ class Options(Record):
     detach: bool = False
     interactive: bool = False
     auto_remove: bool = False
-    quiet: bool = False
-    progress: str = "auto"
+    wanted: output.Wanted = output.Wanted()
     pid_file: str = ""
 
 
@@ -62,6 +61,7 @@ def _run(
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
         lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
+        events.observer = None  # nobody stops at what comes after the start
         viewers.finish()
         if started:
             started(container)
@@ -78,7 +78,7 @@ def _run(
 def _open_eyes(container: Container, options: Options, viewers: output.Viewers) -> None:
     """Open the logs, start who shows them, and hold the run where somebody wants to look."""
     settings = container.settings
-    viewers.start(container, options.quiet, options.progress)  # first: they do not write
+    viewers.start(container, options.wanted)  # first: they do not write
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)

@@ -14,7 +14,7 @@ import os
 from minirun import events, handshake
 from minirun.container import Container
 from minirun.errors import MinirunError, StateError, from_os
-from minirun.kernel import files, namespaces, process
+from minirun.kernel import files, mounts, namespaces, process
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process import barrier, caps, command, privileges, streams
@@ -34,10 +34,20 @@ class Joined(Record):
     pidfd: int
 
 
-def enter(container: Container, config: Config, console: Console) -> Joined:
+def root_before_pivot(container: Container) -> str:
+    """Return the root filesystem's path in init's mount namespace; empty once it is init's root.
+
+    Raises OSError.
+    """
+    path = f"/proc/{container.record['init']['pid']}/mountinfo"
+    points = [line.split(" ")[4] for line in state.read_text(path).splitlines()]
+    return container.config.rootfs if container.config.rootfs in points else ""
+
+
+def enter(container: Container, config: Config, console: Console, root: str = "") -> Joined:
     """Start config.process in the container; return when it runs.
 
-    Raises StateError, CommandError (126, 127), OSError.
+    `root` is the root filesystem of a container that has not made pivot_root yet. Raises StateError, CommandError (126, 127), OSError.
     """
     target = container.record["init"]
     pidfd = os.pidfd_open(target["pid"])
@@ -48,7 +58,7 @@ def enter(container: Container, config: Config, console: Console) -> Joined:
     why = "on cgroup2 straight into the container's cgroup"
     joiner, _ = namespaces.clone3(0, cgroup_fd=container.cgroup.clone_fd(), why=why)
     if joiner == 0:
-        _joiner(container, config, console, pidfd, tell)
+        _joiner(container, config, console, pidfd, tell, root)
     os.close(tell)
     os.close(pidfd)
     os.waitpid(joiner, 0)
@@ -69,7 +79,7 @@ def enter(container: Container, config: Config, console: Console) -> Joined:
 
 
 def _joiner(
-    container: Container, config: Config, console: Console, pidfd: int, tell: int
+    container: Container, config: Config, console: Console, pidfd: int, tell: int, root: str
 ) -> "NoReturn":
     """In the joiner: enter everything, make the command's process, report its pid, go."""
     channel = handshake.Channel(-1, tell, "the caller")
@@ -89,7 +99,9 @@ def _joiner(
         if config.new_namespace("user"):
             privileges.become_user({})
             process.prctl(process.PR_SET_DUMPABLE, 0)
-        os.chdir("/")
+        os.chdir(root or "/")
+        if root:
+            mounts.chroot(".", why="where pivot_root will lead to")
         outside, name = os.pipe2(os.O_CLOEXEC)
         pid, _ = namespaces.clone3(namespaces.CLONE_PARENT, why="the caller's child, not ours")
         if pid == 0:

@@ -2,8 +2,7 @@
 
 It only reads. Nothing that happens to it (a closed terminal, a stopped one, a reader that went
 away) reaches the run: every wait here has an end, and every failure to write ends the view
-quietly. On a terminal it paints with rich; where there is no terminal, with NO_COLOR, TERM=dumb or
-without UTF-8, it writes plain lines (minirun.view.text).
+quietly. How it looks is minirun.view.paint's matter: two lanes, sentences, or columns.
 
 Rich is imported here, by the view's own process, while the runtime is already at work on the other
 CPU: it takes longer to load than a container takes to start.
@@ -12,25 +11,23 @@ CPU: it takes longer to load than a container takes to start.
 import _signal
 import os
 import select
-import stat
 
 from minirun import jsonlite
-from minirun.view import text
 from minirun.view.narrate import Narrator
+from minirun.view.paint import painter, speaks_unicode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    Paint = Callable[[list[text.Row]], str]
+    from minirun.view.paint import Paint
+
+__all__ = ["Tail", "follow", "painter", "render_file", "speaks_unicode"]
 
 _TICK = 10
 """Milliseconds between two looks at the file."""
 _PATIENCE = 2000
 """Milliseconds that a terminal may refuse to take output (^S, a stalled pipe)."""
-_COLOURS = {"runtime": "cyan", "init": "green", "hook": "yellow", "cli": "magenta"}
-_STYLES = {"time": "dim", "stage": "bold", "heading": "bold", "what": "", "why": "dim italic"}
 
 
 def follow(
@@ -38,7 +35,7 @@ def follow(
     out_fd: int,
     *,
     level: str = "stages",
-    plain: bool = False,
+    style: str = "lanes",
     full: "bool | None" = None,
     runtime_pipe: int = -1,
 ) -> None:
@@ -47,7 +44,7 @@ def follow(
     To be called in a process of its own, whose signals it sets to a viewer's needs. `log` is the
     path of events.jsonl, which need not exist yet, or a descriptor of it. The run is over at stage
     7's end, when a stage failed, or when all writers of `runtime_pipe`, or the parent process, are
-    gone and the rest is shown. `full` lines are not cut: by default where `out_fd` is a file.
+    gone and the rest is shown. `style` and `full`: see minirun.view.paint.
     Never raises for a failing file, terminal or pipe.
     """
     for number in (_signal.SIGINT, _signal.SIGQUIT, _signal.SIGTTOU, _signal.SIGPIPE):
@@ -56,7 +53,7 @@ def follow(
         _signal.signal(number, _signal.SIG_DFL)
     narrator, tail, parent = Narrator(level), Tail(log), os.getppid()
     try:
-        paint = painter(out_fd, plain, full)
+        paint = painter(out_fd, style, full=full)
         while not narrator.over:
             runtime_ended = _wait(runtime_pipe) or os.getppid() != parent
             _show(tail.events(), narrator, paint, out_fd)
@@ -69,12 +66,12 @@ def follow(
 
 
 def render_file(
-    path: str, level: str, out_fd: int, *, plain: bool = False, full: "bool | None" = None
+    path: str, level: str, out_fd: int, *, style: str = "lanes", full: "bool | None" = None
 ) -> None:
     """Show a finished log. Raises OSError where it cannot be read or written."""
     narrator, tail = Narrator(level), Tail(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
-        _show(tail.events(), narrator, painter(out_fd, plain, full), out_fd)
+        _show(tail.events(), narrator, painter(out_fd, style, full=full), out_fd)
     finally:
         tail.close()
 
@@ -139,56 +136,3 @@ def _write(fd: int, data: bytes) -> None:
         if not ready or not ready[0][1] & select.POLLOUT:
             raise TimeoutError("nobody takes the view's output")
         data = data[os.write(fd, data[:4096]) :]
-
-
-def painter(out_fd: int, plain: bool = False, full: "bool | None" = None) -> "Paint":
-    """Return the function that makes text of rows, with or without colours, for `out_fd`."""
-    terminal = os.isatty(out_fd)
-    unicode = speaks_unicode()
-    if full is None:
-        full = stat.S_ISREG(os.fstat(out_fd).st_mode)
-    width = (os.get_terminal_size(out_fd).columns or text.WIDTH) if terminal else text.WIDTH
-    dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
-    end = "\r\n" if terminal else "\n"  # a terminal in raw mode (run -it) needs the return too
-
-    def pieces(row: text.Row) -> "list[tuple[str, str]]":
-        return text.columns(row, max(width, 40), unicode=unicode, full=full)
-
-    if plain or not terminal or dumb or not unicode:
-        return lambda rows: "".join(
-            "".join(part for _, part in pieces(row)).rstrip() + end for row in rows
-        )
-    return _colourful(pieces, end)
-
-
-def _colourful(pieces: "Callable[[text.Row], list[tuple[str, str]]]", end: str) -> "Paint":
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(force_terminal=True, width=1000, highlight=False, legacy_windows=False)
-
-    def paint(rows: "list[text.Row]") -> str:
-        with console.capture() as captured:
-            for row in rows:
-                styled = [(part, _style(name, row)) for name, part in pieces(row)]
-                console.print(Text.assemble(*styled), end="\n", soft_wrap=True)
-        return captured.get().replace("\n", end)
-
-    return paint
-
-
-def _style(name: str, row: text.Row) -> str:
-    if name == "actor":
-        return _COLOURS.get(row.actor, "")
-    if name == "result":
-        failed = row.result not in ("", "ok") and not row.result.startswith("=")
-        return "bold red" if failed else "green"
-    return _STYLES[name]
-
-
-def speaks_unicode() -> bool:
-    """Whether the locale of this process says UTF-8: locale(7), the first variable that is set."""
-    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
-        if os.environ.get(name):
-            return "utf8" in os.environ[name].lower().replace("-", "")
-    return False

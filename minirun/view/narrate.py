@@ -7,15 +7,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 LEVELS = ("stages", "syscalls")
-_MILESTONES = ("begin", "end", "message", "exec", "note", "gate")
-_LAST_STAGE = 7
+_MILESTONES = ("begin", "end", "message", "exec", "note")
+_GPU_STAGE, _LAST_STAGE = 5, 7
 
 
 class Narrator:
     """Turns the events of one container, in their order, into rows.
 
-    "stages": where stages begin and end, what is said and executed in between, and the number of
-    system calls of each stage. "syscalls": all.
+    "stages": where stages begin and end, what is said and executed in between, the calls that
+    Figure 3 names, and the number of system calls of each stage. "syscalls": all.
     """
 
     def __init__(self, level: str) -> None:
@@ -24,6 +24,10 @@ class Narrator:
         self.level = level
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
+        self.born = False
+        """Whether clone3 has made init."""
+        self.simulated = False
+        """Whether the simulated driver's files have been seen."""
         self.over = False
         """Whether the run has come to stage 7's end, or a stage has failed."""
 
@@ -34,14 +38,28 @@ class Narrator:
         kind, stage = event.get("kind"), event.get("stage", 0)
         if kind == "gate" and self.over:
             return None  # the view itself holds the last gate, until all is shown
+        self.simulated |= text.simulated(event)
         if kind == "syscall":
             self.calls[stage] = self.calls.get(stage, 0) + 1
         row = text.row(event, self.start)
         if kind == "end":
             self.over |= stage == _LAST_STAGE or bool(event.get("ret"))
             row = row._replace(what=row.what + self._count(stage))
-        return row if self.level == "syscalls" or kind in _MILESTONES else None
+        birth = stage == 1 and event.get("name") == "clone3" and not self.born
+        if birth:
+            self.born = True
+            row = row._replace(to="init")
+        shown = self.level == "syscalls" or birth or self._is_milestone(event)
+        return row if shown else None
+
+    def _is_milestone(self, event: "dict[str, Any]") -> bool:
+        kind, name = event.get("kind"), event.get("name")
+        if kind == "syscall":
+            overlay = name == "mount" and (event.get("args") or {}).get("fstype") == "overlay"
+            return overlay or (name == "pivot_root" and event.get("stage") == _LAST_STAGE)
+        return kind in _MILESTONES and name != "snapshot"
 
     def _count(self, stage: int) -> str:
         calls = self.calls.get(stage, 0)
-        return f": {calls} system call{'' if calls == 1 else 's'}"
+        mark = ", GPUs SIMULATED" if stage == _GPU_STAGE and self.simulated else ""
+        return f": {calls} system call{'' if calls == 1 else 's'}{mark}"

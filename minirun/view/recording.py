@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minirun.view import text
+
 Event = dict[str, Any]
+_EMPTY: Event = {
+    "t": 0, "id": "", "stage": 0, "actor": "", "pid": 0, "kind": "note", "name": "", "args": {},
+    "dur": 0, "why": "",
+}  # fmt: skip
+"""What views rely on: an event that lacks one of these gets this, one of another type is none."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Recording:
         object.__setattr__(self, "stages", _stages(self.events))
         object.__setattr__(self, "messages", _messages(self.events))
         taken = [e for e in self.events if e["kind"] == "note" and e["name"] == "snapshot"]
-        object.__setattr__(self, "snapshots", {e["args"]["at"]: e["args"] for e in taken})
+        object.__setattr__(self, "snapshots", {str(e["args"].get("at")): e["args"] for e in taken})
 
     @property
     def start(self) -> int:
@@ -81,7 +88,7 @@ class Recording:
     @property
     def simulated(self) -> bool:
         """Whether the GPUs in it are the simulated driver's."""
-        return any("SIMULATED" in json.dumps(e["args"]) + e["why"] for e in self.events)
+        return any(map(text.simulated, self.events))
 
     @property
     def complete(self) -> bool:
@@ -119,10 +126,11 @@ def _event(line: str) -> Event | None:
         event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict) or not isinstance(event.get("t"), int):
+    if not isinstance(event, dict) or "t" not in event:
         return None
-    whole = {"id": "", "stage": 0, "actor": "", "pid": 0, "kind": "note", "name": "", "args": {}}
-    return {**whole, "ret": None, "errno": None, "dur": 0, "why": "", **event}
+    whole = {**_EMPTY, "ret": None, "errno": None, **event}
+    fits = all(isinstance(whole[key], type(empty)) for key, empty in _EMPTY.items())
+    return whole if fits else None
 
 
 def _stages(events: list[Event]) -> list[Stage]:

@@ -1,4 +1,4 @@
-"""One event as one plain line, with the columns of the live view.
+"""One event as one row, and a row as one plain line of columns.
 
     1 runtime  clone() makes the container's init; OverlayFS its root filesystem
         0.41ms 1 runtime clone3 CLONE_NEWNS|NEWUTS|NEWIPC|NEWPID|PIDFD    = 4242   371µs
@@ -59,12 +59,14 @@ _ARGUMENTS = {
     "execve": "{at} {argv}",
     "bpf": "{command} {path}",
     "seccomp": "{instructions} instructions {flags}",
+    "snapshot": "{at}",
 }
 """What matters of the arguments of a call; other calls show all of them as key=value."""
 
 
 class Row(Record):
-    """An event, cut into columns. `kind` is the event's; heading, for a stage that begins."""
+    """An event, cut into columns. `kind` is the event's; `to`, whom it reaches: a message's
+    receiver, and init where it is born."""
 
     kind: str
     time: str
@@ -74,6 +76,7 @@ class Row(Record):
     result: str
     took: str
     why: str
+    to: str = ""
 
 
 class _Words(dict[str, str]):
@@ -101,10 +104,20 @@ def row(event: "dict[str, Any]", start: int = 0) -> Row:
     elif kind == "end":
         error = (event.get("args") or {}).get("error", "")
         what = f"failed: {error}" if event.get("ret") else "done"
+    elif kind == "gate":
+        what = f"gate {what}"
+    to = str((event.get("args") or {}).get("to", "")) if kind == "message" else ""
     return Row(
         kind, time, str(stage), str(event.get("actor", "")), what, result, took,
-        str(event.get("why", "")),
+        str(event.get("why", "")), to,
     )  # fmt: skip
+
+
+def simulated(event: "dict[str, Any]") -> bool:
+    """Whether `event` speaks of the simulated driver: by the word, or by where its files lie."""
+    texts = [event.get("why"), *(event.get("args") or {}).values()]
+    found = [text for text in texts if isinstance(text, str)]
+    return any("SIMULATED" in text or "/drivers/simulated-" in text for text in found)
 
 
 def _result(event: "dict[str, Any]") -> str:
@@ -121,7 +134,7 @@ def _arguments(event: "dict[str, Any]") -> str:
     """Return what matters of the event's arguments."""
     name, args = event.get("name"), event.get("args") or {}
     words = _Words({key: _word(value) for key, value in args.items()})
-    words["at"] = words["path"] or words["target"]
+    words["at"] = words["path"] or words["target"] or words["at"]
     if name == "open_tree":  # its path is empty where its descriptor says all
         words["at"] = words["source"] or words["path"]
     if words["fstype"] == words["source"]:
@@ -152,7 +165,7 @@ def columns(
     actor = clean(row.actor, unicode)
     if row.kind == "begin":
         head = [("stage", f"{row.stage} "), ("actor", f"{actor:<8} ")]
-        return [*head, ("heading", _fit(clean(row.what, unicode), width - 11, unicode, full))]
+        return [*head, ("heading", fit(clean(row.what, unicode), width - 11, unicode, full))]
     left = [
         ("time", f"{row.time:>10} "),
         ("stage", f"{row.stage} "),
@@ -163,10 +176,10 @@ def columns(
     used = sum(len(text) for _, text in left)
     room = width - used - (len(right) + 1 if right else 0)
     what, why = clean(row.what, unicode), clean(row.why, unicode)
-    pieces = [("what", _fit(what, room, unicode, full))]
+    pieces = [("what", fit(what, room, unicode, full))]
     rest = room - display_width(pieces[0][1]) - 4
     if why and (full or rest >= min(28, display_width(why))):
-        pieces.append(("why", "  # " + _fit(why, rest, unicode, full)))
+        pieces.append(("why", "  # " + fit(why, rest, unicode, full)))
     if right:
         gap = room - sum(display_width(text) for _, text in pieces)
         pieces.append(("result", " " * max(0, gap) + " " + right))
@@ -205,7 +218,7 @@ def display_width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _fit(text: str, room: int, unicode: bool, full: bool) -> str:
+def fit(text: str, room: int, unicode: bool = True, full: bool = False) -> str:
     """Cut `text` to `room` columns: repeated prefixes of flags, heads of long paths, the end."""
     if full or display_width(text) <= room:
         return text
@@ -221,7 +234,7 @@ def _fit(text: str, room: int, unicode: bool, full: bool) -> str:
         return text
     while text and display_width(text) > room - len(dots):
         text = text[:-1]
-    return text + dots
+    return (text + dots)[: max(0, room)]
 
 
 def _flags(word: str) -> str:

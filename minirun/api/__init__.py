@@ -1,0 +1,35 @@
+"""The Python API: containers as objects that show themselves, in a notebook and at a prompt.
+
+    run(image, *command, gpus="0,1")   a container, made by minirun in a process of its own
+    replay("gpus-0-1")                 the timeline of a recording: no root, no Linux needed
+    predict(question, choices)         a question that is asked before it is answered
+
+minirun runs as a child process and its log is followed while it grows. The process that calls this
+(a notebook's kernel) is never moved into a namespace, and never forked: a kernel has threads, and a
+copy of it would have only one of them.
+"""
+
+from minirun.api.container import Container, Result
+from minirun.api.devices import DeviceDiff
+from minirun.api.launch import RunError, can_run, run
+from minirun.api.lesson import Prediction, Verdict, predict
+from minirun.api.namespaces import Namespaces
+from minirun.api.recordings import replay
+from minirun.api.table import Table
+from minirun.api.timeline import Timeline
+
+__all__ = [
+    "Container",
+    "DeviceDiff",
+    "Namespaces",
+    "Prediction",
+    "Result",
+    "RunError",
+    "Table",
+    "Timeline",
+    "Verdict",
+    "can_run",
+    "predict",
+    "replay",
+    "run",
+]

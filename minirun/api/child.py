@@ -1,0 +1,96 @@
+"""minirun as a child process of whoever imports this package.
+
+It is started by `subprocess`, without a function to run in the child: that is vfork(2) and execve,
+so no copy of the caller, a notebook's kernel with its threads, ever runs. The child gets a process
+group of its own: an interrupt of the notebook's cell reaches the caller first, which then ends the
+container in order.
+"""
+
+import codecs
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from minirun.settings import STORE
+
+TICK = 0.02
+"""Seconds between two looks at a growing log."""
+
+
+class Place(NamedTuple):
+    """Where containers (`root`) and images (`store`) are kept, as absolute paths."""
+
+    root: str
+    store: str
+
+    @classmethod
+    def usual(cls) -> "Place":
+        """As the command line finds it: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
+        store = os.path.abspath(os.environ.get("MINIRUN_STORE") or STORE)
+        return cls(os.path.abspath(os.environ.get("MINIRUN_ROOT") or f"{store}/containers"), store)
+
+    def argv(self, *words: str) -> list[str]:
+        """Return the command line that calls minirun with these words."""
+        return [*command(), "--root", self.root, "--store", self.store, *words]
+
+    def call(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run minirun to its end, with nothing on its standard input."""
+        return subprocess.run(
+            self.argv(*words), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", check=False, process_group=0,
+        )  # fmt: skip
+
+
+def command() -> list[str]:
+    """Return how minirun is called: the launcher beside this interpreter, or its module."""
+    beside = Path(sys.executable).with_name("minirun")
+    if os.access(beside, os.X_OK):
+        return [str(beside)]
+    return [sys.executable, "-P", "-m", "minirun"]
+
+
+class Child:
+    """One minirun that runs, and both of its output streams."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            process_group=0,
+        )  # fmt: skip
+        self.text = {"stdout": "", "stderr": ""}
+
+    def follow(self, hear: Callable[[str, str], None], meanwhile: Callable[[], None]) -> int:
+        """Pass each piece of output on as hear(stream, text) until the end; return the status.
+
+        `meanwhile` is called every 20 ms, and once more at the end.
+        """
+        assert self.process.stdout and self.process.stderr
+        decode = codecs.getincrementaldecoder("utf-8")
+        with selectors.DefaultSelector() as selector:
+            for name, stream in (("stdout", self.process.stdout), ("stderr", self.process.stderr)):
+                selector.register(stream, selectors.EVENT_READ, (name, decode("replace")))
+            while selector.get_map():
+                for key, _ in selector.select(TICK):
+                    name, decoder = key.data
+                    data = os.read(key.fd, 65536)
+                    text = decoder.decode(data, final=not data)
+                    self.text[name] += text
+                    if text:
+                        hear(name, text)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                meanwhile()
+        status = self.process.wait()
+        self.close()
+        meanwhile()
+        return status
+
+    def close(self) -> None:
+        """Read no more: the child's next write to us fails, and it goes on without us."""
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream:
+                stream.close()

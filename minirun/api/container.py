@@ -1,0 +1,190 @@
+"""A container as an object: what it is made of, what it said, how it came to be, and its end.
+
+Every action is a command of minirun in a process of its own (minirun.api.child); what is only
+looked at (state.json, /proc, the log) is read here.
+"""
+
+import json
+import time
+from typing import Any, NamedTuple
+
+from minirun.api import recordings
+from minirun.api.child import TICK, Place
+from minirun.api.devices import DeviceDiff
+from minirun.api.namespaces import Namespaces
+from minirun.api.table import Shown, Table
+from minirun.api.timeline import Timeline
+from minirun.errors import MinirunError, StateError
+from minirun.oci import state
+
+REMOVED = "removed"
+
+
+class Result(NamedTuple):
+    """What a command came to: its exit status, and what it wrote on both streams."""
+
+    exit_status: int
+    output: str
+
+    def __str__(self) -> str:
+        """The output, and the status where it is not 0."""
+        ending = f"\nexit status {self.exit_status}" if self.exit_status else ""
+        return self.output.rstrip("\n") + ending
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython's text form."""
+        printer.text(str(self))
+
+
+class Container(Shown):
+    """A container by its id, made by :func:`minirun.run` or on the command line.
+
+    As a context manager it is removed at the end of the block.
+    """
+
+    def __init__(self, id: str, place: "Place | None" = None) -> None:
+        self.id = state.check_id(id)
+        self.place = place or Place.usual()
+        self._kept: dict[str, Any] = {}
+        """What was known last, for when there is no container any more."""
+
+    def _record(self) -> dict[str, Any]:
+        """Return what state.json says now; the last known where the container has gone."""
+        try:
+            self._kept = state.load(self.place.root, self.id)
+        except StateError:
+            self._kept = {**self._kept, "status": REMOVED, "pid": 0}
+        return self._kept
+
+    @property
+    def status(self) -> str:
+        """creating, created, running, paused, stopped or removed."""
+        return str(self._record()["status"])
+
+    @property
+    def pid(self) -> int:
+        """The process id of its init on the host; 0 where none runs."""
+        return int(self._record()["pid"])
+
+    @property
+    def supervisor(self) -> int:
+        """The process id of the minirun that looks after it; 0 where nothing is known of it."""
+        return int((self._record().get("supervisor") or {}).get("pid", 0))
+
+    @property
+    def exit_status(self) -> "int | None":
+        """The exit status of its command, 128 + n for signal n; None while it runs."""
+        status = self._record().get("exit_status")
+        return None if status is None else int(status)
+
+    @property
+    def output(self) -> str:
+        """What its command has written until now, on both streams."""
+        if "output" in self._kept:
+            return str(self._kept["output"])
+        return self.logs()
+
+    @property
+    def timeline(self) -> Timeline:
+        """How it was made, event by event; it outlives the container. Raises StateError."""
+        return recordings.of_container(self.place.root, self.id)
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """Those of its init, from /proc, or as the last snapshot of its start has them.
+
+        Raises StateError where it has ended and no snapshot was taken.
+        """
+        pid = self.pid
+        return Namespaces.of(pid, f"container {self.id}") if pid else self.timeline.namespaces
+
+    @property
+    def devices(self) -> DeviceDiff:
+        """What stage 5 changed. Raises StateError where nothing is known of it any more."""
+        timeline = self.timeline
+        if timeline.snapshots or self.status == REMOVED:
+            return timeline.devices
+        return DeviceDiff.from_edits(self.inspect()["gpus"])
+
+    def inspect(self) -> dict[str, Any]:
+        """Return what `minirun inspect` knows of it. Raises StateError."""
+        document: dict[str, Any] = json.loads(self._call("inspect", "--json", self.id).output)
+        return document
+
+    def logs(self) -> str:
+        """Return what its command has written until now. Raises StateError."""
+        return self._call("logs", self.id).output
+
+    def exec(self, *command: str, check: bool = False) -> Result:
+        """Run another command in it and wait for it.
+
+        `check`: raises MinirunError where its exit status is not 0.
+        """
+        result = self._call("exec", self.id, *command, check=False)
+        if check and result.exit_status:
+            raise MinirunError(f"{' '.join(command)}: {result.output.strip()}")
+        return result
+
+    def wait(self, timeout: "float | None" = None) -> "int | None":
+        """Wait until its command has ended; return the exit status.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.status not in (state.STOPPED, REMOVED):
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"container {self.id} still runs after {timeout} s")
+            time.sleep(TICK)
+        while self.exit_status is None and state.is_alive(self._kept.get("supervisor")):
+            time.sleep(TICK)  # its supervisor is about to write it down
+        return self.exit_status
+
+    def stop(self, timeout: float = 10) -> "int | None":
+        """Ask it to end (SIGTERM), kill it after `timeout` seconds; return the exit status."""
+        if self.status not in (state.STOPPED, REMOVED):
+            self._call("kill", self.id, "TERM", check=False)
+            try:
+                return self.wait(timeout)
+            except TimeoutError:
+                self._call("kill", self.id, "KILL", check=False)
+        return self.wait()
+
+    def remove(self) -> None:
+        """Remove it, running or not. Its timeline, output and exit status stay known."""
+        if self.status == REMOVED:
+            return
+        output = self.output
+        self._call("delete", "--force", self.id)
+        self._record()["output"] = output
+
+    def _call(self, *words: str, check: bool = True) -> Result:
+        done = self.place.call(*words)
+        if check and done.returncode:
+            raise StateError(done.stderr.strip().removeprefix("minirun: "))
+        return Result(done.returncode, done.stdout + done.stderr)
+
+    def __enter__(self) -> "Container":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.remove()
+
+    def _table(self) -> Table:
+        record = self._record()
+        command = " ".join(map(str, record.get("args") or []))
+        rows = [("image", record.get("image") or ""), ("command", command)]
+        rows.append(("status", record["status"]))
+        if record["pid"]:
+            rows.append(("init", f"process {record['pid']}"))
+        if record.get("exit_status") is not None:
+            rows.append(("exit status", str(record["exit_status"])))
+        if record.get("gpus"):
+            simulated = " (SIMULATED)" if self.timeline.simulated else ""
+            rows.append(("GPUs", f"{record['gpus']}{simulated}"))
+        return Table(("container", self.id), rows)
+
+    def __str__(self) -> str:
+        return str(self._table())
+
+    def _repr_html_(self) -> str:
+        return self._table()._repr_html_()

@@ -1,0 +1,85 @@
+"""Predict first, then see: a question with choices, and its check against what happened.
+
+What is true is never written down beside the question: the lesson reads it from the kernel, or from
+the events, and hands it to check(). No widget: the answer is a number in the cell.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+from minirun.api.table import Shown
+
+_BORDER = {"right": "#2e8540", "not so": "#a86500", "no prediction yet": "#6b7280"}
+
+
+class Verdict(Shown):
+    """What came of a prediction. `right` is None where none was made."""
+
+    def __init__(self, right: "bool | None", happened: str, why: str) -> None:
+        self.right = right
+        self.happened = happened
+        self.why = why
+
+    @property
+    def word(self) -> str:
+        """The verdict in words."""
+        if self.right is None:
+            return "no prediction yet"
+        return "right" if self.right else "not so"
+
+    def __str__(self) -> str:
+        head = f"{self.word}: {self.happened}"
+        return f"{head}\n{self.why}" if self.why else head
+
+    def _repr_html_(self) -> str:
+        style = f"border-left:4px solid {_BORDER[self.word]};padding:2px 12px;margin:4px 0"
+        why = f"<br>{escape(self.why)}" if self.why else ""
+        happened = f"<b>{escape(self.word)}</b>: {escape(self.happened)}"
+        return f'<div style="{style}">{happened}{why}</div>'
+
+
+class Prediction(Shown):
+    """A question. `answer` is the number of a choice, from 1 on; None until somebody chose."""
+
+    def __init__(self, question: str, choices: Sequence[object], answer: "int | None") -> None:
+        self.question = question
+        self.choices = tuple(map(str, choices))
+        if len(set(self.choices)) < max(2, len(self.choices)):
+            raise ValueError("a prediction needs two choices or more, all different")
+        if answer is not None and answer not in range(1, len(self.choices) + 1):
+            raise ValueError(f"answer {answer!r} is none of 1 to {len(self.choices)}")
+        self.answer = answer
+
+    def check(self, happened: object, why: str = "") -> Verdict:
+        """Compare the prediction with what happened: the text of a choice, or a value like it.
+
+        Where it is none of the choices it says so, and no answer is right.
+        """
+        truth = str(happened)
+        if truth not in self.choices:
+            return Verdict(False if self.answer else None, f"{truth}, which no choice says", why)
+        right = None if self.answer is None else self.choices[self.answer - 1] == truth
+        return Verdict(right, truth, why)
+
+    def __str__(self) -> str:
+        rows = [f"{self._mark(n)} {n}  {text}" for n, text in enumerate(self.choices, 1)]
+        return "\n".join([self.question, *rows])
+
+    def _mark(self, number: int) -> str:
+        return ">" if number == self.answer else " "
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<li>{'<b>' if n == self.answer else ''}{escape(text)}"
+            f"{'</b> (your prediction)' if n == self.answer else ''}</li>"
+            for n, text in enumerate(self.choices, 1)
+        )
+        return f'<p>{escape(self.question)}</p><ol style="margin:0 0 0 2em">{rows}</ol>'
+
+
+def predict(question: str, choices: Sequence[object], answer: "int | None" = None) -> Prediction:
+    """Ask a question; `answer` is the number of the choice that the learner believes in.
+
+    Raises ValueError for an answer that is no choice.
+    """
+    return Prediction(question, choices, answer)

@@ -1,0 +1,50 @@
+"""Recordings: runs of minirun as files, which show what happened where nothing can be run.
+
+Some come with minirun (minirun/recordings/); `minirun --log FILE --log-format json run …` makes
+more, and so does a copy of a container's events.jsonl.
+"""
+
+import os
+from pathlib import Path
+
+from minirun.api.timeline import Timeline
+from minirun.errors import StateError, UsageError
+from minirun.view import find, recording
+
+
+def names() -> list[str]:
+    """Return the names of the recordings that come with minirun."""
+    return sorted(path.stem for path in find.SHIPPED.glob("*.jsonl"))
+
+
+def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]":
+    """Return the timeline of a recording, by its name or its path.
+
+    A file that holds several containers, as Figure 1's does, gives a list of them. Raises
+    UsageError for what is neither name nor file, or holds no events.
+    """
+    path = Path(name_or_path)
+    shipped = find.SHIPPED / f"{name_or_path}.jsonl"
+    if not path.is_file() and shipped.parent == find.SHIPPED and shipped.is_file():
+        path = shipped
+    try:
+        found = [Timeline(each) for each in recording.read(path)]
+    except OSError as error:
+        what = (error.strerror or "cannot be read").lower()
+        hint = f"a file of events, or one of {', '.join(names())}"
+        raise UsageError(f"no recording {str(name_or_path)!r}: {what}", hint) from None
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return found[0] if len(found) == 1 else found
+
+
+def of_container(root: str, container_id: str) -> Timeline:
+    """Return the timeline of a container below the state root `root`, living or removed.
+
+    Raises StateError where there is none (any more).
+    """
+    path = find.of_container(container_id, root)
+    found = [each for each in recording.read(path) if each.id == container_id] if path else []
+    if not found:
+        raise StateError(f"nothing is recorded of container {container_id!r}")
+    return Timeline(found[0])

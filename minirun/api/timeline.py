@@ -1,0 +1,155 @@
+"""A timeline: the events of one container, to look at, to walk through and to cut.
+
+It shows itself as minirun's other views do: two lanes of text (minirun.view), or the part of an
+HTML page with lanes, arrows and reasons (minirun.view.html).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import overload
+
+from minirun.api.devices import DeviceDiff
+from minirun.api.namespaces import Namespaces
+from minirun.api.table import Shown
+from minirun.errors import StateError
+from minirun.settings import BOUNDARIES
+from minirun.view import text
+from minirun.view.lanes import Lanes
+from minirun.view.narrate import Narrator
+from minirun.view.recording import Event, Message, Recording, Stage
+
+_HINT = "minirun.run(…, snapshots=True) takes them"
+
+
+class Timeline(Shown):
+    """The events of one container, in the order in which they were written."""
+
+    def __init__(self, recording: Recording, level: str = "stages") -> None:
+        self.recording = recording
+        self.level = level
+        """What its text shows: "stages" and their milestones, or all "syscalls"."""
+
+    @property
+    def id(self) -> str:
+        """The container's id."""
+        return self.recording.id
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of Figure 3 that began; times in nanoseconds (CLOCK_MONOTONIC)."""
+        return self.recording.stages
+
+    @property
+    def messages(self) -> list[Message]:
+        """What runtime and init said to each other through the FIFOs."""
+        return self.recording.messages
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the GPUs in it are the simulated driver's."""
+        return self.recording.simulated
+
+    @property
+    def snapshots(self) -> dict[str, Event]:
+        """Boundary ("5:begin") → the container's state there; `run(snapshots=True)` takes them."""
+        return self.recording.snapshots
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Actor → its process id on the host. hook and cli are one process: stage 5 is in-line."""
+        return {str(e["actor"]): int(e["pid"]) for e in reversed(self.recording.events)}
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from the first event to the last one."""
+        return self.recording.end - self.recording.start
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """Those of init, as the last snapshot has them. Raises StateError without snapshots."""
+        return Namespaces.recorded(self._last("namespaces"), f"container {self.id}")
+
+    @property
+    def host(self) -> Namespaces:
+        """Those of the runtime, which are the host's. Raises StateError without snapshots."""
+        return Namespaces.recorded(self._last("host_namespaces"), "the runtime, on the host")
+
+    @property
+    def devices(self) -> DeviceDiff:
+        """What stage 5 changed. Raises StateError without snapshots."""
+        taken = self.snapshots
+        if not {"5:begin", "5:end"} <= taken.keys():
+            raise StateError(f"{self.id} has no snapshots of stage 5", _HINT)
+        return DeviceDiff.between(taken["5:begin"], taken["5:end"], simulated=self.simulated)
+
+    def _last(self, part: str) -> dict[str, str]:
+        for taken in reversed(list(self.snapshots.values())):
+            if taken.get(part):
+                return dict(taken[part])
+        raise StateError(f"{self.id} was recorded without snapshots", _HINT)
+
+    def __len__(self) -> int:
+        return len(self.recording.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.recording.events)
+
+    @overload
+    def __getitem__(self, at: int) -> Event: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Timeline": ...
+    def __getitem__(self, at: "int | slice") -> "Event | Timeline":
+        if isinstance(at, slice):
+            return self._with(self.recording.events[at])
+        return self.recording.events[at]
+
+    def filter(
+        self,
+        *,
+        stage: int | None = None,
+        actor: str | None = None,
+        name: str | None = None,
+        kind: str | None = None,
+    ) -> "Timeline":
+        """Return the events that are all of this: filter(stage=5, name="mknodat")."""
+        wanted = {"stage": stage, "actor": actor, "name": name, "kind": kind}
+        given = {key: value for key, value in wanted.items() if value is not None}
+        events = self.recording.events
+        return self._with([e for e in events if all(e[k] == v for k, v in given.items())])
+
+    def between(self, first: "int | str", last: "int | str") -> "Timeline":
+        """Return the events from one boundary to another, both included.
+
+        A boundary is "5:begin" or "5:end"; a number alone is a stage's begin as `first`, its end as
+        `last`. Raises ValueError for what is no boundary, or was not reached.
+        """
+        start = self._at(first if isinstance(first, str) else f"{first}:begin")
+        stop = self._at(last if isinstance(last, str) else f"{last}:end")
+        return self._with(self.recording.events[start : stop + 1])
+
+    def _at(self, boundary: str) -> int:
+        if boundary not in BOUNDARIES:
+            raise ValueError(f"{boundary!r} is no boundary: 1:begin, 1:end, … 7:end")
+        number, edge = boundary.split(":")
+        for at, event in enumerate(self.recording.events):
+            if event["kind"] == edge and event["stage"] == int(number):
+                return at
+        raise ValueError(f"this run did not come to {boundary}")
+
+    def _with(self, events: list[Event]) -> "Timeline":
+        """Return a part: it shows all that is in it."""
+        return Timeline(replace(self.recording, events=events), "syscalls")
+
+    def text(self, level: str = "", width: int = text.WIDTH) -> str:
+        """Return it as two lanes of text; `level` "syscalls" shows every system call."""
+        follower = Follower(Page(width), level or self.level)
+        follower.take(self.recording.events)
+        return str(follower.screen)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        from minirun.view import html
+
+        return html.fragment(self.recording)

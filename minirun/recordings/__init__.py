@@ -1,0 +1,23 @@
+"""Recordings that come with minirun, for `minirun replay NAME` and for lessons without root.
+
+Each is the log of containers that really ran: tests/recordings/make.py (`make recordings`) made
+them, with a snapshot at each boundary of a stage. Nothing in them was written by hand. Where they
+have GPUs these are the simulated driver's, and the events say so: SIMULATED.
+"""
+
+from pathlib import Path
+
+RECORDINGS = {
+    "plain": "a container without a GPU: stages 4 and 5 have nothing to do",
+    "gpus-0-1": "a container with GPUs 0 and 1 (SIMULATED): all seven stages",
+    "figure-1": "A with GPUs 0,1, B with 0,2,3, C with 3 (SIMULATED), side by side",
+    "failing-hook": "a prestart hook that fails: no container comes of it",
+}
+"""Name → what it shows."""
+
+
+def path(name: str) -> Path:
+    """Return the file of a shipped recording. Raises KeyError for a name that is none."""
+    if name not in RECORDINGS:
+        raise KeyError(name)
+    return Path(__file__).with_name(f"{name}.jsonl")

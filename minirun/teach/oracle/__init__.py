@@ -1,0 +1,12 @@
+"""The oracle: is the log true, and is it whole? strace, which knows nothing of it, is the witness.
+
+    witness.py   runs a minirun command under strace
+    strace.py    reads what strace has written: system calls, and how processes ended
+    calls.py     what an event says of a system call, and what strace says: in the same words
+    compare.py   the comparison, in both directions, and its rule
+    report.py    what is printed of it
+
+strace(1) stops each process at each call by ptrace(2) and writes down what it finds in registers
+and memory. The log is written by minirun itself. Two sources, one truth: where they differ, one of
+them is wrong, and it has so far never been strace.
+"""

@@ -1,0 +1,205 @@
+"""What an event says about a system call, and what strace says: in the same words.
+
+Per system call: the names under which strace knows it, and a function that reads strace's arguments
+as the event's. Names of constants are strace's own, so the log's are checked too.
+"""
+
+import stat
+from collections.abc import Callable
+from typing import Any
+
+from minirun.process.caps import NUMBERS
+from minirun.teach.oracle.strace import Call, fields, flags, number, string, strings
+
+Args = tuple[str, ...]
+Said = dict[str, Any]
+
+_FLAGS = {"flags", "nstype", "set", "clear", "propagation", "attributes", "attach_flags"}
+"""Arguments that are sets of names: the order says nothing."""
+
+_DUMPABLE = {"SUID_DUMP_DISABLE": 0, "SUID_DUMP_USER": 1}
+_AMBIENT = {"PR_CAP_AMBIENT_RAISE": 2, "PR_CAP_AMBIENT_CLEAR_ALL": 4}
+_NUMBERS = {**NUMBERS, **_DUMPABLE, **_AMBIENT, "SIGKILL": 9}
+_COMMANDS = {"FSCONFIG_SET_FLAG": 0, "FSCONFIG_SET_STRING": 1, "FSCONFIG_CMD_CREATE": 6}
+
+
+def differences(event: dict[str, Any], call: Call) -> list[str]:
+    """Say how an event and a call differ; nothing where they agree."""
+    names, read = CALLS.get(event["name"], ((), None))
+    if read is None or call.name not in names:
+        return [f"that is no {event['name']}"]
+    try:
+        said = read(call.args)
+    except (ValueError, LookupError, AttributeError) as error:  # cut, or in words not known here
+        return [f"what strace wrote cannot be read: {error}"]
+    wrong = [
+        f"{key}: the log has {_shown(event['args'].get(key))}, strace {_shown(value)}"
+        for key, value in said.items()
+        if not _same(key, event["args"].get(key), value)
+    ]
+    if event["kind"] == "syscall":
+        result = (event["ret"], event["errno"] or "")
+        if result != (call.ret, call.errno):
+            logged, seen = event["errno"] or event["ret"], call.errno or call.ret
+            wrong.append(f"result: the log has {logged}, strace {seen}")
+    return wrong
+
+
+def _shown(value: Any) -> str:
+    """A value as the log writes it: a set of flags as A|B."""
+    return ("|".join(sorted(value)) or "0") if isinstance(value, frozenset) else repr(value)
+
+
+def _same(key: str, logged: Any, seen: Any) -> bool:
+    if key in _FLAGS and isinstance(logged, str):
+        return bool(flags(logged) == seen)
+    if key == "path" and isinstance(logged, str):  # seen relative to a descriptor
+        return logged == seen or (bool(seen) and logged.endswith(f"/{seen}"))
+    return bool(logged == seen)
+
+
+def _value(text: str) -> Any:
+    """A constant that the event has as a number."""
+    return _NUMBERS[text] if text in _NUMBERS else number(text)
+
+
+def _clone3(args: Args) -> Said:
+    said = fields(args[0].split(" => {")[0])
+    return {"flags": flags(said["flags"]), "exit_signal": said["exit_signal"]}
+
+
+def _clone(args: Args) -> Said:
+    """clone(2) as libc's wrapper makes it: the signal stands among the flags."""
+    said = fields("{" + ", ".join(args) + "}")
+    words = said["flags"].split("|")
+    return {"flags": flags("|".join(words[:-1])), "exit_signal": words[-1]}
+
+
+def _mount(args: Args) -> Said:
+    return {
+        "source": string(args[0]), "target": string(args[1]), "fstype": string(args[2]),
+        "flags": flags(args[3]), "data": string(args[4]),
+    }  # fmt: skip
+
+
+def _open_tree(args: Args) -> Said:
+    return {"dirfd": number(args[0]), "path": string(args[1]), "flags": flags(args[2])}
+
+
+def _mount_setattr(args: Args) -> Said:
+    attr = fields(args[3])
+    return {
+        "fd": number(args[0]), "recursive": "AT_RECURSIVE" in args[2],
+        "set": flags(attr["attr_set"]), "clear": flags(attr["attr_clr"]),
+        "propagation": flags(attr["propagation"]),
+    }  # fmt: skip
+
+
+def _fsconfig(args: Args) -> Said:
+    return {
+        "fs": number(args[0]), "command": _COMMANDS[args[1]], "key": string(args[2]),
+        "value": string(args[3]),
+    }  # fmt: skip
+
+
+def _node(args: Args) -> Said:
+    """mknodat(dirfd, name, S_IFCHR|0666, makedev(0x1, 0x3))."""
+    kind, _, permissions = args[2].partition("|")
+    mode = getattr(stat, kind) | int(permissions or "0", 8)
+    said: Said = {"path": string(args[1]), "mode": oct(mode)}
+    if len(args) > 3:
+        major, minor = args[3].removeprefix("makedev(").removesuffix(")").split(", ")
+        said |= {"major": int(major, 0), "minor": int(minor, 0)}
+    return said
+
+
+def _bpf(args: Args) -> Said:
+    said: Said = {"cmd": args[0]}
+    for name, value in fields(args[1]).items():
+        if name in ("target_fd", "attach_bpf_fd", "replace_bpf_fd", "insn_cnt", "prog_id"):
+            said[name] = number(value)
+        elif name in ("attach_type", "prog_type"):
+            said[name] = value
+        elif name == "prog_name":
+            said[name] = string(value)
+    if args[0] != "BPF_PROG_ATTACH" or not said.get("replace_bpf_fd"):
+        said.pop("replace_bpf_fd", None)
+    return said
+
+
+def _capset(args: Args) -> Said:
+    return {key: hex(_mask(value)) for key, value in fields(args[1]).items()}
+
+
+def _mask(text: str) -> int:
+    """1<<CAP_CHOWN|1<<CAP_KILL, or 0."""
+    words = [word.removeprefix("1<<") for word in text.split("|") if word != "0"]
+    return sum(1 << NUMBERS[word] for word in words)
+
+
+def _prctl(args: Args) -> Said:
+    said: Said = {"option": args[0]}
+    if args[0] == "PR_SET_NAME":
+        return said | {"name": string(args[1])}
+    if args[0] == "PR_SET_SECUREBITS":
+        return said
+    return said | {f"arg{n}": _value(text) for n, text in enumerate(args[1:3], 2)}
+
+
+def _seccomp(args: Args) -> Said:
+    count = number(fields(args[2])["len"])
+    return {"operation": args[0], "flags": flags(args[1]), "instructions": count}
+
+
+def _execve(args: Args) -> Said:
+    listed = args[1] if args[1].startswith("[") else args[2]
+    return {"argv": strings(listed)}
+
+
+def _ifreq(args: Args) -> Said:
+    request = fields(args[2])
+    return {"fd": number(args[0]), "request": args[1], "name": string(request["ifr_name"])}
+
+
+def _strings(*keys: str) -> Callable[[Args], Said]:
+    return lambda args: {key: string(text) for key, text in zip(keys, args, strict=False)}
+
+
+CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], Said]]] = {
+    "clone": (("clone",), _clone),
+    "clone3": (("clone3",), _clone3),
+    "unshare": (("unshare",), lambda a: {"flags": flags(a[0])}),
+    "setns": (("setns",), lambda a: {"fd": number(a[0]), "nstype": flags(a[1])}),
+    "mount": (("mount",), _mount),
+    "umount2": (("umount2",), lambda a: {"target": string(a[0]), "flags": flags(a[1])}),
+    "pivot_root": (("pivot_root",), _strings("new_root", "put_old")),
+    "chroot": (("chroot",), _strings("path")),
+    "open_tree": (("open_tree",), _open_tree),
+    "move_mount": (("move_mount",), lambda a: {"from": number(a[0]), "to": number(a[2])}),
+    "mount_setattr": (("mount_setattr",), _mount_setattr),
+    "fsopen": (("fsopen",), _strings("fstype")),
+    "fsconfig": (("fsconfig",), _fsconfig),
+    "fsmount": (("fsmount",), lambda a: {"fs": number(a[0]), "attributes": flags(a[2])}),
+    "mknodat": (("mknodat",), _node),
+    "mkfifo": (("mknodat",), _node),
+    "symlinkat": (("symlinkat",), lambda a: {"target": string(a[0]), "path": string(a[2])}),
+    "bpf": (("bpf",), _bpf),
+    "capset": (("capset",), _capset),
+    "prctl": (("prctl",), _prctl),
+    "seccomp": (("seccomp",), _seccomp),
+    "setgroups": (("setgroups",), lambda a: {"groups": [number(g) for g in _items(a[1])]}),
+    "setgid": (("setresgid",), lambda a: {"gid": number(a[0])}),
+    "setuid": (("setresuid",), lambda a: {"uid": number(a[0])}),
+    "sethostname": (("sethostname",), _strings("name")),
+    "setdomainname": (("setdomainname",), _strings("name")),
+    "execve": (("execve", "execveat"), _execve),
+    "write": (("write",), lambda a: {"data": string(a[1])}),
+    "mkdir": (("mkdir",), _strings("path")),
+    "rmdir": (("rmdir",), _strings("path")),
+    "ioctl": (("ioctl",), _ifreq),
+}
+"""Name of an event → (strace's names, how to read strace's arguments)."""
+
+
+def _items(text: str) -> list[str]:
+    return [part for part in text.strip("[]").split(", ") if part]

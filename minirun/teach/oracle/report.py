@@ -1,0 +1,128 @@
+"""What is printed of a comparison: a table, every disagreement in full, and one line of sums.
+
+Arguments were chosen by whoever runs the container, and paths by its image: all of it goes through
+minirun.view.text.clean. The table is rich's; --json needs none.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from minirun.teach.oracle.compare import Finding, Report
+from minirun.teach.oracle.witness import Watched
+from minirun.view import text
+from minirun.view.live import speaks_unicode
+from minirun.view.recording import Recording
+
+_WIDE = 160
+"""Columns of a table that goes to a file or a pipe."""
+
+
+def summary(report: Report) -> str:
+    """The line of sums: N events, M system calls, 0 untrue, 0 missing."""
+    return (
+        f"{report.events} events, {report.calls} system calls, "
+        f"{len(report.untrue)} untrue, {len(report.missing)} missing"
+    )
+
+
+def document(
+    report: Report, watched: Watched, command: list[str], *, verbose: bool
+) -> dict[str, Any]:
+    """Return the report as what JSON can hold; with `verbose`, row by row."""
+    found = {
+        "command": command, "status": watched.status, "logs": report.logs,
+        "simulated": _simulated(report), "events": report.events, "system_calls": report.calls,
+        "untrue": report.untrue, "missing": report.missing,
+        "counts": [
+            {"stage": stage, "actor": actor, "event": name, "count": count, "agree": agree}
+            for stage, actor, name, count, agree in _counts(report)
+        ],
+    }  # fmt: skip
+    return found | {"rows": [_row(finding) for finding in report.findings]} if verbose else found
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {
+        "stage": finding.stage, "actor": finding.actor, "pid": finding.pid, "event": finding.name,
+        "log": finding.event, "strace": str(finding.call) if finding.call else None,
+        "agree": not finding.problem, "problem": finding.problem,
+    }  # fmt: skip
+
+
+def show(report: Report, watched: Watched, *, verbose: bool) -> None:
+    """Print the report on standard output."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    unicode = speaks_unicode()
+    heads, rows = _table(report, verbose=verbose)
+    console.print(_rich(heads, [[text.clean(c, unicode) for c in row] for row in rows], unicode))
+    for line in _lines(report, watched):
+        console.print(text.clean(line, unicode), soft_wrap=True)
+
+
+def _rich(heads: tuple[str, ...], rows: list[list[str]], unicode: bool) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD if unicode else box.ASCII, pad_edge=False)
+    for head in heads:
+        table.add_column(head, overflow="fold", no_wrap=head in ("stage", "actor", "event"))
+    for row in rows:
+        table.add_row(*row, style="bold red" if row[-1] == "NO" else None)
+    return table
+
+
+def _table(report: Report, *, verbose: bool) -> tuple[tuple[str, ...], list[list[str]]]:
+    if verbose:
+        heads = ("stage", "actor", "event", "what the log says", "what strace saw", "agree")
+        return heads, [_cells(finding) for finding in report.findings]
+    rows = [
+        [str(stage), actor, name, str(count), "yes" if count == agree else "NO"]
+        for stage, actor, name, count, agree in _counts(report)
+    ]
+    return ("stage", "actor", "event", "times", "agree"), rows
+
+
+def _cells(finding: Finding) -> list[str]:
+    says, saw = "(nothing)", str(finding.call) if finding.call else "(nothing)"
+    if finding.event:
+        row = text.row(finding.event)
+        says = f"{row.what.removeprefix(finding.name).strip()} {row.result}".strip()
+    agree = "NO" if finding.problem else "yes"
+    return [str(finding.stage), finding.actor, finding.name, says, saw, agree]
+
+
+def _counts(report: Report) -> Iterator[tuple[int, str, str, int, int]]:
+    """Yield (stage, actor, name, how many, how many of them agree), in the order of stages."""
+    found = [(f.stage, f.actor, f.name) for f in report.findings]
+    good = Counter((f.stage, f.actor, f.name) for f in report.findings if not f.problem)
+    order = {key: at for at, key in enumerate(dict.fromkeys(found))}
+    for key, count in sorted(Counter(found).items(), key=lambda item: (item[0][0], order[item[0]])):
+        yield *key, count, good[key]
+
+
+def _lines(report: Report, watched: Watched) -> Iterator[str]:
+    for finding in report.findings:
+        if finding.problem:
+            yield from f"{'MISSING' if finding.missing else 'UNTRUE'}: {finding}".split("\n")
+    if watched.status:
+        yield f"the command ended with status {watched.status}"
+    if watched.let_go:
+        yield "the container lives on: strace has let go of it"
+    if _simulated(report):
+        yield "the GPUs in it are SIMULATED; the system calls are not"
+    yield summary(report)
+
+
+def _simulated(report: Report) -> bool:
+    return Recording("", report.written).simulated
+
+
+def dumps(found: dict[str, Any]) -> str:
+    """Return the document as JSON text."""
+    return json.dumps(found, indent=2) + "\n"

@@ -1,0 +1,151 @@
+"""Reads what `strace -f -ttt -o FILE` has written: one record per system call.
+
+    4242  1700000000.123456 mkdirat(AT_FDCWD, "/x", 0700) = -1 EEXIST (File exists)
+    4243  1700000000.123460 clone3({flags=CLONE_PIDFD, …} <unfinished ...>
+    4243  1700000000.123470 <... clone3 resumed> => {pidfd=[7]}, 88) = 4244
+    4242  1700000000.123480 +++ exited with 0 +++
+
+strace(1), "Return value", "-f": where another process's call comes in between, a call is cut in
+two. Simplified: threads count as processes, of which minirun has one each.
+"""
+
+import codecs
+import re
+import signal
+from typing import NamedTuple
+
+_LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)", re.DOTALL)
+_CALL = re.compile(r"(\w+)\((.*)\) += (\?|-?\d+|0x[0-9a-f]+)(.*)", re.DOTALL)
+_RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
+_UNFINISHED = " <unfinished ...>"
+_ENDED = re.compile(r"(\d+) +[\d.]+ \+\+\+ (?:exited with (\d+)|killed by (\w+)).* \+\+\+")
+_ERRNO = re.compile(r" (E[A-Z0-9]+) \(")
+_TRANSLATED = re.compile(r" /\* (\d+) in strace's PID NS \*/")
+_OPEN, _CLOSE = "([{", ")]}"
+_SHOWN = 400
+"""Characters of a call's arguments that people are shown."""
+
+
+class Call(NamedTuple):
+    """One system call, as strace saw it."""
+
+    pid: int
+    """The process's number in strace's pid namespace: the host's."""
+    time: float
+    """When it was finished: seconds since the epoch."""
+    name: str
+    args: tuple[str, ...]
+    """Each argument as strace prints it."""
+    ret: int | None
+    """The result; None where the call did not come back."""
+    errno: str
+    """ENOENT and the like; empty where the call succeeded."""
+    child: int
+    """For the result of a clone: the child's number in strace's pid namespace; else 0."""
+
+    def __str__(self) -> str:
+        result = "?" if self.ret is None else f"{self.ret} {self.errno}".strip()
+        args = ", ".join(self.args)
+        return f"{self.name}({args if len(args) <= _SHOWN else args[:_SHOWN] + '…'}) = {result}"
+
+
+def parse(text: str) -> list[Call]:
+    """Return the calls in the order in which they were finished."""
+    calls: list[Call] = []
+    begun: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if not match:
+            continue
+        pid, time, rest = match.groups()
+        if rest.endswith(_UNFINISHED):
+            begun[pid] = rest.removesuffix(_UNFINISHED)
+            continue
+        resumed = _RESUMED.match(rest)
+        if resumed:
+            rest = begun.pop(pid, "") + resumed[2]
+        call = _CALL.match(rest)
+        if call and "ERESTART" not in call[4]:  # a signal came first: the kernel does it again
+            calls.append(_record(int(pid), float(time), call))
+    return calls
+
+
+def endings(text: str) -> dict[int, int]:
+    """Return process → exit status, 128 + n for signal n, of those that strace saw end."""
+    found = {}
+    for line in text.splitlines():
+        match = _ENDED.match(line)
+        if match:
+            pid, status, name = match.groups()
+            found[int(pid)] = int(status) if status else 128 + getattr(signal, name, 0)
+    return found
+
+
+def _record(pid: int, time: float, match: "re.Match[str]") -> Call:
+    name, args, ret, tail = match.groups()
+    value = None if ret == "?" else int(ret, 0)
+    errno = _ERRNO.match(tail)
+    translated = _TRANSLATED.match(tail)
+    child = int(translated[1]) if translated else value or 0
+    is_clone = name in ("clone", "clone3", "fork", "vfork")
+    return Call(
+        pid, time, name, tuple(split(args)), value, errno[1] if errno else "",
+        max(child, 0) if is_clone else 0,
+    )  # fmt: skip
+
+
+def split(text: str) -> list[str]:
+    """Split at the commas that stand outside of strings, braces, brackets and parentheses."""
+    parts, start, depth, at = [], 0, 0, 0
+    while at < len(text):
+        sign = text[at]
+        if sign == '"':
+            at += 1
+            while text[at] != '"':
+                at += 2 if text[at] == "\\" else 1
+        elif sign in _OPEN:
+            depth += 1
+        elif sign in _CLOSE:
+            depth -= 1
+        elif sign == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+        at += 1
+    parts.append(text[start:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def string(text: str) -> str | None:
+    """Return what a quoted string holds; None for NULL. Raises ValueError for a cut one."""
+    if text == "NULL":
+        return None
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        raise ValueError(f"not a whole string: {text[:80]}")
+    raw, _ = codecs.escape_decode(text[1:-1].encode())
+    return bytes(raw).decode(errors="surrogateescape")
+
+
+def fields(text: str) -> dict[str, str]:
+    """Return {a=1, b={…}} as a dictionary of texts; "a=1 => 2" counts as its first half."""
+    inner = text.strip().removeprefix("{").removesuffix("}")
+    pairs = (part.partition("=") for part in split(inner))
+    return {name: value.split(" => ")[0] for name, _, value in pairs}
+
+
+def strings(text: str) -> list[str]:
+    """Return ["a", "b"] as a list."""
+    return [string(part) or "" for part in split(text.strip()[1:-1])]
+
+
+def number(text: str) -> int:
+    """Return 15, 0x1f, AT_FDCWD or 0600 as a number."""
+    if text == "AT_FDCWD":
+        return -100
+    plain = text.split(" /*")[0]
+    return int(plain, 8) if re.fullmatch(r"0\d+", plain) else int(plain, 0)
+
+
+def flags(text: str) -> frozenset[str]:
+    """Return A|B as a set; empty for 0."""
+    words = text.split(" /*")[0].split("|")
+    return frozenset(word for word in words if word != "0")

@@ -1,0 +1,206 @@
+"""Runs a minirun command under strace, as its user would have run it, and judges what was seen.
+
+The command keeps the caller's streams, terminal and process group. strace ignores the keyboard's
+signals (strace(1), -I: with -o they never end it), so that ^C is minirun's alone.
+
+Where the command has ended and a container lives on, strace is killed: the kernel lets go of its
+processes then, and they go on unharmed (ptrace(2), "Attaching and detaching"). That is also why
+there is no --seccomp-bpf here: its filter would outlive strace, in a container that nobody
+follows any more, and be inherited; the container would not be what it is without a witness.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NamedTuple
+
+from minirun.errors import MinirunError
+from minirun.teach.oracle import compare, strace
+from minirun.teach.oracle.compare import Report
+from minirun.view.recording import Event
+
+_TICK = 0.01
+"""Seconds between two looks at what strace has written."""
+_GRACE = 0.15
+"""Seconds that a command's other processes get to end by themselves once it has ended."""
+_LONGEST = 1 << 22
+"""Bytes of a string that strace writes: no line of the log is longer (execve(2), ARG_MAX)."""
+
+Stream = IO[Any] | int | None
+
+
+class Watched(NamedTuple):
+    """What came of a command that ran under strace."""
+
+    status: int
+    """The command's exit status; 128 + n where signal n ended it."""
+    since: int
+    """When it was started: CLOCK_MONOTONIC, nanoseconds."""
+    text: str
+    """What strace wrote."""
+    let_go: frozenset[int]
+    """Processes that still ran when strace stopped following them."""
+    until: int
+    """When strace stopped following them (CLOCK_MONOTONIC, ns); 0 where all had ended."""
+    joined: tuple[int, ...]
+    """Processes that were there before, and that strace was told to follow too."""
+
+
+def command_line(output: Path, calls: tuple[str, ...] = compare.TRACED) -> list[str]:
+    """Return strace's part of a command line; `output` is the file that it writes.
+
+    Raises MinirunError where there is no strace.
+    """
+    program = shutil.which("strace")
+    if not program:
+        raise MinirunError("strace is not installed", "the package is called strace", status=1)
+    listed = ",".join(f"?{name}" for name in calls)  # ?: this processor may lack some
+    return [
+        program, "-f", "-ttt", "-q", "-s", str(_LONGEST), "--pidns-translation",
+        "-e", f"trace={listed}", "-e", "signal=none", "-o", str(output),
+    ]  # fmt: skip
+
+
+def watch(
+    argv: list[str],
+    output: Path,
+    *,
+    calls: tuple[str, ...] = compare.TRACED,
+    join: tuple[int, ...] = (),
+    stdin: Stream = None,
+    stdout: Stream = None,
+    stderr: Stream = None,
+) -> Watched:
+    """Run `argv` under strace to its end, and follow the processes `join` as well.
+
+    Raises MinirunError, OSError.
+    """
+    follower = _Follower(output, join)
+    since = time.monotonic_ns()
+    line = [*command_line(output, calls), *(f"--attach={pid}" for pid in join), *argv]
+    with _signals(follower.send):
+        process = subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=stderr)
+        until = _wait(process, follower)
+    follower.look()
+    if follower.status is None:
+        raise MinirunError(
+            "strace could not follow the command", "it needs CAP_SYS_PTRACE: run as root", status=1
+        )
+    text = output.read_text(errors="surrogateescape")
+    let_go = _pids(text) - strace.endings(text).keys() if until else frozenset()
+    return Watched(follower.status, since, text, frozenset(let_go), until, join)
+
+
+def _wait(process: "subprocess.Popen[Any]", follower: "_Follower") -> int:
+    """Wait for strace's end, or end it; return when it was ended, or 0."""
+    deadline = None
+    while process.poll() is None:
+        follower.look()
+        if follower.status is not None:
+            deadline = deadline or time.monotonic() + _GRACE
+            if time.monotonic() > deadline:
+                now = time.monotonic_ns()
+                process.kill()
+                process.wait()
+                return now
+        time.sleep(_TICK)
+    return 0
+
+
+class _Follower:
+    """Reads strace's output as it grows, for the command's pid and its end."""
+
+    def __init__(self, output: Path, join: tuple[int, ...]) -> None:
+        output.write_bytes(b"")
+        self.file = output.open(errors="surrogateescape")
+        self.rest = ""
+        self.join = join
+        self.pid = 0
+        self.status: int | None = None
+
+    def look(self) -> None:
+        """Read what has come; the first line of a process that was not there is the command's."""
+        *lines, self.rest = (self.rest + self.file.read()).split("\n")
+        for line in lines:
+            pid = int(line.split(" ", 1)[0])
+            if not self.pid and pid not in self.join:
+                self.pid = pid
+            if pid == self.pid:
+                self.status = strace.endings(line).get(pid, self.status)
+
+    def send(self, number: int) -> None:
+        """Pass a signal on to the command."""
+        if self.pid and self.status is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+@contextmanager
+def _signals(send: Callable[[int], None]) -> Iterator[None]:
+    """Outlive the command: what the keyboard sends it gets by itself, the rest is passed on."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if number not in (signal.SIGINT, signal.SIGQUIT):
+            send(number)
+
+    numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+    before = [(number, signal.signal(number, forward)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def _pids(text: str) -> set[int]:
+    return {int(line.split(" ", 1)[0]) for line in text.splitlines() if line[:1].isdigit()}
+
+
+def judge(watched: Watched) -> Report:
+    """Compare what strace saw with the command's own lines in the logs that it wrote.
+
+    Raises MinirunError where the command has opened no log, or the log is gone.
+    """
+    calls = strace.parse(watched.text)
+    report = compare.judge(calls, watched.let_go, watched.joined)
+    if not report.logs:
+        hint = "run, create, start, exec, delete and gc write it, unless they fail before"
+        raise MinirunError("the command has written no events: nothing to compare", hint, status=1)
+    events, others = _read(report.logs, watched)
+    compare.check_file(report, events, others - {call.pid for call in calls}, watched.let_go)
+    return report
+
+
+def _read(logs: list[str], watched: Watched) -> tuple[list[Event], set[int]]:
+    """Return the command's events, and the processes that strace was not told to follow.
+
+    These are who wrote to the log before the command (the supervisor of `run -d`), or only after
+    strace had gone.
+    """
+    events = [event for path in logs for event in _events(path)]
+    mine = [event for event in events if event["t"] >= watched.since]
+    early = {event["pid"] for event in events if event["t"] < watched.since}
+    seen = {e["pid"] for e in mine if not watched.until or e["t"] < watched.until}
+    return mine, early | ({event["pid"] for event in mine} - seen)
+
+
+def _events(path: str) -> list[Event]:
+    """Return the whole lines of a log. Raises MinirunError where it is gone."""
+    found = []
+    try:
+        text = Path(path).read_text(errors="surrogateescape")
+    except FileNotFoundError:
+        raise MinirunError(f"{path}: the log is gone", "somebody else deleted it?", 1) from None
+    for line in text.splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue  # cut by a full disk; that it is missing will be found
+    return found

@@ -1,0 +1,87 @@
+"""The mounts of a container, out of the kernel's own list: proc_pid_mountinfo(5).
+
+An overlay's options name its layers; those of an image are named by the image.
+"""
+
+import os
+import re
+from typing import Any
+
+from minirun.container import Container
+from minirun.oci import state
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")
+
+
+def tree(container: Container, pid: int) -> list[dict[str, Any]]:
+    """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
+    text = state.read_bytes(f"/proc/{pid}/mountinfo").decode(errors="replace")
+    rows = [_row(container, line) for line in text.splitlines()]
+    below: dict[int, list[dict[str, Any]]] = {}
+    known = {row["id"] for row in rows}
+    for row in rows:
+        parent = row["parent"] if row["parent"] != row["id"] else 0
+        below.setdefault(parent if parent in known else 0, []).append(row)
+    ordered: list[dict[str, Any]] = []
+
+    def walk(parent: int, depth: int) -> None:
+        for row in below.get(parent, []):
+            ordered.append({**row, "depth": depth})
+            walk(row["id"], depth + 1)
+
+    walk(0, 0)
+    return ordered
+
+
+def _row(container: Container, line: str) -> dict[str, Any]:
+    left, _, right = line.partition(" - ")
+    fields = [_plain(field) for field in left.split(" ")]
+    kind, source, *rest = (*right.split(" "), "", "")
+    options = rest[0]
+    row: dict[str, Any] = {
+        "id": int(fields[0]), "parent": int(fields[1]), "device": fields[2], "root": fields[3],
+        "path": fields[4], "type": kind, "source": _plain(source), "options": fields[5].split(","),
+        "propagation": fields[6:], "superOptions": options,
+    }  # fmt: skip
+    if kind == "overlay":
+        row["layers"] = _layers(container, options)
+    return row
+
+
+def _plain(text: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def _layers(container: Container, options: str) -> dict[str, Any]:
+    """Return an overlay's layers: `lower`, topmost first, each with its image; `upper`."""
+    lower: list[str] = []
+    found: dict[str, str] = {}
+    for option in re.split(r"(?<!\\),", _plain(options)):
+        key, _, value = option.partition("=")
+        if key in ("lowerdir", "lowerdir+"):
+            lower += [_unescape(path) for path in re.split(r"(?<!\\):", value) if path]
+        found[key] = _unescape(value)
+    return {
+        "lower": [_layer(container, path) for path in lower],
+        "upper": found.get("upperdir", ""),
+        "volatile": "volatile" in found,
+    }
+
+
+def _unescape(path: str) -> str:
+    return re.sub(r"\\(.)", r"\1", path)
+
+
+def _layer(container: Container, path: str) -> dict[str, Any]:
+    """Return a layer with the image that it is of; a user namespace sees id-mapped copies."""
+    mapped = path.startswith(f"{container.directory}/lower/")
+    number = os.path.basename(path)
+    layers = container.config.layers
+    if mapped and number.isdecimal() and int(number) < len(layers):
+        path = layers[int(number)]
+    image = _IMAGE.search(path)
+    return {
+        "path": path, "image": image[1] if image else "",
+        "layer": int(image[2]) if image else None, "idMapped": mapped,
+    }  # fmt: skip

@@ -1,0 +1,221 @@
+"""What is in the log besides system calls: messages, notes and gates."""
+
+from minirun.view.knowledge.topic import GATE, MESSAGE, NOTE, Topic
+
+MESSAGES = (
+    Topic(
+        "MAPPED",
+        "the runtime has written the id maps",
+        "Only with a user namespace: uid_map and gid_map can be written by somebody outside. "
+        "Init may become root of its user namespace now.",
+        man="user_namespaces(7)",
+        spec="config-linux.md, User namespace mappings",
+        real="runc's C code has the same step (SYNC_USERMAP_PLS, SYNC_USERMAP_ACK).",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "READY",
+        "the root filesystem is built",
+        "End of stage 1: everything is mounted, and nobody lives in it yet.",
+        real="runc's init says procHooks at this point: both in one.",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "YOUR_TURN",
+        "go on, I wait",
+        "Only who has the turn begins or ends a stage. So the log is in order by construction.",
+        real="runc has no such message: its order follows from request and answer.",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "RUN_HOOKS",
+        "please run the prestart hooks",
+        "Stage 2. Init cannot do it itself: the hooks belong into the host's namespaces.",
+        spec="config.md, POSIX-platform Hooks",
+        real="runc's procHooks, a JSON message over a socketpair.",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "HOOKS_DONE",
+        "every hook ended with status 0",
+        "Stage 6. Had one failed, init would read ERROR instead, and end.",
+        spec="config.md, POSIX-platform Hooks",
+        real="runc's procHooksDone (once procResume).",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "WAITING",
+        "init waits at exec.fifo",
+        "`create` is done. The container is set up, has dropped its privileges, and will become "
+        "its command as soon as `start` writes to exec.fifo.",
+        spec="runtime.md, Create; runtime.md, Start",
+        real="runc's init closes its pipe instead, and opens exec.fifo for writing, which waits.",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "ERROR",
+        "it went wrong; this is why",
+        "Either side can say it instead of what is expected. Text, hint and exit status go along "
+        "as JSON, and the runtime prints them as its one line.",
+        advice="Look at the line before it in the log: the call that failed, with its errno.",
+        real="runc's procError.",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "console",
+        "the master end of the terminal goes to the caller",
+        "The terminal is made in the container's own devpts, so only init can open it. Its master "
+        "end travels through a Unix socket as a descriptor (SCM_RIGHTS).",
+        man="unix(7), pts(4)",
+        spec="config.md, Process (terminal)",
+        real="runc's --console-socket works in the same way.",
+        kind=MESSAGE,
+    ),
+)
+
+NOTES = (
+    Topic(
+        "no prestart hook",
+        "config.json has none",
+        "Stages 4 and 5 have nothing to do, and do not happen.",
+        advice="--gpus puts NVIDIA's hook into config.json.",
+        spec="config.md, POSIX-platform Hooks",
+        kind=NOTE,
+    ),
+    Topic(
+        "hook ended",
+        "a hook of config.json has ended",
+        "With its exit status; below 0 it is the number of the signal that killed it. Anything "
+        "but 0 ends the container, except for poststop hooks.",
+        spec="config.md, POSIX-platform Hooks",
+        kind=NOTE,
+    ),
+    Topic(
+        "nvidia-container-cli",
+        "the argument list that stage 4 made",
+        "What the real hook would execute: --device are the GPUs, --compute and --utility kinds "
+        "of driver files, --pid is init, the last word the root filesystem.",
+        advice="Without argv: the container asked for no GPU.",
+        real="nvidia-container-runtime-hook executes nvidia-container-cli with this list.",
+        kind=NOTE,
+    ),
+    Topic(
+        "container library folder",
+        "where the container keeps its libraries",
+        "/etc/debian_version in the image: /usr/lib/x86_64-linux-gnu (or aarch64-linux-gnu). "
+        "Otherwise /usr/lib64.",
+        real="nvidia-container-cli decides by the same file.",
+        kind=NOTE,
+    ),
+    Topic(
+        "ldconfig absent",
+        "no ldconfig to run",
+        "The host has none, or the path has no @: then it would be the image's own, and code of "
+        "the image is never run. Libraries get no SONAME links.",
+        advice='ldconfig = "@/sbin/ldconfig" in the nvidia toolkit\'s config.toml.',
+        man="ldconfig(8)",
+        real="nvidia-container-cli runs the image's own where the path has no @.",
+        kind=NOTE,
+    ),
+    Topic(
+        "ld.so.conf absent",
+        "the image has no /etc/ld.so.conf",
+        "ldconfig looks only through the driver's folders and the standard ones.",
+        man="ldconfig(8)",
+        kind=NOTE,
+    ),
+    Topic(
+        "ldconfig ended",
+        "the links and the cache are made",
+        "With its exit status (-9: it was killed) and what it said.",
+        man="ldconfig(8)",
+        real="`ldconfig failed with error code` is among the most frequent errors of "
+        "nvidia-container-cli.",
+        kind=NOTE,
+    ),
+    Topic(
+        "driver libraries absent",
+        "no library of the driver's version was found",
+        "Kernel module and libraries come from different releases, or ld.so.cache is stale.",
+        advice="ldconfig -p | grep libcuda; cat /proc/driver/nvidia/version",
+        real="The real stack goes on in silence, and programs fail in the container.",
+        kind=NOTE,
+    ),
+    Topic(
+        "nvml not used",
+        "GPUs were found without NVIDIA's library",
+        "/proc/driver/nvidia/gpus tells number, UUID, model and bus; brand and architecture stay "
+        "unknown.",
+        advice="nvidia-smi -L says whether NVML works on the host.",
+        kind=NOTE,
+    ),
+    Topic(
+        "node absent",
+        "a device node of the driver is missing on the host",
+        "CUDA does not work without /dev/nvidia-uvm, for example.",
+        advice="nvidia-modprobe -u -c 0 makes it; so does any CUDA program run as root.",
+        real="nvidia-container-cli passes over it in silence, with status 0.",
+        kind=NOTE,
+    ),
+    Topic(
+        "no new session keyring",
+        "the kernel gave no new keyring",
+        "It has none, or a quota is used up. The container then sees the caller's keys; docker "
+        "and runc go on as well.",
+        man="keyctl(2), session-keyring(7)",
+        kind=NOTE,
+    ),
+    Topic(
+        "capabilities refused",
+        "capabilities that cannot be granted",
+        "minirun does not hold them itself. The specification makes it a warning.",
+        advice="grep CapBnd /proc/self/status shows what can be granted.",
+        man="capabilities(7)",
+        spec="config.md, Linux Process (capabilities)",
+        kind=NOTE,
+    ),
+    Topic(
+        "execve failed",
+        "the container's command did not start",
+        "The trampoline reported this errno. Exit status 127 for ENOENT, otherwise 126.",
+        advice="ENOENT for a program that exists: its interpreter (#! line, or the loader) does "
+        "not. ENOEXEC: another processor's, or a script without a #! line.",
+        man="execve(2)",
+        kind=NOTE,
+    ),
+    Topic(
+        "exec failed",
+        "minirun exec could not start its command",
+        "An error that is minirun's own fault: please report it with this text.",
+        kind=NOTE,
+    ),
+    Topic(
+        "snapshot",
+        "the container as it was at this boundary",
+        "Namespaces, mounts, files, devices and both processes, read from the kernel while the "
+        "run stood still. run --snapshots and --step take them.",
+        man="proc(5)",
+        kind=NOTE,
+    ),
+)
+
+GATES = (
+    Topic(
+        "gate",
+        "the run stands still at the boundary of a stage",
+        "N:begin or N:end. Whoever reaches it waits at gate.fifo for one byte; nothing is "
+        "simulated, so every kernel object is as it is at this moment.",
+        advice="minirun run --step opens gates with the key n.",
+        man="fifo(7)",
+        real="No other runtime can be stopped here.",
+        kind=GATE,
+    ),
+    Topic(
+        "gate syscall",
+        "the run stands still after a system call",
+        "--step=syscall: `after` names the call that has just returned.",
+        man="fifo(7)",
+        real="A debugger could do this; it would also stop at the hundreds of calls between.",
+        kind=GATE,
+    ),
+)

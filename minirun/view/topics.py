@@ -1,0 +1,35 @@
+"""What is known of the events of a recording, each topic once: minirun.view.knowledge."""
+
+from dataclasses import asdict
+from typing import Any
+
+from minirun.view import knowledge
+from minirun.view.recording import Event
+from minirun.view.text import clean
+
+_SHOWN = ("title", "here", "cause", "advice", "man", "spec", "real")
+
+
+class Topics:
+    """Collects the topics that events need. `found`: all so far, as plain records."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._places: dict[Any, int] = {}
+
+    def of(self, event: Event) -> list[int]:
+        """Return the places in `found` of what is known of `event`: errno, event, stage."""
+        name, code = str(event["name"]), event["errno"]
+        topics = [knowledge.errno(str(code), name) if code else None]
+        if event["kind"] not in ("begin", "end"):
+            topics.append(knowledge.event(name, event["args"]))
+        topics.append(knowledge.stage(event["stage"]))
+        return [self._place(topic) for topic in topics if topic]
+
+    def _place(self, topic: Any) -> int:
+        if topic not in self._places:
+            fields = asdict(topic)
+            kept = {key: clean(fields[key]) for key in _SHOWN if fields[key]}
+            self._places[topic] = len(self.found)
+            self.found.append({"name": topic.name, **kept})
+        return self._places[topic]

@@ -1,0 +1,32 @@
+"""Plays a notebook in a real Jupyter kernel, and prints it with its outputs.
+
+    play.py NOTEBOOK [CELL]
+
+Before the cell with that number (from the end: -1 is the last one) it says "ready" on stderr and
+waits for a line on its standard input, so that somebody else can look at what the cells have made.
+A process of its own: the kernel runs as the user, and in the environment, that this one has.
+"""
+
+import sys
+
+import nbformat
+from nbclient import NotebookClient
+
+
+def main() -> None:
+    notebook = nbformat.read(sys.argv[1], as_version=4)
+    stop = range(len(notebook.cells))[int(sys.argv[2])] if len(sys.argv) > 2 else -1
+    client = NotebookClient(notebook, timeout=60, kernel_name="python3")
+    client.create_kernel_manager().transport = "ipc"  # no network, no port for others to reach
+    with client.setup_kernel():
+        for index, cell in enumerate(notebook.cells):
+            if index == stop:
+                sys.stderr.write("ready\n")
+                sys.stderr.flush()
+                sys.stdin.readline()
+            client.execute_cell(cell, index)
+    nbformat.write(notebook, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

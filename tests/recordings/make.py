@@ -1,0 +1,103 @@
+"""Makes minirun/recordings: runs real containers, with snapshots, and keeps their logs.
+
+    sudo make recordings      (needs the image busybox: rootfs-tools/build busybox)
+
+Nothing is changed in what was logged. The containers live below /run/minirun-demo and the image
+comes from the standard store, so that no path of a checkout or of a home directory occurs; this
+program fails where one does. Figure 1's three logs are laid into one file in the order of time.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from minirun.recordings import path
+from minirun.settings import HISTORY
+
+CHECKOUT = Path(__file__).parents[2]
+MINIRUN = CHECKOUT / ".venv/bin/minirun"
+ROOT = Path("/run/minirun-demo")
+GPUS = ("--gpu-driver=simulated", "--gpus")
+FAILING_HOOK = {
+    "path": "/bin/sh",
+    "args": ["sh", "-c", "echo no licence for this machine >&2; exit 3"],
+    "env": ["PATH=/usr/bin:/bin"],
+}
+
+
+def argv(*args: str) -> list[str]:
+    return [str(MINIRUN), "--root", str(ROOT), *args]
+
+
+def minirun(*args: str, status: int = 0) -> str:
+    """Run the program; return its standard output."""
+    done = subprocess.run(argv(*args), stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != status:
+        sys.exit(f"minirun {' '.join(args)}: exit status {done.returncode}, not {status}")
+    return done.stdout
+
+
+def keep(name: str, *containers: str) -> None:
+    """Write the logs of containers that have gone to the recording `name`."""
+    lines = []
+    for container in containers:
+        (log,) = (ROOT / HISTORY).glob(f"*.{container}.jsonl")
+        lines += log.read_text().splitlines(keepends=True)
+    if len(containers) > 1:
+        lines.sort(key=lambda line: json.loads(line)["t"])
+    text = "".join(lines)
+    for private in (f"{CHECKOUT}/", f"{Path.home()}/"):
+        if private in text:
+            sys.exit(f"{name}: {private} occurs in it")
+    path(name).write_text(text)
+    print(f"{path(name)}: {len(lines)} events, {len(text)} bytes")
+
+
+def plain() -> None:
+    minirun("run", "--rm", "--snapshots", "--name", "plain", "busybox", "echo", "hello")
+    keep("plain", "plain")
+
+
+def gpus() -> None:
+    command = ("busybox", "sh", "-c", "ls -l /dev; nvidia-smi -L")
+    minirun("run", "--rm", "--snapshots", "--name", "gpus-0-1", *GPUS, "0,1", *command)
+    keep("gpus-0-1", "gpus-0-1")
+
+
+def figure_1() -> None:
+    """Three containers that live at the same time and share GPUs 0 and 3."""
+    wishes = {"a": "0,1", "b": "0,2,3", "c": "3"}
+    flags = ("run", "-d", "--snapshots", *GPUS)
+    started = [
+        subprocess.Popen(argv(*flags, gpus, "--name", name, "busybox", "sleep", "60"))
+        for name, gpus in wishes.items()
+    ]
+    assert not any(process.wait() for process in started)
+    assert set(minirun("ps", "-q").split()) == set(wishes), "all three live"
+    for name in wishes:
+        minirun("delete", "--force", name)
+    keep("figure-1", *wishes)
+
+
+def failing_hook() -> None:
+    config = json.loads(minirun("spec", "--name", "failing-hook", "busybox", "true"))
+    config["hooks"] = {"prestart": [FAILING_HOOK]}
+    bundle = ROOT / ".bundle"
+    (bundle / "rootfs").mkdir(mode=0o700, parents=True)
+    (bundle / "config.json").write_text(json.dumps(config))
+    minirun("run", "--bundle", str(bundle), "failing-hook", status=1)
+    keep("failing-hook", "failing-hook")
+
+
+def main() -> None:
+    shutil.rmtree(ROOT, ignore_errors=True)
+    ROOT.mkdir(mode=0o711)
+    for record in (plain, gpus, figure_1, failing_hook):
+        record()
+    shutil.rmtree(ROOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""A presenter's script, and what may stand in it."""
+
+import os
+
+import pytest
+
+from minirun.errors import UsageError
+from minirun.view import keys
+from minirun.view.keys import Key
+
+
+def test_names_letters_arguments_and_comments() -> None:
+    text = "# a demo\nnext\nn   # the same\nshell ls -l /dev\npause 0.5\n\n?\nq\n"
+    assert keys.parse_script(text) == [
+        Key("next"), Key("next"), Key("shell", "ls -l /dev"), Key("pause", "0.5"), Key("why"),
+        Key("quit"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("next\nnxt\n", "demo:2: unknown key 'nxt'"),
+        ("pause\n", "demo:1: '' is no number"),
+        ("pause long\n", "demo:1: 'long' is no number of seconds"),
+        ("pause -1\n", "demo:1: '-1' is no number of seconds"),
+        ("pause nan\n", "demo:1: 'nan' is no number of seconds"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(text: str, wrong: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        keys.parse_script(text, "demo")
+    assert wrong in str(caught.value)
+
+
+def test_a_script_ends_with_going_on_and_stops_where_the_run_ends() -> None:
+    reading, writing = os.pipe()
+    script = keys.Script([Key("pause", "0.01"), Key("why")], reading)
+    assert [script.next(), script.next(), script.next()] == [
+        Key("why"), Key("continue"), Key("continue"),
+    ]  # fmt: skip
+    os.close(writing)
+    with pytest.raises(keys.RunEnded):
+        keys.Script([Key("pause", "60")], reading).next()
+    os.close(reading)

@@ -1,0 +1,242 @@
+"""`run --step` in a real terminal, `--snapshots`, `diff`, and an end at every gate."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Program, wait_until
+from minirun.settings import BOUNDARIES
+
+GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
+PROMPT = "[n]ext [c]ontinue"
+SCRIPT = Path(__file__).parents[2] / "tutorials/scripts/figure-3.keys"
+
+
+class Terminal:
+    """A terminal of 80 columns, with a command in it."""
+
+    def __init__(self, name: str, argv: list[str]) -> None:
+        self.tmux = ["tmux", "-L", name, "-f", "/dev/null"]
+        quoted = " ".join(f"'{word}'" for word in argv)
+        subprocess.run(
+            [*self.tmux, "new-session", "-d", "-x", "80", "-y", "40",
+             f"{quoted}; echo ended with $?; sleep 60"],
+            check=True, env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"},
+        )  # fmt: skip
+
+    def screen(self) -> str:
+        done = subprocess.run(
+            [*self.tmux, "capture-pane", "-p", "-S", "-", "-J"],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout
+
+    def wait(self, text: str, times: int = 1) -> str:
+        wait_until(lambda: self.screen().count(text) >= times, 20)
+        return self.screen()
+
+    def press(self, *keys: str) -> None:
+        subprocess.run([*self.tmux, "send-keys", *keys], check=True)
+
+    def close(self) -> None:
+        subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Callable[[list[str]], Terminal]]:
+    opened: list[Terminal] = []
+
+    def start(argv: list[str]) -> Terminal:
+        opened.append(Terminal(f"minirun-{os.getpid()}-{len(opened)}", argv))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+def test_from_stop_to_stop_with_every_key(
+    minirun: Program, terminal: Callable[[list[str]], Terminal]
+) -> None:
+    argv = [*minirun.argv("run", "--rm", "--step", "--name", "step", *GPUS, "busybox")]
+    screen = terminal([*argv, "echo", "the command"])
+    assert "before stage 1" in screen.wait(PROMPT)
+    screen.press("s")
+    screen.wait("there is no init yet")
+    for stop in range(2, 10):  # to 5:begin
+        screen.press("n")
+        screen.wait(PROMPT, stop + 1)
+    assert "before stage 5" in screen.screen()
+    screen.press("i")
+    page = screen.wait("init: process")
+    assert "mnt:[" in page
+    assert "of the host, until pivot_root" in page
+    assert "init.fifo" in page
+    screen.press("s")
+    screen.wait("/ # ")
+    screen.press("echo $((6*7)); ls /dev | grep -c nvidia; cat /proc/1/comm; exit", "Enter")
+    inside = screen.wait("minirun:init")
+    assert "42" in inside
+    assert "\n0\n" in inside  # no nvidia node yet
+    screen.wait(PROMPT, 12)
+    screen.press("?")
+    assert "nvidia-container-cli" in screen.wait("man page")
+    screen.press("b")
+    screen.wait("RECORDED at 4:end")
+    screen.press("b")
+    screen.wait("RECORDED at 4:begin")
+    screen.press("n")
+    screen.wait("after stage 5")
+    screen.press("c")
+    end = screen.wait("ended with 0")
+    assert "the command" in end
+    taken = [e["args"]["at"] for e in minirun.events("step") if e["name"] == "snapshot"]
+    assert taken == list(BOUNDARIES)
+
+
+def test_quit_cleans_up(minirun: Program, terminal: Callable[[list[str]], Terminal]) -> None:
+    screen = terminal([*minirun.argv("run", "--rm", "--step", "busybox", "echo", "never")])
+    screen.wait(PROMPT)
+    for stop in range(2, 6):
+        screen.press("Enter")
+        screen.wait(PROMPT, stop)
+    screen.press("q")
+    end = screen.wait("ended with 130")
+    assert "giving up" in end
+    assert "\nnever" not in end
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+def test_the_script_of_figure_3(
+    minirun: Program, terminal: Callable[[list[str]], Terminal], tmp_path: Path
+) -> None:
+    script = tmp_path / "figure-3.keys"
+    script.write_text(SCRIPT.read_text().replace("pause 1", "pause 0.01"))
+    argv = minirun.argv("run", "--rm", "--script", str(script), *GPUS, "busybox", "echo", "curtain")
+    screen = terminal([*argv])
+    end = screen.wait("ended with 0")
+    order = [
+        "before stage 1", "after stage 1", "init: process", "before stage 2", "after stage 2",
+        "before stage 3", "after stage 3", "before stage 4", "after stage 4", "before stage 5",
+        "after stage 5", "nvidia-uvm-tools", "RECORDED at 5:begin", "before stage 6",
+        "after stage 6", "before stage 7", "curtain",
+    ]  # fmt: skip
+    at = -1
+    for words in order:
+        assert words in end[at + 1 :], words
+        at = end.index(words, at + 1)
+
+
+def test_after_each_event(minirun: Program, tmp_path: Path) -> None:
+    """Every event is a stop, of one process at a time, and the command runs in the end."""
+    script = tmp_path / "keys"
+    script.write_text("next\n" * 1000)
+    argv = ("run", "--rm", "--name", "every", "--step=syscall", "--script", str(script))
+    done = minirun(*argv, *GPUS, "busybox", "echo", "done")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    told = minirun.events("every")
+    gates = [e for e in told if e["kind"] == "gate" and e["name"] == "syscall"]
+    stopped = [e["args"]["after"] for e in gates]
+    for name in ("clone3", "mount", "pivot_root", "setns", "mknodat", "READY", "HOOKS_DONE"):
+        assert name in stopped
+    calls = [e for e in told if e["kind"] == "syscall" and e["stage"] and e["actor"] != "step"]
+    assert len(gates) > 0.8 * len(calls)
+
+
+def test_snapshots_without_stepping_and_what_a_stage_changed(minirun: Program) -> None:
+    done = minirun("run", "--rm", "--name", "snap", "--snapshots", *GPUS, "busybox", "true")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(minirun("diff", "snap", "--stage", "5", "--json").stdout)
+    assert "c 195:0 rw # /dev/nvidia0" in rows["devices"]["new"]
+    assert "./dev/nvidia1 c 195:1" in rows["files"]["new"]
+    assert rows["files"]["gone"] == rows["devices"]["gone"] == []
+    assert any(line.startswith("/usr/bin/nvidia-smi ") for line in rows["mounts"]["new"])
+    assert rows["namespaces"] == {"gone": [], "new": []}
+    seed = minirun("diff", "snap", "--between", "s4,s5", "--files").stdout
+    assert "> ./dev/nvidia0\n" in seed
+    assert "> ./usr/lib64/libnvidia-ml.so.1\n" in seed
+    last = json.loads(minirun("diff", "snap", "--stage", "7", "--only", "mounts", "--json").stdout)
+    assert any(line.startswith("host:") for line in last["mounts"]["gone"])
+    assert not any(line.startswith("host:") for line in last["mounts"]["new"])
+    first = json.loads(minirun("diff", "snap", "--stage", "1", "--json").stdout)
+    assert len(first["namespaces"]["new"]) == 8
+
+
+def test_namespaces_in_the_snapshot_are_the_kernels(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "ns", "--snapshots", "busybox", "sleep", "60")
+    (taken,) = (
+        e["args"] for e in minirun.events("ns")
+        if e["name"] == "snapshot" and e["args"]["at"] == "7:end"
+    )  # fmt: skip
+    pid = json.loads(minirun("state", "ns").stdout)["pid"]
+    assert taken["namespaces"]["mount"] == os.readlink(f"/proc/{pid}/ns/mnt")
+    assert taken["namespaces"]["network"] == os.readlink(f"/proc/{pid}/ns/net")
+    assert taken["processes"]["init"]["pid"] == pid
+    assert taken["host_namespaces"]["mount"] == os.readlink("/proc/self/ns/mnt")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (("run", "--step", "busybox"), 125, "--step needs a terminal"),
+        (("run", "--step=often", "busybox"), 125, "invalid --step 'often'"),
+        (("run", "--script", "/nosuch", "busybox"), 125, "/nosuch"),
+        (("diff", "nobody", "--stage", "5"), 1, "no recording of 'nobody'"),
+        (("diff", "nobody"), 1, "diff needs a container and what to compare"),
+        (("diff", "x", "--stage", "9"), 1, "unknown stage '9'"),
+        (("diff", "x", "--stage", "5", "--only", "air"), 1, "unknown part 'air'"),
+    ],
+)
+def test_wrong_use(minirun: Program, words: tuple[str, ...], status: int, text: str) -> None:
+    done = minirun(*words)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_container_without_snapshots(minirun: Program) -> None:
+    minirun("run", "--rm", "--name", "bare", "busybox", "true")
+    done = minirun("diff", "bare", "--stage", "5")
+    assert "recorded without snapshots (run it with --snapshots" in done.stderr
+
+
+@pytest.mark.parametrize("victim", ["runtime", "stepper", "init"])
+@pytest.mark.parametrize("at", ["1:end", "3:begin", "5:begin", "5:end", "7:begin"])
+def test_killed_at_a_gate(minirun: Program, tmp_path: Path, at: str, victim: str) -> None:
+    """SIGKILL while a gate is shut: after gc nothing is left, and nobody waits for ever."""
+    script = tmp_path / "keys"
+    stops = BOUNDARIES.index(at)
+    script.write_text("next\n" * stops + "pause 60\n")
+    argv = minirun.argv("run", "--rm", "--name", "kill", "--script", str(script), *GPUS, "busybox")
+    with subprocess.Popen(
+        [*argv, "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    ) as run:  # fmt: skip
+        wait_until(lambda: any(e["kind"] == "gate" and e["name"] == at for e in _log(minirun)), 20)
+        wait_until(lambda: any(e["name"] == "snapshot" and e["args"]["at"] == at
+                               for e in _log(minirun)), 20)  # fmt: skip
+        pids = {e["actor"]: e["pid"] for e in _log(minirun)}
+        pid = {"runtime": run.pid, "stepper": pids["step"], "init": pids["init"]}[victim]
+        os.kill(pid, signal.SIGKILL)
+        run.wait(20)
+    assert minirun("gc").returncode == 0
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+def _log(minirun: Program) -> list[dict[str, object]]:
+    try:
+        return minirun.events("kill")
+    except (FileNotFoundError, IndexError, ValueError):
+        return []
+
+
+def test_the_view_is_not_loaded_by_a_run_that_does_not_step() -> None:
+    code = "import sys, minirun.cli.run; print('minirun.view.step' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
