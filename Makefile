@@ -2,15 +2,16 @@
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
 # make test    the tests, against the real kernel        make check   linters and types, then these
 # make bench   the start measured against runc and crun  make clean   remove what setup has made
+# make recordings   record anew what `minirun replay` ships
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages demo test check bench clean
+.PHONY: setup packages demo test check bench recordings clean
 
 # the interpreter and what python-prctl is compiled with; images; what tests and bench call
 PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp2 \
-	mmdebstrap busybox-static strace hyperfine runc crun tmux iproute2
+	mmdebstrap busybox-static strace hyperfine runc crun tmux iproute2 chromium
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 IMAGES := busybox debian ubuntu
@@ -39,7 +40,7 @@ packages:
 
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
-	$(MINIRUN) run --rm --gpus 0,1 --progress plain ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
+	$(MINIRUN) run --rm --gpus 0,1 --progress tty ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
 
 test: setup
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
@@ -54,6 +55,10 @@ check: setup
 bench: setup
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
+
+recordings: setup
+	@$(PYTHON) rootfs-tools/build busybox
+	$(PYTHON) tests/recordings/make.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist

@@ -15,7 +15,7 @@
 # %% [markdown]
 # # 1 · The seven stages of a GPU container's start
 #
-# `docker run --gpus 0,1 ubuntu` takes a fraction of a second. In it, a process is born into new
+# `docker run --gpus 0,1 ubuntu` looks like a single step. In it, a process is born into new
 # namespaces, waits while somebody else puts two GPUs into its half-built world, and then forgets the
 # host for good. Every other runtime hides this moment. Here you walk through it:
 #
@@ -89,8 +89,8 @@ namespaces.compare(host)
 # %%
 first.check(
     ", ".join(namespaces.shared(host)) or "none",
-    why="docker's defaults: root in here is root out there, kept in check by capabilities. "
-    "--uidmap would make a user namespace too.",
+    why="docker's defaults: root in here is root out there, kept in check by "
+    "capabilities. --uidmap would make a user namespace too.",
 )
 
 # %% [markdown]
@@ -124,8 +124,8 @@ asked = next(message for message in timeline.messages if message.name == "RUN_HO
 names = {"runtime": "the runtime", "init": "init", "hook": "the hook"}
 second.check(
     f"{names[asked.sender]} asks {names[asked.receiver]}",
-    why="minirun does it through a named FIFO, as Figure 3 draws it. The real runc sends the same "
-    "question over a socketpair, and keeps its FIFO for `runc start` alone.",
+    why="minirun does it through a named FIFO, as the figure draws it. The real runc sends "
+    "the same question over a socketpair, and keeps its FIFO for `runc start` alone.",
 )
 
 # %% [markdown]
@@ -153,8 +153,8 @@ new = "CLONE_NEW" in fork["args"]["flags"]
 moved = any(event["stage"] <= 3 and event["pid"] == fork["ret"] for event in entered)
 third.check(
     "new ones of its own" if new else "the container's" if moved else "the host's",
-    why="no CLONE_NEW flag, and no setns before stage 5: the hook sees the host's driver, and "
-    "changes over to the container's mount namespace only for the work itself.",
+    why="no CLONE_NEW flag, and no setns before stage 5: the hook sees the host's driver, "
+    "and changes over to the container's mount namespace only for the work itself.",
 )
 
 # %% [markdown]
@@ -205,8 +205,8 @@ devices
 # %%
 fifth.check(
     len(devices.nodes.added),
-    why="one for each GPU, and three that every user of the driver needs: nvidiactl, and two for "
-    "unified memory.",
+    why="one for each GPU, and three that every user of the driver needs: nvidiactl, and "
+    "two for unified memory.",
 )
 
 # %% [markdown]
@@ -230,7 +230,12 @@ for path, numbers in sorted(devices.numbers.items()):
 # %%
 sixth = predict(
     "Root in the container runs `mknod /tmp/gpu2 c 195 2` and opens it. What happens?",
-    ["it works: root may do it", "mknod fails", "open fails: not permitted", "open fails: no device"],
+    [
+        "it works: root may do it",
+        "mknod fails",
+        "open fails: not permitted",
+        "open fails: no device",
+    ],
     answer=None,  # ← 1 to 4
 )
 sixth
@@ -239,13 +244,15 @@ sixth
 if live:
     made = container.exec("mknod", "/tmp/gpu2", "c", "195", "2")
     opened = container.exec("cat", "/tmp/gpu2")
-    print(made, opened, sep="\n")
+    print(opened)
     if made.exit_status:
         happened = "mknod fails"
     elif "not permitted" in opened.output:
         happened = "open fails: not permitted"
+    elif opened.exit_status:
+        happened = "open fails: no device"
     else:
-        happened = "open fails: no device" if opened.exit_status else "it works: root may do it"
+        happened = "it works: root may do it"
 else:
     rules = timeline.snapshots["5:end"]["devices"]
     print(*rules, sep="\n")
@@ -255,15 +262,15 @@ else:
 # %%
 sixth.check(
     happened,
-    why="the node is not the permission. The container's cgroup has a rule for each device that it "
-    "was given, and none for 195:2: open(2) gives EPERM. (The nodes that it *was* given open with "
-    "ENXIO here, since no driver is behind them.)",
+    why="the node is not the permission. The container's cgroup has a rule for each device "
+    "that was given to it, and none for 195:2: open(2) gives EPERM. (The nodes that were "
+    "given open with ENXIO here, since no driver is behind them.)",
 )
 
 # %% [markdown]
 # ## Stage 6 · the answer
 #
-# All this time init has done nothing but wait.
+# Since stage 2, init has waited.
 
 # %%
 seventh = predict(
@@ -277,10 +284,10 @@ seventh
 to_init = [message for message in timeline.messages if message.receiver == "init"]
 answer = next(message for message in to_init if message.t > asked.t)
 waited = (answer.t - asked.t) / 1e6
-print(f"{answer.sender} → {answer.receiver}: {answer.name}, {waited:.1f} ms after the question")
+print(f"{answer.sender} → init: {answer.name}, {waited:.1f} ms after the question")
 seventh.check(
     f"the message {answer.name}",
-    why="init blocks in read(2) on its FIFO. The hook is the runtime's child, not init's.",
+    why="init waits on its FIFO. The hook is the runtime's child, not init's.",
 )
 
 # %% [markdown]
@@ -308,8 +315,8 @@ for when, taken in (("before", before), ("after", after)):
 seen, left = hosts
 eighth.check(
     "none" if not left else "all" if left == seen else "some",
-    why="pivot_root swaps the roots, umount lets go of the old one. There is no way back, not even "
-    "for root: the way out does not exist in this mount namespace any more.",
+    why="pivot_root swaps the roots, umount lets go of the old one. There is no way back, "
+    "not even for root: the host's tree is not in this mount namespace any more.",
 )
 
 # %% [markdown]
@@ -319,7 +326,8 @@ eighth.check(
 if live:
     print(container.exec("nvidia-smi", "-L"))
     with open(f"/proc/{container.pid}/cmdline") as file:
-        print(f"process {container.pid} is still init, and now it is", *file.read().split("\0"))
+        words = file.read().split("\0")
+    print(f"process {container.pid} is still init, and now it is", *words)
 else:
     print(timeline.filter(stage=7, name="execve"))
 

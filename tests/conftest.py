@@ -111,7 +111,7 @@ def skip(reason: str) -> None:
 
 def cgroup(program: Program, container_id: str) -> str:
     """The directory of a container's cgroup: version 1's for pids, or version 2's."""
-    dirs = json.loads(program("inspect", container_id).stdout)["cgroup"]["dirs"]
+    dirs = json.loads(program("inspect", "--json", container_id).stdout)["cgroup"]["dirs"]
     return str(dirs.get("pids") or dirs[""])
 
 

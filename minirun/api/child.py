@@ -37,11 +37,15 @@ class Place(NamedTuple):
         """Return the command line that calls minirun with these words."""
         return [*command(), "--root", self.root, "--store", self.store, *words]
 
-    def call(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """Run minirun to its end, with nothing on its standard input."""
+    def call(self, *words: str, merged: bool = False) -> "subprocess.CompletedProcess[str]":
+        """Run minirun to its end, with nothing on its standard input.
+
+        `merged`: its standard error comes on stdout too, in the order in which both were written.
+        """
         return subprocess.run(
-            self.argv(*words), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", check=False, process_group=0,
+            self.argv(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE, text=True, errors="replace",
+            check=False, process_group=0,
         )  # fmt: skip
 
 
@@ -61,7 +65,8 @@ class Child:
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             process_group=0,
         )  # fmt: skip
-        self.text = {"stdout": "", "stderr": ""}
+        self.errors = ""
+        """What it has written on its standard error."""
 
     def follow(self, hear: Callable[[str, str], None], meanwhile: Callable[[], None]) -> int:
         """Pass each piece of output on as hear(stream, text) until the end; return the status.
@@ -78,7 +83,7 @@ class Child:
                     name, decoder = key.data
                     data = os.read(key.fd, 65536)
                     text = decoder.decode(data, final=not data)
-                    self.text[name] += text
+                    self.errors += text if name == "stderr" else ""
                     if text:
                         hear(name, text)
                     if not data:

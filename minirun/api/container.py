@@ -108,22 +108,25 @@ class Container(Shown):
 
     def inspect(self) -> dict[str, Any]:
         """Return what `minirun inspect` knows of it. Raises StateError."""
-        document: dict[str, Any] = json.loads(self._call("inspect", "--json", self.id).output)
+        document: dict[str, Any] = json.loads(self._call("inspect", "--json", self.id))
         return document
 
     def logs(self) -> str:
         """Return what its command has written until now. Raises StateError."""
-        return self._call("logs", self.id).output
+        done = self.place.call("logs", self.id, merged=True)
+        if done.returncode:
+            raise StateError(done.stdout.strip().removeprefix("minirun: "))
+        return done.stdout
 
     def exec(self, *command: str, check: bool = False) -> Result:
         """Run another command in it and wait for it.
 
         `check`: raises MinirunError where its exit status is not 0.
         """
-        result = self._call("exec", self.id, *command, check=False)
-        if check and result.exit_status:
-            raise MinirunError(f"{' '.join(command)}: {result.output.strip()}")
-        return result
+        done = self.place.call("exec", self.id, *command, merged=True)
+        if check and done.returncode:
+            raise MinirunError(f"{' '.join(command)}: {done.stdout.strip()}")
+        return Result(done.returncode, done.stdout)
 
     def wait(self, timeout: "float | None" = None) -> "int | None":
         """Wait until its command has ended; return the exit status.
@@ -142,11 +145,11 @@ class Container(Shown):
     def stop(self, timeout: float = 10) -> "int | None":
         """Ask it to end (SIGTERM), kill it after `timeout` seconds; return the exit status."""
         if self.status not in (state.STOPPED, REMOVED):
-            self._call("kill", self.id, "TERM", check=False)
+            self.place.call("kill", self.id, "TERM")
             try:
                 return self.wait(timeout)
             except TimeoutError:
-                self._call("kill", self.id, "KILL", check=False)
+                self.place.call("kill", self.id, "KILL")
         return self.wait()
 
     def remove(self) -> None:
@@ -157,11 +160,12 @@ class Container(Shown):
         self._call("delete", "--force", self.id)
         self._record()["output"] = output
 
-    def _call(self, *words: str, check: bool = True) -> Result:
+    def _call(self, *words: str) -> str:
+        """Call a command of minirun; return its standard output. Raises StateError."""
         done = self.place.call(*words)
-        if check and done.returncode:
+        if done.returncode:
             raise StateError(done.stderr.strip().removeprefix("minirun: "))
-        return Result(done.returncode, done.stdout + done.stderr)
+        return done.stdout
 
     def __enter__(self) -> "Container":
         return self

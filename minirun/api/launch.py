@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from minirun.api.child import Child
 from minirun.api.container import REMOVED, Container
-from minirun.api.stream import Follower, screen
+from minirun.api.stream import Screen, screen
 from minirun.errors import MinirunError, StateError, UsageError
 from minirun.view.live import Tail
 
@@ -55,7 +55,7 @@ def run(
     name: "str | None" = None,
     stream: bool = True,
     snapshots: bool = False,
-    **flags: "str | int | bool | list[str] | None",
+    **flags: "str | float | bool | list[str] | None",
 ) -> Container:
     """Run a command in a new container, as `minirun run` does, and return the container.
 
@@ -77,38 +77,38 @@ def run(
     words = ["run", "--quiet", "--name", container.id, *_flags(given), "--", image, *command]
     child = Child(container.place.argv(*words))
     try:
-        status = _follow(child, container, stream)
+        echo = ("stderr",) if detach else ("stdout", "stderr")  # `run -d` prints the id
+        status = _follow(child, container, screen(stream), echo if stream else ())
     except BaseException:
         _end(child, None if taken else container)
         raise
     ours = (detach and status == 0) or container.supervisor == child.process.pid
     if not ours:
-        said = child.text["stderr"].strip().rpartition("\n")[2].removeprefix("minirun: ")
+        said = child.errors.strip().rpartition("\n")[2].removeprefix("minirun: ")
         raise RunError(said or f"minirun ended with status {status}", status, container)
     return container
 
 
-def _follow(child: Child, container: Container, stream: bool) -> int:
-    """Show the run until minirun ends; return its exit status."""
-    follower = Follower(screen(stream))
+def _follow(child: Child, container: Container, shown: Screen, echo: tuple[str, ...]) -> int:
+    """Show the run, and what comes on the streams `echo`, until minirun ends; its exit status."""
     tail = Tail(f"{container.place.root}/{container.id}/events.jsonl")
 
     def look() -> None:
-        follower.take(tail.events())
+        shown.take(tail.events())
 
     def hear(name: str, text: str) -> None:
         look()  # what was done before it was said
-        if stream and text != f"{container.id}\n":  # what `run -d` prints
+        if name in echo:
             (sys.stdout if name == "stdout" else sys.stderr).write(text)
 
     try:
         status = child.follow(hear, look)
         if tail.fd < 0:  # it failed before we looked, and its log is history
             with contextlib.suppress(StateError):
-                follower.take(container.timeline)
+                shown.take(container.timeline)
     finally:
         tail.close()
-        follower.finish()
+        shown.finish()
     return status
 
 
@@ -127,7 +127,7 @@ def _end(child: Child, container: "Container | None") -> None:
         child.process.wait()
 
 
-def _flags(given: "dict[str, str | int | bool | list[str] | None]") -> list[str]:
+def _flags(given: "dict[str, str | float | bool | list[str] | None]") -> list[str]:
     """Return keyword arguments as flags of the command line."""
     words = []
     for key, value in given.items():
@@ -137,6 +137,6 @@ def _flags(given: "dict[str, str | int | bool | list[str] | None]") -> list[str]
         if value is True:
             words.append(flag)
         else:
-            values = value if isinstance(value, (list, tuple)) else [value]
+            values = value if isinstance(value, list) else [value]
             words += [f"{flag}={each}" for each in values]
     return words

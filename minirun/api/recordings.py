@@ -7,14 +7,10 @@ more, and so does a copy of a container's events.jsonl.
 import os
 from pathlib import Path
 
+from minirun import recordings
 from minirun.api.timeline import Timeline
 from minirun.errors import StateError, UsageError
 from minirun.view import find, recording
-
-
-def names() -> list[str]:
-    """Return the names of the recordings that come with minirun."""
-    return sorted(path.stem for path in find.SHIPPED.glob("*.jsonl"))
 
 
 def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]":
@@ -24,14 +20,13 @@ def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]
     UsageError for what is neither name nor file, or holds no events.
     """
     path = Path(name_or_path)
-    shipped = find.SHIPPED / f"{name_or_path}.jsonl"
-    if not path.is_file() and shipped.parent == find.SHIPPED and shipped.is_file():
-        path = shipped
+    if not path.is_file() and str(name_or_path) in recordings.RECORDINGS:
+        path = recordings.path(str(name_or_path))
     try:
         found = [Timeline(each) for each in recording.read(path)]
     except OSError as error:
         what = (error.strerror or "cannot be read").lower()
-        hint = f"a file of events, or one of {', '.join(names())}"
+        hint = f"a file of events, or one of {', '.join(recordings.RECORDINGS)}"
         raise UsageError(f"no recording {str(name_or_path)!r}: {what}", hint) from None
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import overload
 
 from minirun.api.devices import DeviceDiff
+from minirun.api.drawing import Drawing
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown
 from minirun.errors import StateError
 from minirun.settings import BOUNDARIES
-from minirun.view import text
-from minirun.view.lanes import Lanes
-from minirun.view.narrate import Narrator
 from minirun.view.recording import Event, Message, Recording, Stage
+from minirun.view.text import WIDTH
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
 
@@ -140,11 +139,11 @@ class Timeline(Shown):
         """Return a part: it shows all that is in it."""
         return Timeline(replace(self.recording, events=events), "syscalls")
 
-    def text(self, level: str = "", width: int = text.WIDTH) -> str:
+    def text(self, level: str = "", width: int = WIDTH) -> str:
         """Return it as two lanes of text; `level` "syscalls" shows every system call."""
-        follower = Follower(Page(width), level or self.level)
-        follower.take(self.recording.events)
-        return str(follower.screen)
+        drawing = Drawing(width, level or self.level)
+        drawing.take(self.recording.events)
+        return str(drawing)
 
     def __str__(self) -> str:
         return self.text()

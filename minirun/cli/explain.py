@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
 from minirun.settings import Settings
-from minirun.view import knowledge
+from minirun.view import knowledge, paint, text
 from minirun.view.knowledge import Topic, errnos, stages, topic
 
 FLAGS = (
@@ -57,7 +57,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     whole = words or flags.hints
     lines = [line for one in found for line in page(one, width)] if whole else listing(found, width)
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    unicode = paint.speaks_unicode()
+    sys.stdout.write("".join(f"{text.clean(line, unicode)}\n" for line in lines))
     return 0
 
 
@@ -113,14 +114,14 @@ def page(one: Topic, width: int) -> list[str]:
         return [*lines, *_wrap(one.cause, width, "  ", "  "), ""]
     lines = textwrap.wrap(f"{one.name}: {one.title}", width, subsequent_indent="  ")
     for field, label in _PARTS:
-        if text := getattr(one, field):
-            lines += _wrap(text, width, f"  {label:<{_INDENT - 2}}", " " * _INDENT)
+        if said := getattr(one, field):
+            lines += _wrap(said, width, f"  {label:<{_INDENT - 2}}", " " * _INDENT)
     return [*lines, ""]
 
 
-def _wrap(text: str, width: int, first: str, other: str) -> list[str]:
+def _wrap(said: str, width: int, first: str, other: str) -> list[str]:
     return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=other,
+        said, width, initial_indent=first, subsequent_indent=other,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
@@ -135,7 +136,7 @@ def listing(found: list[Topic], width: int) -> list[str]:
             if one.kind == kind:
                 number = f" ({numbers[one.name]})" if kind == topic.ERRNO else ""
                 line = f"  {one.name + number:<31} {one.title}"
-                lines.append(line if len(line) <= width else line[: width - 1] + "…")
+                lines.append(line if len(line) <= width else line[: width - 3] + "...")
         lines.append("")
     count = len(knowledge.hints())
     return [*lines, f"And {count} hints that errors print: minirun explain --hints"]

@@ -10,7 +10,7 @@ import sys
 import time
 
 from minirun import recordings
-from minirun.cli import timeline
+from minirun.cli import recorded, timeline
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
 from minirun.settings import Settings
@@ -77,4 +77,4 @@ def _listing() -> str:
     for name, what in recordings.RECORDINGS.items():
         found = recording.read(recordings.path(name))
         rows.append((name, " ".join(each.id for each in found), what))
-    return timeline.table([head, *rows])
+    return recorded.table([head, *rows])

@@ -2,13 +2,13 @@
 
 import os
 
-from minirun import gates, lifecycle
+from minirun import gates, jsonlite, lifecycle
 from minirun.cli import output, signals, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import reserve
+from minirun.container import Container, reserve
 from minirun.errors import UsageError
 from minirun.oci import config as oci_config
-from minirun.oci import generate
+from minirun.oci import generate, state
 from minirun.settings import Settings
 
 PROGRESS = ("auto", "plain", "tty", "quiet")
@@ -29,7 +29,13 @@ FLAGS = (
     Flag(("--read-only",), "", "make the root filesystem read-only"),
     Flag(("--cap-add",), "CAP", "add a capability", many=True),
     Flag(("--cap-drop",), "CAP", "drop a capability", many=True),
-    Flag(("--device",), "DEV[:DEV[:rwm]]", "add a host's device", many=True),
+    Flag(
+        ("--device",), "DEV[:DEV[:rwm]]",
+        "add a host's device, or a CDI device: vendor.com/class=name", many=True,
+    ),
+    Flag(
+        ("--cdi-spec-dir",), "DIR", "CDI specs (default: /etc/cdi, then /var/run/cdi)", many=True
+    ),
     Flag(("--network", "--net"), "none|host", "none: a loopback of its own", default="none"),
     Flag(("--uidmap",), "C:H:SIZE", "a user namespace: container id, host id, size", many=True),
     Flag(("--gidmap",), "C:H:SIZE", "the same for groups (default: as --uidmap)", many=True),
@@ -38,6 +44,11 @@ FLAGS = (
         "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N",
     ),
     Flag(("--gpu-driver",), "NAME", "nvidia or simulated (default: nvidia where there is one)"),
+    Flag(
+        ("--gpu-mode",), "MODE",
+        "legacy: hook and cli put the GPUs in (stages 4, 5); cdi: config.json has them",
+        default="legacy",
+    ),
     Flag(("--entrypoint",), "PROGRAM", "instead of the image's entrypoint"),
     Flag(("--annotation",), "KEY=VALUE", "put an annotation into config.json", many=True),
     Flag(("-q", "--quiet"), "", "do not show the stages"),
@@ -88,7 +99,21 @@ def main(args: "list[str]", settings: Settings) -> int:
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
         "gpus": flags.gpus,
     }  # fmt: skip
-    return supervise.run(lambda: reserve(settings, container_id, config, **extra), options)
+    return supervise.run(
+        lambda: _note(reserve(settings, container_id, config, **extra), wanted), options
+    )
+
+
+def _note(container: Container, wanted: generate.Wishes) -> Container:
+    """Write down what CDI gives, where stage 5 writes what it has given. Raises OSError."""
+    if wanted.cdi:
+        try:
+            text = jsonlite.dumps(wanted.cdi.as_json())
+            state.write(f"{container.directory}/edits.json", text)
+        except OSError:
+            lifecycle.destroy(container)
+            raise
+    return container
 
 
 SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."

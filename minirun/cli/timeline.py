@@ -6,15 +6,15 @@ the state root. The views are those of `replay` too, so nothing here needs Linux
 
 import json
 import os
-import re
 import sys
-import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
+from minirun.cli import recorded
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.errors import StateError, UsageError
-from minirun.settings import HISTORY, Settings
+from minirun.settings import Settings
 from minirun.view import find, narrate, paint, recording, text, trace
 from minirun.view.recording import Recording
 
@@ -27,8 +27,6 @@ VIEWS = (
 )
 FLAGS = (Flag(("-n", "--last"), "N", "list the N newest; 0 for all", default="20"), *VIEWS, HELP)
 SUMMARY = "Show the start of a container again; without an argument, list what is recorded."
-_HEAD = ("ID", "LAST EVENT", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND")
-_IMAGE = re.compile(r"/images/([^/:]+)/layers/")
 
 
 def main(args: "list[str]", settings: Settings) -> int:
@@ -45,7 +43,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     elif not (flags.last.isascii() and flags.last.isdigit()):
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
-        say(listing(settings.root, int(flags.last)))
+        say(recorded.listing(settings.root, int(flags.last)))
     return 0
 
 
@@ -94,26 +92,23 @@ def show(
 
 def title(found: Recording, *, plain: bool = False) -> str:
     """Return one line about a recording."""
-    calls = sum(event["kind"] == "syscall" for event in found.events)
-    took = text.duration(found.stages[-1].end - found.start) if found.complete else ""
+    took = (found.stages[-1].end or 0) - found.start if found.complete else 0
     parts = [
-        _result(found) + (f" after {took}" if took else ""), f"{calls} system calls",
-        _held(found), "GPUs SIMULATED" if found.simulated else "",
+        recorded.result(found) + (f" after {text.duration(took)}" if took else ""),
+        _held(found),
         f"{found.unreadable} lines unreadable" if found.unreadable else "",
-    ]  # fmt: skip
-    line = f"container {found.id}: {', '.join(part for part in parts if part)}"
+    ]
+    mark = " (GPUs SIMULATED)" if found.simulated else ""
+    line = f"container {found.id}{mark}: {', '.join(part for part in parts if part)}"
     return text.clean(line + "." * plain, paint.speaks_unicode())
 
 
 def _held(found: Recording) -> str:
-    """Say how long the run stood still at gates: until who waited there did the next thing."""
-    held, gates, waiting = 0, 0, dict[int, int]()
-    for event in found.events:
-        held += event["t"] - waiting.pop(event["pid"], event["t"])
-        if event["kind"] == "gate":
-            gates += 1
-            waiting[event["pid"]] = event["t"]
-    return f"{text.duration(held)} of it held at {gates} gates" if gates else ""
+    """Say how long the run stood still at gates: each until somebody did the next thing."""
+    end = found.stages[-1].end if found.stages else None
+    acts = [e for e in found.events if e["actor"] != "step" and e["t"] <= (end or found.end)]
+    waits = [after["t"] - e["t"] for e, after in pairwise(acts) if e["kind"] == "gate"]
+    return f"{text.duration(sum(waits))} of it at {len(waits)} gates" if waits else ""
 
 
 def _draw(found: Recording, flags: Parsed, pause: Callable[[int], None] | None) -> None:
@@ -144,70 +139,3 @@ def _export(path: str, content: str) -> None:
         say(content)
     else:
         Path(path).write_text(content, encoding="utf-8", errors="backslashreplace")
-
-
-def listing(root: str, last: int) -> str:
-    """Return a table of what is recorded below `root`, newest first. Raises OSError."""
-    paths = [*_below(root, "{}/events.jsonl"), *_below(f"{root}/{HISTORY}", "{}")]
-    times = {path: os.stat(path).st_mtime for path in paths if os.path.exists(path)}
-    newest = sorted(times, key=lambda path: -times[path])
-    if not newest:
-        return "no container is recorded yet: minirun replay has some to show\n"
-    rows = [_row(path, times[path]) for path in newest[: last or None]]
-    more = len(newest) - len(rows)
-    return table([_HEAD, *rows]) + (f"{more} more: minirun timeline --last 0\n" if more else "")
-
-
-def _below(directory: str, form: str) -> list[str]:
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return []
-    return [f"{directory}/{form.format(name)}" for name in names if not name.startswith(".")]
-
-
-def _row(path: str, when: float) -> tuple[str, ...]:
-    shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
-    try:
-        found = recording.read(path)[0]
-    except (OSError, ValueError):
-        return (find.id_of(Path(path)), shown, "", "unreadable", "", "", "")
-    devices, image, command = "", "", ""
-    for event in found.events:
-        argv = event["args"].get("argv")
-        words = [str(word) for word in argv] if isinstance(argv, list) else []
-        if event["name"] == "nvidia-container-cli":
-            devices = " ".join(w[9:] for w in words if w.startswith("--device="))
-        elif event["name"] == "mount" and event["args"].get("fstype") == "overlay":
-            image = " ".join(_IMAGE.findall(str(event["args"].get("data"))))
-        elif event["kind"] == "exec" and event["actor"] == "init":
-            command = " ".join(words)
-    gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
-    return (found.id, shown, _stages(found), _result(found), gpus, image, command)
-
-
-def _stages(found: Recording) -> str:
-    """Return 123--67 for a container without GPUs, 12x for a hook that failed."""
-    marks = {s.number: "x" if s.error else str(s.number) if s.end else "?" for s in found.stages}
-    return "".join(marks.get(number, "-") for number in range(1, 8))
-
-
-def _result(found: Recording) -> str:
-    failed = [stage for stage in found.stages if stage.error]
-    if failed:
-        return f"failed in stage {failed[0].number}"
-    reached = found.stages[-1].number if found.stages else 0
-    return "started" if found.complete else f"came to stage {reached}"
-
-
-def table(rows: list[tuple[str, ...]]) -> str:
-    """Return rows as lines of aligned columns, printable whatever they hold."""
-    unicode = paint.speaks_unicode()
-    cells = [[text.clean(cell, unicode) for cell in row] for row in rows]
-    widths = [max(map(text.display_width, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(cell + " " * (width - text.display_width(cell))
-                  for cell, width in zip(row, widths, strict=True))
-        for row in cells
-    ]  # fmt: skip
-    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -13,17 +13,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.gpu.cdi.request import Injection
     from minirun.image.store import Image
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _ID_MAX = 1 << 32
+_GPU_MODES = ("legacy", "cdi")
+_SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
 def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
     """Return what the flags ask for, and the image's name. Raises UsageError, ImageError."""
     image = store.ensure(settings.store, flags.args[0], say)
     env = _environment(flags, image)
-    gpu_env, driver = _gpus(flags, settings)
+    cdi, nodes = _cdi(flags, settings)
+    gpu_env, driver = ((), "") if flags.gpu_mode == "cdi" else _gpus(flags, settings)
     wanted = Wishes(
         args=_command(flags, image),
         env=env,
@@ -38,12 +42,13 @@ def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
         cap_add=tuple(flags.cap_add),
         cap_drop=tuple(flags.cap_drop),
         mounts=tuple(_volume(text) for text in flags.volume),
-        devices=tuple(_device(text) for text in flags.device),
+        devices=tuple(_device(text) for text in nodes),
         host_network=_host_network(flags.network),
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
         gpu_env=gpu_env,
         gpu_driver=driver,
+        cdi=cdi,
         layers=image.layers,
         volatile=flags.rm,
         annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
@@ -121,8 +126,6 @@ def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
     Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
     look now. Raises UsageError, GPUError.
     """
-    if flags.gpu_driver not in ("", "nvidia", "simulated"):
-        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", "nvidia or simulated")
     if "gpus" not in flags.given:
         return (), ""
     from minirun.gpu import inventory, select
@@ -130,7 +133,7 @@ def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
     wish = select.parse_gpus(flags.gpus)
     driver = inventory.which_driver(flags.gpu_driver or "auto")
     if driver == "simulated" and not flags.gpu_driver:
-        say("NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)")
+        say(_SIMULATED)
     devices = ",".join(wish.devices)
     if wish.amount:
         devices = wish.visible_devices(inventory.inventory(driver, settings.store))
@@ -140,6 +143,41 @@ def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
         capabilities = ",".join(wish.capabilities) or "compute,utility"
         env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
     return tuple(env), driver
+
+
+def _cdi(flags: Parsed, settings: Settings) -> "tuple[Injection | None, list[str]]":
+    """What is asked for in CDI's names, and the values of --device that are none of those.
+
+    Raises UsageError, GPUError.
+    """
+    if flags.gpu_mode not in _GPU_MODES:
+        raise UsageError(f"invalid --gpu-mode {flags.gpu_mode!r}", " or ".join(_GPU_MODES))
+    if flags.gpu_driver not in ("", "nvidia", "simulated"):
+        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", "nvidia or simulated")
+    nodes = [text for text in flags.device if text.startswith("/") or "=" not in text]
+    gpus = flags.gpu_mode == "cdi" and "gpus" in flags.given
+    annotated = any(text.startswith("cdi.k8s.io/") for text in flags.annotation)
+    if not gpus and not annotated and len(nodes) == len(flags.device):
+        return None, nodes
+    from minirun.gpu import select
+    from minirun.gpu.cdi import names, registry, request
+
+    devices = [text for text in flags.device if text not in nodes]
+    for text in devices:
+        if not names.is_qualified(text):
+            hint = "as in --device nvidia.com/gpu=0"
+            raise UsageError(f"--device {text}: invalid CDI device name", hint)
+    devices += names.from_annotations(_pair(text, "--annotation") for text in flags.annotation)
+    wish = select.parse_gpus(flags.gpus) if gpus else None
+    folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
+    driver, mapped = flags.gpu_driver, bool(flags.uidmap)
+    asked = request.Asked(tuple(devices), wish, driver, folders, mapped)
+    found = request.resolve(asked, settings.store)
+    for text in found.warnings:
+        say(f"warning: {text}")
+    if found.simulated and not driver:
+        say(_SIMULATED)
+    return found, nodes
 
 
 def size(text: str) -> int:

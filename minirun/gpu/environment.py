@@ -16,6 +16,8 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")  # Go's strconv.ParseBool
 _VOLUMES = "/var/run/nvidia-container-devices/"
+_IMEX, _CDI = "imex/", "cdi/"
+"""Mounts below _VOLUMES that name no GPU: imex/CHANNEL, and cdi/VENDOR/CLASS/DEVICE."""
 
 
 class Settings(Record):
@@ -34,7 +36,8 @@ class Settings(Record):
     swarm_resources: "tuple[str, ...]" = ()
     accept_env_unprivileged: bool = True
     accept_volume_mounts: bool = False
-    mode: str = "auto"
+    no_create_imex_channels: bool = False
+    ignore_imex_channels: bool = False
 
 
 DEFAULTS = Settings()
@@ -61,8 +64,20 @@ def environment_request(
         requirements=_requirements(env, settings, legacy),
         mig_config=_mig(env, "MIG_CONFIG_DEVICES", privileged),
         mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
-        imex_channels=_visible(env.get("NVIDIA_IMEX_CHANNELS", "")) or (),
+        imex_channels=_imex_channels(env, settings, privileged, devices_from_mounts),
     )
+
+
+def _imex_channels(
+    env: "dict[str, str]", settings: Settings, privileged: bool, from_mounts: "tuple[str, ...]"
+) -> "tuple[str, ...]":
+    """Return the IMEX channels: of the mounts imex/N, where they count, else of the environment."""
+    channels = tuple(name[len(_IMEX) :] for name in from_mounts if name.startswith(_IMEX))
+    if settings.accept_volume_mounts and channels:
+        return channels
+    if not privileged and not settings.accept_env_unprivileged:
+        return ()
+    return _visible(env.get("NVIDIA_IMEX_CHANNELS", "")) or ()
 
 
 def _devices(
@@ -73,8 +88,9 @@ def _devices(
     from_mounts: "tuple[str, ...]",
 ) -> "tuple[str, ...] | None":
     """Return the devices; an empty tuple for `none`, None for nothing at all."""
-    if settings.accept_volume_mounts and from_mounts:
-        return _devices_of(list(from_mounts))
+    names = [name for name in from_mounts if not name.startswith((_IMEX, _CDI))]
+    if settings.accept_volume_mounts and names:
+        return _devices_of(names)
     swarm = [env[name] for name in settings.swarm_resources if env.get(name)]
     text = ",".join(swarm) if swarm else env.get(VISIBLE)
     devices = ("all",) if text is None and legacy else _devices_of((text or "").split(","))
@@ -159,7 +175,7 @@ def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
 
 
 def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
-    """Return the devices that mounts of /dev/null name: swarm and the device plugin ask so."""
+    """Return what mounts of /dev/null name (a GPU, imex/N, cdi/…): the device plugin asks so."""
     return tuple(
         mount["destination"][len(_VOLUMES) :]
         for mount in mounts

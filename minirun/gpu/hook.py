@@ -9,7 +9,6 @@ stand in for the other.
 
 import os
 
-from minirun.errors import GPUError
 from minirun.gpu.environment import (
     DEFAULTS,
     Settings,
@@ -39,9 +38,8 @@ def command_line(
     request = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
     if request is None:
         return None
-    if settings.mode == "cdi":
-        hint = "use the nvidia-container-runtime, or --gpu-mode=legacy"
-        raise GPUError("in cdi mode the hook cannot be called directly", hint)
+    if settings.ignore_imex_channels:
+        request = request._replace(imex_channels=())
     rootfs = os.path.join(state["bundle"], config["root"]["path"])
     return arguments(request._replace(pid=state["pid"], rootfs=rootfs), settings)
 
@@ -51,6 +49,7 @@ def arguments(request: "Request", settings: Settings = DEFAULTS) -> "list[str]":
     words = [
         _option("--root", settings.root),
         "--load-kmods" if settings.load_kmods else "",
+        "--no-create-imex-channels" if settings.no_create_imex_channels else "",
         "--no-pivot" if settings.no_pivot else "",
         _option("--debug", settings.debug),
         _option("--ldcache", settings.ldcache),

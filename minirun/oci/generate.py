@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.gpu.cdi.request import Injection
+
 CAPABILITIES = (
     "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW",
     "CAP_SETGID", "CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE",
@@ -66,6 +68,8 @@ class Wishes(Record):
     gpu_env: "tuple[str, ...]" = ()
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_driver: str = ""
+    cdi: "Injection | None" = None
+    """CDI devices; in cdi mode the GPUs are among them."""
     layers: "tuple[str, ...]" = ()
     volatile: bool = False
     annotations: "tuple[tuple[str, str], ...]" = ()
@@ -88,7 +92,7 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         annotations[LAYERS] = ":".join(wishes.layers)
     if wishes.volatile:
         annotations[VOLATILE] = "true"
-    return {
+    document = {
         "ociVersion": state.OCI_VERSION,
         "process": _process(wishes, env),
         "root": {"path": "rootfs", "readonly": wishes.readonly},
@@ -98,6 +102,11 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         "annotations": annotations,
         "linux": _linux(wishes),
     }
+    if wishes.cdi:
+        from minirun.gpu.cdi import inject
+
+        inject.apply(document, wishes.cdi.edits)
+    return document
 
 
 def _process(wishes: Wishes, env: "list[str]") -> "dict[str, Any]":

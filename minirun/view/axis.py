@@ -7,13 +7,14 @@ length written on it.
 """
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import NamedTuple
 
 from minirun.view.recording import Event, Recording
 
 LEAST = 20_000_000
 """A gap below 20 ms is never cut."""
-BREAK = 0.05
+BREAK = 0.08
 """The width of a break, as a share of all the time that is drawn to scale."""
 
 
@@ -54,17 +55,18 @@ class Axis:
         since = max(0, min(t - self.start, self.knots[-1][0]))
         index = max(1, min(bisect_right(self.knots, (since, 2.0)), len(self.knots) - 1))
         (t0, place0), (t1, place1) = self.knots[index - 1], self.knots[index]
-        return place0 + (place1 - place0) * (since - t0) / ((t1 - t0) or 1)
+        return min(1.0, place0 + (place1 - place0) * (since - t0) / ((t1 - t0) or 1))
 
     def ticks(self, width: float, room: float = 90) -> list[Tick]:
-        """Return marks at round times, at least `room` apart on an axis of `width`; none in breaks."""
+        """Return round times, `room` apart or more on an axis of `width`; none near breaks."""
         step = _round_up(room / (width * self.scale))
+        middles = [(self.place(begin) + self.place(end)) / 2 * width for begin, end in self.breaks]
         found: list[Tick] = []
         last = -room
         for (t0, _), (t1, _) in zip(self.knots[::2], self.knots[1::2], strict=True):
             for t in range(-(-t0 // step) * step, t1 + 1, step):
                 x = self.place(self.start + t) * width
-                if x - last >= room * 0.99:
+                if x - last >= room * 0.99 and all(abs(x - m) > room * 0.8 for m in middles):
                     found.append(Tick(t, f"{t / 1e6:.10g} ms"))
                     last = x
         return found
@@ -82,7 +84,7 @@ def began(event: Event) -> int:
 
 
 def _long_gaps(moments: list[int]) -> list[tuple[int, int]]:
-    gaps = sorted((b - a, a, b) for a, b in zip(moments, moments[1:], strict=False))
+    gaps = sorted((b - a, a, b) for a, b in pairwise(moments))
     total = 0
     for index, (length, _, _) in enumerate(gaps):
         if length > max(total, LEAST):

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterator
 
 from minirun.view.axis import Axis, began
-from minirun.view.recording import Event, Message, Recording
+from minirun.view.recording import Event, Message, Recording, Stage
 from minirun.view.text import clean, duration
 
 ACTORS = ("runtime", "init", "hook", "cli")
@@ -22,9 +22,10 @@ _LANE, _BAND, _HEAD = 58, 24, 22
 """Heights: a lane with its gap, the band in it, and the line of names above the band."""
 _GUTTER, _ROW = 60, 15
 """Room below the first lane for the names of messages, in rows."""
-_LETTER = 6.3
+_LETTER, _CAPITAL = 6.3, 7.6
+"""How wide letters of the names of stages, and of messages, may be."""
 _CLOSE = 14
-"""Arrows that are nearer to each other than this are one cluster."""
+"""Arrows that are nearer to each other than this have their names on one side."""
 
 
 def lanes(recording: Recording) -> list[str]:
@@ -42,17 +43,19 @@ def label(recording: Recording) -> str:
     """Return the picture's name, for those who cannot see it."""
     what = f"The making of container {clean(recording.id)}: "
     what += "; ".join(
-        f"stage {s.number}, {clean(s.actor)}, {clean(s.name)}, {took(s.end, s.duration, s.error)}"
+        f"stage {s.number}, {clean(s.actor)}, {clean(s.name)}, {took(recording, s)}"
         for s in recording.stages
     )
     return what + (". The GPUs are SIMULATED." if recording.simulated else ".")
 
 
-def took(end: int | None, length: int, error: str) -> str:
-    """Return how a stage ended: 6.4ms, "failed after 6.4ms", "never ended"."""
-    if end is None:
+def took(recording: Recording, stage: Stage) -> str:
+    """Return how long a stage took, in words: 6.4ms, "failed after 6.4ms", "never ended"."""
+    if stage.end is None:
         return "never ended"
-    return f"failed after {duration(length)}" if error else duration(length)
+    ends = [e for e in recording.events if e["kind"] == "end" and e["stage"] == stage.number]
+    length = duration(ends[-1]["dur"])
+    return f"failed after {length}" if stage.error else length
 
 
 class _Picture:
@@ -61,7 +64,8 @@ class _Picture:
     def __init__(self, recording: Recording, axis: Axis) -> None:
         self.recording = recording
         self.axis = axis
-        self.lanes = lanes(recording)
+        doers = {e["actor"] for e in recording.events if e["name"] != "snapshot"}
+        self.lanes = [actor for actor in lanes(recording) if actor in doers]
         gutter = _GUTTER if recording.messages else 0
         self.tops = {
             actor: _TOP + index * _LANE + _HEAD + (gutter if index else 0)
@@ -78,8 +82,7 @@ class _Picture:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
             f'role="img" aria-label="{html.escape(label(self.recording))}" '
             'fill="currentColor" stroke="none" font-family="system-ui, sans-serif" '
-            f'font-size="12" width="{WIDTH}" height="{self.height}" '
-            'style="max-width: 100%; height: auto; display: block">' + "".join(parts) + "</svg>"
+            'font-size="12" width="100%">' + "".join(parts) + "</svg>"
         )
 
     def _ground(self) -> Iterator[str]:
@@ -110,7 +113,7 @@ class _Picture:
             x, end = self.x(stage.begin), self.x(stage.end or self.recording.end)
             later = [s.begin for s in stages if s.actor == stage.actor and s.begin > stage.begin]
             room = (self.x(min(later)) if later else WIDTH) - x - 26
-            name = f"{clean(stage.name)} · {took(stage.end, stage.duration, stage.error)}"
+            name = f"{clean(stage.name)} · {took(self.recording, stage)}"
             yield (
                 f'<rect x="{x}" y="{top}" width="{max(2, round(end - x, 1))}" height="{_BAND}" '
                 'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
@@ -143,26 +146,26 @@ class _Picture:
         return f"M{x} {y}h{max(1.2, round(end - x, 1))}v16H{x}z"
 
     def _arrows(self) -> Iterator[str]:
-        """Messages; those that follow each other closely have their names in rows beside them."""
+        """Messages: names stand beside their arrow; in rows, where the next arrows are too near."""
         known = [m for m in self.recording.messages if {m.sender, m.receiver} <= set(self.tops)]
-        clusters: list[list[Message]] = []
-        for message in known:
-            if clusters and self.x(message.t) - self.x(clusters[-1][-1].t) < _CLOSE:
-                clusters[-1].append(message)
-            else:
-                clusters.append([message])
-        for index, cluster in enumerate(clusters):
-            first, last = self.x(cluster[0].t), self.x(cluster[-1].t)
-            width = max(len(clean(m.name)) for m in cluster) * _LETTER + 10
-            after = self.x(clusters[index + 1][0].t) if index + 1 < len(clusters) else WIDTH
-            left = after - last < width  # the next arrow would run through the names
-            for row, message in enumerate(cluster):
-                yield self._arrow(message, self.x(message.t))
-                if row < _GUTTER // _ROW:
-                    y = _TOP + _HEAD + _BAND + 14 + row * _ROW
-                    side = 'text-anchor="end" ' if left else ""
-                    x = first - 5 if left else last + 5
-                    yield _text(x, y, clean(message.name), side + 'font-size="11"')
+        edge, group = 0.0, list[Message]()
+        for index, message in enumerate(known):
+            group.append(message)
+            yield self._arrow(message, self.x(message.t))
+            first, last = self.x(group[0].t), self.x(message.t)
+            after = self.x(known[index + 1].t) if index + 1 < len(known) else 2 * WIDTH
+            width = max(len(clean(m.name)) for m in group) * _CAPITAL + 8
+            right = last + width < after
+            left = not right and after - last > _CLOSE and first - width > edge
+            if right or left:
+                yield from self._names(group, last + 5 if right else first - 5, right)
+                edge, group = (last + width if right else last), []
+
+    def _names(self, group: list[Message], x: float, right: bool) -> Iterator[str]:
+        side = "" if right else 'text-anchor="end" '
+        for row, message in enumerate(group[: _GUTTER // _ROW]):
+            y = _TOP + _HEAD + _BAND + 14 + row * _ROW
+            yield _text(x, y, clean(message.name), side + 'font-size="11"')
 
     def _arrow(self, message: Message, x: float) -> str:
         """An arrow; pale where it crosses the line of names above the lower lane's band."""

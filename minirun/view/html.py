@@ -18,6 +18,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from minirun.settings import BOUNDARIES
 from minirun.view import figure, text
 from minirun.view.axis import Axis, began
 from minirun.view.differ import PARTS, lines
@@ -103,6 +104,8 @@ def _facts(recording: Recording) -> str:
     ]
     if not failed:
         words.append("complete" if recording.complete else "not complete")
+    if gates := sum(event["kind"] == "gate" for event in recording.events):
+        words.append(f"held at {gates} gates meanwhile, which the times include")
     if recording.unreadable:
         words.append(f"{recording.unreadable} lines of the file are no events")
     return f"<b>{html.escape(text.clean(recording.id))}</b>: " + html.escape(", ".join(words))
@@ -122,13 +125,14 @@ def _stages(recordings: list[Recording]) -> str:
     items = []
     for number, what in text.STAGES.items():
         stage = found.get(number)
-        who, facts = text.clean(stage.actor) if stage else "", "not in this recording"
+        facts = "not in this recording"
         if stage:
-            length = figure.took(stage.end, stage.duration, stage.error)
-            facts = f"{who} · {length}" if len(recordings) == 1 else who
+            facts = text.clean(stage.actor)
+            facts += f" · {figure.took(recordings[0], stage)}" if len(recordings) == 1 else ""
         items.append(
             f'<li><button type="button" data-stage="{number}" disabled>'
-            f'<span class="number">{number}</span> <span class="who">{html.escape(facts)}</span>'
+            f'<span><b class="number">{number}</b> <span class="who">{html.escape(facts)}</span>'
+            "</span>"
             f'<span class="what">{html.escape(what)}</span></button></li>'
         )
     return "".join(items)
@@ -220,13 +224,14 @@ def _snapshots(recording: Recording) -> dict[str, Any]:
 
     Snapshots differ little from one to the next, so a line stands here once.
     """
+    taken = [at for at in recording.snapshots if at in BOUNDARIES]
     parts: dict[str, dict[str, int]] = {part: {} for part in PARTS}
-    for bit, snapshot in enumerate(recording.snapshots.values()):
+    for bit, at in enumerate(taken):
         for part, masks in parts.items():
-            for line in lines(snapshot, part):
+            for line in lines(recording.snapshots[at], part):
                 name = text.clean(line)
                 masks[name] = masks.get(name, 0) | 1 << bit
     return {
-        "at": [text.clean(str(at)) for at in recording.snapshots],
+        "at": taken,
         "parts": {part: sorted(masks.items()) for part, masks in parts.items()},
     }

@@ -25,6 +25,8 @@ LEFT = 11
 """The column of the runtime's lane: right of a time of ten characters."""
 GUESTS = ("hook", "cli")
 _LAST_STAGE = "7"
+_ERRNO = 12
+"""The longest error name that is shown: no picture is so narrow that it does not fit."""
 
 
 class Lanes:
@@ -47,11 +49,12 @@ class Lanes:
 
     def row(self, row: Row) -> "Pieces":
         """Return a row as (column's name, text) pieces."""
+        late = self.alive and row.kind == "syscall"  # clone3 may return after init's first acts
         self.alive |= row.actor == "init" or row.to == "init"
         if row.kind == "begin":
             return self._heading(row)
         time: Pieces = [("time", f"{row.time[: LEFT - 1]:>{LEFT - 1}} ")]
-        if row.to and (row.actor == "init") != (row.to == "init"):
+        if row.to and (row.actor == "init") != (row.to == "init") and not late:
             return time + self._arrow(row)
         if row.actor == "init":
             pieces = self._right(row)
@@ -62,7 +65,7 @@ class Lanes:
         return time + pieces
 
     def _heading(self, row: Row) -> "Pieces":
-        actor = self._clean(row.actor)
+        actor = clean(row.actor, unicode=False)
         what = fit(self._clean(row.what), self.width - LEFT, self.unicode)
         return [("stage", f"{row.stage} "), ("actor", f"{actor:<8.8} "), ("heading", what)]
 
@@ -85,8 +88,9 @@ class Lanes:
         if display_width(what) > inner:  # over init's lane
             return [("lane", lead), *self._text(row, self.width - LEFT - len(lead))]
         init = " " * (inner - display_width(what) + 1) + (self.bar if self.alive else " ")
-        outcome = self._outcome(row)
-        end = f"{outcome:>{self.width - self.right - 1}}" if outcome else ""
+        room = self.width - self.right - 1
+        outcome = self._outcome(row, room)
+        end = f"{outcome:>{room}}" if outcome else ""
         return [("lane", lead), ("what", what), ("lane", init), ("result", end)]
 
     def _right(self, row: Row) -> "Pieces":
@@ -96,21 +100,19 @@ class Lanes:
         return [("lane", lead), *self._text(row, self.width - self.right - 2)]
 
     def _text(self, row: Row, room: int) -> "Pieces":
-        """Return what was done, and what came of it at the right edge; a duration yields first."""
-        what, outcome = self._clean(row.what), self._outcome(row)
-        if display_width(what) + 1 + len(outcome) > room:
-            outcome = self._error(row)
+        """Return what was done, and what came of it at the right edge."""
+        what = self._clean(row.what)
+        outcome = self._outcome(row, room - display_width(what) - 1)
         what = fit(what, room - len(outcome) - 1 if outcome else room, self.unicode)
         gap = " " * (room - display_width(what) - len(outcome)) if outcome else ""
         return [("what", what), ("result", gap + outcome)]
 
-    def _outcome(self, row: Row) -> str:
-        return f"{self._error(row)} {self._clean(row.took)}".strip()
-
-    def _error(self, row: Row) -> str:
-        """Return the errno of a call that failed."""
+    def _outcome(self, row: Row, room: int) -> str:
+        """Return the errno of a call that failed, and how long it took if there is room."""
         fine = row.result in ("", "ok", "FAILED") or row.result.startswith("=")
-        return "" if fine else self._clean(row.result)
+        error = "" if fine else clean(row.result, unicode=False)[:_ERRNO]
+        both = f"{error} {self._clean(row.took)}".strip()
+        return both if display_width(both) <= room else error
 
     def _clean(self, text: str) -> str:
         return clean(text, self.unicode)

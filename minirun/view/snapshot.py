@@ -21,11 +21,12 @@ import stat
 from typing import Any
 
 from minirun.cgroups.ruleset import listing
-from minirun.cli.inspect import device_names
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.kernel import namespaces
 from minirun.rootfs.inroot import Root
+from minirun.view.anatomy import processes
+from minirun.view.anatomy.given import device_names
 
 MOST_FILES = 5000
 """Of a container whose own layer is larger, the snapshot holds this many names and says so."""
@@ -33,21 +34,21 @@ MOST_FILES = 5000
 _WALKED = ("/dev", "/proc/driver")
 
 
-def take(container: Container, at: str, processes: dict[str, int]) -> dict[str, Any]:
+def take(container: Container, at: str, pids: dict[str, int]) -> dict[str, Any]:
     """Return the snapshot of `container` at the boundary `at`.
 
-    `processes` maps who → pid on the host; "init" is the one whose view counts. What is not there
+    `pids` maps who → pid on the host; "init" is the one whose view counts. What is not there
     yet, or any more, is empty. Never raises for what has gone meanwhile.
     """
-    init = processes.get("init", 0)
+    init = pids.get("init", 0)
     return {
         "at": at,
         "namespaces": namespaces_of(init) if init else {},
-        "host_namespaces": namespaces_of(processes["runtime"]) if "runtime" in processes else {},
+        "host_namespaces": namespaces_of(pids["runtime"]) if "runtime" in pids else {},
         "mounts": mounts_of(init, container.config.rootfs) if init else [],
         "files": files_of(container, init) if init else [],
         "devices": devices_of(container),
-        "processes": {who: process(pid) for who, pid in processes.items() if _lives(pid)},
+        "processes": {who: process(pid) for who, pid in pids.items() if _lives(pid)},
     }
 
 
@@ -163,9 +164,7 @@ def devices_of(container: Container) -> list[str]:
 
 def process(pid: int) -> dict[str, Any]:
     """Return what matters of a process while it makes a container."""
-    status = dict(
-        line.split(":\t", 1) for line in _read(f"/proc/{pid}/status").splitlines() if ":\t" in line
-    )
+    status = processes.status(pid)
     return {
         "pid": pid,
         "name": status.get("Name", ""),

@@ -5,7 +5,7 @@ from typing import Any
 
 from minirun.view import knowledge
 from minirun.view.recording import Event
-from minirun.view.text import clean
+from minirun.view.text import STAGES, clean
 
 _SHOWN = ("title", "here", "cause", "advice", "man", "spec", "real")
 
@@ -23,7 +23,8 @@ class Topics:
         topics = [knowledge.errno(str(code), name) if code else None]
         if event["kind"] not in ("begin", "end"):
             topics.append(knowledge.event(name, event["args"]))
-        topics.append(knowledge.stage(event["stage"]))
+        if event["stage"] in STAGES:
+            topics.append(knowledge.stage(event["stage"]))
         return [self._place(topic) for topic in topics if topic]
 
     def _place(self, topic: Any) -> int:
@@ -31,5 +32,5 @@ class Topics:
             fields = asdict(topic)
             kept = {key: clean(fields[key]) for key in _SHOWN if fields[key]}
             self._places[topic] = len(self.found)
-            self.found.append({"name": topic.name, **kept})
+            self.found.append({"name": clean(topic.name), **kept})
         return self._places[topic]

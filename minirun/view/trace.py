@@ -23,11 +23,12 @@ from minirun.view.recording import Event, Recording
 
 Entry = dict[str, Any]
 _MESSAGE_WIDTH = 1.0
+_SLICES = ("begin", "syscall", "message")
 
 
 def document(recordings: list[Recording]) -> Entry:
     """Return the trace of `recordings` as one JSON object. Times count from the first event."""
-    start = min(recording.start for recording in recordings)
+    start = min(_began(event) for recording in recordings for event in recording.events)
     entries: list[Entry] = []
     for number, recording in enumerate(recordings, 1):
         entries += _Container(recording, number, start).entries()
@@ -95,22 +96,25 @@ class _Container:
             return [{"ph": "X", "dur": _MESSAGE_WIDTH, **common, **place}, *self._flow(event)]
         if kind == "syscall":
             return [{"ph": "X", "dur": event["dur"] / 1000, **common,
-                     **self._at(event, event["t"] - event["dur"])}]  # fmt: skip
+                     **self._at(event, _began(event))}]  # fmt: skip
         return [{"ph": "i", "s": "t", **common, **self._at(event, event["t"])}]
 
     def _flow(self, event: Event) -> list[Entry]:
-        """Return an arrow to the next thing that the receiver of a message did, where it did."""
+        """Return an arrow to the next slice of a message's receiver, where there is one.
+
+        An end without "bp" binds to what begins after it on its thread: the log does not tell when
+        a message was read, only what came of it.
+        """
         to = event["args"].get("to")
-        later = [e for e in self.recording.events if e["actor"] == to and e["t"] > event["t"]]
-        if not later:
+        later = [e for e in self.recording.events if e["actor"] == to and e["kind"] in _SLICES]
+        reached = min((e for e in later if _began(e) > event["t"]), key=_began, default=None)
+        if reached is None:
             return []
-        reached = min(later, key=lambda e: int(e["t"]))
         self.flows += 1
-        common = {"cat": "fifo", "name": event["name"], "id": f"{self.number}.{self.flows}"}
-        return [
-            {"ph": "s", **common, **self._at(event, event["t"])},
-            {"ph": "f", "bp": "e", **common, **self._at(reached, reached["t"])},
-        ]
+        flow = {"cat": "fifo", "name": event["name"], "id": self.number * 1_000_000 + self.flows}
+        start = self._at(event, event["t"])
+        return [{"ph": "s", **flow, **start},
+                {"ph": "f", **flow, **start, "tid": self._thread(reached)}]  # fmt: skip
 
     def _attributes(self, event: Event) -> Entry:
         found: Entry = {"container.id": self.recording.id, "process.pid": event["pid"]}
@@ -141,6 +145,15 @@ class _Container:
             {"ph": "M", "pid": self.number, "tid": tid, "name": name, "args": args}
             for tid, name, args in rows
         ]
+
+
+def _began(event: Event) -> int:
+    """Return when a call began, ns: its event has the time when it returned.
+
+    A vfork's has the time before, since what its child did comes next (minirun.kernel.vfork).
+    """
+    returned = event["kind"] == "syscall" and "VFORK" not in str(event["args"].get("flags"))
+    return int(event["t"] - (event["dur"] if returned else 0))
 
 
 def _vpids(events: list[Event]) -> dict[int, int]:

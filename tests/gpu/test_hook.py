@@ -1,42 +1,27 @@
 """Stage 4: the argument lists of the real nvidia-container-runtime-hook, case by case."""
 
 import json
-import tomllib
 from typing import Any
 
 import pytest
 
 from gpu.sandbox import DATA
+from gpu.toolkit.cases import toml
 from minirun.errors import GPUError
 from minirun.gpu import cli_args, hook
 from minirun.gpu.environment import DEFAULTS, Settings, environment_request
+from minirun.gpu.toolkit import config as toolkit_config
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
-ELSEWHERE = {"config-bad-supported": "an error of config.toml's reader, not of the hook"}
-OWN_WORDS = {"mode-cdi": "the real text names docker's flags"}
-FIELDS = {
-    "supported-driver-capabilities": "supported_capabilities",
-    "disable-require": "disable_require",
-    "accept-nvidia-visible-devices-envvar-when-unprivileged": "accept_env_unprivileged",
-    "accept-nvidia-visible-devices-as-volume-mounts": "accept_volume_mounts",
-    "swarm-resource": "swarm_resources",
-}
+"""The same cases through the whole program: tests/gpu/toolkit/test_prestart.py."""
+OF_THE_PROGRAM = ("config-bad-supported", "mode-cdi")
+"""Errors of config.toml and of the mode, not of the argument list."""
 
 
 def settings(case: dict[str, Any]) -> Settings:
-    """The case's lines of config.toml as Settings."""
-    lines = tomllib.loads(case.get("config", ""))
-    values: dict[str, Any] = {FIELDS[key]: lines[key] for key in lines if key in FIELDS}
-    for key, value in lines.get("cli", {}).items():
-        if key != "environment":  # of nvidia-container-cli's process, not of its arguments
-            values[key.replace("-", "_")] = value
-    values |= lines.get("rt", {})
-    for key in ("supported_capabilities", "swarm_resources"):
-        if key in values:
-            values[key] = tuple(values[key].split(","))
-    if "-debug" in case.get("hookflags", []):
-        values["debug"] = "/dev/stderr"
-    return DEFAULTS._replace(**values)
+    """The case's lines of config.toml as the hook's settings."""
+    found = toolkit_config.parse(toml(case), "config.toml").hook
+    return found._replace(debug="/dev/stderr") if "-debug" in case.get("hookflags", []) else found
 
 
 def config(env: dict[str, str], caps: list[str], mounts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -50,7 +35,7 @@ def config(env: dict[str, str], caps: list[str], mounts: list[dict[str, Any]]) -
     }
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ELSEWHERE])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in OF_THE_PROGRAM])
 def test_same_argument_list(name: str) -> None:
     case = CASES[name]
     document = config(case["container_env"], case.get("caps", []), case.get("mounts", []))
@@ -60,8 +45,7 @@ def test_same_argument_list(name: str) -> None:
         return
     with pytest.raises(GPUError) as caught:
         hook.command_line(document, state, settings(case))
-    if name not in OWN_WORDS:
-        assert str(caught.value) == case["stderr"]
+    assert str(caught.value) == case["stderr"]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name]["cli_args"]])
@@ -129,3 +113,31 @@ def test_what_the_image_puts_into_the_environment_goes_nowhere_else() -> None:
 def test_a_bad_cuda_version_of_a_legacy_image() -> None:
     with pytest.raises(GPUError, match="CUDA_VERSION=latest"):
         environment_request({"CUDA_VERSION": "latest"})
+
+
+def mount(name: str) -> dict[str, str]:
+    return {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"}
+
+
+def test_mounts_name_gpus_and_imex_channels_and_beat_the_environment() -> None:
+    env = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_IMEX_CHANNELS": "7"}
+    mounts = [mount("1"), mount("imex/3"), mount("cdi/vendor.com/class/x"), mount("0")]
+    state = {"pid": 1, "bundle": "/b"}
+    asked = DEFAULTS._replace(accept_volume_mounts=True)
+    argv = hook.command_line(config(env, [], mounts), state, asked)
+    assert argv is not None and {"--device=1,0", "--imex-channel=3"} <= set(argv)
+    argv = hook.command_line(config(env, [], mounts), state)
+    assert argv is not None and {"--device=all", "--imex-channel=7"} <= set(argv)
+
+
+def test_imex_channels_can_be_ignored_or_not_made() -> None:
+    env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_IMEX_CHANNELS": "7"}
+    document, state = config(env, [], []), {"pid": 1, "bundle": "/b"}
+    argv = hook.command_line(document, state, DEFAULTS._replace(ignore_imex_channels=True))
+    assert argv is not None and not any("imex" in word for word in argv)
+    argv = hook.command_line(document, state, DEFAULTS._replace(no_create_imex_channels=True))
+    assert argv is not None and argv[:3] == [
+        "--load-kmods",
+        "--no-create-imex-channels",
+        "configure",
+    ]

@@ -8,6 +8,7 @@ A process of its own: the kernel runs as the user, and in the environment, that 
 """
 
 import sys
+import tempfile
 
 import nbformat
 from nbclient import NotebookClient
@@ -17,15 +18,22 @@ def main() -> None:
     notebook = nbformat.read(sys.argv[1], as_version=4)
     stop = range(len(notebook.cells))[int(sys.argv[2])] if len(sys.argv) > 2 else -1
     client = NotebookClient(notebook, timeout=60, kernel_name="python3")
-    client.create_kernel_manager().transport = "ipc"  # no network, no port for others to reach
+    with tempfile.TemporaryDirectory() as sockets:
+        manager = client.create_kernel_manager()
+        manager.transport, manager.ip = "ipc", f"{sockets}/kernel"  # no port for others to reach
+        play(client, stop)
+    nbformat.write(notebook, sys.stdout)
+
+
+def play(client: NotebookClient, stop: int) -> None:
+    """Execute the cells in their order; wait before the one with the number `stop`."""
     with client.setup_kernel():
-        for index, cell in enumerate(notebook.cells):
+        for index, cell in enumerate(client.nb.cells):
             if index == stop:
                 sys.stderr.write("ready\n")
                 sys.stderr.flush()
                 sys.stdin.readline()
             client.execute_cell(cell, index)
-    nbformat.write(notebook, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from minirun.recordings import path
@@ -70,10 +71,12 @@ def figure_1() -> None:
     """Three containers that live at the same time and share GPUs 0 and 3."""
     wishes = {"a": "0,1", "b": "0,2,3", "c": "3"}
     flags = ("run", "-d", "--snapshots", *GPUS)
-    started = [
-        subprocess.Popen(argv(*flags, gpus, "--name", name, "busybox", "sleep", "60"))
-        for name, gpus in wishes.items()
-    ]
+    started = []
+    for name, gpus in wishes.items():
+        started.append(
+            subprocess.Popen(argv(*flags, gpus, "--name", name, "busybox", "sleep", "60"))
+        )
+        time.sleep(0.03)  # one after the other, and yet at the same time
     assert not any(process.wait() for process in started)
     assert set(minirun("ps", "-q").split()) == set(wishes), "all three live"
     for name in wishes:

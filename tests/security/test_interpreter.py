@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
+from minirun.teach.oracle import compare, strace, witness
 from security.conftest import NAME, Evil
-from truth import oracle, strace
 
 PYTHON = Path("/usr/bin/python3.11").resolve()
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -217,9 +217,10 @@ def test_cve_2019_14271_strace_sees_nothing_opened(trap: Evil, tmp_path: Path) -
     trap.config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW"}
     output = tmp_path / "strace.out"
     argv = trap.minirun.argv("run", "--bundle", str(trap.save()), NAME)
-    calls = (*oracle.TRACED, "open", "openat2", "stat", "newfstatat", "access", "readlink", "mmap")
-    assert strace.trace(argv, output, calls).wait(timeout=60) == 0
-    lines = strace.parse(output.read_text())
+    calls = (*compare.TRACED, "open", "openat2", "stat", "newfstatat", "access", "readlink", "mmap")
+    watched = witness.watch(argv, output, calls=calls)
+    assert watched.status == 0
+    lines = strace.parse(watched.text)
     pivot = next(at for at, call in enumerate(lines) if call.name == "pivot_root")
     init = lines[pivot].pid
     after = [call for call in lines[pivot:] if call.pid == init]

@@ -4,6 +4,7 @@
     strace.py    reads what strace has written: system calls, and how processes ended
     calls.py     what an event says of a system call, and what strace says: in the same words
     compare.py   the comparison, in both directions, and its rule
+    findings.py  what it finds
     report.py    what is printed of it
 
 strace(1) stops each process at each call by ptrace(2) and writes down what it finds in registers

@@ -86,6 +86,11 @@ def _open_tree(args: Args) -> Said:
     return {"dirfd": number(args[0]), "path": string(args[1]), "flags": flags(args[2])}
 
 
+def _move_mount(args: Args) -> Said:
+    said: Said = {"from": number(args[0]), "to": number(args[2])}
+    return said | {"path": string(args[3])} if args[3] != '""' else said
+
+
 def _mount_setattr(args: Args) -> Said:
     attr = fields(args[3])
     return {
@@ -152,8 +157,9 @@ def _seccomp(args: Args) -> Said:
 
 
 def _execve(args: Args) -> Said:
-    listed = args[1] if args[1].startswith("[") else args[2]
-    return {"argv": strings(listed)}
+    if args[1].startswith("["):
+        return {"path": string(args[0]), "argv": strings(args[1])}
+    return {"argv": strings(args[2])}  # execveat: the program is a descriptor
 
 
 def _ifreq(args: Args) -> Said:
@@ -175,7 +181,7 @@ CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], Said]]] = {
     "pivot_root": (("pivot_root",), _strings("new_root", "put_old")),
     "chroot": (("chroot",), _strings("path")),
     "open_tree": (("open_tree",), _open_tree),
-    "move_mount": (("move_mount",), lambda a: {"from": number(a[0]), "to": number(a[2])}),
+    "move_mount": (("move_mount",), _move_mount),
     "mount_setattr": (("mount_setattr",), _mount_setattr),
     "fsopen": (("fsopen",), _strings("fstype")),
     "fsconfig": (("fsconfig",), _fsconfig),

@@ -15,10 +15,14 @@ The rule for "makes the container". A process is watched
 So what the interpreter does before the log is open (its own start, and of a sealed `exec` the
 second one), what a hook, ldconfig or the container's command does as a program of its own, and
 what the live view does, which is forked before the log is open, is outside. Outside are also
-questions, which change nothing (PR_CAPBSET_READ and its like, and libseccomp's look at what the
-kernel knows, which passes no program); and what init clones after pivot_root, the process of a
-startContainer hook: it cannot know its number on the host, and the log has host numbers, so only
-its birth is told.
+
+- questions, which change nothing: PR_CAPBSET_READ and its like, and libseccomp's look at what the
+  kernel knows, which passes no program;
+- what `--step` does in order to look: it writes notes and makes nothing. The shell that it opens is
+  a `minirun exec`, which opens the log again, and is watched;
+- what init clones after pivot_root, the process of a startContainer hook: it cannot know its number
+  on the host, and the log has host numbers, so only its birth is told;
+- every program in the container, whatever files it opens.
 
 A child of vfork shares its parent's memory and cannot write lines: the parent, which stands still
 until the child is another program, writes them right after.
@@ -28,11 +32,12 @@ let go of, the file may hold more lines than strace saw, and its last call may l
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Container, Iterable
-from typing import NamedTuple
+from itertools import zip_longest
 
 from minirun.teach.oracle import calls as table
+from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.strace import Call, string
 from minirun.view.recording import Event
 
@@ -52,81 +57,8 @@ TRACED = (*LISTED, *ALSO_TRUE, "openat", "rename", "renameat")
 """What strace has to be asked for: openat and rename say where the log lies."""
 
 EXEC = ("execve", "execveat")
-
-
-class Finding(NamedTuple):
-    """An event, the system call that it speaks of, and whether they agree."""
-
-    stage: int
-    actor: str
-    pid: int
-    event: Event | None
-    """None for a call that the log does not tell."""
-    call: Call | None
-    """None for an event that no call stands behind."""
-    problem: str = ""
-    """How they differ; empty where they agree."""
-    at: float = 0
-    """When, in strace's seconds."""
-
-    @property
-    def name(self) -> str:
-        """The name of the event, or of the call that has none."""
-        return str(self.event["name"]) if self.event else self.call.name if self.call else "log"
-
-    @property
-    def missing(self) -> bool:
-        """Whether the log lacks it; any other disagreement is something untrue in the log."""
-        return self.event is None and self.call is not None
-
-    def __str__(self) -> str:
-        """One disagreement in full, or one agreement: what the log says, what strace saw."""
-        says = _short(self.event) if self.event else "nothing"
-        saw = str(self.call) if self.call else "nothing"
-        head = f"stage {self.stage} {self.actor} [{self.pid}] {self.name}"
-        text = f"{head}\n  the log says  {says}\n  strace saw    {saw}"
-        return f"{text}\n  {self.problem}" if self.problem else text
-
-
-class Report:
-    """What the comparison found."""
-
-    def __init__(self) -> None:
-        self.findings: list[Finding] = []
-        self.written: list[Event] = []
-        """The events as strace saw them being written; of one process, in order."""
-        self.logs: list[str] = []
-        """The files that they were written to, by the names that these had in the end."""
-
-    @property
-    def pairs(self) -> list[tuple[Event, Call]]:
-        """Events and the calls that they agree with."""
-        return [(f.event, f.call) for f in self.findings if f.event and f.call and not f.problem]
-
-    @property
-    def untrue(self) -> list[str]:
-        """What the log says and strace did not see."""
-        return [str(f) for f in self.findings if f.problem and not f.missing]
-
-    @property
-    def missing(self) -> list[str]:
-        """What strace saw and the log does not tell."""
-        return [str(f) for f in self.findings if f.missing]
-
-    @property
-    def matched(self) -> Counter[str]:
-        """Name of an event → how many of them agreed with their call."""
-        return Counter(event["name"] for event, _ in self.pairs)
-
-    @property
-    def events(self) -> int:
-        """How many events spoke of a system call."""
-        return sum(finding.event is not None for finding in self.findings)
-
-    @property
-    def calls(self) -> int:
-        """How many system calls were told, or ought to have been."""
-        return len({id(finding.call) for finding in self.findings if finding.call})
+_VIEWER = "step"
+"""The actor that only looks."""
 
 
 def compare(calls: Iterable[Call], events: list[Event], unseen: Container[int] = ()) -> Report:
@@ -164,15 +96,19 @@ def judge(
 def check_file(
     report: Report, events: list[Event], unseen: Container[int] = (), let_go: Container[int] = ()
 ) -> None:
-    """Add to `report` where a file's events are not what strace saw being written."""
+    """Add to `report` where a file's events begin not to be what strace saw being written."""
     for pid in sorted({e["pid"] for e in [*events, *report.written] if e["pid"] not in unseen}):
         in_file = [event for event in events if event["pid"] == pid]
         seen = [event for event in report.written if event["pid"] == pid]
         if pid in let_go:
             in_file = in_file[: len(seen)]
-        if in_file != seen:
-            text = f"the file does not hold what process {pid} wrote"
-            report.findings.append(Finding(0, "", pid, None, None, text))
+        for held, wrote in zip_longest(in_file, seen):
+            event = held or wrote
+            if held != wrote and event:
+                text = f"the file does not hold what process {pid} wrote, from this line on"
+                stage, actor = event["stage"], event["actor"]
+                report.findings.append(Finding(stage, actor, pid, event, None, text))
+                break
 
 
 class _Process:
@@ -185,6 +121,8 @@ class _Process:
         self.report = report
         self.watched = watched
         self.inside = inside  # whether it has made pivot_root
+        self.abroad = inside  # whether it has entered the container's namespaces in any way
+        self.viewer = False
         self.calls: list[Call] = []
         self.announced: list[Event] = []
         self.executed: list[Call] = []
@@ -201,7 +139,7 @@ class _Process:
                 self._opened(call)
             elif self.watched:
                 self._judge(call)
-                if not self.watched:
+                if self.abroad and not self.watched:  # a program of the container's
                     break
             if call.child and self.watched and _is_vfork(call):
                 self.spoken_for[call.child] = ([], by_pid[call.child])
@@ -210,8 +148,8 @@ class _Process:
         return children
 
     def _child(self, pid: int) -> "_Process":
-        child = _Process(pid, self.report, watched=self.watched)
-        child.stage, child.actor = self.stage, self.actor
+        child = _Process(pid, self.report, watched=self.watched and not self.viewer)
+        child.stage, child.actor, child.abroad = self.stage, self.actor, self.abroad
         return child
 
     def end(self, *, let_go: bool) -> None:
@@ -239,41 +177,41 @@ class _Process:
             self._missing(call)
 
     def _judge(self, call: Call) -> None:
-        line = _log_line(call)
+        line = log_line(call)
         if line is not None:
             if line != self.last_line:  # two log files: the same line twice
                 self._event(json.loads(line))
             self.last_line = line
         elif call.name.startswith("rename"):
-            self._renamed(call)
+            self.report.files += [call] if call.ret == 0 else []
         elif call.name in EXEC:
             self._executed(call)
-        elif not _is_question(call):
+        elif not _is_question(call) and not self.viewer:
             self.calls.append(call)
             self.inside = self.inside or (call.name == "pivot_root" and call.ret == 0)
+            self.abroad = self.abroad or call.name in ("pivot_root", "setns")
 
     def _opened(self, call: Call) -> None:
         """The log, open for writing, begins the watch."""
         path, flags = string(call.args[1]) or "", call.args[2]
-        if path.endswith("/events.jsonl") and "O_APPEND" in flags and call.ret not in (None, -1):
+        append = "O_NOCTTY|O_APPEND" in flags and call.ret not in (None, -1)
+        if path.endswith("/events.jsonl") and append:
             self.watched = True
-            if path not in self.report.logs:
-                self.report.logs.append(path)
-
-    def _renamed(self, call: Call) -> None:
-        """The log of a container that goes lies in the history from then on."""
-        old, new = [string(text) or "" for text in call.args if text.startswith('"')]
-        if call.ret == 0 and old in self.report.logs:
-            self.report.logs[self.report.logs.index(old)] = new
+            self.report.files.append(call)
 
     def _executed(self, call: Call) -> None:
-        """An execve has to be announced; the last one announced ends the watch."""
+        """An execve has to be announced; but for the trampoline's it ends the watch."""
+        one_more = False
         if self.announced:
-            self._compare(self.announced.pop(0), call)
+            event = self.announced.pop(0)
+            one_more = str(event["args"].get("path")).startswith(
+                "memfd:"
+            )  # the trampoline is ours as well
+            self._compare(event, call)
             self.executed.append(call)
         else:
             self._missing(call)
-        if call.ret == 0 and not self.announced:
+        if call.ret == 0 and not one_more:
             self._flush()
             self.watched = False
 
@@ -284,6 +222,8 @@ class _Process:
                 self.spoken_for[event["pid"]][0].append(event)
             return
         self.stage, self.actor = event["stage"], event["actor"]
+        if event["actor"] == _VIEWER:
+            self.viewer, self.calls = True, []
         if event["pid"] != self.pid:
             self._untrue(event, f"written by process {self.pid}, not {event['pid']}")
         if event["kind"] == "exec":
@@ -325,7 +265,8 @@ def _is_vfork(call: Call) -> bool:
     return call.name == "clone" and any("CLONE_VFORK" in text for text in call.args)
 
 
-def _log_line(call: Call) -> str | None:
+def log_line(call: Call) -> str | None:
+    """Return the line of the log that a call writes; None where it writes none."""
     if call.name != "write" or not call.args[1].startswith('"{\\"v\\":1,\\"t\\":'):
         return None
     return string(call.args[1])
@@ -335,8 +276,3 @@ def _is_question(call: Call) -> bool:
     if call.name == "seccomp":
         return call.args[0].startswith("SECCOMP_GET_") or call.args[2] == "NULL"
     return call.name == "prctl" and call.args[0].startswith(("PR_CAPBSET_READ", "PR_GET_"))
-
-
-def _short(event: Event) -> str:
-    args = json.dumps(event["args"], ensure_ascii=False)
-    return f"{event['name']} {args} = {event['errno'] or event['ret']}"

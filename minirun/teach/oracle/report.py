@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from minirun.teach.oracle.compare import Finding, Report
+from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.witness import Watched
 from minirun.view import text
 from minirun.view.live import speaks_unicode

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 
 from minirun.errors import MinirunError
 from minirun.teach.oracle import compare, strace
-from minirun.teach.oracle.compare import Report
+from minirun.teach.oracle.findings import Report
 from minirun.view.recording import Event
 
 _TICK = 0.01
@@ -82,13 +82,15 @@ def watch(
 
     Raises MinirunError, OSError.
     """
-    follower = _Follower(output, join)
-    since = time.monotonic_ns()
     line = [*command_line(output, calls), *(f"--attach={pid}" for pid in join), *argv]
-    with _signals(follower.send):
-        process = subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=stderr)
-        until = _wait(process, follower)
-    follower.look()
+    output.write_bytes(b"")
+    since = time.monotonic_ns()
+    with output.open(errors="surrogateescape") as file:
+        follower = _Follower(file, join)
+        with _signals(follower.send):
+            process = subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=stderr)
+            until = _wait(process, follower)
+        follower.look()
     if follower.status is None:
         raise MinirunError(
             "strace could not follow the command", "it needs CAP_SYS_PTRACE: run as root", status=1
@@ -117,9 +119,8 @@ def _wait(process: "subprocess.Popen[Any]", follower: "_Follower") -> int:
 class _Follower:
     """Reads strace's output as it grows, for the command's pid and its end."""
 
-    def __init__(self, output: Path, join: tuple[int, ...]) -> None:
-        output.write_bytes(b"")
-        self.file = output.open(errors="surrogateescape")
+    def __init__(self, file: IO[str], join: tuple[int, ...]) -> None:
+        self.file = file
         self.rest = ""
         self.join = join
         self.pid = 0

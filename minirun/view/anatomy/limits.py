@@ -76,7 +76,10 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
     They are looked up below a descriptor of the container's root. Raises OSError.
     """
     simulated = bool(edits_of(container.record).get("simulated"))
-    given = {(n["type"], n["major"], n["minor"]) for n in edits_of(container.record).get("deviceNodes", [])}
+    given = {
+        (n["type"], n["major"], n["minor"])
+        for n in edits_of(container.record).get("deviceNodes", [])
+    }
     rows = []
     root = Root.at(f"/proc/{pid}/root")
     try:
@@ -106,5 +109,3 @@ def access(allowed: list[DeviceRule], kind: str, major: int, minor: int) -> str:
         if fits and rule.minor in (None, minor):
             mask = mask | bits(rule.access) if rule.allow else mask & ~bits(rule.access)
     return letters(mask)
-
-

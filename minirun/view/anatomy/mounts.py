@@ -17,7 +17,10 @@ _IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")
 def tree(container: Container, pid: int) -> list[dict[str, Any]]:
     """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
     text = state.read_bytes(f"/proc/{pid}/mountinfo").decode(errors="replace")
+    masked = container.config.linux.get("maskedPaths") or []
     rows = [_row(container, line) for line in text.splitlines()]
+    for row in rows:
+        row["masked"] = row["path"] in masked
     below: dict[int, list[dict[str, Any]]] = {}
     known = {row["id"] for row in rows}
     for row in rows:

@@ -34,31 +34,42 @@ def inodes(pid: int | str) -> dict[str, int]:
 def shared(pid: int, others: dict[str, int]) -> dict[str, dict[str, Any]]:
     """Return init's namespaces, and who else lives in each.
 
-    `others` are the other containers: id → pid of init. "host" is process 1 here; a kernel that
-    hides it counts as one that shares nothing.
+    `others` are the other containers: id → pid of init. "host" are the namespaces of process 1, or
+    ours where we may not look at it. "processes" counts all that we may look at; "unseen" those
+    that we may not (they need CAP_SYS_PTRACE).
     """
     own = inodes(pid)
     host = inodes(1) or inodes("self")
     theirs = {name: inodes(other) for name, other in others.items()}
-    counts = _count(own)
+    counts, unseen = _count(own)
     return {
         kind: {
             "inode": inode,
             "host": host.get(kind) == inode,
             "containers": sorted(n for n, found in theirs.items() if found.get(kind) == inode),
             "processes": counts[kind],
+            "unseen": unseen,
         }
         for kind, inode in own.items()
     }
 
 
-def _count(own: dict[str, int]) -> dict[str, int]:
-    """Return how many processes of this machine are in each of these namespaces."""
+def _count(own: dict[str, int]) -> tuple[dict[str, int], int]:
+    """Return how many processes are in each of these namespaces, and how many are hidden."""
     counts = dict.fromkeys(own, 0)
+    unseen = 0
     for name in filter(str.isdecimal, os.listdir("/proc")):
-        for kind, inode in inodes(name).items():
-            counts[kind] = counts.get(kind, 0) + (own.get(kind) == inode)
-    return counts
+        found = inodes(name)
+        unseen += not found and os.path.exists(f"/proc/{name}")
+        for kind in own:
+            counts[kind] += own[kind] == found.get(kind)
+    return counts, unseen
+
+
+def cgroups(pid: int) -> dict[str, str]:
+    """Return hierarchy ("memory", "cpu,cpuacct"; "" for version 2) → init's cgroup: cgroups(7)."""
+    lines = state.read_bytes(f"/proc/{pid}/cgroup").decode(errors="replace").splitlines()
+    return {names: path for _, names, path in (line.split(":", 2) for line in lines)}
 
 
 def status(pid: int) -> dict[str, str]:

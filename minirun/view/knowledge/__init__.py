@@ -63,7 +63,7 @@ def event(name: str, args: "dict[str, Any] | None" = None) -> Topic | None:
         return _BY_NAME["gate syscall"]
     call, _, rest = name.partition(" ")
     whole = f"{ALIASES.get(call, call)} {rest}".strip()
-    for kind in _kinds(whole, args or {}):
+    for kind in _kinds(whole, args if isinstance(args, dict) else {}):
         if f"{whole} {kind}" in _BY_NAME:
             return _BY_NAME[f"{whole} {kind}"]
     return _BY_NAME.get(whole)
@@ -91,7 +91,7 @@ def errno(name: str, call: str = "") -> Topic | None:
 
     `name` may be the number (Linux's).
     """
-    if name.isdecimal():
+    if name.isdecimal() and len(name) < 6:
         name = errnos.NUMBERS.get(int(name), name)
     known = _ERRNOS.get(name.upper())
     if known is None or not call:

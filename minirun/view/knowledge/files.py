@@ -61,7 +61,7 @@ TOPICS = (
         "where a run waits to be looked at",
         "Made only with --step and its relatives. Whoever reaches a gate waits for one byte.",
         man="fifo(7)",
-        real="No other runtime has this.",
+        real="runc and crun have no such gate.",
     ),
     Topic(
         "symlinkat",

@@ -64,9 +64,10 @@ def _in_source(path: Path) -> list[tuple[str, str]]:
     """Return (hint, the error that prints it) for every error made in a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     module = path.relative_to(_SOURCE).with_suffix("").as_posix()
-    outer = _assigned(tree.body)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    outer = _assigned(tree.body) | {f"{one.name}()": _returned(one) for one in functions}
     found = []
-    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+    for function in functions:
         names = outer | _assigned(ast.walk(function))
         for call in ast.walk(function):
             if isinstance(call, ast.Call) and (given := _given(call)) is not None:
@@ -102,6 +103,11 @@ def _assigned(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
     return found
 
 
+def _returned(function: ast.FunctionDef) -> list[ast.expr]:
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    return [value for value in values if value]
+
+
 def _texts(node: ast.expr, names: dict[str, list[ast.expr]], depth: int = 3) -> list[str]:
     """Return the texts that an expression may become; none where it is made of other things."""
     if isinstance(node, ast.Constant):
@@ -113,7 +119,8 @@ def _texts(node: ast.expr, names: dict[str, list[ast.expr]], depth: int = 3) -> 
         return _texts(node.body, names, depth) + _texts(node.orelse, names, depth)
     if isinstance(node, ast.BoolOp):
         return [text for value in node.values for text in _texts(value, names, depth)]
-    if isinstance(node, ast.Name) and depth:
-        values = names.get(node.id, [])
+    if isinstance(node, (ast.Name, ast.Call)) and depth:
+        key = node.id if isinstance(node, ast.Name) else f"{_name(node)}()"
+        values = names.get(key, [])
         return [text for value in values for text in _texts(value, names, depth - 1)]
     return []

@@ -207,7 +207,7 @@ GATES = (
         "simulated, so every kernel object is as it is at this moment.",
         advice="minirun run --step opens gates with the key n.",
         man="fifo(7)",
-        real="No other runtime can be stopped here.",
+        real="runc and crun have no such gate.",
         kind=GATE,
     ),
     Topic(

@@ -1,0 +1,69 @@
+"""The two lanes of a run (minirun.view.lanes) as an object that shows itself, and may grow."""
+
+from collections.abc import Iterable
+from html import escape
+
+from minirun.api.table import Shown
+from minirun.view import text
+from minirun.view.lanes import Lanes
+from minirun.view.narrate import Narrator
+from minirun.view.recording import Event
+
+Pieces = list[tuple[str, str]]
+
+COLOURS = {"runtime": "#1a7f9c", "init": "#2e8540", "hook": "#a86500", "cli": "#b0489b"}
+"""One for each actor; all can be read on white and on black, and the name stands there too."""
+_BOLD = "font-weight:600"
+
+
+class Drawing(Shown):
+    """The events that it has taken, as lines of at most `width` columns.
+
+    `level`: "stages" and their milestones, or all "syscalls".
+    """
+
+    def __init__(self, width: int = text.WIDTH, level: str = "stages") -> None:
+        self.narrator = Narrator(level)
+        self.lanes = Lanes(width)
+        self.lines: list[Pieces] = []
+
+    def take(self, events: Iterable[Event]) -> list[Pieces]:
+        """Draw more events; return the new lines, as (column's name, text) pieces.
+
+        The gates at which snapshots are taken belong to the machinery, and are left out.
+        """
+        rows = [self.narrator.row(event) for event in events if event.get("kind") != "gate"]
+        new = [self.lanes.row(row) for row in rows if row]
+        if new and not self.lines:
+            new.insert(0, self.lanes.header())
+        self.lines += new
+        return new
+
+    def __str__(self) -> str:
+        return "\n".join(map(plain, self.lines))
+
+    def _repr_html_(self) -> str:
+        style = "margin:0;line-height:1.35;font-size:12px;white-space:pre;overflow-x:auto"
+        return f'<pre style="{style}">' + "\n".join(map(_html, self.lines)) + "</pre>"
+
+
+def plain(line: Pieces) -> str:
+    """Return a line as text."""
+    return "".join(piece for _, piece in line).rstrip()
+
+
+def _html(line: Pieces) -> str:
+    """Return a line as HTML: who acts in a colour, a stage's heading in bold."""
+    return "".join(_span(escape(piece), _style(column, piece)) for column, piece in line)
+
+
+def _span(html: str, style: str) -> str:
+    return f'<span style="{style}">{html}</span>' if style else html
+
+
+def _style(column: str, piece: str) -> str:
+    if column == "actor":
+        return f"{_BOLD};color:{COLOURS.get(piece.strip(), 'inherit')}"
+    if column == "arrow":
+        return f"color:{COLOURS['runtime']}"
+    return _BOLD if column in ("heading", "stage") else ""

@@ -1,0 +1,79 @@
+"""`minirun nvidia-container-runtime-hook`: stage 4 as the program that runc and podman can call.
+
+Its flags are Go's (-debug and --debug are the same), its exit status and its words the real one's:
+2 for a wrong use, 1 for a failure. It runs as a hook of any runtime:
+
+    "hooks": {"prestart": [{"path": "/usr/local/bin/minirun",
+                            "args": ["minirun", "nvidia-container-runtime-hook", "prestart"]}]}
+"""
+
+import os
+import sys
+
+from minirun import __version__, cli
+from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.errors import MinirunError, from_os
+from minirun.gpu.toolkit import config, prestart
+from minirun.settings import Settings
+
+NAME = "nvidia-container-runtime-hook"
+SUMMARY = """Turn a container's config.json into a call of nvidia-container-cli; its state is stdin.
+
+  prestart    put the GPUs in that the container's environment asks for
+  poststart   does nothing
+  poststop    does nothing
+  version     print the version and exit"""
+FLAGS = (
+    Flag(("--config",), "FILE", "config.toml (default: /etc/nvidia-container-runtime/config.toml)"),
+    Flag(("--debug",), "", "let nvidia-container-cli tell on stderr what it does"),
+    Flag(("--version",), "", "print the version and exit"),
+    HELP,
+)
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Run the hook; return its exit status."""
+    flags = parse(NAME, FLAGS, [_long(word) for word in args])
+    text = usage(NAME, "prestart|poststart|poststop|version", SUMMARY, FLAGS)
+    if flags.help:
+        sys.stdout.write(text)
+        return 0
+    if flags.version or flags.args[:1] == ["version"]:
+        sys.stdout.write(f"NVIDIA Container Runtime Hook version {__version__} (minirun)\n")
+        return 0
+    if flags.args[:1] not in (["prestart"], ["poststart"], ["poststop"]):
+        sys.stderr.write(text)
+        return 2
+    if flags.args[0] != "prestart":
+        return 0
+    try:
+        return _prestart(flags.config, settings, debug=flags.debug)
+    except OSError as error:
+        return _fail(from_os(error))
+    except MinirunError as error:
+        return _fail(error)
+
+
+def _long(word: str) -> str:
+    """Write -debug as --debug."""
+    return f"-{word}" if word.startswith("-") and word[1:2] != "-" and len(word) > 2 else word
+
+
+def _prestart(path: str, settings: Settings, *, debug: bool) -> int:
+    toolkit = config.load(path)
+    argv = prestart.arguments(sys.stdin.read(), toolkit, debug=debug)
+    if argv is None:
+        return 0
+    if toolkit.cli_path:
+        prestart.execute(argv, toolkit)
+    os.environ.update(prestart.environment(toolkit))
+    store = ["--store", settings.store, "--cgroup", settings.cgroup_version]
+    return cli.main([*store, "nvidia-container-cli", *argv])
+
+
+def _fail(error: MinirunError) -> int:
+    """Say why, in the real hook's words; then what to do, where that is known."""
+    prestart.say(str(error))
+    if error.hint:
+        prestart.say(f"hint: {error.hint}")
+    return 1

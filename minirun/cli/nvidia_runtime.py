@@ -1,0 +1,49 @@
+"""`minirun nvidia-container-runtime`: runc with GPUs, for engines: minirun.gpu.toolkit.wrapper.
+
+Its arguments are those of the runtime underneath, which gets them all; only a lone --help is its
+own. nvidia-container-runtime.legacy and .cdi, by which the real package fixes the mode, are the
+same with `mode` set in config.toml.
+"""
+
+import os
+import sys
+
+from minirun import __version__
+from minirun.cli.flags import HELP, usage
+from minirun.errors import MinirunError, from_os
+from minirun.gpu.toolkit import config, wrapper
+from minirun.gpu.toolkit.log import Log
+from minirun.settings import Settings
+
+SUMMARY = (
+    "Call a runtime (config.toml: runc or crun) with these arguments; before `create`, add the\n"
+    "GPUs to config.json that the container's environment or annotations ask for."
+)
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Prepare, and become the runtime underneath; return 1 where that fails."""
+    if args in (["--help"], ["-h"]):
+        sys.stdout.write(usage(wrapper.NAME, "COMMAND [ARG…]", SUMMARY, (HELP,)))
+        return 0
+    if "--version" in args or "-version" in args:
+        sys.stdout.write(f"NVIDIA Container Runtime version {__version__} (minirun)\n\n")
+        sys.stdout.flush()
+    log = Log("error")
+    try:
+        toolkit = config.load()
+        log = wrapper.logger(args, toolkit)
+        wrapper.prepare(args, toolkit, log)
+        wrapper.execute(args, toolkit, log)
+    except OSError as error:
+        return _fail(from_os(error), log)
+    except MinirunError as error:
+        return _fail(error, log)
+
+
+def _fail(error: MinirunError, log: Log) -> int:
+    try:
+        log.error(error.line())
+    except OSError as other:  # the log file: the error itself has been printed
+        os.write(2, f"{from_os(other).line()}\n".encode())
+    return 1

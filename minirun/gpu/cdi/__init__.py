@@ -1,0 +1,14 @@
+"""The Container Device Interface: devices of any vendor, described in files, put into config.json.
+
+    names       vendor.com/class=name, and the annotations cdi.k8s.io/*
+    check       a spec file, checked against the schema; errors name the exact place
+    registry    the folders /etc/cdi and /var/run/cdi → devices by name
+    inject      containerEdits → config.json, as the reference library does it
+    generate    the host's inventory → the spec that `nvidia-ctk cdi generate` makes
+    request     what `minirun run` was asked for → the edits to inject
+
+In this mode there is no stage 4 and 5: everything is in config.json before stage 1, and what no
+config.json can say (links, ld.so.cache) is done by createContainer hooks in stage 7.
+
+Sources: the CDI specification (SPEC.md, 1.1.0) and its reference library, pkg/cdi.
+"""

@@ -1,0 +1,139 @@
+"""The CDI specs of this host: the files of /etc/cdi and /var/run/cdi, and the devices in them.
+
+A later folder wins over an earlier one (pkg/cdi, cache.go): what an administrator writes to
+/etc/cdi is overruled by what a driver generates at boot in /var/run/cdi. The same device twice in
+one folder is a conflict: neither counts. A broken file makes only itself unusable.
+"""
+
+import os
+
+from minirun import jsonlite
+from minirun.errors import GPUError
+from minirun.gpu.cdi.check import SpecError, check
+from minirun.oci.state import read_bytes
+from minirun.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDERS = ("/etc/cdi", "/var/run/cdi")
+"""Lowest priority first: SPEC.md, "Discovery"."""
+SIMULATED = "io.minirun.simulated"
+"""An annotation of specs that were made from the simulated driver."""
+_LISTED = 5
+
+
+class Spec(Record):
+    """A spec that is as it should be: its file ("" for one that was just made) and content."""
+
+    path: str
+    priority: int
+    raw: "dict[str, Any]"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no driver is behind its devices."""
+        return SIMULATED in self.raw.get("annotations", {})
+
+    def devices(self) -> "dict[str, dict[str, Any]]":
+        """Full name → containerEdits."""
+        kind = self.raw["kind"]
+        return {f"{kind}={row['name']}": row["containerEdits"] for row in self.raw["devices"]}
+
+
+class Registry:
+    """Devices by their full names, and what is wrong with the files."""
+
+    def __init__(self) -> None:
+        self.specs: list[Spec] = []
+        self.devices: dict[str, Spec] = {}
+        self.conflicts: dict[str, str] = {}
+        """Full name → what is wrong with it."""
+        self.warnings: list[str] = []
+
+    def add(self, spec: Spec) -> None:
+        """Add the devices of a spec; specs come in the order of their priority."""
+        self.specs.append(spec)
+        for name in spec.devices():
+            other = self.devices.get(name)
+            if other and other.priority == spec.priority:
+                self.conflicts[name] = f"{name} is in {other.path} and in {spec.path}"
+            else:
+                self.conflicts.pop(name, None)
+                self.devices[name] = spec
+
+    def of_kind(self, kind: str) -> "list[Spec]":
+        """Return the specs of one kind."""
+        return [spec for spec in self.specs if spec.raw["kind"] == kind]
+
+    def edits(self, names: "list[str]") -> "list[dict[str, Any]]":
+        """Return the edits for these devices in order: before a spec's first one its own.
+
+        The own edits of a spec without a file come last: so it is in nvidia-container-runtime.
+        Raises GPUError where a device cannot be resolved.
+        """
+        bad = [name for name in names if name not in self.devices or name in self.conflicts]
+        if bad:
+            raise GPUError(f"unresolvable CDI devices {', '.join(bad)}", self._hint(bad))
+        found: "list[dict[str, Any]]" = []
+        last: "list[dict[str, Any]]" = []
+        seen = set()
+        for name in names:
+            spec = self.devices[name]
+            if id(spec) not in seen:
+                seen.add(id(spec))
+                (found if spec.path else last).append(spec.raw.get("containerEdits", {}))
+            found.append(spec.devices()[name])
+        return found + last
+
+    def _hint(self, bad: "list[str]") -> str:
+        conflicts = [self.conflicts[name] for name in bad if name in self.conflicts]
+        if conflicts:
+            return "; ".join(conflicts)
+        there = [name for name in self.devices if name not in self.conflicts]
+        more = ", …" if len(there) > _LISTED else ""
+        return f"there is {', '.join(there[:_LISTED])}{more}" if there else "there is no CDI device"
+
+
+def load(folders: "tuple[str, ...]" = FOLDERS) -> Registry:
+    """Read all spec files of `folders`; a folder that is missing is an empty one."""
+    registry = Registry()
+    for priority, folder in enumerate(folders):
+        for name in _names(registry, folder):
+            path = f"{folder.rstrip('/')}/{name}"
+            try:
+                registry.add(Spec(path, priority, check(_read(path))))
+            except OSError as error:
+                what = os.strerror(error.errno or 0).lower()
+                registry.warnings.append(f"{path}: {what}; the file is not used")
+            except ValueError as error:
+                text = " ".join(str(error).split())
+                registry.warnings.append(f"{path}: {text}; the file is not used")
+    return registry
+
+
+def _names(registry: Registry, folder: str) -> "list[str]":
+    """Return the names of the spec files in a folder, sorted."""
+    try:
+        return sorted(
+            name for name in os.listdir(folder) if name.endswith((".json", ".yaml", ".yml"))
+        )
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        registry.warnings.append(f"{folder}: {os.strerror(error.errno or 0).lower()}")
+        return []
+
+
+def _read(path: str) -> "Any":
+    """Return the document in a file. Raises OSError, ValueError (SpecError) where it is none."""
+    text = read_bytes(path).decode()
+    if path.endswith(".json"):
+        return jsonlite.loads(text)
+    import yaml  # the only module here that costs something, for the only files that need it
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(str(error)) from None

@@ -1,0 +1,161 @@
+// Layout: where everything lies at the present zoom. The picture scrolls in #lanes; only it is wide.
+
+const LEFT = 92, RIGHT = 24, MOST = 160000, CLOSE = 14;
+const scroller = byId("lanes");
+let zoom = 1, even = false, width = 0, knots = data.knots;
+const axis = shape("svg", { class: "axis", height: 22, "aria-hidden": "true" });
+
+/** Nanoseconds to a place from 0 to 1: linear between the knots. */
+function place(t) {
+  let low = 1, high = knots.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (knots[middle][0] < t) low = middle + 1; else high = middle;
+  }
+  const [t0, p0] = knots[low - 1], [t1, p1] = knots[low];
+  return p0 + (p1 - p0) * Math.min(1, Math.max(0, (t - t0) / (t1 - t0 || 1)));
+}
+
+const x = (t) => LEFT + place(t) * (width - LEFT - RIGHT);
+const room = () => scroller.clientWidth;
+
+/** Even steps: the same room for every event instead of its time. */
+function evenKnots() {
+  const shown = items.filter((item) => item.shown);
+  const times = [...new Set([0, ...shown.map((item) => item.event.t)])].sort((a, b) => a - b);
+  return times.length < 2 ? data.knots : times.map((t, i) => [t, i / (times.length - 1)]);
+}
+
+function layout() {
+  if (!room()) return;  // on paper: the still picture stands there instead
+  knots = even ? evenKnots() : data.knots;
+  width = Math.min(MOST, Math.max(room(), room() * zoom));
+  axis.setAttribute("width", width);
+  views.forEach((view) => {
+    view.svg.setAttribute("width", width);
+    layBands(view);
+    view.lines.forEach((line) => {
+      const from = line.first ? x(line.first.event.t) : 0;
+      line.path.setAttribute("d", `M${from} ${line.y}H${line.last ? x(line.last.event.t) : 0}`);
+    });
+  });
+  items.forEach(layEvent);
+  views.forEach(layMessages);
+  layTicks();
+  byId("zoom").textContent = `${Math.round(zoom * 100)} %`;
+}
+
+function layEvent(item) {
+  const { t, began } = item.event;
+  const end = x(t), start = even ? end - 1 : x(t - began);
+  const long = Math.max(2, end - start);
+  item.x = item.event.kind === "syscall" ? end - long : end;
+  item.end = item.event.kind === "syscall" ? end : end + 1;
+  item.group.setAttribute("transform", `translate(${item.x.toFixed(1)} ${item.top})`);
+  item.bar.setAttribute("width", long.toFixed(1));
+  if (item.event.kind === "syscall") item.ring.setAttribute("width", (long + 8).toFixed(1));
+}
+
+function layBands(view) {
+  view.bands.forEach((band) => {
+    const from = x(band.begin.event.t);
+    const to = x(band.end ? band.end.event.t : data.knots.at(-1)[0]);
+    band.rect.setAttribute("x", from);
+    band.rect.setAttribute("width", Math.max(3, to - from));
+    band.head.setAttribute("transform", `translate(${from} ${band.top - 13})`);
+    const next = view.bands.filter((other) => other.top === band.top && x(other.begin.event.t) > from);
+    const space = Math.min(...next.map((other) => x(other.begin.event.t)), width) - from - 28;
+    band.wide ??= band.name.getComputedTextLength();
+    const letters = Math.floor(band.words.length * space / band.wide);
+    band.name.textContent = band.wide <= space ? band.words : letters > 6 ? `${band.words.slice(0, letters - 1)}…` : "";
+  });
+}
+
+/** Names of messages: those that follow each other closely stand in rows beside their arrows. */
+function layMessages(view) {
+  const said = items.filter((item) => item.recording === view.number && item.label && item.shown);
+  let group = [], edge = LEFT;
+  said.forEach((item, n) => {
+    group.push(item);
+    const next = said[n + 1]?.x ?? width, first = group[0].x, last = item.x;
+    const wide = Math.max(...group.map((one) => one.wide ??= one.label.getComputedTextLength())) + 12;
+    const right = last + wide < next;  // on the left, where the next arrow would run through the names
+    const left = !right && next - last > CLOSE && first - wide > edge;
+    if (!right && !left && n + 1 < said.length) return;
+    group.forEach((one, row) => {
+      one.label.setAttribute("x", (left ? first - 6 : last + 6) - one.x);
+      one.label.setAttribute("y", one.gutter + 14 + row * ROW);
+      one.label.setAttribute("text-anchor", left ? "end" : "start");
+      one.label.classList.toggle("away", row * ROW > GUTTER - ROW);
+    });
+    edge = right ? last + wide : last;
+    group = [];
+  });
+}
+
+/** Round times, at least 90 pixels apart; in even steps, the number of the event instead. */
+function layTicks() {
+  axis.replaceChildren();
+  views.forEach((view) => view.ground.querySelectorAll(".tick").forEach((old) => old.remove()));
+  if (even) { layCounts(); return; }
+  const middles = data.breaks.map(([t0, t1]) => (x(t0) + x(t1)) / 2);
+  for (let part = 0; part + 1 < knots.length; part += 2) {
+    const [t0, p0] = knots[part], [t1, p1] = knots[part + 1];
+    const step = roundUp(90 * (t1 - t0) / ((p1 - p0) * (width - LEFT - RIGHT) || 1));
+    for (let t = Math.ceil(t0 / step) * step; t <= t1; t += step)
+      if (middles.every((middle) => Math.abs(middle - x(t)) > 72)) tick(x(t), milliseconds(t));
+  }
+  data.breaks.forEach(([t0, t1], n) => tick(middles[n], `… ${length(t1 - t0)} …`, "tick break"));
+}
+
+function layCounts() {
+  const step = roundUp(90 * knots.length / width);
+  for (let i = 0; i < knots.length; i += step) tick(x(knots[i][0]), `step ${i + 1}`);
+}
+
+function tick(at, words, kind = "tick") {
+  axis.append(shape("text", { x: at, y: 14, class: kind }, words));
+  views.forEach((view) => view.ground.prepend(shape("path", { class: kind, d: `M${at} 0V${view.height}` })));
+}
+
+function roundUp(least) {
+  for (let step = 1; ; step *= 10) for (const factor of [1, 2, 5]) if (step * factor >= least) return step * factor;
+}
+
+const milliseconds = (t) => `${Number((t / 1e6).toPrecision(12))} ms`;
+const length = (t) => t < 1e6 ? `${Math.floor(t / 1e3)}µs` : t < 1e9 ? `${(t / 1e6).toFixed(1)}ms` : `${(t / 1e9).toFixed(1)}s`;
+
+/** Zoom, keeping the place below `anchor` (pixels from the left edge of the view) where it is. */
+function setZoom(next, anchor = room() / 2) {
+  if (!room()) return;
+  const here = (scroller.scrollLeft + anchor - LEFT) / (width - LEFT - RIGHT);
+  zoom = Math.min(MOST / room(), Math.max(1, next));
+  layout();
+  scroller.scrollLeft = LEFT + here * (width - LEFT - RIGHT) - anchor;
+}
+
+/** Zoom around the current event, where it can be seen. */
+function zoomBy(factor) {
+  const at = current ? current.x - scroller.scrollLeft : -1;
+  setZoom(zoom * factor, at > LEFT - 4 && at < room() ? at : room() / 2);
+}
+
+/** Fill the view with what lies between two times. */
+function show(t0, t1) {
+  const wide = Math.max(1e-6, place(t1) - place(t0));
+  zoom = Math.min(MOST / room(), Math.max(1, 0.8 * (room() - LEFT) / (wide * room())));
+  layout();
+  scroller.scrollLeft = (x(t0) + x(t1)) / 2 - (room() + LEFT) / 2;
+}
+
+/** Scroll so far that an event can be seen. */
+function reveal(item) {
+  const at = item.x - scroller.scrollLeft;
+  if (at < LEFT - 4 || at > room() - 20) scroller.scrollLeft = item.x - (room() + LEFT) / 2;
+}
+
+/** Scroll the page so that an event's lane is not below the panel. */
+function uncover(item) {
+  const box = item.group.getBoundingClientRect(), floor = byId("panel").hidden ? innerHeight : innerHeight * 0.55;
+  if (box.bottom > floor - 24 || box.top < 40) scrollBy(0, box.top - Math.min(floor / 2, 260));
+}

@@ -1,0 +1,201 @@
+"""minirun.run: real containers, checked against the kernel."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import minirun as package
+from conftest import Program, skip, wait_until
+from minirun.api import Container, Namespaces, RunError, can_run, run
+from minirun.errors import MinirunError, StateError, UsageError
+
+GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}
+
+
+def test_a_command_to_its_end(capfd: pytest.CaptureFixture[str]) -> None:
+    with run("busybox", "sh", "-c", "echo out; echo err >&2; exit 3", env=["A=1"]) as container:
+        assert container.exit_status == 3
+        assert container.status == "stopped"
+        assert sorted(container.output.split()) == ["err", "out"]
+        timeline = container.timeline
+        assert timeline.recording.complete
+        assert timeline.id == container.id
+        assert "sh -c echo out" in str(container)
+    shown = capfd.readouterr()
+    assert "1 runtime  clone()" in shown.out
+    assert shown.out.index("7 init") < shown.out.index("\nout\n")
+    assert "err\n" in shown.err
+    assert container.status == "removed"
+    assert container.exit_status == 3
+    assert sorted(container.output.split()) == ["err", "out"]
+    assert len(container.timeline) >= len(timeline), "the log is kept"
+
+
+def test_nothing_is_shown_where_nobody_wants_it(capfd: pytest.CaptureFixture[str]) -> None:
+    with run("busybox", "echo", "hidden", stream=False) as container:
+        assert container.output == "hidden\n"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_flags_become_the_command_lines(minirun: Program) -> None:
+    flags = {"env": ["A=1", "B=2"], "read_only": True, "hostname": "lesson", "user": None}
+    with run("busybox", "sh", "-c", "echo $A$B; hostname; touch /x", stream=False, **flags) as done:
+        assert done.output == "12\nlesson\ntouch: /x: Read-only file system\n"
+        assert done.exit_status == 1
+
+
+def test_a_living_container_beside_the_kernels_facts(minirun: Program) -> None:
+    with run("busybox", "sleep", "60", detach=True, stream=False, **GPUS) as container:
+        pid = container.pid
+        assert Path(f"/proc/{pid}/cmdline").read_text() == "sleep\0" + "60\0"
+        for kind, inode in container.namespaces.items():
+            assert os.stat(f"/proc/{pid}/ns/{kind}").st_ino == inode
+        host = Namespaces.host()
+        assert host["mnt"] == os.stat("/proc/self/ns/mnt").st_ino
+        assert "mnt" in container.namespaces.own(host)
+        assert "user" in container.namespaces.shared(host)
+        numbers = container.devices.numbers
+        assert {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"} < numbers.keys()
+        for path, (major, minor) in numbers.items():
+            device = os.stat(f"/proc/{pid}/root{path}").st_rdev
+            assert (os.major(device), os.minor(device)) == (major, minor)
+        rules = minirun("inspect", "--devices", container.id).stdout
+        for rule in container.devices.rules.added:
+            assert rule.partition(" #")[0] in rules
+        assert container.exec("sh", "-c", "echo hello; exit 4") == (4, "hello\n")
+        assert container.inspect()["id"] == container.id
+        with pytest.raises(MinirunError, match=r"^false: $"):
+            container.exec("false", check=True)
+        with pytest.raises(TimeoutError):
+            container.wait(0.05)
+    assert container.status == "removed"
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_snapshots_outlive_the_container() -> None:
+    with run("busybox", "sleep", "60", detach=True, stream=False, snapshots=True, **GPUS) as gone:
+        pid, alive, devices = gone.pid, gone.namespaces, gone.devices
+        assert gone.timeline.namespaces == alive
+        assert alive["net"] == os.stat(f"/proc/{pid}/ns/net").st_ino
+        assert gone.timeline.host == Namespaces.host()
+        assert devices.source == "snapshots"
+    assert gone.namespaces == alive
+    assert gone.devices.nodes == devices.nodes
+    assert gone.devices.numbers["/dev/nvidia1"] == (195, 1)
+    assert "c 195:1 rw # /dev/nvidia1" in gone.devices.rules.added
+    assert "/usr/bin/nvidia-smi" in gone.devices.files.added
+    assert gone.devices.simulated
+
+
+def test_without_snapshots_an_ended_container_says_what_is_missing() -> None:
+    with run("busybox", "true", stream=False) as container:
+        with pytest.raises(StateError, match="recorded without snapshots"):
+            _ = container.namespaces
+        assert container.devices.nodes.added == ()
+    with pytest.raises(StateError, match="no snapshots of stage 5"):
+        _ = container.devices
+
+
+def test_stop_asks_first_and_kills_then() -> None:
+    polite = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.02; done"
+    with run("busybox", "sh", "-c", polite, detach=True, stream=False) as container:
+        wait_until(lambda: container.output == "ready\n")
+        assert container.stop() == 7
+        assert container.status == "stopped"
+    with run("busybox", "sleep", "60", detach=True, stream=False) as deaf:  # pid 1 ignores SIGTERM
+        assert deaf.stop(0.1) == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "status", "text"),
+    [
+        (("nosuchimage",), {}, 125, "nosuchimage"),
+        (("busybox", "nosuch"), {}, 127, 'exec: "nosuch": executable file not found'),
+        (("busybox", "nosuch"), {"detach": True}, 127, "executable file not found"),
+        (("busybox",), {"nosuch": 1}, 125, "unknown flag: --nosuch"),
+        (("busybox", "true"), {"gpus": "9", "gpu_driver": "simulated"}, 125, "unknown device"),
+    ],
+)
+def test_what_cannot_be_run(
+    words: tuple[str, ...], flags: dict[str, object], status: int, text: str
+) -> None:
+    with pytest.raises(RunError, match=text) as caught:
+        run(*words, stream=False, **flags)
+    assert caught.value.status == status
+    assert caught.value.container.status == "removed"
+    if words[-1] == "nosuch":
+        assert caught.value.container.timeline.stages[-1].number == 7
+
+
+def test_a_failure_is_shown_though_its_log_is_history(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RunError) as caught:
+        run("busybox", "true", gpus="9", gpu_driver="simulated")
+    assert "failed:" in capfd.readouterr().out
+    assert caught.value.container.timeline.stages[-1].error
+
+
+def test_a_name_that_is_taken_stays_its_owners() -> None:
+    name = f"taken-{os.getpid()}"
+    with run("busybox", "true", name=name, stream=False) as owner:
+        with pytest.raises(RunError, match="already in use"):
+            run("busybox", "true", name=name, stream=False)
+        assert owner.status == "stopped"
+
+
+def test_rm_is_refused() -> None:
+    with pytest.raises(UsageError, match="take the container away"):
+        run("busybox", "true", rm=True)
+
+
+def test_an_interrupt_ends_and_removes_the_container(minirun: Program) -> None:
+    name = f"interrupted-{os.getpid()}"
+    seen: list[int] = []
+
+    def interrupt() -> None:
+        container = Container(name)
+        wait_until(lambda: container.status == "running")
+        seen.append(container.pid)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run("busybox", "sh", "-c", "yes", name=name, stream=False)
+    helper.join()
+    assert time.monotonic() - started < 20
+    assert Container(name).status == "removed"
+    assert not os.path.exists(f"/proc/{seen[0]}")
+    assert [path.name for path in minirun.root.iterdir()] == [".history"]
+
+
+def test_the_caller_is_not_copied(tmp_path: Path, minirun: Program) -> None:
+    """Its children share its memory until they execute: vfork, and never fork."""
+    log = tmp_path / "strace"
+    program = "import minirun; minirun.run('busybox', 'true', stream=False).remove()"
+    argv = ["strace", "-o", str(log), "-e", "trace=%process,setns,unshare"]
+    done = subprocess.run([*argv, sys.executable, "-c", program], timeout=60, check=False)
+    assert done.returncode == 0
+    calls = [line for line in log.read_text().splitlines() if line.startswith(("clone", "vfork"))]
+    assert calls
+    assert all(line.startswith("vfork") or "CLONE_VFORK" in line for line in calls)
+    assert not [c for c in log.read_text().splitlines() if c.startswith(("fork", "setns", "unsh"))]
+
+
+def test_who_may_not_is_told_where_to_look() -> None:
+    assert can_run()
+    argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c"]
+    program = "import minirun; print(bool(minirun.can_run())); minirun.run('busybox')"
+    source = Path(package.__file__).parents[1]
+    if not os.stat(source).st_mode & 0o001:
+        skip(f"user nobody cannot read {source}")
+    done = subprocess.run([*argv, program], capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n"
+    assert "containers need root (CAP_SYS_ADMIN), and this is user 65534" in done.stderr
+    assert done.returncode == 1

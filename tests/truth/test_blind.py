@@ -1,0 +1,158 @@
+"""The oracle is not blind: a call or an event that is taken away, or bent, is found every time."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import Program, skip
+from minirun.teach.oracle import calls as table
+from minirun.teach.oracle import compare, strace
+from minirun.teach.oracle.compare import LISTED
+from minirun.teach.oracle.strace import Call
+from minirun.view.recording import Event
+from truth.conftest import GPUS, USER, Seen, look, with_command
+
+
+@pytest.fixture(params=["GPUs", "cgroup v2", "user namespace", "bundle"])
+def seen(
+    request: pytest.FixtureRequest, minirun: Program, reachable: Program, tmp_path: Path
+) -> Seen:
+    """A run under strace, in which the log and strace agree."""
+    if request.param == "bundle":
+        bundle = with_command(request.getfixturevalue("bundle"), "true")
+        return look(minirun, tmp_path, "run", "--bundle", str(bundle), f"blind-{os.getpid()}")
+    if request.param == "user namespace":
+        return look(reachable, tmp_path, "run", *USER, "busybox", "true")
+    if request.param == "cgroup v2":
+        if "cgroup2" not in Path("/proc/mounts").read_text():
+            skip("no cgroup2 file system is mounted on this machine")
+        minirun.flags = ("--cgroup", "v2")
+    return look(minirun, tmp_path, "run", *GPUS, "busybox", "true")
+
+
+def firsts(seen: Seen) -> list[tuple[Event, Call]]:
+    """The first event of each name, and its call."""
+    found = {(event["name"], event["kind"]): (event, call) for event, call in seen.report.pairs}
+    return list(found.values())
+
+
+def without(calls: list[Call], call: Call) -> list[Call]:
+    at = next(at for at, other in enumerate(calls) if other is call)
+    return [*calls[:at], *calls[at + 1 :]]
+
+
+def unwritten(calls: list[Call], event: Event) -> list[Call]:
+    """What strace would have seen, had this event never been written."""
+    return [c for c in calls if c.name != "write" or told_by(c) != event]
+
+
+def told_by(call: Call) -> object:
+    try:
+        return json.loads(compare.log_line(call) or "")
+    except ValueError:
+        return None
+
+
+@pytest.fixture
+def calls(seen: Seen) -> list[Call]:
+    """All calls of it: the very records that the report's pairs hold."""
+    parsed = strace.parse(seen.watched.text)
+    same = {call: call for _, call in seen.report.pairs}
+    return [same.get(call, call) for call in parsed]
+
+
+def test_what_agrees(seen: Seen, calls: list[Call]) -> None:
+    again = compare.compare(calls, seen.report.written)
+    assert (again.untrue, again.missing) == ([], [])
+    assert again.events == seen.report.events == len(seen.report.pairs) > 100
+    names = {call.name for _, call in seen.report.pairs}
+    common = {"clone3", "mount", "prctl", "symlinkat", "execve", "capset", "setns", "pivot_root"}
+    assert common - {"setns"} <= names
+
+
+def test_a_call_less_is_an_untrue_event(seen: Seen, calls: list[Call]) -> None:
+    for event, call in firsts(seen):
+        assert compare.judge(without(calls, call)).untrue, event
+
+
+def test_a_call_more_is_missing(seen: Seen, calls: list[Call]) -> None:
+    for event, call in firsts(seen):
+        if call.name in LISTED and "exec" not in call.name and "CLONE_VFORK" not in str(call):
+            at = calls.index(call)
+            more = [*calls[:at], call._replace(child=0), *calls[at:]]
+            assert compare.judge(more).missing, event
+
+
+def test_an_event_less_is_a_missing_call(seen: Seen, calls: list[Call]) -> None:
+    for event, call in firsts(seen):
+        report = compare.judge(unwritten(calls, event))
+        if call.name in LISTED:
+            assert report.missing, event
+        else:
+            assert not report.untrue, event
+
+
+def test_another_result_is_untrue(seen: Seen, calls: list[Call]) -> None:
+    for event, call in firsts(seen):
+        if event["kind"] == "syscall":  # the line of an execve is written before it has a result
+            at = calls.index(call)
+            failed = [*calls[:at], call._replace(ret=-1, errno="EPERM"), *calls[at + 1 :]]
+            assert compare.judge(failed).untrue, event
+
+
+PLAIN = (
+    "mount", "umount2", "mknodat", "mkfifo", "symlinkat", "open_tree", "fsconfig",
+    "mkdir", "rmdir", "setns", "setgid", "sethostname",
+)  # fmt: skip
+"""Calls of which every argument is in the log."""
+
+
+def test_another_argument_is_untrue(seen: Seen) -> None:
+    pairs = [(event, call) for event, call in seen.report.pairs if event["name"] in PLAIN]
+    compared = 0
+    for event, call in pairs:
+        for other, its in pairs:
+            if other["name"] == event["name"] and its.args != call.args:
+                assert table.differences(event, call._replace(args=its.args)), (event, its)
+                compared += 1
+    assert compared > 100
+
+
+def test_another_program_is_untrue(seen: Seen) -> None:
+    event, call = next((e, c) for e, c in seen.report.pairs if c.name == "execve")
+    assert table.differences(event, call._replace(args=('"/bin/evil"', *call.args[1:])))
+    assert table.differences(event, call._replace(args=(call.args[0], '["evil"]')))
+
+
+def test_a_file_that_lacks_a_line(seen: Seen, calls: list[Call]) -> None:
+    written = seen.report.written
+    for events in (written[:-1], written[1:], [{**written[0], "why": "x"}, *written[1:]]):
+        assert "the file does not hold" in compare.compare(calls, events).untrue[0]
+    stranger = {**written[0], "pid": 1}
+    assert compare.compare(calls, [*written, stranger]).untrue
+    assert not compare.compare(calls, [*written, stranger], unseen={1}).untrue
+
+
+def test_a_line_of_another_process(seen: Seen, calls: list[Call]) -> None:
+    at, line = next((at, c) for at, c in enumerate(calls) if told_by(c))
+    bent = line._replace(args=(line.args[0], line.args[1].replace('\\"pid\\":', '\\"pid\\":1')))
+    assert compare.judge([*calls[:at], bent, *calls[at + 1 :]]).untrue
+
+
+def test_what_strace_let_go_of_proves_nothing(seen: Seen, calls: list[Call]) -> None:
+    """Its last call without a line is no gap; one before the last line is."""
+    event, call = next(
+        (event, call)
+        for event, call in seen.report.pairs
+        if (event["actor"], event["name"]) == ("init", "pivot_root")
+    )
+    cut = calls[: calls.index(call) + 1]
+    init = call.pid
+    assert [f.call for f in compare.judge(cut).findings if f.missing and f.pid == init] == [call]
+    assert not [
+        f for f in compare.judge(cut, let_go={init}).findings if f.problem and f.pid == init
+    ]
+    gap = unwritten(calls, event)
+    assert compare.judge(gap, let_go={init}).missing

@@ -1,0 +1,162 @@
+"""A headless Chromium without a network, driven over the DevTools protocol through two pipes.
+
+No driver and no package beside the browser is needed: messages are JSON, ended by a NUL byte
+(chromium --remote-debugging-pipe: it reads from descriptor 3 and writes to 4).
+"""
+
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+PROGRAM = shutil.which("chromium") or ""
+_FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--hide-scrollbars", "--disable-extensions", "--disable-background-networking",
+    "--remote-debugging-pipe", "--force-color-profile=srgb",
+)  # fmt: skip
+_KEYS = {"Enter": "\r", " ": " "}
+
+
+class Browser:
+    """One page in a browser of its own, in a network namespace in which nothing is up."""
+
+    def __init__(self, profile: Path) -> None:
+        to_read, self._to = os.pipe()
+        self._from, to_write = os.pipe()
+        shell = f'exec unshare --net "$@" 3<&{to_read} 4>&{to_write}'
+        argv = [PROGRAM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        self._process = subprocess.Popen(
+            ["bash", "-c", shell, "bash", *argv], pass_fds=(to_read, to_write),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, env=os.environ | {"HOME": str(profile)},
+        )  # fmt: skip
+        os.close(to_read)
+        os.close(to_write)
+        self._number, self._buffer, self._session = 0, b"", ""
+        self.events: list[dict[str, Any]] = []
+        """All that the page reported: console messages, requests, exceptions."""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        target = next(t["targetId"] for t in targets if t["type"] == "page")
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Call a method and return its result; AssertionError where the browser refuses."""
+        self._number += 1
+        message: dict[str, object] = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while (answer := self._read()).get("id") != self._number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _read(self) -> dict[str, Any]:
+        deadline = time.monotonic() + 60
+        while b"\0" not in self._buffer:
+            left = deadline - time.monotonic()
+            assert select.select([self._from], [], [], max(0, left))[0], "the browser is silent"
+            piece = os.read(self._from, 1 << 16)
+            assert piece, "the browser has ended"
+            self._buffer += piece
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+    def open(self, path: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
+        """Open a file and wait until it is there."""
+        self.media(scheme=scheme)
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height,
+            deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        self.call("Page.navigate", url=path.as_uri())
+        deadline = time.monotonic() + 60
+        while self.run("document.readyState + location.protocol") != "completefile:":
+            assert time.monotonic() < deadline, "the page does not load"
+            time.sleep(0.02)
+
+    def media(self, kind: str = "", scheme: str = "light") -> None:
+        """Show the page as on a medium ("print"), in light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", media=kind, features=features)
+
+    def run(self, expression: str) -> Any:
+        """Evaluate JavaScript in the page and return its value."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def wait(self, expression: str, seconds: float = 10) -> None:
+        """Wait until an expression is true in the page."""
+        deadline = time.monotonic() + seconds
+        while not self.run(expression):
+            assert time.monotonic() < deadline, expression
+            time.sleep(0.02)
+
+    def press(self, *keys: str, shift: bool = False) -> None:
+        """Press keys, by their DOM names: "Tab", "ArrowRight", "/"."""
+        for key in keys:
+            text = _KEYS.get(key, key if len(key) == 1 else "")
+            down = "keyDown" if text else "rawKeyDown"
+            code = {"Tab": 9, "Enter": 13, "Escape": 27}.get(key, 0)
+            common = {"key": key, "modifiers": 8 * shift, "windowsVirtualKeyCode": code}
+            self.call("Input.dispatchKeyEvent", type=down, text=text, **common)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def click(self, x: float, y: float) -> None:
+        """Click with the left button."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def screenshot(self, **parameters: object) -> bytes:
+        """Return what is to be seen, as PNG."""
+        data: str = self.call("Page.captureScreenshot", format="png", **parameters)["data"]
+        return base64.b64decode(data)
+
+    def pixel(self, x: float, y: float) -> tuple[int, int, int]:
+        """Return the colour that is painted at a place of the unscrolled page."""
+        png = self.screenshot(clip={"x": int(x), "y": int(y), "width": 1, "height": 1, "scale": 1})
+        packed, at = b"", 8
+        while at < len(png):  # chunks: length, name, data, checksum
+            size = int.from_bytes(png[at : at + 4], "big")
+            if png[at + 4 : at + 8] == b"IDAT":
+                packed += png[at + 8 : at + 8 + size]
+            at += size + 12
+        line = zlib.decompress(packed)  # a filter's number, then RGB
+        return line[1], line[2], line[3]
+
+    def complaints(self) -> list[str]:
+        """Return all errors, warnings, console messages, and requests but for the page."""
+        found = []
+        for event in self.events:
+            method, parameters = event.get("method", ""), event.get("params", {})
+            if method in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
+                found.append(f"{method} {json.dumps(parameters)}")
+            if method == "Network.requestWillBeSent":
+                url = parameters["request"]["url"]
+                if not url.startswith(("file:", "data:,")):
+                    found.append(f"request {url}")
+        return found
+
+    def close(self) -> None:
+        """End the browser and all its processes."""
+        os.close(self._to)
+        os.close(self._from)
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

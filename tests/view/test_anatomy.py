@@ -1,0 +1,58 @@
+"""Parts of the anatomy that can be looked at without a container."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minirun.cgroups.ruleset import parse
+from minirun.view.anatomy import limits, mounts, page
+
+CONTAINER: Any = SimpleNamespace(
+    directory="/state/c", config=SimpleNamespace(layers=["/store/images/a:b/layers/0", "/plain"])
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([], ""),
+        (["a *:* rwm"], "rwm"),
+        (["c *:* m", "c 195:0 rw"], "rwm"),
+        (["c 195:* r"], "r"),
+        (["b 195:0 rwm", "c 195:1 rwm", "c 1:0 rwm"], ""),
+    ],
+)
+def test_what_rules_allow_of_a_node(rules: list[str], expected: str) -> None:
+    assert limits.access([parse(rule) for rule in rules], "c", 195, 0) == expected
+
+
+def test_the_last_rule_decides() -> None:
+    everything, none = parse("a *:* rwm"), parse("c 195:0 w")._replace(allow=False)
+    assert limits.access([everything, none], "c", 195, 0) == "rm"
+    assert limits.access([none, everything], "c", 195, 0) == "rwm"
+
+
+def test_an_overlay_of_mountinfo() -> None:
+    """Spaces are octal, and what overlayfs gives a meaning has a backslash (doubled, as octal)."""
+    line = (
+        "80 70 0:44 / /a\\040b rw,relatime - overlay overlay rw,lowerdir=/state/c/lower/1:"
+        "/state/c/lower/0:/x\\134:y:/store/images/debian/layers/2,upperdir=/up\\134,per,"
+        "workdir=/w,volatile"
+    )
+    row = mounts._row(CONTAINER, line)
+    assert row["path"] == "/a b"
+    assert row["layers"]["upper"] == "/up,per"
+    assert row["layers"]["volatile"]
+    lower = row["layers"]["lower"]
+    assert [layer["path"] for layer in lower] == [
+        "/plain", "/store/images/a:b/layers/0", "/x:y", "/store/images/debian/layers/2",
+    ]  # fmt: skip
+    assert [layer["image"] for layer in lower] == ["", "a:b", "", "debian"]
+    assert [layer["idMapped"] for layer in lower] == [True, True, False, False]
+
+
+def test_sizes() -> None:
+    assert [page._size(n) for n in (None, 12, 1536, 64 << 20, 3 << 29)] == [
+        None, "12 bytes", "1.5 KiB", "64 MiB", "1.5 GiB",
+    ]  # fmt: skip

@@ -1,0 +1,155 @@
+"""Events as a picture of two lanes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minirun import recordings
+from minirun.view import paint, recording, text
+from minirun.view.lanes import Lanes
+from minirun.view.narrate import Narrator
+from minirun.view.recording import Recording
+
+WIDTHS = (80, 120)
+
+
+def draw(found: Recording, width: int = 80, *, unicode: bool = True) -> list[str]:
+    """A recording at level stages, as lines."""
+    narrator, lanes = Narrator("stages"), Lanes(width, unicode)
+    rows = [row for row in map(narrator.row, found.events) if row]
+    pieces = [lanes.header(), *map(lanes.row, rows)]
+    return ["".join(part for _, part in line).rstrip() for line in pieces]
+
+
+def shipped(name: str) -> list[Recording]:
+    return recording.read(recordings.path(name))
+
+
+def one(lines: list[str], part: str) -> str:
+    (found,) = [line for line in lines if part in line]
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", recordings.RECORDINGS)
+@pytest.mark.parametrize("unicode", [True, False])
+def test_every_recording_fits_and_stays_in_its_lanes(name: str, width: int, unicode: bool) -> None:
+    for found in shipped(name):
+        lanes = Lanes(width, unicode)
+        lines = draw(found, width, unicode=unicode)
+        assert all(text.display_width(line) <= width for line in lines)
+        assert unicode or all(line.isascii() for line in lines)
+        bars = "│├└" if unicode else "|+"
+        events = [line for line in lines[1:] if not line[0].isdigit()]
+        assert all(line[11] in bars for line in events), "the runtime's lane is never broken"
+        for line in events:
+            if line[12] in "─◄-<":
+                assert line[lanes.right] in "│┤|+", "an arrow joins both lanes"
+
+
+def test_the_story_of_a_gpu_container() -> None:
+    (found,) = shipped("gpus-0-1")
+    lines = draw(found)
+    headings = [line for line in lines if line[0].isdigit()]
+    assert [line[:10].split() for line in headings] == [
+        ["1", "runtime"], ["2", "init"], ["3", "runtime"], ["4", "hook"], ["5", "cli"],
+        ["6", "runtime"], ["7", "init"],
+    ]  # fmt: skip
+    assert [line[11:] for line in headings] == list(text.STAGES.values())
+    assert "├───────── clone3 ────────►│ = " in one(lines, "clone3")
+    assert "│◄─────── RUN_HOOKS ───────┤ # please run" in one(lines, "RUN_HOOKS")
+    assert "├─────── HOOKS_DONE ──────►│ # every" in one(lines, "HOOKS_DONE")
+    assert "│◄──────── WAITING ────────┤ # all" in one(lines, "WAITING")
+    assert "│ ├ nvidia-container-cli argv=--load-kmods configure" in one(lines, "--load-kmods")
+    assert "│ └ done: " in one(lines, "GPUs SIMULATED")
+    assert lines[-1][12:38].isspace()
+    assert "└ done: " in lines[-1]
+
+
+def test_init_has_no_lane_before_it_is_born() -> None:
+    (found,) = shipped("gpus-0-1")
+    narrator, lanes = Narrator("syscalls"), Lanes(80)
+    lines = []
+    for row in filter(None, map(narrator.row, found.events)):
+        lines.append("".join(part for _, part in lanes.row(row)).rstrip())
+    born = lines.index(one(lines, "clone3 ─"))
+    assert all("│" not in line[12:] for line in lines[:born] if not line[0].isdigit())
+    ended = next(n for n, line in enumerate(lines) if "└ done: " in line and "│ └" not in line)
+    after = [line for line in lines[ended + 1 :] if not line[0].isdigit()]
+    assert after
+    assert all("│" not in line[12:] for line in after), "it is the container's command by now"
+
+
+def test_a_failed_stage_says_why() -> None:
+    (found,) = shipped("failing-hook")
+    lines = draw(found, 200)
+    assert "failed with exit status 3: no licence for this machine" in one(lines, "failed: ")
+    assert found.stages[-1].number == 3
+
+
+def test_snapshots_and_gates_are_for_the_other_level() -> None:
+    (found,) = shipped("gpus-0-1")
+    assert found.snapshots
+    stages, calls = Narrator("stages"), Narrator("syscalls")
+    shown = [row.what for row in filter(None, map(stages.row, found.events))]
+    assert not [what for what in shown if "snapshot" in what or "gate" in what]
+    assert "snapshot 5:end" in [row.what for row in filter(None, map(calls.row, found.events))]
+
+
+SCALARS = st.one_of(st.none(), st.integers(), st.text(max_size=90), st.lists(st.text()))
+
+
+@given(
+    kind=st.sampled_from(["begin", "end", "syscall", "message", "exec", "note", "gate"]),
+    name=st.one_of(st.sampled_from([*text._ARGUMENTS, "clone3"]), st.text(max_size=50)),
+    actor=st.one_of(st.sampled_from(["runtime", "init", "hook", "cli", "step"]), st.text()),
+    args=st.dictionaries(st.sampled_from(["path", "to", "flags", "data", "argv"]), SCALARS),
+    ret=st.one_of(st.none(), st.integers(-1, 10**9)),
+    errno=st.one_of(st.none(), st.text(max_size=12)),
+    why=st.text(max_size=100),
+    dur=st.integers(0, 10**13),
+    stage=st.integers(0, 9),
+    t=st.integers(0, 10**16),
+    width=st.integers(40, 160),
+    unicode=st.booleans(),
+)
+def test_no_event_leaves_the_picture(width: int, unicode: bool, **fields: Any) -> None:
+    """Whatever a container called itself: one printable line, not wider than the terminal."""
+    event = {"v": 1, "id": "c1", "pid": 9, **fields}
+    narrator, lanes = Narrator("syscalls"), Lanes(width, unicode)
+    narrator.start = 0
+    lanes.alive = True
+    row = narrator.row(event)
+    assert row
+    line = "".join(part for _, part in lanes.row(row))
+    assert text.display_width(line) <= width
+    assert line.isprintable()
+    assert unicode or line.isascii()
+
+
+@pytest.mark.parametrize(("style", "lines"), [("lanes", 3), ("plain", 2), ("columns", 2)])
+def test_styles(style: str, lines: int, tmp_path: Path) -> None:
+    (found,) = shipped("plain")
+    narrator = Narrator("stages")
+    rows = [row for row in map(narrator.row, found.events) if row][:2]
+    with (tmp_path / "out").open("w") as file:
+        painted = paint.painter(file.fileno(), style)
+        shown = painted(rows[:1]) + painted(rows[1:])
+    assert shown.count("\n") == lines, "the header of the lanes comes once"
+    assert "clone() makes the container's init" in shown
+
+
+def test_a_clone_that_returns_late_is_no_arrow() -> None:
+    """The child may act, and log, before clone3 has returned in the parent."""
+    (found,) = shipped("plain")
+    events = list(found.events)
+    birth = next(e for e in events if e["name"] == "clone3")
+    events.remove(birth)
+    first = next(n for n, e in enumerate(events) if e["name"] == "READY")
+    events.insert(first + 1, birth)
+    lines = draw(Recording("plain", events))
+    assert "├ clone3 CLONE_NEWNS|" in one(lines, "clone3")
+    assert lines.index(one(lines, "clone3")) == lines.index(one(lines, "READY")) + 1
