@@ -30,6 +30,7 @@ _id = ""
 _stage = 0
 _actor = "runtime"
 _pid = 0
+_mark = ""
 gatekeeper: "Callable[[int, str], None] | None" = None
 """Called at every stage boundary when somebody steps through the run (see minirun.gates)."""
 observer: "Callable[[str, str], None] | None" = None
@@ -63,6 +64,12 @@ def become(actor: str, pid: int) -> None:
     _pid = pid
 
 
+def mark(word: str) -> None:
+    """From now on the reason of each event of this process says `word` too: SIMULATED."""
+    global _mark
+    _mark = word
+
+
 def emit(
     kind: str,
     name: str,
@@ -83,6 +90,8 @@ def emit(
     if not _sinks:
         return
     actor, pid = by or (_actor, _pid)
+    if _mark:
+        why = f"{why} ({_mark})" if why else _mark
     event = {
         "v": 1, "t": at or now(), "id": _id, "stage": _stage, "actor": actor, "pid": pid,
         "kind": kind, "name": name, "args": args or {}, "ret": ret, "errno": errno,

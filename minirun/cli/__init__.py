@@ -26,6 +26,7 @@ COMMANDS = {
     "spec": ("spec", "print a config.json"),
     "images": ("images", "list, build, import and remove images"),
     "gpu": ("gpu", "show GPUs and who uses them"),
+    "nvidia-container-cli": ("nvidia_container_cli", "put GPUs into a container: stage 5 alone"),
     "nvidia-container-runtime": ("nvidia_runtime", "runc for engines, with GPUs in config.json"),
     "nvidia-container-runtime-hook": ("nvidia_hook", "the prestart hook: stage 4 for any runtime"),
     "nvidia-ctk": ("nvidia_ctk", "register a runtime with engines; CDI specs; /dev/char links"),
@@ -51,7 +52,7 @@ _NO_COMMAND, _UNKNOWN = 0, 3
 
 def main(argv: "list[str] | None" = None) -> int:
     """Run the program with these arguments (sys.argv's by default); return its exit status."""
-    words = sys.argv[1:] if argv is None else argv
+    words = _called_as() if argv is None else argv
     settings = Settings()
     try:
         options = parse("", GLOBAL_FLAGS, words)
@@ -69,6 +70,12 @@ def main(argv: "list[str] | None" = None) -> int:
         return report(from_os(error), settings)
     except KeyboardInterrupt:
         return 130
+
+
+def _called_as() -> "list[str]":
+    """Return the arguments; called by the name of one of NVIDIA's programs, that name is first."""
+    name = sys.argv[0].rpartition("/")[2]
+    return [name, *sys.argv[1:]] if name.startswith("nvidia-") else sys.argv[1:]
 
 
 def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:

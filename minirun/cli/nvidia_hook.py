@@ -1,7 +1,9 @@
 """`minirun nvidia-container-runtime-hook`: stage 4 as the program that runc and podman can call.
 
 Its flags are Go's (-debug and --debug are the same), its exit status and its words the real one's:
-2 for a wrong use, 1 for a failure. It runs as a hook of any runtime:
+2 for a wrong use, 1 for a failure. Without a driver it fails, as the real one does; the simulated
+driver is taken only where MINIRUN_SIM asks for it, in the hook's environment or in config.toml's
+nvidia-container-cli.environment. It runs as a hook of any runtime:
 
     "hooks": {"prestart": [{"path": "/usr/local/bin/minirun",
                             "args": ["minirun", "nvidia-container-runtime-hook", "prestart"]}]}
@@ -67,8 +69,9 @@ def _prestart(path: str, settings: Settings, *, debug: bool) -> int:
     if toolkit.cli_path:
         prestart.execute(argv, toolkit)
     os.environ.update(prestart.environment(toolkit))
-    store = ["--store", settings.store, "--cgroup", settings.cgroup_version]
-    return cli.main([*store, "nvidia-container-cli", *argv])
+    if os.environ.get("MINIRUN_SIM"):
+        argv = ["--gpu-driver=simulated", *argv]
+    return cli.main(["--store", settings.store, "nvidia-container-cli", *argv])
 
 
 def _fail(error: MinirunError) -> int:

@@ -46,7 +46,7 @@ FLAGS = (
     Flag(("--gpu-driver",), "NAME", "nvidia or simulated (default: nvidia where there is one)"),
     Flag(
         ("--gpu-mode",), "MODE",
-        "legacy: hook and cli put the GPUs in (stages 4, 5); cdi: config.json has them",
+        "legacy: stages 4 and 5, in-line; hook: an installed hook does them; cdi: config.json",
         default="legacy",
     ),
     Flag(("--entrypoint",), "PROGRAM", "instead of the image's entrypoint"),

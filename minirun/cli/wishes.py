@@ -5,6 +5,7 @@ import os
 from minirun.cli.flags import Parsed
 from minirun.errors import UsageError
 from minirun.image import store
+from minirun.oci.config import GPU_HOOK
 from minirun.oci.generate import Wishes
 from minirun.rootfs.inroot import Root
 from minirun.settings import Settings
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _ID_MAX = 1 << 32
-_GPU_MODES = ("legacy", "cdi")
+_GPU_MODES = ("legacy", "hook", "cdi")
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
@@ -48,6 +49,7 @@ def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
         gpu_env=gpu_env,
         gpu_driver=driver,
+        gpu_hook=_gpu_hook(driver, settings) if flags.gpu_mode == "hook" and driver else None,
         cdi=cdi,
         layers=image.layers,
         volatile=flags.rm,
@@ -143,6 +145,26 @@ def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
         capabilities = ",".join(wish.capabilities) or "compute,utility"
         env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
     return tuple(env), driver
+
+
+def _gpu_hook(driver: str, settings: Settings) -> "dict[str, Any]":
+    """NVIDIA's hook as config.json names it: the installed program. Raises UsageError.
+
+    Hooks get no environment but this. Where the driver is simulated, it says so to minirun's own
+    hook; the real one fails then.
+    """
+    from minirun.gpu.toolkit import lookup
+
+    path = lookup.program(GPU_HOOK)
+    if not path:
+        hint = "install NVIDIA's container toolkit, or leave --gpu-mode out"
+        raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
+    env = [f"PATH={lookup.DEFAULT_PATH}"]
+    if driver == "simulated":
+        from minirun.gpu.simulated import spec
+
+        env += [f"MINIRUN_SIM={spec.load(settings.store)}", f"MINIRUN_STORE={settings.store}"]
+    return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
 
 
 def _cdi(flags: Parsed, settings: Settings) -> "tuple[Injection | None, list[str]]":

@@ -3,16 +3,17 @@
 The half-started container is a mount namespace in which everything is mounted, and in which the
 host's tree can still be seen: sources are paths of the host, destinations are resolved below a
 descriptor of the container's root, and no path of the image is ever a source (CVE-2024-0132,
-CVE-2025-23359). nvidia-container-cli does the same work in the same order; it allows each device
-in the cgroup as it goes, minirun all of them in one call, which on cgroup2 is one eBPF program.
+CVE-2025-23359; minirun.gpu.compat says what stands in for one). nvidia-container-cli does the same
+work in the same order; it allows each device in the cgroup as it goes, minirun all of them in one
+call, which on cgroup2 is one eBPF program.
 """
 
 import os
 
-from minirun.gpu import cli_args, ldconfig, nvidia
-from minirun.gpu.edits import FILE, DeviceNode, Edits, Link, Mount, Tmpfs
+from minirun.gpu import cli_args, ldconfig, nvidia, owner
+from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.operations import BindFiles, HostNode, SimulatedNode
+from minirun.gpu.operations import BindFiles, BindHeld, HostNode, SimulatedNode
 from minirun.kernel import mounts, namespaces
 from minirun.rootfs.inroot import Root
 from minirun.rootfs.plan import Bind, MountFs, Symlink, WriteFile
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from minirun.gpu.edits import Step
     from minirun.rootfs.plan import Operation
 
-    Doing = Operation | BindFiles | HostNode | SimulatedNode
+    Doing = Operation | BindFiles | BindHeld | HostNode | SimulatedNode
 
 
 _ATTRIBUTES = {
@@ -37,15 +38,15 @@ _ATTRIBUTES = {
 _TMPFS_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
-def operations(edits: Edits) -> "tuple[Doing, ...]":
+def operations(edits: Edits, *, joined: bool = True) -> "tuple[Doing, ...]":
     """Return what will be done, in order; each can describe() itself and execute(root).
 
-    Files that go into the same folder one after the other make one operation.
+    `joined`: files that go into the same folder one after the other make one operation.
     """
     found: "list[Doing]" = []
     for step in edits.steps:
         made = _operations(step)
-        last = found[-1] if found else None
+        last = found[-1] if found and joined else None
         if isinstance(last, BindFiles) and (both := last.join(made[0])):
             found[-1] = both
         else:
@@ -66,6 +67,9 @@ def _operations(step: "Step") -> "tuple[Doing, ...]":
         return (SimulatedNode(step.path, step.major, step.minor, step.mode),)
     if isinstance(step, Link):
         return (Symlink(step.target, step.path),)
+    if isinstance(step, CompatLibrary):
+        attributes = sum(_ATTRIBUTES[name] for name in FILE)
+        return (BindHeld(step.fd, step.source, step.path, attributes),)
     return _tmpfs(step)
 
 
@@ -75,7 +79,14 @@ def _tmpfs(step: Tmpfs) -> "tuple[Doing, ...]":
     return (view, *(WriteFile(file.path, file.data, file.mode) for file in step.files))
 
 
-def apply(edits: Edits, root: Root, cgroup: "Cgroup | None", ldconfig_fd: int = -1) -> None:
+def apply(
+    edits: Edits,
+    root: Root,
+    cgroup: "Cgroup | None",
+    ldconfig_fd: int = -1,
+    belongs_to: owner.Owner = owner.ROOT,
+    path: str = "",
+) -> None:
     """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
 
     The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
@@ -90,9 +101,12 @@ def apply(edits: Edits, root: Root, cgroup: "Cgroup | None", ldconfig_fd: int = 
     mask = os.umask(0)
     try:
         for at, doing in enumerate(todo):
-            doing.execute(root)
+            if isinstance(doing, SimulatedNode) and not belongs_to.is_root:
+                doing.execute_for_user_namespace(root)
+            else:
+                doing.execute(root)
             if ldconfig_fd >= 0 and at == start_at:
-                running = ldconfig.start(ldconfig_fd, root, edits.library_folders)
+                running = ldconfig.start(ldconfig_fd, root, edits.library_folders, belongs_to, path)
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())
     except BaseException:
@@ -109,18 +123,28 @@ def _folder(doing: "Doing") -> str:
     """Return the folder that a file or a link is put into; empty for anything else."""
     if isinstance(doing, BindFiles):
         return doing.folder
-    return doing.path.rpartition("/")[0] if isinstance(doing, Symlink) else ""
+    if isinstance(doing, (Symlink, BindHeld)):
+        return doing.path.rpartition("/")[0]
+    return ""
 
 
-def configure(argv: "list[str]", *, found: Inventory, pid: int, cgroup: "Cgroup | None") -> Edits:
+def configure(
+    argv: "list[str]",
+    *,
+    found: Inventory,
+    pid: int,
+    cgroup: "Cgroup | None",
+    undo_failure: bool = False,
+) -> Edits:
     """Do all of stage 5: what `nvidia-container-cli ARGV` would do to the container of `pid`.
 
     `found` is what the host has. All that is of the host is opened before entering. Afterwards this
-    process is in the container's mount namespace for good. Returns what was done.
-    Raises UsageError, GPUError, OSError.
+    process is in the container's mount namespace for good. `undo_failure` is for a container whose
+    files outlive it. Returns what was done. Raises UsageError, GPUError, OSError.
     """
     request = cli_args.parse(argv)
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
+    belongs_to = owner.of(pid)
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
         why = "the container's mounts, before pivot_root: both trees can be seen"
@@ -128,8 +152,16 @@ def configure(argv: "list[str]", *, found: Inventory, pid: int, cgroup: "Cgroup 
     finally:
         os.close(namespace)
     root = Root.at(request.rootfs)
-    edits = nvidia.plan(found, request, nvidia.facts(root))
-    apply(edits, root, None if request.no_cgroups else cgroup, ldconfig_fd)
+    edits = nvidia.plan(found, request, nvidia.facts(root, request))
+    rules = None if request.no_cgroups else cgroup
+    owner.become(belongs_to)
+    if undo_failure:
+        from minirun.gpu import undo
+
+        undo.configure(edits, root, rules, ldconfig_fd, request.rootfs)
+    else:
+        apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs)
+    owner.give_up(belongs_to)
     return edits
 
 

@@ -84,10 +84,17 @@ NODES = (
 )
 """(path, name of the major in /proc/devices, minor, capabilities)."""
 
+IMEX = "nvidia-caps-imex-channels"
+CAPS_FOLDER, IMEX_FOLDER = "/dev/nvidia-caps", f"/dev/{IMEX}"
+
 
 def firmware_folder(driver: str) -> str:
     """Where the GSP firmware of a driver version lies."""
     return f"/lib/firmware/nvidia/{driver}"
+
+
+MIG_MINORS = 15 * 9
+"""How many minors of nvidia-caps belong to one GPU."""
 
 
 def mig_minor(gpu: int, gi: int, ci: int = -1) -> int:
@@ -96,4 +103,4 @@ def mig_minor(gpu: int, gi: int, ci: int = -1) -> int:
     As in /proc/driver/nvidia-caps/mig-minors: 1 is config, 2 monitor; then for each GPU 15 gpu
     instances, each followed by its 8 compute instances.
     """
-    return 3 + gpu * 15 * 9 + gi * 9 + (0 if ci < 0 else 1 + ci)
+    return 3 + gpu * MIG_MINORS + gi * 9 + (0 if ci < 0 else 1 + ci)

@@ -74,8 +74,20 @@ class Given(Record):
     model: str
 
 
+class CompatLibrary(Record):
+    """A CUDA compatibility library of the image, bound beside the driver's own.
+
+    The only thing of an image that is ever a mount's source, and never by its path: `fd` was opened
+    inside the container's root (minirun.gpu.compat). `source` is only shown.
+    """
+
+    fd: int
+    source: str
+    path: str
+
+
 if TYPE_CHECKING:
-    Step = DeviceNode | Mount | Link | Tmpfs
+    Step = DeviceNode | Mount | Link | Tmpfs | CompatLibrary
 
 
 class Edits(Record):
@@ -92,6 +104,8 @@ class Edits(Record):
     driver: str = ""
     simulated: bool = False
     """True where no driver is behind all this (design, section 4)."""
+    rules: "tuple[DeviceRule, ...]" = ()
+    """Rules of the cgroup for devices without a node of their own here: MIG configuration."""
 
     @property
     def device_nodes(self) -> "tuple[DeviceNode, ...]":
@@ -110,10 +124,11 @@ class Edits(Record):
 
     def device_rules(self) -> "list[DeviceRule]":
         """The cgroup's rules: exactly these nodes, by major and minor, never a whole major."""
-        return [
+        nodes = [
             DeviceRule(True, node.kind, node.major, node.minor, node.permissions)
             for node in self.device_nodes
         ]
+        return [*nodes, *self.rules] if self.rules else nodes
 
     def as_json(self) -> "dict[str, Any]":
         """What is written to the container's edits.json: CDI's names where CDI has one."""
@@ -141,6 +156,11 @@ class Edits(Record):
             "deviceNodes": nodes,
             "mounts": mounts,
             "links": [link._asdict() for link in self.links],
+            "compatLibraries": [
+                {"source": step.source, "containerPath": step.path}
+                for step in self.steps
+                if isinstance(step, CompatLibrary)
+            ],
             "ldconfig": self.ldconfig,
             "libraryFolders": list(self.library_folders),
         }

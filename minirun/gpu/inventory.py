@@ -90,6 +90,8 @@ class Inventory(Record):
     caps_major: int
     """The major of nvidia-caps (MIG); 0 where there is none."""
     simulated: bool
+    imex_major: int = 0
+    """The major of the IMEX channels' nodes; 0 where there is none."""
 
 
 def which_driver(driver: str) -> str:

@@ -19,6 +19,7 @@ import stat
 
 from minirun import events
 from minirun.errors import GPUError
+from minirun.gpu.owner import ROOT, Owner
 from minirun.kernel import mounts, namespaces, process, steps, vfork
 from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED
 from minirun.record import Record
@@ -79,8 +80,12 @@ class Running(Record):
     said: int
 
 
-def start(fd: int, root: Root, folders: "tuple[str, ...]") -> Running:
+def start(
+    fd: int, root: Root, folders: "tuple[str, ...]", owner: Owner = ROOT, path: str = ""
+) -> Running:
     """Start the program `fd` in the container's root on its configuration and on `folders`.
+
+    It writes as `owner`. Where that is not user 0, `path` is the root's in this mount namespace.
 
     The caller is in the container's mount namespace, before pivot_root. The program sees what is
     mounted there now, nothing that comes later. Raises OSError.
@@ -91,7 +96,8 @@ def start(fd: int, root: Root, folders: "tuple[str, ...]") -> Running:
     try:
         flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
         why = "ldconfig reads files of the image: it sees nobody"
-        pid, pidfd = vfork.spawn(flags, _steps(fd, root, argv, write_fd), actor="cli", why=why)
+        todo = _steps(fd, root, argv, write_fd, owner, path)
+        pid, pidfd = vfork.spawn(flags, todo, actor="cli", why=why)
     except OSError:
         os.close(said)
         raise
@@ -149,7 +155,9 @@ def _drain(fd: int) -> "tuple[str, bool]":
     return "", False
 
 
-def _steps(fd: int, root: Root, argv: "list[str]", said: int) -> "list[vfork.Step]":
+def _steps(
+    fd: int, root: Root, argv: "list[str]", said: int, owner: Owner, path: str
+) -> "list[vfork.Step]":
     """Return what the child does to become ldconfig, alone with the container's root."""
     return [
         steps.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="nobody waits for it then"),
@@ -158,18 +166,38 @@ def _steps(fd: int, root: Root, argv: "list[str]", said: int) -> "list[vfork.Ste
         steps.fchdir(root.fd),  # unshare() moves the working directory along
         steps.unshare(namespaces.CLONE_NEWNS, why="what follows is seen by nobody else"),
         steps.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE),
+        *([] if owner.is_root else _unlock(path)),
         steps.pivot_root(".", ".", why="every path of the image now ends inside the image"),
         steps.umount2(".", mounts.MNT_DETACH, why="the host's tree is gone"),
         steps.chdir("/"),
         *(steps.mount("tmpfs", path, "tmpfs", _COVER, why="hide it") for path in _to_hide(root)),
-        # uid 0, which owns the files, and one capability: files may belong to others
+        # the user who owns the files, and one capability: files may belong to others
         steps.prctl(process.PR_SET_NO_NEW_PRIVS, 1),
         steps.set_securebits(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, why="no capability comes back"),
+        *_become(owner),
         steps.capset(1 << _CAP_DAC_OVERRIDE, why="only CAP_DAC_OVERRIDE is left"),
         steps.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE),
         steps.close_range_cloexec(3),
         steps.execveat(fd, argv, shown=_NAME, why="nothing of the image runs"),
     ]
+
+
+def _unlock(path: str) -> "list[vfork.Step]":
+    """Mount the root upon itself: mounts of another user namespace are locked to their places.
+
+    mount_namespaces(7), "Restrictions on mount namespaces"; a copy may be moved.
+    """
+    why = "a copy that is not locked to its place"
+    flags = mounts.MS_BIND | mounts.MS_REC
+    return [steps.mount(path, path, None, flags, why=why), steps.chdir(path)]
+
+
+def _become(owner: Owner) -> "list[vfork.Step]":
+    if owner.is_root:
+        return []
+    why = "the capability survives until capset"
+    keep = steps.prctl(process.PR_SET_KEEPCAPS, 1, why=why)
+    return [keep, steps.setgid(owner.gid), steps.setuid(owner.uid)]
 
 
 def _to_hide(root: Root) -> "list[str]":

@@ -2,17 +2,16 @@
 
 It makes the steps in the order in which nvidia-container-cli works (nvc_mount.c): the view of
 /proc/driver/nvidia, application profile, binaries, libraries and their links, firmware, sockets,
-control nodes; then for each GPU its node and its entry in /proc; then MIG devices. Nothing is done
-here: the result can be printed, compared and recorded before anything happens.
-
-Simplified: the CUDA compatibility libraries of an image are never mounted (their source would be a
-path of the image: CVE-2024-0132), and MIG configuration, MIG monitoring and IMEX are refused.
+control nodes; then for each GPU its node and its entry in /proc; then MIG devices or the right to
+configure them; then IMEX channels. Nothing is done here: the result can be printed, compared and
+recorded before anything happens. What few containers ask for (minirun.gpu.compat, mig, imex) is
+only imported for them.
 """
 
 import os
 
 from minirun import events
-from minirun.errors import GPUError
+from minirun.cgroups.rules import DeviceRule
 from minirun.gpu import require
 from minirun.gpu.catalog import FABRICMANAGER, LINKS, PERSISTENCED
 from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
@@ -25,12 +24,14 @@ from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.gpu.compat import Found
     from minirun.gpu.edits import Step
 
 _MULTIARCH = {
     "x86_64": ("x86_64-linux-gnu", "i386-linux-gnu"),
     "aarch64": ("aarch64-linux-gnu", "arm-linux-gnueabihf"),
 }
+_CUDA = "/usr/local/cuda/compat"
 _SOCKET = ("nosuid", "nodev", "noexec")
 _PROC = ("ro", "nosuid", "nodev", "noexec")
 _PROFILE_FOLDER = "/etc/nvidia/nvidia-application-profiles-rc.d"
@@ -38,42 +39,58 @@ _PROFILE = (
     '{ "profiles": [{"name": "_container_", "settings": ["EGLVisibleDGPUDevices", 0x%x]}], '
     '"rules": [{"pattern": [], "profile": "_container_"}]}'
 )
-_REFUSED = {
-    "mig_config": "--mig-config", "mig_monitor": "--mig-monitor", "root": "--root",
-    "imex_channels": "--imex-channel", "ldcache": "--ldcache",
-}  # fmt: skip
 
 
 class Container(Record):
-    """What the planner must know of the container: where its libraries belong."""
+    """What the planner must know of the container: where its libraries belong, which it brings."""
 
     libraries: str
     libraries32: str
+    compat: "tuple[Found, ...]" = ()
+    """The image's own CUDA compatibility libraries, opened."""
 
 
-def facts(root: Root) -> Container:
-    """Look where the container keeps its libraries: Debian's way, or everybody else's."""
+def facts(root: Root, request: "Request | None" = None) -> Container:
+    """Look where the container keeps its libraries: Debian's way, or everybody else's.
+
+    With a `request` that has to do with them, open its CUDA compatibility libraries.
+    Raises GPUError.
+    """
     multiarch = _MULTIARCH.get(os.uname().machine)
-    try:
-        os.close(root.open("/etc/debian_version"))
-    except OSError:
-        multiarch = None
-    if multiarch:
+    if multiarch and _has(root, "/etc/debian_version"):
         why = "the image has /etc/debian_version"
         container = Container(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
     else:
         why = "the image has no /etc/debian_version"
-        container = Container("/usr/lib64", "/usr/lib")
+        container = Container(
+            "/usr/lib64", "/usr/lib32" if _has(root, "/usr/lib32") else "/usr/lib"
+        )
     events.emit("note", "container library folder", {"path": container.libraries}, why=why)
+    if request and "compute" in request.capabilities and _has(root, _CUDA):
+        from minirun.gpu import compat
+
+        if compat.wanted(request):
+            return container._replace(compat=compat.look(root, request.rootfs))
     return container
+
+
+def _has(root: Root, path: str) -> bool:
+    try:
+        os.close(root.open(path))
+    except OSError:
+        return False
+    return True
 
 
 def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
     """Return all that `request` adds to the container. Raises GPUError, OSError."""
-    for field, option in _REFUSED.items():
-        if getattr(request, field):
-            raise GPUError(f"{option}: minirun cannot do that", "the real nvidia-container-cli can")
     gpus = choose(inventory, request.devices)
+    keys = request.mig_config or request.mig_monitor
+    if keys:
+        from minirun.gpu import mig
+
+        mig.check(request, gpus)
+        keys = " ".join(mig.asked(request))
     require.check(inventory, gpus, request.requirements)
     capabilities = frozenset(request.capabilities)
 
@@ -85,20 +102,40 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
         steps.append(_profile(gpus))
     steps += _files(inventory, inventory.binaries, capabilities, "/usr/bin")
     steps += _libraries(inventory, capabilities, container)
+    folders: "tuple[str, ...]" = (container.libraries, container.libraries32)
+    if container.compat:
+        from minirun.gpu import compat
+
+        more, found = compat.plan(container.compat, request, inventory.driver, folders[0])
+        steps += more
+        folders = (*found, *folders)
     if not request.no_gsp_firmware:
         steps += [Mount(inventory.root + file.path, file.path) for file in inventory.firmware]
     steps += _sockets(inventory, request, capabilities)
-    if not request.no_devbind:
-        steps += _control_nodes(inventory, capabilities)
-        for gpu in gpus:
-            steps += _gpu(inventory, gpu)
+    steps += _control_nodes(inventory, capabilities)
+    for gpu in gpus:
+        steps += _gpu(inventory, gpu)
+    rules: "list[DeviceRule]" = []
+    if keys:
+        keyed, rules = mig.plan(inventory, request, gpus)
+        steps += keyed
+    else:
         for gpu in gpus:
             steps += _migs(inventory, gpu)
+    if request.imex_channels:
+        from minirun.gpu import imex
+
+        steps += imex.plan(inventory, request.imex_channels)
+    if request.no_devbind:  # rules for the devices, but no nodes
+        nodes = [step for step in steps if isinstance(step, DeviceNode)]
+        steps = [step for step in steps if not isinstance(step, DeviceNode)]
+        rules = [DeviceRule(True, n.kind, n.major, n.minor, n.permissions) for n in nodes] + rules
     return Edits(
         steps=tuple(steps),
+        rules=tuple(rules),
         gpus=_given(inventory, gpus),
         ldconfig=request.ldconfig,
-        library_folders=(container.libraries, container.libraries32),
+        library_folders=folders,
         driver=inventory.driver,
         simulated=inventory.simulated,
     )

@@ -4,7 +4,8 @@ The real nvidia-container-cli does the same in its "driver rpc service": a child
 loads libnvidia-ml and answers through a pipe, so that a driver library that crashes or hangs takes
 nobody with it. Here the child is uid 65534 without capabilities, and the answer is one JSON text.
 
-nvidia-ml-py (module pynvml) is imported in the child alone.
+With a driver root the child enters it first, as the real one does: the driver's libraries then find
+each other. nvidia-ml-py (module pynvml) is imported in the child alone.
 """
 
 import os
@@ -13,7 +14,7 @@ import select
 from minirun import jsonlite
 from minirun.errors import GPUError
 from minirun.gpu.inventory import Gpu, Mig
-from minirun.kernel import namespaces, process
+from minirun.kernel import mounts, namespaces, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ NOBODY = 65534
 TIMEOUT = 30
 """Seconds; a GPU without persistence mode takes some of them to wake up."""
 _SIGKILL = 9
+_NO_LIBRARY = (
+    "initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file: "
+    "no such file or directory"
+)
 _BRANDS = {
     1: "Quadro", 2: "Tesla", 3: "NVS", 4: "GRID", 5: "GeForce", 6: "Titan", 12: "QuadroRTX",
     13: "NvidiaRTX", 14: "Nvidia", 15: "GeForceRTX", 16: "TitanRTX",
@@ -30,12 +35,18 @@ _BRANDS = {
 """NVML_BRAND_* as nvidia-container-cli prints them."""
 
 
-def query() -> "tuple[str, tuple[Gpu, ...]]":
-    """Return (CUDA version, GPUs in NVML's order). Raises GPUError with NVML's own words."""
+def query(
+    root: str = "", library: str = "", user: "tuple[int, int]" = (NOBODY, NOBODY)
+) -> "tuple[str, tuple[Gpu, ...]]":
+    """Return (CUDA version, GPUs in NVML's order). Raises GPUError with NVML's own words.
+
+    `root` is the driver root ("" for the host's own), `library` the path of libnvidia-ml below it
+    where it is known, `user` the uid and gid to ask as.
+    """
     answer_fd, write_fd = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = namespaces.clone3(0, why="a driver library that crashes takes only itself along")
     if pid == 0:
-        _child(write_fd)
+        _child(write_fd, root, library, user)
     os.close(write_fd)
     try:
         text = _read(answer_fd)
@@ -68,27 +79,42 @@ def _gpu(row: "dict[str, Any]") -> Gpu:
     return Gpu(**row, migs=migs)
 
 
-def _child(fd: int) -> None:
+def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
     """Answer on `fd`. Never returns."""
     try:
+        import ctypes
+
         import pynvml
 
+        if root:
+            mounts.chroot(root, why="the driver's libraries find each other in its own root")
+            os.chdir("/")
         process.setgroups([])
-        process.setgid(NOBODY)
-        process.setuid(NOBODY)
-        try:
-            answer = _ask(pynvml)
-        except pynvml.NVMLError as error:
-            answer = {"error": f"detection error: nvml error: {str(error).lower()}"}
-        os.write(fd, jsonlite.dumps(answer).encode())
+        process.setgid(user[1])
+        process.setuid(user[0])
+        if library:
+            ctypes.CDLL(library)  # pynvml then finds it loaded, by its SONAME
+        os.write(fd, jsonlite.dumps(_answer(pynvml)).encode())
     except Exception as error:  # whatever it is, the parent gets one line
         os.write(fd, jsonlite.dumps({"error": f"detection error: {error}"}).encode())
     finally:
         os._exit(0)
 
 
+def _answer(nvml: "Any") -> "dict[str, Any]":
+    """Return what NVML says, or the error, in nvidia-container-cli's words."""
+    step = "initialization"
+    try:
+        nvml.nvmlInit()
+        step = "detection"
+        return _ask(nvml)
+    except nvml.NVMLError as error:
+        if getattr(error, "value", None) == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return {"error": _NO_LIBRARY}
+        return {"error": f"{step} error: nvml error: {str(error).lower()}"}
+
+
 def _ask(nvml: "Any") -> "dict[str, Any]":
-    nvml.nvmlInit()
     cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
     rows = []
     for number in range(nvml.nvmlDeviceGetCount()):

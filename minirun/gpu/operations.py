@@ -7,7 +7,7 @@ import os
 import stat
 
 from minirun.errors import GPUError
-from minirun.kernel import mounts
+from minirun.kernel import files, mounts
 from minirun.record import Record
 from minirun.rootfs import plan
 from minirun.rootfs.inroot import Root
@@ -44,6 +44,24 @@ class HostNode(Record):
             os.close(fd)
 
 
+class BindHeld(Record):
+    """Bind the file that a descriptor holds: `source` is only how it is called."""
+
+    fd: int
+    source: str
+    path: str
+    attributes: int
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"mount --bind {self.source} {self.path}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        why = "the very file that was opened inside the root"
+        plan.bind_fd(root, self.fd, self.source, self.path, self.attributes, False, why)
+
+
 class SimulatedNode(Record):
     """Make a device node that no driver is behind, unless the very same is there already."""
 
@@ -66,6 +84,32 @@ class SimulatedNode(Record):
                 _check_device(os.fstat(fd), self)
             finally:
                 os.close(fd)
+
+    def execute_for_user_namespace(self, root: Root) -> None:
+        """Bind a node that lies on a tmpfs mounted from outside.
+
+        On a file system that was mounted in a user namespace no device node can be opened:
+        user_namespaces(7). Raises GPUError, OSError.
+        """
+        name = self.path.rpartition("/")[2]
+        why = "mounted from outside: its device nodes can be opened"
+        outside = mounts.new_filesystem("tmpfs", {"mode": "0755"}, why=why)
+        try:
+            mode, device = stat.S_IFCHR | self.mode, os.makedev(self.major, self.minor)
+            files.mknodat(outside, name, mode, device, shown=self.path)
+            os.chmod(name, self.mode, dir_fd=outside)
+            node = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outside)
+            try:
+                plan.bind_fd(root, node, self.path, self.path, _NODE_ATTRIBUTES, False)
+            finally:
+                os.close(node)
+        except OSError as error:
+            if error.errno == 22 and getattr(error, "call", "") == "open_tree":
+                text = "simulated GPUs in a user namespace need Linux 6.15"
+                raise GPUError(text, "a mount that hangs nowhere cannot be copied before") from None
+            raise
+        finally:
+            os.close(outside)
 
 
 def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> None:

@@ -3,8 +3,9 @@
 The real stack (nvidia-container-cli, nvc_info.c) looks in the same places: the kernel module's
 version in /proc/driver/nvidia/version; libraries through ld.so.cache, taking those whose file name
 ends in exactly that version; binaries through PATH; GSP firmware below /lib/firmware; sockets and
-control nodes at their fixed places; GPUs through NVML. Where NVML does not answer, it gives up;
-minirun goes on with what the kernel module says in /proc/driver/nvidia/gpus and says so in the log.
+control nodes at their fixed places; GPUs through NVML. Where NVML does not answer, it gives up, and
+so does `strict`; else minirun goes on with what the kernel module says in /proc/driver/nvidia/gpus
+and says so in the log.
 
 `root` is a prefix before every path, for a driver that is installed elsewhere than in "/".
 """
@@ -17,16 +18,30 @@ from minirun.errors import GPUError
 from minirun.gpu import catalog, ldcache, nvml
 from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory, Node
 
+LD_SO_CACHE = "/etc/ld.so.cache"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MACHINE = os.uname().machine
 
 
-def inventory(root: str = "") -> Inventory:
-    """Return what the driver below `root` has to give. Raises GPUError, OSError."""
-    driver = kernel_version(root)
-    cuda, gpus = _gpus(root)
+def inventory(
+    root: str = "",
+    cache: str = LD_SO_CACHE,
+    *,
+    strict: bool = False,
+    user: "tuple[int, int]" = (nvml.NOBODY, nvml.NOBODY),
+) -> Inventory:
+    """Return what the driver below `root` has to give, by the loader's `cache` below it.
+
+    `user` is the uid and gid that NVML is asked as. Raises GPUError, OSError.
+    """
+    if strict:
+        cuda, gpus = nvml.query(root, _nvml_path(root, cache) if root else "", user)
+        driver = kernel_version(root)
+    else:
+        driver = kernel_version(root)
+        cuda, gpus = _gpus(root)
     majors = _majors(root)
-    libraries, libraries32 = _libraries(root, driver)
+    libraries, libraries32 = _libraries(root, cache, driver)
     if not libraries:
         hint = "driver and libraries were installed from different releases, or run ldconfig"
         why = f"no library of driver {driver} in ld.so.cache: {hint}"
@@ -46,6 +61,7 @@ def inventory(root: str = "") -> Inventory:
         major=majors.get("nvidia", catalog.NVIDIA),
         caps_major=majors.get("nvidia-caps", 0),
         simulated=False,
+        imex_major=majors.get(catalog.IMEX, 0),
     )
 
 
@@ -103,14 +119,29 @@ def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
     return tuple(found)
 
 
-def _libraries(root: str, driver: str) -> "tuple[tuple[HostFile, ...], tuple[HostFile, ...]]":
-    """Return the driver's 64-bit and 32-bit libraries in the catalogue's order."""
-    path = f"{root}/etc/ld.so.cache"
+def _cached(root: str, cache: str) -> "list[ldcache.Entry]":
+    """Return the libraries of the loader's cache; none where there is no cache."""
     try:
-        with open(path, "rb") as file:
-            entries = ldcache.parse(file.read())
+        with open(root + cache, "rb") as file:
+            return ldcache.parse(file.read())
     except FileNotFoundError:
-        return (), ()
+        return []
+
+
+def _nvml_path(root: str, cache: str) -> str:
+    """Return where libnvidia-ml lies below `root`; empty where the cache does not know it."""
+    wide = ldcache.WIDE[MACHINE]
+    for entry in _cached(root, cache):
+        if entry.soname == "libnvidia-ml.so.1" and entry.arch in wide:
+            return entry.path
+    return ""
+
+
+def _libraries(
+    root: str, cache: str, driver: str
+) -> "tuple[tuple[HostFile, ...], tuple[HostFile, ...]]":
+    """Return the driver's 64-bit and 32-bit libraries in the catalogue's order."""
+    entries = _cached(root, cache)
     found: "list[tuple[HostFile, ...]]" = []
     for architectures in (ldcache.WIDE[MACHINE], ldcache.NARROW[MACHINE]):
         fitting = [entry for entry in entries if entry.arch in architectures]
@@ -171,7 +202,8 @@ def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
 def _majors(root: str) -> "dict[str, int]":
     """Return name → major of the kernel's character devices: /proc/devices."""
     majors: "dict[str, int]" = {}
-    with open(f"{root}/proc/devices", encoding="ascii") as file:
+    path = f"{root}/proc/devices"  # the kernel's, whatever the root, where that has no /proc
+    with open(path if os.path.exists(path) else "/proc/devices", encoding="ascii") as file:
         for line in file:
             number, _, name = line.strip().partition(" ")
             if line.startswith("Block"):

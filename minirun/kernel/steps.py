@@ -80,6 +80,16 @@ def capset(mask: int, *, why: str = "") -> Step:
     return Step("capset", (126, 91), (header, half[0] * 3 + half[1] * 3), shown, why=why)
 
 
+def setuid(uid: int) -> Step:
+    """Set real, effective and saved user id: setresuid(2)."""
+    return Step("setuid", (117, 147), (uid, uid, uid), {"uid": uid})
+
+
+def setgid(gid: int) -> Step:
+    """Set real, effective and saved group id: setresgid(2)."""
+    return Step("setgid", (119, 149), (gid, gid, gid), {"gid": gid})
+
+
 def close_range_cloexec(first: int) -> Step:
     """Mark every descriptor from `first` on to be closed at execve: close_range(2)."""
     return Step("close_range", (436, 436), (first, 0xFFFFFFFF, 4))

@@ -19,6 +19,8 @@ VOLATILE = ANNOTATION + "volatile"
 """true: what the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
 GPU_DRIVER = ANNOTATION + "gpu-driver"
 """Which GPU driver the in-line step takes: nvidia or simulated."""
+GPU_MODE = ANNOTATION + "gpu-mode"
+"""hook: NVIDIA's hook is executed as any other, and not taken in-line."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 
 
@@ -83,6 +85,10 @@ class Config:
         """The hooks of one kind (prestart, createRuntime, …), in order."""
         return (self.raw.get("hooks") or {}).get(kind) or []
 
+    def in_line(self, hook: "dict[str, Any]") -> bool:
+        """Whether a prestart hook is NVIDIA's, and minirun itself does its work (Figure 2)."""
+        return is_gpu_hook(hook) and self.annotations.get(GPU_MODE) != "hook"
+
 
 def load(bundle: str) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
@@ -98,6 +104,6 @@ def load(bundle: str) -> Config:
 
 
 def is_gpu_hook(hook: "dict[str, Any]") -> bool:
-    """Whether a prestart hook is NVIDIA's, which minirun runs in-line (Figure 2)."""
+    """Whether a prestart hook is NVIDIA's."""
     path: str = hook["path"]
     return path.rpartition("/")[2] == GPU_HOOK

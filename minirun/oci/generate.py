@@ -6,7 +6,7 @@ a private /dev, and a device list that ends with what every program needs.
 
 from minirun.errors import UsageError
 from minirun.oci import state
-from minirun.oci.config import GPU_DRIVER, GPU_HOOK, LAYERS, VOLATILE
+from minirun.oci.config import GPU_DRIVER, GPU_HOOK, GPU_MODE, LAYERS, VOLATILE
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -68,6 +68,8 @@ class Wishes(Record):
     gpu_env: "tuple[str, ...]" = ()
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_driver: str = ""
+    gpu_hook: "dict[str, Any] | None" = None
+    """NVIDIA's hook as a program that is executed; None where its work is done in-line."""
     cdi: "Injection | None" = None
     """CDI devices; in cdi mode the GPUs are among them."""
     layers: "tuple[str, ...]" = ()
@@ -86,7 +88,9 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
     if wishes.gpu_env:
         env += wishes.gpu_env
         annotations[GPU_DRIVER] = wishes.gpu_driver
-        hook = {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
+        hook = wishes.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
+        if wishes.gpu_hook:
+            annotations[GPU_MODE] = "hook"
         hooks = {"hooks": {"prestart": [hook]}}
     if wishes.layers:
         annotations[LAYERS] = ":".join(wishes.layers)

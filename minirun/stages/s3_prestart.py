@@ -2,7 +2,7 @@
 
 Hooks run in the runtime's namespaces, one after the other. NVIDIA's hook is not executed but
 called, in a child process of its own: stages 4 and 5 happen there, in-line, where they can be
-watched.
+watched. With `--gpu-mode hook` it is executed like the others, and stages 4 and 5 are its own.
 """
 
 import os
@@ -38,7 +38,7 @@ def prepare(container: Container) -> None:
     It happens while init is busy with its root filesystem; the hook, a copy of this process, then
     finds it done. Raises GPUError, OSError.
     """
-    if any(oci_config.is_gpu_hook(hook) for hook in container.config.hooks("prestart")):
+    if any(map(container.config.in_line, container.config.hooks("prestart"))):
         from minirun.stages import s4_arguments, s5_inject  # noqa: F401
 
         container.inventory = s5_inject.look(container)
@@ -55,8 +55,8 @@ def runtime(container: Container) -> "Child | None":
     child = None
     with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
         rows = container.config.hooks("prestart")
-        gpu_rows = [hook for hook in rows if oci_config.is_gpu_hook(hook)]
-        others = [hook for hook in rows if not oci_config.is_gpu_hook(hook)]
+        gpu_rows = [hook for hook in rows if container.config.in_line(hook)]
+        others = [hook for hook in rows if not container.config.in_line(hook)]
         hooks.run_all(others, "prestart", document, bundle)
         hooks.run_all(container.config.hooks("createRuntime"), "createRuntime", document, bundle)
         if gpu_rows:

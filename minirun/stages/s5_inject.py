@@ -23,6 +23,8 @@ def cli(container: Container, argv: "list[str]", pid: int, found: Inventory) -> 
 
     Raises GPUError, OSError.
     """
+    if found.simulated:
+        events.mark("SIMULATED")
     why = "device nodes, libraries, binaries, /proc/driver/nvidia, cgroup rules, ldconfig"
     with events.stage(5, "cli", "put the GPUs in", why=why):
         edits = apply.configure(argv, found=found, pid=pid, cgroup=container.cgroup)

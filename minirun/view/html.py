@@ -70,7 +70,7 @@ def fragment(recording: Recording) -> str:
         f'<figure style="margin: 0.5em 0; max-width: {figure.WIDTH}px; color: inherit">'
         f"<figcaption>{_facts(recording)} {banner}</figcaption>{figure.svg(recording)}"
         '<details><summary style="cursor: pointer">The same as text</summary>'
-        f'<ol style="font-size: 90%">{items}</ol></details></figure>'
+        f'<ol style="font-size: 90%; overflow-wrap: anywhere">{items}</ol></details></figure>'
     )
 
 

@@ -87,6 +87,8 @@ class Stepper:
         if not events.log_fds():
             self.started = event["t"]
             events.open_log(f"{self.directory}/events.jsonl", self.id)
+            if self.settings.log and self.settings.log_format == "json":
+                events.open_log(self.settings.log, self.id, 0o644)
             events.become("step", os.getpid())
         actor = str(event.get("actor", ""))
         if actor in ("init", "hook", "cli") and event.get("pid"):

@@ -1,6 +1,6 @@
-"""Fifty runs under the oracle: ten kinds of container, five runs of each, as a user starts them.
+"""Fifty-five runs under the oracle: eleven kinds of container, five of each, as users start them.
 
-Every second run of a kind is on cgroup v2, three kinds have GPUs, and the flags change from run to
+Every second run of a kind is on cgroup v2, four kinds have GPUs, and the flags change from run to
 run. Each goes through `minirun teach oracle`, the command itself.
 """
 
@@ -27,7 +27,7 @@ RUNS = (
 
 
 class Case:
-    """One of the fifty: a program with a state root, a directory, and the flags of this run."""
+    """One of them: a program with a state root, a directory, and the flags of this run."""
 
     def __init__(self, program: Program, directory: Path, layer: Path, flags: tuple[str, ...]):
         self.program = program
@@ -121,6 +121,13 @@ def read_only(case: Case) -> None:
     case.run(*GPUS, "--read-only", "--user", "1000:1000", "busybox", "true", more=150)
 
 
+def cdi_mode(case: Case) -> None:
+    found = case.run(*GPUS, "--gpu-mode", "cdi", "busybox", "true", more=200)
+    executed = sum(row["count"] for row in found["counts"] if row["event"] == "execve")
+    assert found["simulated"]
+    assert executed == 3 + 2, "three hooks of the spec, the trampoline, the command"
+
+
 def hooks_of_all_six_kinds(case: Case) -> None:
     bundle = with_command(case.layer.parent, "true")
     found = case.ask("run", "--bundle", str(bundle), case.name, more=80)
@@ -138,7 +145,7 @@ def create_start_exec_delete(case: Case) -> None:
 
 KINDS: tuple[Callable[[Case], None], ...] = (
     plain, gpus, user_namespace, failing_prestart_hook, missing_command, terminal, volumes,
-    read_only, hooks_of_all_six_kinds, create_start_exec_delete,
+    read_only, cdi_mode, hooks_of_all_six_kinds, create_start_exec_delete,
 )  # fmt: skip
 
 

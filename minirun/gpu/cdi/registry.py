@@ -92,6 +92,8 @@ class Registry:
         if conflicts:
             return "; ".join(conflicts)
         there = [name for name in self.devices if name not in self.conflicts]
+        kinds = {name.partition("=")[0] for name in bad}
+        there.sort(key=lambda name: name.partition("=")[0] not in kinds)  # their own kind first
         more = ", …" if len(there) > _LISTED else ""
         return f"there is {', '.join(there[:_LISTED])}{more}" if there else "there is no CDI device"
 

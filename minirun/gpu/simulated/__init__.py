@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAYOUT = 2
+LAYOUT = 3
 """Counts up when the files change, so that a store never serves those of an older minirun."""
 
 
@@ -70,6 +70,7 @@ def _records(values: "dict[str, Any]", root: str) -> Inventory:
         major=values["major"],
         caps_major=values["capsMajor"],
         simulated=True,
+        imex_major=values["imexMajor"],
         **files,
     )
 

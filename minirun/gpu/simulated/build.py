@@ -18,7 +18,7 @@ from minirun.gpu.simulated.spec import MODELS, Spec, cuda_version
 _HERE = os.path.dirname(__file__)
 _BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
 _TEMPORARY = ".making-"
-UVM_MAJOR, CAPS_MAJOR = 510, 508
+UVM_MAJOR, CAPS_MAJOR, IMEX_MAJOR = 510, 508, 507
 MIG_INSTANCES = (7, 8, 9)
 
 
@@ -136,6 +136,7 @@ def _inventory(spec: Spec, all_gpus: "tuple[Gpu, ...]", folder: str, folder32: s
         "nodes": [(path, majors[name], minor, n) for path, name, minor, n in catalog.NODES],
         "major": catalog.NVIDIA,
         "capsMajor": CAPS_MAJOR,
+        "imexMajor": IMEX_MAJOR,
     }
     return jsonlite.dumps(values, indent=1)
 

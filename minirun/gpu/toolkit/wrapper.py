@@ -132,7 +132,7 @@ def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
     own = lookup.own()
     if path:
         rows.append({"path": path, "args": [GPU_HOOK, "prestart"]})
-    elif own and own.rpartition("/")[2] != NAME:
+    elif own and not own.rpartition("/")[2].startswith("nvidia-"):
         rows.append({"path": own, "args": ["minirun", GPU_HOOK, "prestart"]})
     else:
         rows.append({"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]})

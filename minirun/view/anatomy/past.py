@@ -3,7 +3,6 @@
 from typing import Any
 
 from minirun.container import Container
-from minirun.oci import config as oci_config
 from minirun.view import recording
 from minirun.view.recording import Recording
 
@@ -42,7 +41,7 @@ def hooks(container: Container, found: Recording | None) -> list[dict[str, Any]]
     for kind in KINDS:
         number = 0  # as the log counts: NVIDIA's hook, run in-line, is not among them
         for hook in container.config.hooks(kind):
-            if kind == "prestart" and oci_config.is_gpu_hook(hook):
+            if kind == "prestart" and container.config.in_line(hook):
                 result = _in_line(found)
             else:
                 result = _ended(events, f"{kind} hook {number} ({hook['path']})", hook["path"])

@@ -157,5 +157,6 @@ function reveal(item) {
 /** Scroll the page so that an event's lane is not below the panel. */
 function uncover(item) {
   const box = item.group.getBoundingClientRect(), floor = byId("panel").hidden ? innerHeight : innerHeight * 0.55;
-  if (box.bottom > floor - 24 || box.top < 40) scrollBy(0, box.top - Math.min(floor / 2, 260));
+  if (box.bottom > floor - 24) scrollBy(0, box.bottom - floor + 24);
+  else if (box.top < 40) scrollBy(0, box.top - 40);
 }

@@ -39,7 +39,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def pretend(found: Inventory, root: Path) -> Inventory:
-    """The simulated driver's files below `root`, with real nodes, as an inventory without a mark."""
+    """The simulated driver's files below `root`, with real nodes: a host that looks real."""
     shutil.copytree(found.root, root, symlinks=True, ignore=shutil.ignore_patterns("socket"))
     nodes = [(node.path, node.major, node.minor, 0o666) for node in found.nodes]
     nodes += [(gpu.node, found.major, gpu.minor, 0o666) for gpu in found.gpus]

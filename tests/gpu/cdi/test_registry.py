@@ -52,7 +52,7 @@ def test_a_conflict_makes_the_device_unusable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        ("x.json", "{} x", "unexpected text at character 3"),
+        ("x.json", "{} x", "unexpected text at character 2"),
         ("x.json", "[]", "the file: expected an object"),
         ("x.json", '{"cdiVersion": "0.5.0"}', "kind: is required"),
         ("x.yaml", "a: [", "line 1"),

@@ -1,0 +1,132 @@
+"""`minirun nvidia-container-cli`: the box of stage 5 as a program, in the place of NVIDIA's own.
+
+Also what minirun is when it is called by that name (a link). Output, errors and exit status are the
+real one's: errors are one line without advice (that goes to --debug), 1 is the status of all of
+them. Where the real one says nothing although the container will not work, this says a warning.
+"""
+
+import os
+import sys
+
+from minirun.errors import GPUError, MinirunError, UsageError
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.program import options
+from minirun.gpu.program.debug import Log
+from minirun.settings import Settings
+
+_SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Run info, list or configure; return 0, or 1 after any error."""
+    try:
+        line = options.parse(args)
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n" + (f"{error.hint}\n" if error.hint else ""))
+        return 1
+    if line.help:
+        sys.stdout.write(_help(line))
+        return 0
+    log = Log("")
+    try:
+        log = Log(line.request.debug)
+        _run(line, settings, log)
+    except MinirunError as error:
+        log.say(f"error: {error.line()}")
+        sys.stderr.write(f"{options.NAME}: {error}\n")
+        return 1
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        sys.stderr.write(f"{options.NAME}: {os.strerror(error.errno or 0).lower()}{where}\n")
+        return 1
+    return 0
+
+
+def _help(line: options.Line) -> str:
+    if line.help in ("--version", "-V"):
+        from minirun import __version__
+
+        return f"cli-version: {__version__} (minirun)\nlib-version: {__version__} (minirun)\n"
+    return options.usage(line.command)
+
+
+def _run(line: options.Line, settings: Settings, log: Log) -> None:
+    """Do what the line says. Raises MinirunError, OSError."""
+    found = _driver(line, settings, log)
+    if line.command == "configure":
+        from minirun.gpu.program.configure import configure
+
+        for text in _warnings(line, found):
+            sys.stderr.write(f"{options.NAME}: warning: {text}\n")
+        configure(line, found, log)
+        return
+    from minirun.gpu.program import report
+
+    if line.command == "info":
+        lines = report.info(found, "--csv" in line.switches)
+    else:
+        lines = report.listing(found, line.request, line.switches)
+    sys.stdout.write("".join(f"{text}\n" for text in lines))
+
+
+def _driver(line: options.Line, settings: Settings, log: Log) -> Inventory:
+    """Return what the host has, after loading its modules where that is asked for."""
+    request = line.request
+    user = _user(request.user)
+    if line.gpu_driver == "simulated":
+        from minirun.gpu import simulated
+
+        sys.stderr.write(f"{options.NAME}: {_SIMULATED}\n")
+        log.started(request, user, "none: SIMULATED")
+        found = simulated.inventory(settings.store)
+    elif line.gpu_driver == "nvidia":
+        from minirun.gpu import real
+
+        cache = request.ldcache or real.LD_SO_CACHE
+        log.started(request, user, cache)
+        root = request.root.rstrip("/")
+        if request.load_kmods:
+            from minirun.gpu import kmods
+
+            channels = () if request.no_create_imex_channels else request.imex_channels
+            kmods.load(root, channels, log.say)
+        found = real.inventory(root, cache, strict=True, user=user)
+    else:
+        raise UsageError(f"unknown gpu driver: {line.gpu_driver}", "nvidia or simulated")
+    log.driver(found)
+    return found
+
+
+def _user(text: str) -> "tuple[int, int]":
+    """Return --user's uid and gid; the kernel's overflow ids where it is not given."""
+    if not text:
+        from minirun.gpu.nvml import NOBODY
+
+        return NOBODY, NOBODY
+    uid, colon, gid = text.partition(":")
+    for part in (uid, gid) if colon else (uid,):
+        if not (part.isascii() and part.isdigit()) or int(part) >= 2**32 - 1:
+            raise GPUError(f"input error: invalid user: {text}", "as in --user=65534:65534")
+    return int(uid), int(gid if colon else uid)
+
+
+def _warnings(line: options.Line, found: Inventory) -> "list[str]":
+    """Return what the real one does not say (facts sheet, "fails silently")."""
+    from minirun.gpu import catalog
+
+    wanted = frozenset(line.request.capabilities)
+    said = []
+    if wanted and not found.libraries:
+        said.append(
+            f"no library of driver {found.driver} is in the loader's cache: driver and libraries "
+            "are of different versions, or the cache is stale (ldconfig)"
+        )
+    there = [node.path for node in found.nodes]
+    for path, _, _, needs in catalog.NODES:
+        if path not in there and wanted & frozenset(needs.split()):
+            said.append(f"{path} does not exist: load its module with --load-kmods")
+    if any(line.request.devices) and not found.gpus:
+        said.append("this host has no gpu: the container gets the driver's files alone")
+    if line.request.ldconfig and not line.request.ldconfig.startswith("@"):
+        said.append(f"{line.request.ldconfig} is code of the image and is not run: use @PATH")
+    return said

@@ -1,0 +1,54 @@
+"""Who the container's files belong to: its root, which in a user namespace is nobody's on the host.
+
+A file system that was mounted in a user namespace takes no file of a user whom it does not know:
+EOVERFLOW. So mount points are made, and ldconfig writes, as the user that the container's 0 is
+mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of /proc/PID.
+"""
+
+from minirun.kernel import process
+from minirun.oci import state
+from minirun.record import Record
+
+
+class Owner(Record):
+    """User and group of the container's root, on the host."""
+
+    uid: int = 0
+    gid: int = 0
+
+    @property
+    def is_root(self) -> bool:
+        """Whether there is nothing to change."""
+        return self == (0, 0)
+
+
+ROOT = Owner()
+
+
+def of(pid: int) -> Owner:
+    """Return the owner of the container of `pid`. Raises OSError."""
+    return Owner(_outside(f"/proc/{pid}/uid_map"), _outside(f"/proc/{pid}/gid_map"))
+
+
+def _outside(path: str) -> int:
+    """Return what 0 is mapped to; where it is not mapped, what the first id is mapped to."""
+    rows = [[int(word) for word in line.split()] for line in state.read_text(path).splitlines()]
+    return next((row[1] for row in rows if row[0] == 0), rows[0][1] if rows else 0)
+
+
+def become(owner: Owner) -> None:
+    """Make files as `owner` from now on; all else stays as it is. Raises OSError."""
+    if not owner.is_root:
+        _set(owner)
+
+
+def give_up(owner: Owner) -> None:
+    """Be root again, who has been `owner`: what follows are the host's files. Raises OSError."""
+    if not owner.is_root:
+        _set(ROOT)
+
+
+def _set(owner: Owner) -> None:
+    status = state.read_text("/proc/self/status")
+    (held,) = (line.split()[1] for line in status.splitlines() if line.startswith("CapPrm:"))
+    process.set_file_ids(owner.uid, owner.gid, int(held, 16))

@@ -1,0 +1,237 @@
+"""Configuring a container so that a failure leaves no trace: look first, act, put back.
+
+The real nvidia-container-cli leaves 26 mounts and as many empty files behind when the node of a GPU
+is missing. Here the places that will be written to are looked at before anything happens: which
+exist, what is mounted, which links and which ld.so.cache ldconfig may replace. When a step fails,
+what is new is unmounted and removed and what was replaced is put back. `minirun run` does not need
+it: its container, whose layer holds all of that, is deleted with everything in it.
+
+The order is the real one's, and ldconfig comes last: it never runs beside a step that may fail.
+"""
+
+import os
+import stat
+
+from minirun import events
+from minirun.errors import GPUError
+from minirun.gpu import apply, escape, ldconfig
+from minirun.gpu.operations import BindFiles
+from minirun.kernel import mounts
+from minirun.rootfs.inroot import Root
+from minirun.rootfs.plan import MountFs, WriteFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minirun.cgroups import Cgroup
+    from minirun.gpu.apply import Doing
+    from minirun.gpu.devicecgroup import DeviceCgroup
+    from minirun.gpu.edits import Edits
+
+_CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
+"""What ldconfig writes, and what it leaves when it is killed."""
+_LARGEST = 64 << 20
+_UMOUNT_NOFOLLOW = 8
+_MOST_LINKS = 40
+
+
+def configure(
+    edits: "Edits",
+    root: Root,
+    cgroup: "Cgroup | DeviceCgroup | None",
+    ldconfig_fd: int,
+    rootfs: str,
+    tell: "Callable[[Doing | str], None]" = lambda _: None,
+) -> None:
+    """Do what minirun.gpu.apply.apply does, or nothing at all; `tell` hears of each step before.
+
+    `rootfs` is the path of `root`. The caller is in the container's mount namespace.
+    Raises GPUError, OSError.
+    """
+    todo = apply.operations(edits, joined=False)
+    for doing in todo:
+        path = doing.folder if isinstance(doing, BindFiles) else doing.path
+        if escape.escapes(root, path):
+            raise GPUError(f"mount error: path error: {path} resolves outside of {rootfs}")
+    before = Before(root, rootfs, todo, edits.library_folders)
+    mask = os.umask(0)
+    try:
+        for doing in todo:
+            tell(doing)
+            doing.execute(root)
+        if ldconfig_fd >= 0:
+            tell(edits.ldconfig)
+            _ldconfig(edits, root, ldconfig_fd)
+        if cgroup is not None:
+            cgroup.allow_devices(edits.device_rules())
+    except BaseException:
+        before.restore()
+        raise
+    finally:
+        os.umask(mask)
+
+
+def _ldconfig(edits: "Edits", root: Root, fd: int) -> None:
+    try:
+        ldconfig.finish(ldconfig.start(fd, root, edits.library_folders))
+    except GPUError as error:
+        program = edits.ldconfig.lstrip("@")
+        said = str(error).replace("ldconfig failed", f"process {program} failed", 1)
+        raise GPUError(f"ldcache error: {said}", error.hint) from None
+
+
+class Before:
+    """What a container's tree is like before it is configured, as far as that may change it."""
+
+    def __init__(
+        self, root: Root, rootfs: str, todo: "tuple[Doing, ...]", folders: "tuple[str, ...]"
+    ) -> None:
+        self.root = root
+        self.rootfs = rootfs
+        self.missing: "list[str]" = []
+        """Parents come before what lies in them."""
+        hidden: "list[str]" = []
+        for doing in todo:
+            paths = [doing.path] if not isinstance(doing, BindFiles) else _paths(doing)
+            for path in paths:
+                if not any(path.startswith(f"{above}/") for above in hidden):
+                    self._look(path)
+            if isinstance(doing, MountFs):
+                hidden.append(doing.path)
+        for path in (*_CACHES, *folders):
+            self._look(path)
+        self.links = {folder: _links(root, folder) for folder in folders}
+        self.caches = {path: _content(root, path) for path in _CACHES}
+        self.mounted = set(_mounted(rootfs))
+
+    def _look(self, path: str, links: int = 0) -> None:
+        """Remember `path`, and the folders above it, where they are not there."""
+        if path in ("", "/") or path in self.missing:
+            return
+        try:
+            os.close(self.root.open(path))
+        except FileNotFoundError:
+            above = path.rpartition("/")[0]
+            target = _target(self.root, path)
+            if target and links < _MOST_LINKS:  # what it points to is made, not the link
+                self._look(target if target[0] == "/" else f"{above}/{target}", links + 1)
+            else:
+                self._look(above, links)
+                self.missing.append(path)
+        except OSError:
+            pass  # a loop, or a file on the way: nothing will be made there
+
+    def restore(self) -> None:
+        """Put everything back. What cannot be is told in the log: only the first error counts."""
+        for row in reversed([row for row in _mounted(self.rootfs) if row not in self.mounted]):
+            _try(_unmount, self.root, row[1])
+        for folder, old in self.links.items():
+            self._restore_links(folder, old)
+        for path, content in self.caches.items():
+            if content is not None and _content(self.root, path) != content:
+                _try(_write, self.root, path, content)
+        for path in reversed(self.missing):
+            _try(_remove, self.root, path)
+        events.emit("note", "undone", {"rootfs": self.rootfs}, why="as if nothing had happened")
+
+    def _restore_links(self, folder: str, old: "dict[str, str]") -> None:
+        """Remove the links that ldconfig made in `folder`, and make those anew that it replaced."""
+        now = _links(self.root, folder)
+        for name, target in now.items():
+            if old.get(name) != target:
+                _try(_remove, self.root, f"{folder}/{name}")
+        for name, target in old.items():
+            if now.get(name) != target:
+                _try(_link, self.root, f"{folder}/{name}", target)
+
+
+def _try(work: "Callable[..., None]", root: Root, path: str, *more: object) -> None:
+    """Do a part of the undoing, whatever became of the others."""
+    try:
+        work(root, path, *more)
+    except FileNotFoundError:
+        pass  # the failure came before it was made
+    except OSError as error:
+        events.emit("note", "not undone", {"path": path, "error": str(error)})
+
+
+def _paths(doing: BindFiles) -> "list[str]":
+    return [f"{doing.folder}/{name}" for _, name in doing.files]
+
+
+def _mounted(rootfs: str) -> "list[tuple[str, str]]":
+    """Return (id, mount point) of what is mounted below `rootfs`: proc_pid_mountinfo(5)."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        rows = [line.split()[:5] for line in file]
+    base = f"{os.path.realpath(rootfs)}/"
+    found = []
+    for row in rows:
+        path = row[4].decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+        if path.startswith(base):
+            found.append((row[0].decode(), path))
+    return found
+
+
+def _unmount(_: Root, path: str) -> None:
+    mounts.umount2(path, mounts.MNT_DETACH | _UMOUNT_NOFOLLOW, why="undone")
+
+
+def _links(root: Root, folder: str) -> "dict[str, str]":
+    """Return name → target of the links to libraries in a folder of the container."""
+    try:
+        fd = root.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return {}
+    try:
+        with os.scandir(fd) as entries:
+            names = [entry.name for entry in entries if ".so" in entry.name and entry.is_symlink()]
+        return {name: os.readlink(name, dir_fd=fd) for name in names}
+    finally:
+        os.close(fd)
+
+
+def _target(root: Root, path: str) -> str:
+    """Return where a link points; "" for anything else."""
+    try:
+        fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        return ""
+    try:
+        return os.readlink("", dir_fd=fd)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def _content(root: Root, path: str) -> "bytes | None":
+    try:
+        return root.read(path, _LARGEST)
+    except OSError:
+        return None
+
+
+def _link(root: Root, path: str, target: str) -> None:
+    parent, name = root.parent(path)
+    try:
+        os.symlink(target, name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def _write(root: Root, path: str, content: bytes) -> None:
+    WriteFile(path, content).execute(root)
+
+
+def _remove(root: Root, path: str) -> None:
+    """Remove a file, a link, a node, or a folder that is empty."""
+    above, _, name = path.rpartition("/")
+    parent = root.open(above or "/", os.O_PATH | os.O_DIRECTORY)
+    try:
+        if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.rmdir(name, dir_fd=parent)
+        else:
+            os.unlink(name, dir_fd=parent)
+    finally:
+        os.close(parent)

@@ -1,0 +1,144 @@
+"""nvidia-cdi-hook in a half-started container, whose image is hostile."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu.sandbox import Sandbox, debian_root, fingerprint
+from minirun.kernel import mounts
+
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+PARAMS = "/proc/driver/nvidia/params"
+
+
+@pytest.fixture
+def call(command: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a hook as a runtime does: in the mount namespace, the state on stdin, no environment."""
+
+    def run(box: Sandbox, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        bundle = tmp_path / "bundle"
+        bundle.mkdir(exist_ok=True)
+        (bundle / "config.json").write_text(json.dumps({"root": {"path": box.root}}))
+        state = json.dumps({"id": "x", "pid": box.pid, "bundle": str(bundle)})
+        enter = ("nsenter", f"--mount=/proc/{box.pid}/ns/mnt", command, "nvidia-cdi-hook")
+        return subprocess.run(
+            [*enter, *words], input=more.get("input", state), env={}, cwd=bundle,
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+    return run
+
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def done(result: subprocess.CompletedProcess[str]) -> None:
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_links_are_made_and_replaced(debian: Sandbox, call: Call) -> None:
+    folder = debian.view(LIBRARIES)
+    (folder / "same.so").symlink_to("right")
+    (folder / "other.so").symlink_to("wrong")
+    (folder / "file.so").write_text("old")
+    before = os.lstat(folder / "same.so").st_ino
+    names = ("same.so", "other.so", "file.so", "new/deep.so")
+    links = [word for name in names for word in ("--link", f"right::{LIBRARIES}/{name}")]
+    done(call(debian, "create-symlinks", *links))
+    assert [os.readlink(folder / name) for name in names] == ["right"] * 4
+    assert os.lstat(folder / "same.so").st_ino == before
+    done(call(debian, "create-symlinks", *links))
+
+
+def test_a_folder_in_the_place_of_a_link(debian: Sandbox, call: Call) -> None:
+    result = call(debian, "create-symlinks", "--link", "right::/usr")
+    assert result.returncode != 0
+    assert result.stderr.startswith("minirun: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("how", ["absolute", "dotdot"])
+def test_links_of_the_image_lead_nowhere_else(
+    tmp_path: Path, sandbox: Callable[[Path], Sandbox], call: Call, how: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "libcuda.so").write_text("the host's")
+    root = debian_root(tmp_path / "root")
+    (root / "usr/lib/x86_64-linux-gnu").rmdir()
+    target = str(outside) if how == "absolute" else f"../../../../{'../' * 20}{outside}"
+    (root / "usr/lib/x86_64-linux-gnu").symlink_to(target)
+    (root / "etc/ld.so.cache").symlink_to(f"{outside}/cache")
+    Path(f"{root}{outside}").mkdir(parents=True)
+    before = fingerprint(outside)
+    box = sandbox(root)
+    done(call(box, "create-symlinks", "--link", f"right::{LIBRARIES}/libcuda.so"))
+    call(box, "update-ldcache", "--folder", LIBRARIES)
+    call(box, "disable-device-node-modification")
+    assert fingerprint(outside) == before
+    assert os.readlink(f"{root}{outside}/libcuda.so") == "right", "it ends inside the root"
+
+
+def test_the_cache_is_written(debian: Sandbox, call: Call, store: str) -> None:
+    from minirun.gpu.inventory import inventory
+
+    library = next(
+        file.path for file in inventory("simulated", store).libraries if "libcuda.so" in file.path
+    )
+    source = Path(inventory("simulated", store).root + library)
+    debian.view(library).write_bytes(source.read_bytes())
+    done(call(debian, "update-ldcache", "--folder", LIBRARIES))
+    assert b"libcuda.so.1" in debian.view("/etc/ld.so.cache").read_bytes()
+    assert os.readlink(debian.view(f"{LIBRARIES}/libcuda.so.1")) == Path(library).name
+
+
+def give_params(box: Sandbox, text: str) -> None:
+    def work(_: object) -> None:
+        mounts.mount("tmpfs", f"{box.root}/proc/driver", "tmpfs")
+        os.mkdir(f"{box.root}/proc/driver/nvidia")
+        for name in ("params", "version"):
+            Path(f"{box.root}/proc/driver/nvidia/{name}").write_text(text)
+
+    assert box.inside(work)["error"] == ""
+
+
+def test_params_say_that_nodes_are_not_to_be_made(debian: Sandbox, call: Call) -> None:
+    give_params(debian, "A: 1\nModifyDeviceFiles: 1\nB: 2\n")
+    done(call(debian, "disable-device-node-modification"))
+    assert debian.view(PARAMS).read_text() == "A: 1\nModifyDeviceFiles: 0\nB: 2\n"
+    assert debian.view("/proc/driver/nvidia/version").read_text().startswith("A: 1\nM")
+    (row,) = [row for row in debian.mounts() if row["at"] == PARAMS]
+    assert (row["type"], row["from"]) == ("tmpfs", "/params")
+    assert row["flags"] == ["nodev", "noexec", "nosuid", "ro"]
+    count = len(debian.mounts())
+    done(call(debian, "disable-device-node-modification"))
+    assert len(debian.mounts()) == count, "once is enough"
+
+
+def test_without_a_driver_in_proc_there_is_nothing_to_hide(debian: Sandbox, call: Call) -> None:
+    before = debian.mounts()
+    done(call(debian, "disable-device-node-modification"))
+    assert debian.mounts() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "text"),
+    [
+        (("nosuch",), "{}", "unknown hook 'nvidia-cdi-hook nosuch'"),
+        (("create-symlinks", "--link", "a:b"), "{}", "nvidia-cdi-hook: invalid link 'a:b'"),
+        (("update-ldcache",), "{", "nvidia-cdi-hook: no container's state on standard input"),
+        (("update-ldcache",), "{}", "nvidia-cdi-hook: no container's state on standard input"),
+    ],
+)
+def test_mistakes(
+    debian: Sandbox, call: Call, words: tuple[str, ...], stdin: str, text: str
+) -> None:
+    result = call(debian, *words, input=stdin)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"minirun: {text}")
+    assert result.stderr.count("\n") == 1
