@@ -11,7 +11,8 @@ SHELL := /bin/bash
 
 # the interpreter and what python-prctl is compiled with; images; what tests and bench call
 PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp2 \
-	mmdebstrap busybox-static strace hyperfine runc crun tmux iproute2 chromium
+	mmdebstrap busybox-static strace hyperfine runc crun podman tmux iproute2 \
+	chromium
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 IMAGES := busybox debian ubuntu

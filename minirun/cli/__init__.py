@@ -29,7 +29,7 @@ COMMANDS = {
     "nvidia-container-cli": ("nvidia_container_cli", "put GPUs into a container: stage 5 alone"),
     "nvidia-container-runtime": ("nvidia_runtime", "runc for engines, with GPUs in config.json"),
     "nvidia-container-runtime-hook": ("nvidia_hook", "the prestart hook: stage 4 for any runtime"),
-    "nvidia-ctk": ("nvidia_ctk", "register a runtime with engines; CDI specs; /dev/char links"),
+    "nvidia-ctk": ("nvidia_ctk", "register a runtime with an engine; links in /dev/char"),
     "nvidia-cdi-hook": ("cdi_hook", "what CDI specs call in a container: links, ld.so.cache"),
     "gc": ("gc", "finish what killed commands left behind"),
     "doctor": ("doctor", "say what this machine can and cannot do, stage by stage"),

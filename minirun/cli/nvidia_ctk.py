@@ -1,4 +1,4 @@
-"""`minirun nvidia-ctk`: NVIDIA's tool for administrators: runtime configure, system, cdi."""
+"""`minirun nvidia-ctk`: NVIDIA's tool for administrators: runtime configure, system."""
 
 import os
 import sys
@@ -16,8 +16,7 @@ NAME = "nvidia-ctk"
 SUMMARY = """Configure what is around GPU containers, as NVIDIA's tool does.
 
   runtime configure                 register a runtime with docker, containerd or cri-o
-  system create-dev-char-symlinks   make /dev/char/MAJOR:MINOR for the driver's nodes
-  cdi generate|list|transform       CDI specs of this host"""
+  system create-dev-char-symlinks   make /dev/char/MAJOR:MINOR for the driver's nodes"""
 CONFIGURE = (
     Flag(("--runtime",), "ENGINE", "docker, containerd or crio", default="docker"),
     Flag(("--config",), "FILE", "the engine's configuration (default: where the engine reads it)"),
@@ -47,16 +46,12 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.help or not flags.args:
         sys.stdout.write(usage(NAME, "COMMAND [ARG…]", SUMMARY, (HELP,)))
         return 0 if flags.help else 1
-    if flags.args[0] == "cdi":
-        from minirun.cli import nvidia_cdi
-
-        return nvidia_cdi.main(flags.args[1:], settings)
-    if flags.args[:2] == ["runtime", "configure"]:
-        return _configure(flags.args[2:])
-    if flags.args[:2] == ["system", "create-dev-char-symlinks"]:
-        return _symlinks(flags.args[2:])
     words = " ".join(flags.args[:2])
-    raise UsageError(f"unknown command 'nvidia-ctk {words}'", "see 'minirun nvidia-ctk --help'", 1)
+    commands = {"runtime configure": _configure, "system create-dev-char-symlinks": _symlinks}
+    if words not in commands:
+        hint = "see 'minirun nvidia-ctk --help'"
+        raise UsageError(f"unknown command 'nvidia-ctk {words}'", hint, status=1)
+    return commands[words](flags.args[2:])
 
 
 def _configure(args: "list[str]") -> int:

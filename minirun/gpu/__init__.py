@@ -7,4 +7,5 @@ select      which of it: --gpus, device selectors; environment, require
 nvidia      the planner: Inventory + Request + container → Edits
 apply       the applier: Edits → operations → the container; ldconfig last
 usage       who uses which GPU
+toolkit     the programs of NVIDIA's stack around stage 5: hook, runtime, nvidia-ctk
 """

@@ -114,9 +114,8 @@ def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") ->
 def _module(name: str, tell: "Callable[[str], None]") -> bool:
     """Load a module, unless it is loaded: by the program that the kernel itself would call."""
     tell(f"loading kernel module {name.replace('-', '_')}")
-    with open("/proc/modules", encoding="ascii", errors="replace") as file:
-        if name.replace("-", "_") in {line.split(" ", 1)[0] for line in file}:
-            return True
+    if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
+        return True
     program = _word("/proc/sys/kernel/modprobe") or "/sbin/modprobe"
     try:
         pid = os.posix_spawn(program, [program, name], {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})

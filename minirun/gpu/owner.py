@@ -26,8 +26,10 @@ ROOT = Owner()
 
 
 def of(pid: int) -> Owner:
-    """Return the owner of the container of `pid`. Raises OSError."""
-    return Owner(_outside(f"/proc/{pid}/uid_map"), _outside(f"/proc/{pid}/gid_map"))
+    """Return the owner of the container of `pid`: root altogether, or neither. Raises OSError."""
+    uid = _outside(f"/proc/{pid}/uid_map")
+    gid = _outside(f"/proc/{pid}/gid_map") if uid else 0
+    return Owner(uid, gid)
 
 
 def _outside(path: str) -> int:

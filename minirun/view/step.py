@@ -43,6 +43,7 @@ class Stepper:
         *,
         out_fd: int = 2,
         show: bool = True,
+        plain: bool = False,
     ) -> None:
         self.settings = settings
         self.id = container_id
@@ -51,6 +52,7 @@ class Stepper:
         """Who says how it goes on; None where only snapshots are wanted."""
         self.out_fd = out_fd
         self.show = show
+        self.style = "plain" if plain else "lanes"
         self.runtime_pipe = runtime_pipe
         self.runtime = os.getppid()
         self.pids: dict[str, int] = {"runtime": self.runtime}
@@ -63,7 +65,7 @@ class Stepper:
     def follow(self, level: str) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
         narrator, tail = Narrator(level), live.Tail(f"{self.directory}/events.jsonl")
-        paint = live.painter(self.out_fd)
+        paint = live.painter(self.out_fd, self.style)
         try:
             while not narrator.over or not self._past_the_last_gate():
                 ended = _tick(self.runtime_pipe)
@@ -219,7 +221,7 @@ def run(settings: Settings, container_id: str, wanted: "Wanted", pipe: int) -> N
         chooser = keys.Script(keys.read_script(wanted.script), pipe)
     elif wanted.step:
         chooser = keys.Terminal(0, pipe)
-    stepper = Stepper(settings, container_id, chooser, pipe, show=wanted.show)
+    stepper = Stepper(settings, container_id, chooser, pipe, show=wanted.show, plain=wanted.plain)
     try:
         stepper.follow("syscalls" if wanted.step == gates.EVERY_EVENT else "stages")
     except Exception as error:  # whatever it is: the run goes on, and the user hears of it

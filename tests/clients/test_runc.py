@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from clients.conftest import SCRIPT, check, program
-from conftest import Program
+from clients.conftest import NO_DEVICE, NODES, REFUSED, SCRIPT, check, program, said
+from conftest import Program, wait_until
 
 Bundle = Callable[..., Path]
+MODESET = "nvidia-modeset"
+"""In cdi mode every container gets it: capabilities do not count."""
 
 
 class Runc:
@@ -82,28 +84,81 @@ def test_without_an_explicit_wish_nothing_is_simulated(
     assert "error running hook" in done.stderr and "libnvidia-ml.so.1" in done.stderr
 
 
+def configure(path: Path, text: str) -> dict[str, str]:
+    """Write a config.toml; return the environment in which it is read."""
+    folder = path / "etc/nvidia-container-runtime"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(text)
+    return {"XDG_CONFIG_HOME": str(path / "etc")}
+
+
+def run(runtime: Runc, bundle: Path, name: str, tmp_path: Path) -> tuple[list[str], str]:
+    """Create, start, wait, delete, as an engine does; return the lines of stdout, and stderr."""
+    with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
+        argv = [*runtime.argv, "create", "--bundle", str(bundle), name]
+        env = os.environ | runtime.env
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env)
+    assert done.returncode == 0, (tmp_path / "err").read_text()
+    assert runtime("start", name).returncode == 0
+    wait_until(lambda: json.loads(runtime("state", name).stdout)["status"] == "stopped")
+    assert runtime("delete", name).returncode == 0
+    return (tmp_path / "out").read_text().splitlines(), (tmp_path / "err").read_text()
+
+
 def test_runc_behind_minirun_as_nvidia_container_runtime(
     minirun: Program, runc: Runc, bundle: Bundle, name: str, tmp_path: Path
 ) -> None:
     """The wrapper puts the hook in; config.toml asks for the simulated driver."""
-    folder = tmp_path / "etc/nvidia-container-runtime"
-    folder.mkdir(parents=True)
-    (folder / "config.toml").write_text(
+    env = configure(
+        tmp_path,
         'nvidia-container-cli.environment = ["MINIRUN_SIM=count=4"]\n'
         'nvidia-container-runtime = {mode = "legacy", runtimes = ["runc"]}\n'
-        'nvidia-container-runtime-hook.path = "minirun-has-no-such-name"\n'
+        'nvidia-container-runtime-hook.path = "minirun-has-no-such-name"\n',
     )
     path = bundle("sh", "-c", SCRIPT, hooks={})
-    env = {"XDG_CONFIG_HOME": str(tmp_path / "etc")}
     wrapper = Runc([minirun.path, "nvidia-container-runtime"], tmp_path / "runc", env)
-    with open(tmp_path / "out", "w+") as out, open(tmp_path / "err", "w+") as err:
-        argv = [*wrapper.argv, "create", "--bundle", str(path), name]
-        full = os.environ | env
-        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=full, check=True)
-        assert wrapper("start", name).returncode == 0
-        while json.loads(wrapper("state", name).stdout)["status"] != "stopped":
-            pass
+    lines, err = run(wrapper, path, name, tmp_path)
     row = json.loads((path / "config.json").read_text())["hooks"]["prestart"][0]
     assert row["args"][1:] == ["nvidia-container-runtime-hook", "prestart"]
-    check((tmp_path / "out").read_text(), (tmp_path / "err").read_text())
-    assert wrapper("delete", name).returncode == 0
+    check("\n".join(lines), err)
+
+
+def test_mode_auto_puts_everything_into_config_json(
+    minirun: Program, bundle: Bundle, name: str, tmp_path: Path
+) -> None:
+    """No hook of stage 3: the edits of CDI devices, made on the spot; minirun underneath.
+
+    runc would refuse the simulated driver's edits: they mount /proc/driver, which no kernel module
+    is there to make.
+    """
+    env = configure(tmp_path, f'nvidia-container-runtime.runtimes = ["{minirun.path}"]\n')
+    env["MINIRUN_SIM"] = "count=4"
+    wrapper = Runc([minirun.path, "nvidia-container-runtime"], tmp_path / "state", env)
+    made = bundle("sh", "-c", SCRIPT, hooks={})
+    lines, err = run(wrapper, made, name, tmp_path)
+    assert [line for line in lines if line.startswith("nvidia")] == sorted([*NODES, MODESET])
+    assert [line[:6] for line in lines if line.startswith("GPU ")] == ["GPU 0:", "GPU 1:"]
+    assert len([line for line in lines if line.startswith("0000:")]) == 4, "cdi hides none of them"
+    assert REFUSED in said(err, "/tmp/other") and NO_DEVICE in said(err, "/dev/nvidia1")
+    config = json.loads((made / "config.json").read_text())
+    assert set(config["hooks"]) == {"createContainer"}
+
+
+def test_runc_gets_a_cdi_device_of_a_spec_file(
+    minirun: Program, runc: Runc, bundle: Bundle, name: str, tmp_path: Path
+) -> None:
+    edits = {"env": ["GIVEN=1"], "deviceNodes": [{"path": "/dev/given", "hostPath": "/dev/zero"}]}
+    spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/class"}
+    spec |= {"devices": [{"name": "a", "containerEdits": edits}]}
+    (tmp_path / "cdi").mkdir()
+    (tmp_path / "cdi/v.json").write_text(json.dumps(spec))
+    env = configure(
+        tmp_path,
+        'nvidia-container-runtime.runtimes = ["runc"]\n'
+        f'nvidia-container-runtime.modes.cdi.spec-dirs = ["{tmp_path}/cdi"]\n',
+    )
+    wrapper = Runc([minirun.path, "nvidia-container-runtime"], tmp_path / "runc", env)
+    script = "echo $GIVEN; head -c 3 /dev/given | wc -c"
+    made = bundle("sh", "-c", script, hooks={}, annotations={"cdi.k8s.io/x": "vendor.com/class=a"})
+    lines, err = run(wrapper, made, name, tmp_path)
+    assert ([line.strip() for line in lines], err) == (["1", "3"], "")

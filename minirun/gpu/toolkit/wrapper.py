@@ -4,7 +4,8 @@
 becomes the runtime underneath (execve), with the same arguments. So the engine talks to that
 runtime, and nothing of this program is left.
 
-    mode legacy     adds the prestart hook, which does the work later, in stage 4 and 5
+    mode legacy     adds the prestart hook, which does the work later, in stage 4 and 5, and with
+                    graphics or display what the loaders of Vulkan, EGL and X11 read
     mode cdi        puts the edits of the CDI devices that are asked for into config.json
     mode auto       as the real runtime since 1.18: edits made on the spot for these GPUs
 
@@ -18,6 +19,7 @@ from minirun.errors import ConfigError, GPUError, MinirunError
 from minirun.gpu.toolkit import lookup
 from minirun.gpu.toolkit.config import Toolkit
 from minirun.gpu.toolkit.log import Log, LogFile
+from minirun.oci import validate
 from minirun.oci.config import GPU_HOOK
 from minirun.oci.state import read_text
 
@@ -72,8 +74,8 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: Log) -> None:
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = f"{bundle}/config.json"
     try:
-        config: dict[str, Any] = jsonlite.loads(read_text(path))
-    except (OSError, ValueError) as error:
+        config = validate.check(jsonlite.loads(read_text(path)))
+    except (OSError, ValueError, ConfigError) as error:
         raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
     try:
         changed = modify(config, toolkit, log)
@@ -91,11 +93,14 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
     """
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
-    if toolkit.mode == "legacy":
-        return _add_hook(config, toolkit, log)
-    from minirun.gpu.toolkit import devices
+    if toolkit.mode != "legacy":
+        from minirun.gpu.toolkit import devices
 
-    return devices.apply(config, toolkit, log)
+        return devices.apply(config, toolkit, log)
+    from minirun.gpu.toolkit import graphics
+
+    hooked = _add_hook(config, toolkit, log)
+    return graphics.apply(config, toolkit) or hooked
 
 
 def execute(args: "list[str]", toolkit: Toolkit, log: Log) -> "NoReturn":
@@ -120,11 +125,10 @@ def underneath(toolkit: Toolkit) -> str:
 
 
 def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
-    hooks = config.setdefault("hooks", {})
-    rows = hooks.setdefault("prestart", [])
-    if any(
-        row["path"].rpartition("/")[2] in (GPU_HOOK, "nvidia-container-toolkit") for row in rows
-    ):
+    hooks = config["hooks"] = config.get("hooks") or {}
+    rows = hooks["prestart"] = hooks.get("prestart") or []
+    names = {row["path"].rpartition("/")[2] for row in rows}
+    if names & {GPU_HOOK, "nvidia-container-toolkit"}:
         log.info("Existing nvidia prestart hook found in OCI spec")
         return False
     path = toolkit.hook_path if toolkit.hook_path.startswith("/") else ""

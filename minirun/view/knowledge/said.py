@@ -75,6 +75,32 @@ MESSAGES = (
 
 NOTES = (
     Topic(
+        "compat library refused",
+        "a CUDA compatibility library of the image is left where it is",
+        "The image brings its own newer libcuda for older drivers. This one is no regular file, or "
+        "its name leads out of the image, so it is not used.",
+        cause="a link in /usr/local/cuda/compat that points somewhere else",
+        advice="look at the link in the image: ls -l /usr/local/cuda/compat",
+        real="libnvidia-container mounted by path here, and was led to files of the host "
+        "(CVE-2024-0132, CVE-2025-23359).",
+        kind=NOTE,
+    ),
+    Topic(
+        "undone",
+        "a configure that failed has been taken back",
+        "Mounts, nodes and links that were made before the failure are gone again.",
+        real="the real nvidia-container-cli leaves what it had made: 26 mounts, when the node of "
+        "GPU 0 is missing.",
+        kind=NOTE,
+    ),
+    Topic(
+        "not undone",
+        "something of a failed configure is left",
+        "Taking it back failed as well; the path is in the event.",
+        advice="remove it by hand, or start from a fresh root filesystem",
+        kind=NOTE,
+    ),
+    Topic(
         "no prestart hook",
         "config.json has none",
         "Stages 4 and 5 have nothing to do, and do not happen.",

@@ -17,8 +17,14 @@ NVML = "1.20 asks NVML for the GPU and passes on its error; the text here is 1.1
 TEGRA = "csv is the mode of Tegra boards, which have no driver as in Figure 3; it is refused"
 DIFFERENT = {"auto-bad-dev-v1.20.0": NVML, "csv-nofiles-v1.20.0": TEGRA}
 """Case → why it differs."""
-EDITED = {name for name, case in CASES.items() if "mounts" in case["changed_sections"]}
-"""Cases with the files of a whole driver: compared below, device by device."""
+GRAPHICS = {"auto-0-allcaps-v1.17.2", "auto-0-graphics-v1.17.2"}
+"""They need a host with such files: test_graphics.py."""
+EDITED = {name for name, case in CASES.items() if "mounts" in case["changed_sections"]} - GRAPHICS
+"""Cases with the files of a whole driver: compared below, device by device.
+
+minirun follows 1.20 there; the same four requests in 1.18 (not copied here) differ from 1.20's in
+the environment's order, in mounts and in hooks, so no program can equal both.
+"""
 
 
 class Wrapper:
@@ -96,7 +102,7 @@ def played(runtime: Wrapper, name: str) -> subprocess.CompletedProcess[str]:
     return runtime.create(document(case["env"], case["annotations"]), MINIRUN_SIM=host)
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - EDITED - set(DIFFERENT)))
+@pytest.mark.parametrize("name", sorted(set(CASES) - EDITED - GRAPHICS - set(DIFFERENT)))
 def test_the_same_as_the_real_runtime(runtime: Wrapper, name: str) -> None:
     case = CASES[name]
     done = played(runtime, name)
@@ -215,6 +221,13 @@ def test_a_bundle_without_config_json(runtime: Wrapper) -> None:
     done = runtime("create", "--bundle", f"{runtime.path}/nosuch", "c")
     assert done.returncode == 1
     assert "nosuch/config.json" in done.stderr and "level=error" in done.stderr
+
+
+def test_a_broken_config_json_is_told_by_its_path(runtime: Wrapper) -> None:
+    done = runtime.create(document({}) | {"hooks": {"prestart": ["x"]}})
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "hooks.prestart[0]: expected an object" in done.stderr
+    assert not runtime.called.exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""config.toml: the real default files say what no file at all says; where it is looked for."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from gpu.sandbox import DATA
+from minirun.errors import ConfigError
+from minirun.gpu.toolkit import config
+
+
+@pytest.mark.parametrize("version", ("v1.17.2", "v1.20.0"))
+def test_the_real_default_file_is_our_default(version: str) -> None:
+    text = (DATA / "ctk" / f"config-default-{version}.toml").read_text()
+    found, default = config.parse(text, "x"), config.parse("", "")
+    if version == "v1.17.2":
+        assert found.runtimes == ("docker-runc", "runc", "crun")  # docker's old name for runc
+    else:
+        assert found.runtimes == default.runtimes
+    assert found._replace(source="", runtimes=()) == default._replace(runtimes=())
+
+
+def test_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("NVIDIA_CTK_CONFIG_FILE_PATH", raising=False)
+    assert config.find() == "/etc/nvidia-container-runtime/config.toml"
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert config.find() == "/x/nvidia-container-runtime/config.toml"
+    monkeypatch.setenv("NVIDIA_CTK_CONFIG_FILE_PATH", "/y.toml")
+    assert config.find() == "/y.toml"
+
+
+def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        config.load(str(tmp_path / "nosuch"))
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    (
+        ('supported-driver-capabilities = "all"', "supported_capabilities", config.CAPABILITIES),
+        ('swarm-resource = "A, B"', "swarm_resources", ("A", "B")),
+        ('nvidia-container-cli.ldconfig = "@/nosuch.real"', "ldconfig", "@/nosuch"),
+        ('nvidia-container-cli.ldconfig = "/inside.real"', "ldconfig", "/inside.real"),
+        ("features.ignore-imex-channel-requests = true", "ignore_imex_channels", True),
+        ('unknown-key = 1\ndisable-require = true', "disable_require", True),
+    ),
+)  # fmt: skip
+def test_what_the_hook_gets(text: str, key: str, value: object) -> None:
+    assert config.parse(text, "x").hook._asdict()[key] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "begin"),
+    (
+        ("nvidia-container-runtime-hook", "version", "NVIDIA Container Runtime Hook version"),
+        ("nvidia-container-runtime", "--help", "Usage: minirun nvidia-container-runtime"),
+        ("nvidia-ctk", "--help", "Usage: minirun nvidia-ctk"),
+    ),
+)
+def test_each_program_by_its_own_name(
+    minirun: Program, tmp_path: Path, name: str, flag: str, begin: str
+) -> None:
+    (tmp_path / name).symlink_to(minirun.path)
+    linked = Program(str(tmp_path / name), minirun.root)
+    linked.argv = lambda *args: [linked.path, *args]  # type: ignore[method-assign]
+    assert linked(flag).stdout.startswith(begin)

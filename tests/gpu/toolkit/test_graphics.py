@@ -1,0 +1,97 @@
+"""Mode legacy with graphics: what the real runtime adds next to the hook (auto in 1.17)."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu.sandbox import DATA
+from gpu.toolkit.test_wrapper import CASES, document
+from minirun.gpu.toolkit import config, wrapper
+from minirun.gpu.toolkit.log import Log
+
+BUS = ("0000:07:00.0", "0000:0f:00.0", "0000:47:00.0", "0000:4e:00.0")
+FOLDERS = ("/usr/share/", "/usr/lib/xorg/", "/usr/lib/x86_64-linux-gnu/")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """A driver root with the files of the golden host, its GPUs and their nodes below /dev/dri."""
+    manifest = json.loads((DATA / "host-manifest.json").read_text())
+    for entry in manifest["entries"]:
+        path = tmp_path / entry["path"].lstrip("/")
+        if not entry["path"].startswith(FOLDERS) or entry["kind"] == "dir":
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if entry["kind"] == "symlink":
+            path.symlink_to(entry["target"])
+        else:
+            path.touch()
+    (tmp_path / "dev/dri/by-path").mkdir(parents=True)
+    for number, bus in enumerate(BUS):
+        add_gpu(tmp_path, number, bus)
+    return tmp_path
+
+
+def add_gpu(root: Path, number: int, bus: str) -> None:
+    folder = root / "proc/driver/nvidia/gpus" / bus
+    folder.mkdir(parents=True)
+    uuid = f"GPU-aaaaaaaa-0000-4000-8000-{number:012}"
+    lines = f"GPU UUID: {uuid}\nBus Location: {bus}\nDevice Minor: {number}\n"
+    (folder / "information").write_text(lines)
+    for name, minor, kind in ((f"card{number + 1}", number + 1, "card"),
+                              (f"renderD{128 + number}", 128 + number, "render")):  # fmt: skip
+        os.mknod(root / "dev/dri" / name, 0o660 | stat.S_IFCHR, os.makedev(226, minor))
+        (root / f"dev/dri/by-path/pci-{bus}-{kind}").symlink_to(f"../{name}")
+
+
+def modified(env: dict[str, str], root: Path) -> dict[str, Any]:
+    """What the wrapper makes of a config.json; the driver root taken off the sources."""
+    toolkit = config.parse(
+        f'nvidia-container-cli.root = "{root}"\nnvidia-container-runtime.mode = "legacy"\n'
+        'nvidia-container-runtime-hook.path = "/usr/bin/nvidia-container-runtime-hook"\n'
+        'nvidia-ctk.path = "/usr/bin/nvidia-ctk"\n',
+        "config.toml",
+    )
+    found = document(env)
+    assert wrapper.modify(found, toolkit, Log("error"))
+    for row in found["mounts"]:
+        row["source"] = row["source"].removeprefix(str(root))
+    return found
+
+
+def ordered(linux: dict[str, Any]) -> dict[str, Any]:
+    """The real runtime's order of devices changes from run to run."""
+    linux["devices"].sort(key=lambda row: row["path"])
+    linux["resources"]["devices"].sort(key=lambda row: row.get("minor", -1))
+    return linux
+
+
+@pytest.mark.parametrize("name", ("auto-0-graphics-v1.17.2", "auto-0-allcaps-v1.17.2"))
+def test_the_same_as_the_real_runtime(host: Path, name: str) -> None:
+    case = CASES[name]
+    found = modified(case["env"], host)
+    expected = document(case["env"]) | case["changed_sections"]
+    assert ordered(found.pop("linux")) == ordered(expected.pop("linux"))
+    assert found == expected
+
+
+def test_compute_alone_gets_the_hook_and_no_more(host: Path) -> None:
+    env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_DRIVER_CAPABILITIES": "compute"}
+    found = modified(env, host)
+    assert len(found["hooks"]["prestart"]) == 1 and "createContainer" not in found["hooks"]
+    assert found["mounts"] == document(env)["mounts"]
+
+
+def test_a_wrong_request_is_left_to_the_hook(host: Path) -> None:
+    env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_DRIVER_CAPABILITIES": "graphics,nonsense"}
+    assert list(modified(env, host)["hooks"]) == ["prestart"]
+
+
+def test_a_host_without_such_files_adds_nothing(tmp_path: Path) -> None:
+    env = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "all"}
+    found = modified(env, tmp_path)
+    assert found["mounts"] == document(env)["mounts"] and "devices" not in found["linux"]
