@@ -47,7 +47,8 @@ def _help(line: options.Line) -> str:
         from minirun import __version__
 
         return f"cli-version: {__version__} (minirun)\nlib-version: {__version__} (minirun)\n"
-    return options.usage(line.command)
+    text = options.usage(line.command)
+    return text.replace(f"Usage: {options.NAME}", f"Usage: minirun {options.NAME} [flags]", 1)
 
 
 def _run(line: options.Line, settings: Settings, log: Log) -> None:
@@ -60,6 +61,7 @@ def _run(line: options.Line, settings: Settings, log: Log) -> None:
             sys.stderr.write(f"{options.NAME}: warning: {text}\n")
         configure(line, found, log)
         return
+    log.driver(found)
     from minirun.gpu.program import report
 
     if line.command == "info":
@@ -93,7 +95,6 @@ def _driver(line: options.Line, settings: Settings, log: Log) -> Inventory:
         found = real.inventory(root, cache, strict=True, user=user)
     else:
         raise UsageError(f"unknown gpu driver: {line.gpu_driver}", "nvidia or simulated")
-    log.driver(found)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Saying that a path of an image leads out of it: for an error's text, never for a decision.
+"""Where a path of an image leads to, by hand: for what an error says, and for links to nothing.
 
 openat2(RESOLVE_IN_ROOT) keeps every look-up inside: at the root, ".." stays where it is. That is
 safe, but quiet. nvidia-container-cli refuses such an image with "resolves outside of"; to say the
@@ -14,15 +14,25 @@ _MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 
 def escapes(root: Root, path: str) -> bool:
     """Tell whether `path` passes above the root; an absolute link does not, it starts there."""
+    return _walk(root, path)[1]
+
+
+def resolve(root: Root, path: str) -> str:
+    """Return `path` without links, inside the root; what does not exist stays as it is."""
+    return _walk(root, path)[0]
+
+
+def _walk(root: Root, path: str) -> "tuple[str, bool]":
+    """Return (the path without links, whether it passed above the root)."""
+    above = False
     at: "list[str]" = []
     todo = _parts(path)
     links = 0
     while todo and links < _MOST_LINKS:
         part = todo.pop(0)
         if part == "..":
-            if not at:
-                return True
-            at.pop()
+            above = above or not at
+            del at[-1:]
             continue
         target = _link(root, "/".join([*at, part]))
         if not target:
@@ -32,7 +42,7 @@ def escapes(root: Root, path: str) -> bool:
         if target.startswith("/"):
             at = []
         todo = _parts(target) + todo
-    return False
+    return "/" + "/".join(at), above
 
 
 def _parts(path: str) -> "list[str]":

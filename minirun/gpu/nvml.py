@@ -82,8 +82,6 @@ def _gpu(row: "dict[str, Any]") -> Gpu:
 def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
     """Answer on `fd`. Never returns."""
     try:
-        import ctypes
-
         import pynvml
 
         if root:
@@ -93,7 +91,7 @@ def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
         process.setgid(user[1])
         process.setuid(user[0])
         if library:
-            ctypes.CDLL(library)  # pynvml then finds it loaded, by its SONAME
+            pynvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
         os.write(fd, jsonlite.dumps(_answer(pynvml)).encode())
     except Exception as error:  # whatever it is, the parent gets one line
         os.write(fd, jsonlite.dumps({"error": f"detection error: {error}"}).encode())

@@ -148,7 +148,12 @@ class BindFiles(Record):
 
     def execute(self, root: Root) -> None:
         """Do it. Raises OSError."""
-        folder = root.make_dir(self.folder)
+        try:
+            folder = root.make_dir(self.folder)
+        except FileNotFoundError:  # a link to nothing: made where it points to, inside the root
+            from minirun.gpu import escape
+
+            folder = root.make_dir(escape.resolve(root, self.folder))
         try:
             for source, name in self.files:
                 self._bind(root, source, folder, name)

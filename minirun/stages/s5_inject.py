@@ -27,5 +27,8 @@ def cli(container: Container, argv: "list[str]", pid: int, found: Inventory) -> 
         events.mark("SIMULATED")
     why = "device nodes, libraries, binaries, /proc/driver/nvidia, cgroup rules, ldconfig"
     with events.stage(5, "cli", "put the GPUs in", why=why):
-        edits = apply.configure(argv, found=found, pid=pid, cgroup=container.cgroup)
+        edits = apply.configure(
+            argv, found=found, pid=pid, cgroup=container.cgroup,
+            undo_failure=not container.config.layers,
+        )  # fmt: skip
         state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

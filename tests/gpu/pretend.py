@@ -20,7 +20,7 @@ from gpu.sandbox import golden, tree
 from minirun import launcher
 from minirun.gpu import catalog
 from minirun.gpu.inventory import inventory
-from minirun.kernel import mounts, namespaces
+from minirun.kernel import mounts, namespaces, process
 
 ROOT = "/mnt/rootfs"
 """Where the container's root filesystem is, seen from the pretend host."""
@@ -46,6 +46,8 @@ def build(folder: Path, store: str) -> Path:
         os.mknod(folder / name[1:], stat.S_IFSOCK | 0o666)
         os.chmod(folder / name[1:], 0o666)
     shutil.rmtree(folder / "proc")
+    (folder / "lib/firmware").rename(folder / "usr/lib/firmware")  # /lib is a link there
+    (folder / "lib").rmdir()
     library = folder / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
     compiler = shutil.which("gcc") or "gcc"
     code = Path(__file__).parent / "pretend_nvml.c"
@@ -116,7 +118,7 @@ class Host:
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
                 (driver / name).rename(place / name)
             (place / "etc").mkdir()
-            shutil.rmtree(driver / "lib")
+            shutil.rmtree(place / "usr/lib/firmware")  # the recorded driver root had none
         self._cache(place if self.moved else driver)
         top = base / "top"
         top.mkdir()
@@ -290,6 +292,8 @@ def sleeper(door: str = "") -> int:
     """Start the container's process, in the cgroup whose tasks file is `door`; return its pid."""
     pid = os.fork()
     if pid == 0:
+        process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.closerange(3, 1024)
         signal.pause()
         os._exit(0)
     if door:

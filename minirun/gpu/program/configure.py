@@ -36,6 +36,7 @@ def configure(line: Line, found: Inventory, log: Log) -> None:
         raise _told("container error", error) from None
     facts = nvidia.facts(root, request)
     log.container(line, pid, (status.st_uid, status.st_gid), facts)
+    log.driver(found)
     try:
         edits = nvidia.plan(found, request, facts)
         rootfs = request.rootfs

@@ -77,7 +77,7 @@ CONFIGURE = (
     Option("--no-cntlibs", "", "", "The same as --cuda-compat-mode=disabled"),
 )  # fmt: skip
 OPTIONS = {"": GLOBAL, "info": INFO, "list": LIST, "configure": CONFIGURE}
-HELP = ("--help", "--usage", "-?", "--version", "-V")
+HELP = ("--help", "--usage", "-?", "-h", "--version", "-V")
 
 
 class Line(Record):
@@ -207,6 +207,7 @@ def usage(command: str) -> str:
         value = f"[={option.value}]" if option.optional else f"={option.value}" * bool(option.value)
         left = f"{option.letter + ',' if option.letter else '   '} {option.name}{value}"
         lines.append(f"  {left:<32} {option.help}")
+    lines.append(f"  {'-?, --help':<32} Give this help list")
     if not command:
         lines += ["", " Commands:"]
         lines.append("  info        Report information about the driver and devices")
