@@ -5,7 +5,6 @@ safe, but quiet. nvidia-container-cli refuses such an image with "resolves outsi
 same, the links are walked through here by hand.
 """
 
-import os
 
 from minirun.rootfs.inroot import Root
 
@@ -34,7 +33,7 @@ def _walk(root: Root, path: str) -> "tuple[str, bool]":
             above = above or not at
             del at[-1:]
             continue
-        target = _link(root, "/".join([*at, part]))
+        target = root.link_target("/".join([*at, part]))
         if not target:
             at.append(part)
             continue
@@ -47,17 +46,3 @@ def _walk(root: Root, path: str) -> "tuple[str, bool]":
 
 def _parts(path: str) -> "list[str]":
     return [part for part in path.split("/") if part not in ("", ".")]
-
-
-def _link(root: Root, path: str) -> str:
-    """Return the target of a link, "" for everything else."""
-    try:
-        fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
-    except OSError:
-        return ""
-    try:
-        return os.readlink("", dir_fd=fd)
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)

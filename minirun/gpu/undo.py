@@ -113,7 +113,7 @@ class Before:
             os.close(self.root.open(path))
         except FileNotFoundError:
             above = path.rpartition("/")[0]
-            target = _target(self.root, path)
+            target = self.root.link_target(path)
             if target and links < _MOST_LINKS:  # what it points to is made, not the link
                 self._look(target if target[0] == "/" else f"{above}/{target}", links + 1)
             else:
@@ -187,20 +187,6 @@ def _links(root: Root, folder: str) -> "dict[str, str]":
         with os.scandir(fd) as entries:
             names = [entry.name for entry in entries if ".so" in entry.name and entry.is_symlink()]
         return {name: os.readlink(name, dir_fd=fd) for name in names}
-    finally:
-        os.close(fd)
-
-
-def _target(root: Root, path: str) -> str:
-    """Return where a link points; "" for anything else."""
-    try:
-        fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
-    except OSError:
-        return ""
-    try:
-        return os.readlink("", dir_fd=fd)
-    except OSError:
-        return ""
     finally:
         os.close(fd)
 

@@ -47,7 +47,8 @@ def root_before_pivot(container: Container) -> str:
 def enter(container: Container, config: Config, console: Console, root: str = "") -> Joined:
     """Start config.process in the container; return when it runs.
 
-    `root` is the root filesystem of a container that has not made pivot_root yet. Raises StateError, CommandError (126, 127), OSError.
+    `root` is the root filesystem of a container that has not made pivot_root yet.
+    Raises StateError, CommandError (126, 127), OSError.
     """
     target = container.record["init"]
     pidfd = os.pidfd_open(target["pid"])
