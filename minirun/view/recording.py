@@ -50,7 +50,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Recording:
-    """The events of one container, in the order in which they were written."""
+    """The events of one container, as they were written; a birth stands before the child's acts."""
 
     id: str
     events: list[Event]
@@ -118,7 +118,21 @@ def parse(text: str, source: str = "") -> list[Recording]:
             bad += 1
     if not events:
         raise ValueError(f"{source or 'the text'}: holds no events of minirun")
-    return [Recording(name, found, source, bad) for name, found in events.items()]
+    return [Recording(name, births_first(found), source, bad) for name, found in events.items()]
+
+
+def births_first(events: list[Event]) -> list[Event]:
+    """Put each clone before what its child did.
+
+    The child may act, and write, before the call has returned in its parent, who writes of it.
+    """
+    told = list(events)
+    for birth in [e for e in events if e["name"] in ("clone3", "clone") and e["kind"] == "syscall"]:
+        first = next((at for at, e in enumerate(told) if e["pid"] == birth["ret"]), None)
+        at = told.index(birth)
+        if first is not None and first < at:
+            told.insert(first, told.pop(at))
+    return told
 
 
 def _event(line: str) -> Event | None:

@@ -1,0 +1,27 @@
+"""The parent writes of a birth when clone returns; by then the child may have acted."""
+
+from typing import Any
+
+from minirun.view.recording import births_first
+
+
+def event(name: str, pid: int, ret: int = 0, kind: str = "syscall") -> dict[str, Any]:
+    return {"name": name, "pid": pid, "ret": ret, "kind": kind}
+
+
+def names(events: list[dict[str, Any]]) -> list[str]:
+    return [f"{e['name']} {e['pid']}" for e in births_first(events)]
+
+
+def test_a_birth_that_is_told_late_comes_first() -> None:
+    events = [event("begin", 1), event("mount", 2), event("mkdir", 1), event("clone3", 1, 2)]
+    assert names(events) == ["begin 1", "clone3 1", "mount 2", "mkdir 1"]
+
+
+def test_everything_else_stays_where_it_is() -> None:
+    events = [event("clone3", 1, 2), event("mount", 2), event("clone3", 1, 3), event("x", 1)]
+    assert births_first(events) == events
+    failed = [event("mount", 2), event("clone3", 2, -1)]
+    assert births_first(failed) == failed
+    same = [event("mount", 2), event("mount", 2), event("clone3", 1, 9)]
+    assert births_first(same) == same
