@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clients.conftest import SCRIPT, check, hook, program
-from conftest import Program
+from conftest import Program, wait_until
 
 LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000")
 """Lower than podman's own: raising them needs CAP_SYS_RESOURCE."""
@@ -54,7 +54,18 @@ def remove_cgroups(parent: str) -> None:
     for hierarchy in ("", *os.listdir("/sys/fs/cgroup")):
         top = Path("/sys/fs/cgroup", hierarchy, parent.lstrip("/"))
         for folder, _, _ in os.walk(top, topdown=False):
-            os.rmdir(folder)
+            wait_until(lambda folder=folder: _rmdir(folder), 20)
+
+
+def _rmdir(folder: str) -> bool:
+    """Remove a cgroup; False while somebody (conmon, which outlives its podman) is in it."""
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def test_podman_with_runc_and_minirun_as_hook(podman: Podman) -> None:
