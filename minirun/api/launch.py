@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from minirun.api.child import Child
 from minirun.api.container import REMOVED, Container
-from minirun.api.stream import Screen, screen
+from minirun.api.stream import Show, screen
 from minirun.errors import MinirunError, StateError, UsageError
 from minirun.view.live import Tail
 
@@ -78,7 +78,7 @@ def run(
     child = Child(container.place.argv(*words))
     try:
         echo = ("stderr",) if detach else ("stdout", "stderr")  # `run -d` prints the id
-        status = _follow(child, container, screen(stream), echo if stream else ())
+        status = _follow(child, container, screen() if stream else None, echo if stream else ())
     except BaseException:
         _end(child, None if taken else container)
         raise
@@ -89,12 +89,13 @@ def run(
     return container
 
 
-def _follow(child: Child, container: Container, shown: Screen, echo: tuple[str, ...]) -> int:
+def _follow(child: Child, container: Container, show: Show | None, echo: tuple[str, ...]) -> int:
     """Show the run, and what comes on the streams `echo`, until minirun ends; its exit status."""
     tail = Tail(f"{container.place.root}/{container.id}/events.jsonl")
 
     def look() -> None:
-        shown.take(tail.events())
+        if show:
+            show(tail.events(), False)
 
     def hear(name: str, text: str) -> None:
         look()  # what was done before it was said
@@ -103,12 +104,13 @@ def _follow(child: Child, container: Container, shown: Screen, echo: tuple[str, 
 
     try:
         status = child.follow(hear, look)
-        if tail.fd < 0:  # it failed before we looked, and its log is history
+        if show and tail.fd < 0:  # it failed before we looked, and its log is history
             with contextlib.suppress(StateError):
-                shown.take(container.timeline)
+                show(container.timeline, False)
     finally:
         tail.close()
-        shown.finish()
+        if show:
+            show([], True)
     return status
 
 

@@ -6,8 +6,8 @@ the cell's output grows in place. Without IPython, or in its terminal, each line
 
 import sys
 import time
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from minirun.api.drawing import Drawing, plain
 from minirun.view.recording import Event
@@ -16,21 +16,13 @@ PAUSE = 0.08
 """Seconds between two updates of a display: a browser has to draw each."""
 
 
-class Screen(Protocol):
-    """Where a run is shown."""
-
-    def take(self, events: Iterable[Event]) -> None:
-        """Show more events."""
-
-    def finish(self) -> None:
-        """Show what has not been shown yet."""
+Show = Callable[[Iterable[Event], bool], None]
+"""Shows more events; True with the last ones."""
 
 
-def screen(wanted: bool) -> Screen:
-    """Return where to show a run: the cell of a notebook, standard output, or nowhere."""
-    if not wanted:
-        return Nowhere()
-    return Cell() if in_notebook() else Printed()
+def screen() -> Show:
+    """Return what shows a run: in the cell of a notebook, or on standard output."""
+    return Cell().show if in_notebook() else Printed().show
 
 
 def in_notebook() -> bool:
@@ -40,29 +32,16 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-class Nowhere:
-    """Shows nothing."""
-
-    def take(self, events: Iterable[Event]) -> None:
-        """Drop them."""
-
-    def finish(self) -> None:
-        """Do nothing."""
-
-
 class Printed:
     """Prints each line as it comes."""
 
     def __init__(self) -> None:
         self.drawing = Drawing()
 
-    def take(self, events: Iterable[Event]) -> None:
+    def show(self, events: Iterable[Event], last: bool) -> None:
         """Print them."""
         for line in self.drawing.take(events):
             print(plain(line), flush=True)
-
-    def finish(self) -> None:
-        """All is printed."""
 
 
 class Cell:
@@ -76,14 +55,9 @@ class Cell:
         self.shown_at = time.monotonic()
         self.handle: Any = display(self.drawing, display_id=True)  # type: ignore[no-untyped-call]
 
-    def take(self, events: Iterable[Event]) -> None:
-        """Draw more, and update the display where the last time is long enough ago."""
+    def show(self, events: Iterable[Event], last: bool) -> None:
+        """Draw more; update the display at the end, or where the last time is long enough ago."""
         self.pending |= bool(self.drawing.take(events))
-        if time.monotonic() - self.shown_at >= PAUSE:
-            self.finish()
-
-    def finish(self) -> None:
-        """Bring the display up to date."""
-        if self.pending:
+        if self.pending and (last or time.monotonic() - self.shown_at >= PAUSE):
             self.handle.update(self.drawing)
             self.pending, self.shown_at = False, time.monotonic()
