@@ -26,6 +26,15 @@ class DeviceRule(Record):
         return f"{self.kind} {major}:{minor} {self.access}"
 
 
+_OPENED = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (136, None))
+DEFAULT = (
+    DeviceRule(True, "c", None, None, "m"),
+    DeviceRule(True, "b", None, None, "m"),
+    *(DeviceRule(True, "c", major, minor, "rwm") for major, minor in _OPENED),
+)
+"""mknod of any node; null, zero, full, random, urandom, tty, console, ptmx, and terminals."""
+
+
 def parse_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
     """Return config.json's linux.resources.devices as rules; a number below 0 means any."""
     return [
@@ -35,6 +44,15 @@ def parse_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
         )
         for row in rows
     ]  # fmt: skip
+
+
+def container_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
+    """Return the rules of a container: config.json's, then :data:`DEFAULT`, as runc has them.
+
+    Any node may be made; null and its like, terminals too, may be opened. Engines rely on it:
+    podman's and containerd's config.json refuse everything and name none of these.
+    """
+    return [*parse_rules(rows), *DEFAULT]
 
 
 def _number(value: "int | None") -> "int | None":

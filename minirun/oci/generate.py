@@ -4,6 +4,7 @@ The defaults are docker's: fourteen capabilities, masked and read-only paths bel
 a private /dev, and a device list that ends with what every program needs.
 """
 
+from minirun.cgroups.rules import DEFAULT
 from minirun.errors import UsageError
 from minirun.oci import state
 from minirun.oci.config import GPU_DRIVER, GPU_HOOK, GPU_MODE, LAYERS, VOLATILE
@@ -41,8 +42,6 @@ MOUNTS = (
     ("/sys", "sysfs", "sysfs", [*_STANDARD, "ro"]),
     ("/sys/fs/cgroup", "cgroup", "cgroup", [*_STANDARD, "relatime", "ro"]),
 )  # fmt: skip
-_ANY_NODE = (("c", None, None, "m"), ("b", None, None, "m"))
-_DEVICES = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (136, None))
 
 
 class Wishes(Record):
@@ -192,7 +191,7 @@ def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":
 
 def _resources(wishes: Wishes) -> "dict[str, Any]":
     resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
-    rows = [*_ANY_NODE, *(("c", major, minor, "rwm") for major, minor in _DEVICES)]
+    rows = [(r.kind, r.major, r.minor, r.access) for r in DEFAULT]
     rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in wishes.devices]
     for kind, major, minor, access in rows:
         rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}

@@ -8,7 +8,7 @@ twice here, because a Go program cannot enter namespaces once its threads run.
 import os
 
 from minirun import events
-from minirun.cgroups.rules import parse_rules
+from minirun.cgroups.rules import container_rules
 from minirun.container import Container
 from minirun.handshake import Channel, Ends, Message, make_fifos
 from minirun.kernel import namespaces, process
@@ -95,7 +95,7 @@ def make_cgroup(container: Container) -> None:
     resources = container.config.linux.get("resources") or {}
     cgroup.create()
     cgroup.set_resources(resources)
-    cgroup.set_device_rules(parse_rules(resources.get("devices") or []))
+    cgroup.set_device_rules(container_rules(resources.get("devices") or []))
     cgroup.open_doors()  # while they can be opened: not from within a user namespace
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 

@@ -6,7 +6,7 @@ minirun does not hold.
 
 from typing import Any
 
-from minirun.cgroups.rules import DeviceRule, parse_rules
+from minirun.cgroups.rules import DeviceRule, container_rules
 from minirun.cgroups.ruleset import effective
 from minirun.container import Container
 from minirun.oci import state
@@ -55,7 +55,7 @@ def _rules(container: Container) -> list[DeviceRule]:
         DeviceRule(True, node["type"], node["major"], node["minor"], node["permissions"])
         for node in edits_of(container.record).get("deviceNodes", [])
     ]
-    return effective([*parse_rules(rows), *given])
+    return effective([*container_rules(rows), *given])
 
 
 def _said(rule: DeviceRule) -> str:
