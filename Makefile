@@ -3,11 +3,12 @@
 # make test    the tests, against the real kernel        make check   linters and types, then these
 # make bench   the start measured against runc and crun  make clean   remove what setup has made
 # make recordings   record anew what `minirun replay` ships
+# make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages demo test check bench recordings clean
+.PHONY: setup packages demo test check bench recordings conformance clean
 
 # the interpreter and what python-prctl is compiled with; images; what tests and bench call
 PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp2 \
@@ -15,6 +16,13 @@ PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp
 	chromium
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
+# Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
+GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-dev \
+	golang-github-hashicorp-go-multierror-dev golang-github-mrunalp-fileutils-dev \
+	golang-github-opencontainers-selinux-dev golang-github-opencontainers-specs-dev \
+	golang-github-sirupsen-logrus-dev golang-github-urfave-cli-dev golang-golang-x-sys-dev \
+	tar util-linux xz-utils
+RUNTIME ?= $(abspath $(MINIRUN))
 IMAGES := busybox debian ubuntu
 # With CI set, a test that would skip for want of an ability fails instead.
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
@@ -56,6 +64,10 @@ check: setup
 bench: setup
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
+
+conformance: setup
+	@$(MAKE) --no-print-directory packages PACKAGES='$(GO_PACKAGES)'
+	@nice $(PYTHON) tests/conformance/run.py --runtime $(RUNTIME)
 
 recordings: setup
 	@$(PYTHON) rootfs-tools/build busybox

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.inventory import Inventory
+    from minirun.gpu.vendors import Cards
+    from minirun.process.rare import Rare
     from minirun.process.seccomp import Filter
+    from minirun.rootfs.sources import Sources
 
 HISTORY_LIMIT = 200
 """How many events files of removed containers are kept."""
@@ -38,14 +41,18 @@ class Container:
         self.cgroup: Cgroup = (
             from_record(record["cgroup"])
             if record.get("cgroup")
-            else open_cgroup(record["cgroup_path"], settings.cgroup_version)
+            else open_cgroup(
+                record["cgroup_path"], settings.cgroup_version, every=bool(config.cgroups_path)
+            )
         )
         self.gates: gates.Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
-        self.inventory: Inventory | None = None
+        self.inventory: Inventory | Cards | None = None
         """What GPUs the host has, once somebody has looked."""
         self.seccomp: Filter | None = None
+        self.rare: Rare | None = None
+        self.sources: Sources | None = None
 
     def prepare(self) -> None:
         """Load and compile whatever init will need, before it is cloned from this process.
@@ -59,10 +66,23 @@ class Container:
             from minirun.process import seccomp
 
             self.seccomp = seccomp.load(profile)
+        if self.config.asks_rarely_asked:
+            from minirun.process import rare
+
+            self.rare = rare.Rare(self.config)
+        if self.config.gpu_vendor:
+            from minirun.gpu import vendors
+
+            self.inventory = vendors.prepare(self.config)
+        elif self.config.gpu_variable:
+            from minirun.gpu import warn
+
+            text = f"{self.config.gpu_variable} asks for gpus, and their driver is not loaded"
+            warn.tell([warn.Notice(text, "the container gets none")])
 
     def lower_places(self) -> "list[str]":
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
-        if not self.config.new_namespace("user"):
+        if "user" not in self.config.namespaces:
             return self.config.layers
         return [f"{self.directory}/lower/{n}" for n in range(len(self.config.layers))]
 
@@ -127,15 +147,13 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "cgroup_version": settings.cgroup_version, **extra,
     }  # fmt: skip
     container = Container(settings, config, record)
-    if not os.path.isdir(settings.root):
-        os.makedirs(settings.root, mode=0o711, exist_ok=True)
-        files.spread_directories(settings.root)
+    make_root(settings.root)
     temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"
     os.mkdir(temporary, 0o700)
     try:
         for name in ("rootfs", "upper", "work") if config.layers else ():
             os.mkdir(f"{temporary}/{name}", 0o755)
-        if config.new_namespace("user"):
+        if "user" in config.namespaces:
             for number in range(len(config.layers)):
                 os.makedirs(f"{temporary}/lower/{number}")
         state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
@@ -151,6 +169,13 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
             raise _name_in_use(container_id) from None
         raise
     return container
+
+
+def make_root(root: str) -> None:
+    """Make the directory that containers are kept in, where there is none yet. Raises OSError."""
+    if not os.path.isdir(root):
+        os.makedirs(root, mode=0o711, exist_ok=True)
+        files.spread_directories(root)
 
 
 def _own_cgroup(root: str, container_id: str) -> str:

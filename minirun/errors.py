@@ -15,6 +15,10 @@ Texts are lower-case, without a full stop, and name the culprit; the hint says w
 import errno as _errno
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class MinirunError(Exception):
     """An error with one line for the user and, where there is one, a hint what to do."""
@@ -116,6 +120,24 @@ def hint(call: str, number: int) -> str:
     """What to try after `call` failed with errno `number`; empty where nothing is known."""
     name = errno_name(number)
     return HINTS.get((call, name)) or _GENERAL.get(name, "")
+
+
+def as_runc(act: "Callable[[], int]") -> int:
+    """Return what `act` returns; errors of it end with status 1, as runc's do: docker's is 125.
+
+    Raises MinirunError; OSError where whoever read our output has gone.
+    """
+    try:
+        return act()
+    except OSError as caught:
+        if caught.errno == _errno.EPIPE:
+            raise
+        error = from_os(caught)
+    except MinirunError as caught:
+        error = caught
+    if 125 <= error.status <= 127:
+        error.status = 1
+    raise error from None
 
 
 def from_os(error: OSError, doing: str = "") -> MinirunError:

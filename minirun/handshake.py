@@ -11,7 +11,9 @@
        │   runs the hooks                         │   stages 3, 4, 5
        │ ── HOOKS_DONE ─────────────────────────▶ │   stage 6
        │ ── YOUR_TURN ──────────────────────────▶ │
-       │ ◀──────────── WAITING  at exec.fifo ──── │   stage 7: `create` ends here
+       │ ◀──────────── LISTENER N (seccomp) ───── │   stage 7
+       │ ── TAKEN    (then) ────────────────────▶ │
+       │ ◀──────────── WAITING  at exec.fifo ──── │   `create` ends here
        │   `start` writes START to exec.fifo      │
        │ ◀──────────── end of file ────────────── │   execve has happened
        │ ◀──────────── ERROR, from either side ─▶ │
@@ -38,6 +40,8 @@ class Message:
     YOUR_TURN = "YOUR_TURN"
     RUN_HOOKS = "RUN_HOOKS"
     HOOKS_DONE = "HOOKS_DONE"
+    LISTENER = "LISTENER"
+    TAKEN = "TAKEN"
     WAITING = "WAITING"
     ERROR = "ERROR"
 
@@ -91,6 +95,15 @@ class Channel:
         if not line:
             raise PeerDied(f"{self.peer} died before it said {message}")
         raise error_from(line)
+
+    def expect_number(self, message: str) -> int:
+        """Wait for `message` with a number. Raises PeerDied, or the other side's error."""
+        line = self.read_line()
+        if not line:
+            raise PeerDied(f"{self.peer} died before it said {message}")
+        if not line.startswith(f"{message} "):
+            raise error_from(line)
+        return int(line[len(message) :])
 
     def read_line(self) -> str:
         """Return the next line without its end; empty at the end of file."""

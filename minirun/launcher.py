@@ -36,6 +36,7 @@ import sys
 sys.path[:0] = sys.argv[1:]
 known = set(sys.modules)
 import minirun.__main__, minirun.cli.run, minirun.hot
+import minirun.cli.bundle, minirun.cli.delete, minirun.cli.exec, minirun.cli.kill
 import minirun.cgroups.hierarchies, minirun.cgroups.v1, minirun.cgroups.v2
 import minirun.gpu.select, minirun.stages.s4_arguments, minirun.stages.s5_inject
 import minirun.gpu.simulated

@@ -50,6 +50,7 @@ def create(container: Container) -> Init:
         s3_prestart.finish(hook)  # stages 4 and 5 are the hook's
         s6_answer.runtime(init.channel)
         s3_prestart.reap(hook)
+        s7_exec.runtime(container, init)
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
         failure = _reason(container, error)
@@ -86,7 +87,7 @@ def run_init(container: Container, channel: Channel) -> "NoReturn":
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         root = s1_clone.init(container, channel)
         s2_ask.init(channel)
-        ready = s7_exec.Ready(container)  # while the hooks run
+        ready = s7_exec.Ready(container, root)  # while the hooks run
         s6_answer.init(channel)
         s7_exec.init(container, channel, root, exec_fd, ready)
     except MinirunError as error:
@@ -118,7 +119,11 @@ def start(
     container.save(status=state.RUNNING, complete=True)
     document = container.oci_state(state.RUNNING)
     rows = container.config.hooks("poststart")
-    hooks.run_all(rows, "poststart", document, container.config.bundle)
+    try:
+        hooks.run_all(rows, "poststart", document, container.config.bundle)
+    except MinirunError:
+        _stop(container)  # runtime.md, Lifecycle: what a poststart hook refuses does not go on
+        raise
 
 
 def _start_failure(container: Container, said: bytes) -> MinirunError:
@@ -149,6 +154,14 @@ def kill(record: "dict[str, Any]", number: int) -> None:
         os.close(pidfd)
 
 
+def _stop(container: Container) -> None:
+    """Kill the container's init, if it still runs."""
+    try:
+        kill({**container.record, "status": state.RUNNING}, SIGKILL)
+    except (StateError, ProcessLookupError):
+        pass
+
+
 def destroy(container: Container) -> None:
     """Remove all that a container is, whatever its state. Idempotent. Raises OSError."""
     record = container.record
@@ -158,10 +171,7 @@ def destroy(container: Container) -> None:
         except OSError:
             pass
     if state.is_alive(record["init"]):
-        try:
-            kill({**record, "status": state.RUNNING}, SIGKILL)
-        except (StateError, ProcessLookupError):
-            pass
+        _stop(container)
     clear_cgroup(container)
     reap(record["init"])
     outlive_supervisor(record["supervisor"])

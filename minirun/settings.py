@@ -24,3 +24,5 @@ class Settings(Record):
     log: str = ""
     log_format: str = "text"
     gates: "tuple[str, ...]" = ()
+    systemd_cgroup: bool = False
+    rootless: str = "auto"

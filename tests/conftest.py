@@ -145,6 +145,7 @@ def _cgroups() -> set[str]:
     for hierarchy in Path("/sys/fs/cgroup").iterdir():
         try:
             found |= {f"{hierarchy}/minirun/{name}" for name in os.listdir(hierarchy / "minirun")}
+            found |= {str(path) for path in hierarchy.glob("minirun-*")}
         except (FileNotFoundError, NotADirectoryError):
             pass
     return {path for path in found if os.path.isdir(path)}
@@ -167,7 +168,17 @@ def _links() -> set[str]:
     return set(os.listdir("/sys/class/net"))
 
 
-_SNAPSHOTS = {"mount": _mounts, "cgroup": _cgroups, "process": _processes, "link": _links}
+def _images() -> set[str]:
+    """What lies at the top of each image and in its /dev: no container may write there."""
+    layers = [*Path(STORE, "images").glob("*/layers/*")]
+    return {
+        str(path) for layer in layers for top in (layer, layer / "dev") for path in top.glob("*")
+    }
+
+
+_SNAPSHOTS = {
+    "mount": _mounts, "cgroup": _cgroups, "process": _processes, "link": _links, "image": _images,
+}  # fmt: skip
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -184,6 +195,18 @@ def _leaks(before: dict[str, set[str]]) -> list[str]:
         for kind, take in _SNAPSHOTS.items()
         for thing in sorted(take() - before[kind])
     ]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of what engines' users do, with runc below and with minirun below."""
+    from clients.scenario import table
+
+    reports = [report for rows in terminalreporter.stats.values() for report in rows]
+    calls = [report for report in reports if getattr(report, "when", "") == "call"]
+    found = [dict(report.user_properties).get("client") for report in calls]
+    if rows := [row for row in found if row]:
+        terminalreporter.section("engines")
+        terminalreporter.write_line("\n".join(table(rows)))
 
 
 @pytest.hookimpl(trylast=True)

@@ -26,7 +26,7 @@ def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgr
 
     `version` is v1, v2 or auto: cgroup2 where it is mounted at /sys/fs/cgroup, else v1 where it has
     a devices hierarchy, else cgroup2 wherever it is mounted. `every`: join all of v1's hierarchies,
-    for a container that mounts cgroup file systems. Raises ConfigError for a bad path,
+    for an engine that named the cgroup and looks for it in each. Raises ConfigError for a bad path,
     MinirunError where no such file system is mounted.
     """
     from minirun.cgroups import hierarchies

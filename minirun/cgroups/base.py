@@ -43,16 +43,21 @@ class Usage(Record):
 
 
 class CgroupMount(Record):
-    """One mount(2) that shows a container its own cgroups; `path` is below /sys/fs/cgroup."""
+    """One mount(2) that shows a container its own cgroups; `path` is below /sys/fs/cgroup.
+
+    `directory` is the container's own cgroup there: what a container without a cgroup namespace
+    gets bound, since a new mount would show it the host's root.
+    """
 
     fstype: str
     source: str
     path: str
     data: str
+    directory: str
 
 
 class ContainerMounts(Record):
-    """All that belongs at /sys/fs/cgroup in a container with a cgroup namespace of its own.
+    """All that belongs at /sys/fs/cgroup in a container.
 
     `links` holds (target, name): version 1's cpu -> cpu,cpuacct. `tmpfs` tells that the mounts
     need a tmpfs below them; without it there is one mount, and its path is empty.
@@ -270,6 +275,16 @@ def checked_path(path: str) -> str:
     return "/" + "/".join(parts)
 
 
+def _write(setting: "Setting", directory: tree.Dir) -> None:
+    """Write a setting, or what is to be set where its file is missing. Raises OSError."""
+    try:
+        directory.write(setting.file, setting.value, setting.origin)
+    except FileNotFoundError:
+        if setting.otherwise is None:
+            raise
+        _write(setting.otherwise, directory)
+
+
 def apply(settings: "Sequence[Setting]", directories: "dict[str, tree.Dir]") -> None:
     """Write `settings` to the directory of each one's controller. Raises ConfigError.
 
@@ -281,8 +296,10 @@ def apply(settings: "Sequence[Setting]", directories: "dict[str, tree.Dir]") -> 
         todo, refused = refused if last_try else list(settings), []
         for setting in todo:
             try:
-                directories[setting.controller].write(setting.file, setting.value, setting.origin)
+                _write(setting, directories[setting.controller])
             except FileNotFoundError:
+                if setting.optional:
+                    continue
                 raise ConfigError(
                     f"{setting.origin}: this kernel has no {setting.file}",
                     "take it out of config.json",

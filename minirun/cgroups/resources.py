@@ -4,9 +4,9 @@ runtime-spec, config-linux.md, "Control groups"; Documentation/admin-guide/cgrou
 cgroup-v2.rst. What is null, and a 0 where 0 means nothing, is not set (docker and containerd send
 such members); pids.limit is exact since version 1.3 of the spec: 0 is 0, -1 is unlimited.
 
-Not supported yet, and an error: blockIO, hugepageLimits, network, rdma. Passed over: what the spec
-does not have, as it demands; memory.kernel, kernelTCP and useHierarchy, which kernels no
-longer heed; and checkBeforeUpdate, which the spec leaves to the runtime (version 1 always checks).
+blockIO, hugepageLimits, network and rdma: minirun.cgroups.perdevice. Passed over: what the spec
+does not have, as it demands; memory.kernel (ignored since Linux 5.16) and memory.useHierarchy
+(always so since 5.11). checkBeforeUpdate is for version 2; version 1's kernel always checks.
 """
 
 from minirun.errors import ConfigError
@@ -18,18 +18,24 @@ if TYPE_CHECKING:
 
 
 class Setting(Record):
-    """One value for one file of one controller; `origin` is the path in config.json."""
+    """One value for one file of one controller; `origin` is the path in config.json.
+
+    `otherwise` is what to set where the kernel has no such file; `optional`: then nothing.
+    """
 
     origin: str
     controller: str
     file: str
     value: str
+    otherwise: "Setting | None" = None
+    optional: bool = False
 
 
 V1_FILES = {
     "memory.limit": "memory.limit_in_bytes",
     "memory.swap": "memory.memsw.limit_in_bytes",
     "memory.reservation": "memory.soft_limit_in_bytes",
+    "memory.kernelTCP": "memory.kmem.tcp.limit_in_bytes",
     "memory.swappiness": "memory.swappiness",
     "memory.disableOOMKiller": "memory.oom_control",
     "cpu.shares": "cpu.shares",
@@ -58,21 +64,15 @@ V2_FILES = {
 
 _CONVERTED = ("memory.swap", "cpu.shares", "cpu.quota", "cpu.period")
 _TEXTS = ("cpu.cpus", "cpu.mems")
-_ZERO_COUNTS = ("pids.limit", "memory.swappiness")
-_UNSUPPORTED = ("blockIO", "hugepageLimits", "network", "rdma")
+_ZERO_COUNTS = ("pids.limit", "memory.swappiness", "cpu.idle", "cpu.burst")
+_PER_DEVICE = ("blockIO", "hugepageLimits", "network", "rdma")
 
 
 def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
     """Return what is to be set, by dotted name (memory.limit), in V1_FILES' order.
 
-    Raises ConfigError for a wrong type and for what is not supported.
+    Raises ConfigError for a wrong type.
     """
-    for section in _UNSUPPORTED:
-        if _says_something(resources.get(section)):
-            raise ConfigError(
-                f"linux.resources.{section}: not supported by minirun yet",
-                "take it out of config.json",
-            )
     found: "dict[str, int | str]" = {}
     for name in V1_FILES:
         section, _, key = name.partition(".")
@@ -96,11 +96,27 @@ def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
     return found
 
 
-def _says_something(value: object) -> bool:
-    """Tell whether anything in `value` is set; docker sends {"weight": 0} for nothing."""
-    if isinstance(value, dict):
-        return any(map(_says_something, value.values()))
-    return bool(value)
+def _per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
+    """Return the settings of the sections that name devices. Raises ConfigError."""
+    if not any(map(resources.get, _PER_DEVICE)):
+        return []
+    from minirun.cgroups import perdevice
+
+    return perdevice.settings(resources, version)
+
+
+def check_usage(resources: "dict[str, Any]", current: "int | None") -> None:
+    """Refuse, with memory.checkBeforeUpdate, a limit below what is in use. Raises ConfigError.
+
+    Version 2's kernel would take it, and kill processes until it is met.
+    """
+    memory = resources.get("memory") or {}
+    limit = memory.get("limit") or 0
+    if memory.get("checkBeforeUpdate") and current is not None and 0 < limit < current:
+        raise ConfigError(
+            f"linux.resources.memory.limit: {limit} is less than the {current} bytes in use",
+            "leave checkBeforeUpdate out to have processes killed until it is met",
+        )
 
 
 def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
@@ -119,7 +135,7 @@ def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
             "max" if name == "pids.limit" and str(value).startswith("-") else str(value),
         )
         for name, value in todo.items()
-    ]  # fmt: skip
+    ] + _per_device(resources, 1)  # fmt: skip
 
 
 def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
@@ -144,7 +160,7 @@ def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
         settings.append(_v2("cpu.period", "cpu.max", f"{quota} {numbers['cpu.period']}"))
     elif "cpu.quota" in numbers:
         settings.append(_v2("cpu.quota", "cpu.max", _or_max(numbers["cpu.quota"])))
-    return settings + _unified(resources.get("unified") or {})
+    return settings + _per_device(resources, 2) + _unified(resources.get("unified") or {})
 
 
 def _v2(name: str, file: str, value: str) -> Setting:

@@ -61,14 +61,19 @@ def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
 
 
 def _not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
-    """Take from each rule the access that a later rule decides for all of its nodes."""
+    """Take from each rule the access that a later rule decides otherwise for all of its nodes.
+
+    A rule that says nothing new goes; one that says something new stays as it was written.
+    """
     kept: "list[DeviceRule]" = []
     for rule in reversed(list(rules)):
-        left = bits(rule.access)
+        new = left = bits(rule.access)
         for later in kept:
             if covers(later, rule):
-                left &= ~bits(later.access)
-        if left:
+                new &= ~bits(later.access)
+                if later.allow != rule.allow:
+                    left &= ~bits(later.access)
+        if new:
             kept.append(rule._replace(access=letters(left)))
     return kept[::-1]
 
@@ -120,6 +125,16 @@ def _joined_halves(permissions: "list[DeviceRule]") -> "list[DeviceRule]":
 
 def _say(rule: DeviceRule) -> str:
     return f"{'allow' if rule.allow else 'deny'} '{rule}'"
+
+
+def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> str:
+    """Return what rules allow of one node, out of "rwm": the last one that speaks of it decides."""
+    mask = 0
+    for rule in rules:
+        fits = rule.kind in ("a", kind) and rule.major in (None, major)
+        if fits and rule.minor in (None, minor):
+            mask = mask | bits(rule.access) if rule.allow else mask & ~bits(rule.access)
+    return letters(mask)
 
 
 def parse(line: str) -> DeviceRule:

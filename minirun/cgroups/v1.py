@@ -3,7 +3,7 @@
 cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in several
 hierarchies. runc joins every one that is mounted; that costs about 0.15 ms each, so we join those
 that are always of use (devices, freezer, memory, pids, cpuacct), and another one when a limit asks
-for it, or when the container is to see its cgroups (`every`).
+for it. Where an engine named the cgroup, it reads and changes it in all of them (`every`).
 
 The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
 devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
@@ -219,7 +219,8 @@ class CgroupV1(Cgroup):
         links = []
         for hierarchy in dict.fromkeys(self._mounts[name] for name in self._joined):
             place = hierarchy.path.rpartition("/")[2]
-            mounts.append(CgroupMount("cgroup", "cgroup", place, ",".join(hierarchy.names)))
+            names, own = ",".join(hierarchy.names), hierarchy.path + self.path
+            mounts.append(CgroupMount("cgroup", "cgroup", place, names, own))
             links += [(place, name) for name in hierarchy.names if len(hierarchy.names) > 1]
         return ContainerMounts(True, tuple(mounts), tuple(links))
 

@@ -100,6 +100,7 @@ class CgroupV2(Cgroup):
         from minirun.cgroups import resources as oci
 
         settings = oci.for_v2(resources)
+        oci.check_usage(resources, self._dir.number("memory.current"))
         for setting in settings:
             self._require(setting.controller, setting.origin)
         apply(settings, {setting.controller: self._dir for setting in settings})
@@ -217,7 +218,8 @@ class CgroupV2(Cgroup):
 
     def mounts_for_container(self) -> ContainerMounts:
         """Return the one mount."""
-        return ContainerMounts(False, (CgroupMount("cgroup2", "cgroup", "", ""),), ())
+        mount = CgroupMount("cgroup2", "cgroup", "", "", self._dir.path)
+        return ContainerMounts(False, (mount,), ())
 
     def _close_door(self) -> None:
         if self._door >= 0:

@@ -5,7 +5,7 @@ import sys
 
 from minirun import __version__
 from minirun.cli.flags import HELP, Flag, parse
-from minirun.errors import MinirunError, UsageError, from_os
+from minirun.errors import MinirunError, UsageError, as_runc, from_os
 from minirun.settings import ROOT, STORE, Settings
 
 COMMANDS = {
@@ -13,10 +13,18 @@ COMMANDS = {
     "create": ("oci", "create a container from a bundle; it waits for start"),
     "start": ("oci", "let a created container run its command"),
     "state": ("oci", "print a container's state as JSON"),
-    "kill": ("oci", "send a signal to a container"),
-    "delete": ("oci", "delete a container and all that belongs to it"),
+    "kill": ("kill", "send a signal to a container"),
+    "delete": ("delete", "delete a container and all that belongs to it"),
     "exec": ("exec", "run another command in a running container"),
     "ps": ("ps", "list containers, or the processes of one"),
+    "list": ("list", "list containers, as runc does"),
+    "pause": ("pause", "suspend all processes of a container"),
+    "resume": ("pause", "let a paused container go on"),
+    "update": ("update", "change the limits of a container"),
+    "events": ("watch", "show the log as it grows; with an id, what it uses, as runc does"),
+    "checkpoint": ("checkpoint", "refused: a container cannot be saved to files"),
+    "restore": ("checkpoint", "refused: nor made again from them"),
+    "features": ("features", "say as JSON what this runtime can do, for engines"),
     "logs": ("logs", "print what a container has written"),
     "inspect": ("inspect", "show what a container is made of"),
     "timeline": ("timeline", "show a container's start again: lanes, page, trace or text"),
@@ -29,13 +37,20 @@ COMMANDS = {
     "nvidia-container-cli": ("nvidia_container_cli", "put GPUs into a container: stage 5 alone"),
     "nvidia-container-runtime": ("nvidia_runtime", "runc for engines, with GPUs in config.json"),
     "nvidia-container-runtime-hook": ("nvidia_hook", "the prestart hook: stage 4 for any runtime"),
-    "nvidia-ctk": ("nvidia_ctk", "register a runtime with an engine; links in /dev/char"),
+    "nvidia-ctk": ("nvidia_ctk", "register a runtime with an engine; CDI specs; /dev/char"),
     "nvidia-cdi-hook": ("cdi_hook", "what CDI specs call in a container: links, ld.so.cache"),
     "gc": ("gc", "finish what killed commands left behind"),
     "doctor": ("doctor", "say what this machine can and cannot do, stage by stage"),
     "teach": ("teach", "lessons and checks: the oracle compares the log with strace"),
 }
 """Name → (module in minirun.cli, one line of help). tests/cli checks each."""
+RUNC = frozenset(
+    (
+        "create", "start", "state", "kill", "delete", "ps", "list", "pause", "resume",
+        "update", "events", "features", "spec", "checkpoint", "restore",
+    )
+)  # fmt: skip
+"""runc's own: where docker's errors end with status 125, theirs end with 1. (exec: with 255.)"""
 
 GLOBAL_FLAGS = (
     Flag(("--root",), "DIR", f"where containers are kept ({ROOT}, $MINIRUN_ROOT)"),
@@ -44,6 +59,8 @@ GLOBAL_FLAGS = (
     Flag(("--log",), "FILE", "write errors, and with `run IMAGE` all events, to FILE"),
     Flag(("--log-format",), "FORMAT", "text or json", default="text"),
     Flag(("--debug",), "", "show a traceback with an error"),
+    Flag(("--systemd-cgroup",), "", "refused by create and run: minirun makes its cgroups itself"),
+    Flag(("--rootless",), "WHEN", "true, false or auto; accepted, without effect", default="auto"),
     Flag(("-v", "--version"), "", "print the version and exit"),
     HELP,
 )
@@ -57,7 +74,7 @@ def main(argv: "list[str] | None" = None) -> int:
     try:
         options = parse("", GLOBAL_FLAGS, words)
         if options.version:
-            return _print(f"minirun version {__version__}\nspec: 1.2.0\n")
+            return _print(_version())
         if options.help or not options.args:
             return _print(_overview())
         settings = _settings(options.values)
@@ -92,6 +109,8 @@ def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
             raise
         raise UsageError(f"{name} needs Linux", "replay and timeline FILE do not") from None
     entry = getattr(module, f"main_{name}", None) or module.main
+    if name in RUNC:
+        return as_runc(lambda: int(entry(args, settings)))
     return int(entry(args, settings))
 
 
@@ -102,10 +121,13 @@ def _settings(values: "dict[str, str]") -> Settings:
         raise UsageError(f"invalid --cgroup {values['cgroup']!r}", "auto, v1 or v2")
     if values["log_format"] not in ("text", "json"):
         raise UsageError(f"invalid --log-format {values['log_format']!r}", "text or json")
+    if values["rootless"] not in ("true", "false", "auto"):
+        raise UsageError(f"invalid --rootless {values['rootless']!r}", "true, false or auto")
     gates = tuple(stop for stop in os.environ.get("MINIRUN_GATES", "").split(",") if stop)
     return Settings(
         os.path.abspath(root), os.path.abspath(store), values["cgroup"], bool(values["debug"]),
-        values["log"], values["log_format"], gates,
+        values["log"], values["log_format"], gates, bool(values["systemd_cgroup"]),
+        values["rootless"],
     )  # fmt: skip
 
 
@@ -115,29 +137,45 @@ def report(error: MinirunError, settings: Settings) -> int:
         import traceback
 
         traceback.print_exception(error)
-    line = f"minirun: {error.line()}\n".encode(errors="replace")
+    line = f"minirun: {error.line()}\n"
     try:
         if settings.log:
             _append_error(error, settings)
-        os.write(2, line)
+        elif settings.log_format == "json":
+            line = _log_line(error, settings)
+        os.write(2, line.encode(errors="replace"))
     except OSError:
         pass  # a broken stderr must not change the exit status
     return error.status
 
 
 def _append_error(error: MinirunError, settings: Settings) -> None:
-    """Append the line that engines look for: clients.md, "Log line"."""
+    fd = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.write(fd, _log_line(error, settings).encode())
+    os.close(fd)
+
+
+def _log_line(error: MinirunError, settings: Settings) -> str:
+    """Return the line that engines look for, as logrus writes it for runc."""
     from minirun import jsonlite
     from minirun.oci.state import timestamp
 
     fields = {"level": "error", "msg": error.line(), "time": timestamp()}
     if settings.log_format == "json":
-        text = jsonlite.dumps(fields)
-    else:
-        text = f"time={fields['time']} level=error msg={jsonlite.dumps(fields['msg'])}"
-    fd = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    os.write(fd, text.encode() + b"\n")
-    os.close(fd)
+        return jsonlite.dumps(fields) + "\n"
+    return f'time="{fields["time"]}" level=error msg={jsonlite.dumps(fields["msg"])}\n'
+
+
+def _version() -> str:
+    """Return what dockerd and podman parse: name and version, commit, spec."""
+    from minirun.oci.state import OCI_VERSION
+
+    python = sys.version.split()[0]
+    lines = (
+        f"minirun version {__version__}", f"commit: v{__version__}", f"spec: {OCI_VERSION}",
+        f"python: {python}",
+    )  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
 def _overview() -> str:

@@ -1,17 +1,22 @@
-"""`minirun exec`: another command in a running container."""
+"""`minirun exec`: another command in a running container, as runc and docker have it.
+
+runc's flags describe a `process` of config.json, or name a file with one (--process), which is
+what conmon and containerd's shim do. Where exec itself fails, runc's status is 255, and that is
+what engines wait for; in a container that `minirun run IMAGE` made it is docker's, 126 or 127.
+In the same containers -i and -d are docker's too; elsewhere the caller's streams are handed on.
+"""
 
 import os
 
-from minirun import gates
-from minirun.cli import oci, output, signals, wishes
+from minirun import gates, jsonlite, lifecycle
+from minirun.cli import oci, output, signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container
-from minirun.errors import StateError, UsageError
+from minirun.errors import ConfigError, MinirunError, StateError, UsageError, from_os
 from minirun.oci import state
 from minirun.oci.config import Config
-from minirun.process import join, sealed, user
+from minirun.process import join, sealed
 from minirun.process.streams import Console
-from minirun.rootfs.inroot import Root
 from minirun.settings import Settings
 
 TYPE_CHECKING = False
@@ -25,30 +30,66 @@ FLAGS = (
     Flag(("-e", "--env"), "NAME=VALUE", "set a variable", many=True),
     Flag(("-w", "--workdir", "--cwd"), "DIR", "working directory"),
     Flag(("-u", "--user"), "USER[:GROUP]", "user of the command"),
+    Flag(("-g", "--additional-gids"), "GID", "one more group", many=True),
+    Flag(("-p", "--process"), "FILE", "the command, as `process` of config.json has it"),
+    Flag(("-c", "--cap"), "CAP", "one more capability", many=True),
+    Flag(("--no-new-privs",), "", "no setuid program gives more rights than it has"),
+    Flag(("--apparmor",), "PROFILE", "its AppArmor profile"),
+    Flag(("--process-label",), "LABEL", "its SELinux label"),
+    Flag(("--cgroup",), "PATH", "[controller:]path of an existing cgroup below the container's"),
+    Flag(("--ignore-paused",), "", "start it in a paused container too; it runs after resume"),
+    Flag(("--console-socket",), "PATH", "a socket that gets the terminal's master end"),
+    Flag(("--pidfd-socket",), "PATH", "a socket that gets a descriptor of the process"),
+    Flag(("--preserve-fds",), "N", "hand N descriptors from 3 on to the command"),
     Flag(("--pid-file",), "FILE", "write the command's pid to FILE"),
     HELP,
 )
+FAILED = 255
+"""runc's exit status where the command could not be started."""
 
 
 def main(args: "list[str]", settings: Settings) -> int:
-    """Run a command in a container; return its exit status."""
+    """Run a command in a container; return its exit status. Raises MinirunError, OSError."""
     flags = parse("exec", FLAGS, args, mixed=False)
     if flags.help:
         text = usage("exec", "ID COMMAND [ARG…]", "Run a command in a running container.", FLAGS)
         os.write(1, text.encode())
         return 0
-    if len(flags.args) < 2:
-        raise UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
     sealed.ensure()
-    container = oci.load(settings, flags.args[0])
+    managed = False
+    try:
+        if not flags.args or (len(flags.args) < 2 and not flags.process):
+            raise UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
+        container = oci.load(settings, flags.args[0])
+        managed = bool(container.record["managed"])
+        return _exec(container, flags, managed)
+    except (MinirunError, OSError) as caught:
+        error = from_os(caught) if isinstance(caught, OSError) else caught
+        if not managed and not isinstance(error, signals.Interrupted):
+            error.status = FAILED
+        raise error from None
+
+
+def _exec(container: Container, flags: Parsed, managed: bool) -> int:
     status = container.record["status"]
-    if status not in (state.RUNNING, state.CREATED) and not _is_held(container):
+    if status == state.PAUSED and not flags.ignore_paused:
+        hint = "use --ignore-paused to override"
+        raise StateError("cannot exec in a paused container", hint)
+    if status in (state.STOPPED, state.CREATING) and not _is_held(container):
         raise StateError(f"container {container.id} is not running", status=1)
+    container.preserve_fds = oci.preserved(flags.preserve_fds)
     container.open_log()
-    config = Config(_with_process(container, flags), container.config.bundle)
+    config = Config({**container.config.raw, "process": _process(container, flags)},
+                    container.config.bundle)  # fmt: skip
     container.config = config
     container.prepare()
-    return _run(container, config, flags)
+    if flags.cgroup:
+        from minirun.cgroups import below
+
+        container.cgroup = below.open_below(container.cgroup, flags.cgroup)
+    if managed and not flags.console_socket:
+        return _as_docker(container, config, flags)
+    return _as_runc(container, config, flags)
 
 
 def _is_held(container: Container) -> bool:
@@ -57,34 +98,71 @@ def _is_held(container: Container) -> bool:
     return held and state.is_alive(container.record["init"])
 
 
-def _run(container: Container, config: Config, flags: Parsed) -> int:
+def _process(container: Container, flags: Parsed) -> "dict[str, Any]":
+    """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
+    if flags.process:
+        from minirun.oci import validate
+
+        try:
+            raw = jsonlite.loads(state.read_text(flags.process))
+        except OSError as error:
+            text = os.strerror(error.errno or 0).lower()
+            raise ConfigError(f"open {flags.process}: {text}") from None
+        except ValueError as error:
+            raise ConfigError(f"{flags.process}: {error}") from None
+        process = validate.process(raw)
+    else:
+        from minirun.cli import exec_flags
+
+        process = exec_flags.process(container, flags)
+    if flags.console_socket and not process.get("terminal"):
+        raise UsageError("--console-socket needs a terminal", "exec --tty, or leave it out")
+    return process
+
+
+def _as_docker(container: Container, config: Config, flags: Parsed) -> int:
+    """Without -i no input; with -d neither input nor output."""
     streams = output.Streams(container, flags.interactive, flags.detach, auto_remove=True)
     if flags.detach and not config.terminal:
         null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         streams.console = Console(null, null, null)
-    root = join.root_before_pivot(container)
-    joined = join.enter(container, config, streams.console, root)
+    return _run(container, config, flags, streams)
+
+
+def _as_runc(container: Container, config: Config, flags: Parsed) -> int:
+    """The caller's streams; a terminal of which the master end goes to the socket, or is relayed.
+
+    Raises UsageError for a terminal that nobody would hold the other end of.
+    """
+    if flags.console_socket:
+        socket = oci.connect_console(flags.console_socket)
+        joined = _join(container, config, Console(socket=socket), flags)
+        os.close(socket)
+    elif config.terminal:
+        if flags.detach:
+            raise UsageError("a detached command with a terminal needs --console-socket")
+        return _run(container, config, flags, output.Streams(container, True, False, True))
+    else:
+        joined = _join(container, config, Console(), flags)
+    if flags.detach:
+        return 0
+    signals.forward(joined.pidfd)
+    return lifecycle.wait(joined.pidfd, joined.pid)
+
+
+def _run(container: Container, config: Config, flags: Parsed, streams: output.Streams) -> int:
+    joined = _join(container, config, streams.console, flags)
     streams.close_containers_ends()
-    oci.write_pid_file(flags.pid_file, joined.pid)
     if flags.detach:
         return 0
     signals.forward(joined.pidfd)
     return streams.relay(joined.pid, joined.pidfd)
 
 
-def _with_process(container: Container, flags: Parsed) -> "dict[str, Any]":
-    """The container's config.json, with `process` as the flags want it."""
-    process = dict(container.config.process)
-    process["args"] = list(flags.args[1:])
-    process["terminal"] = flags.tty
-    process["env"] = [*(process.get("env") or []), *wishes.variables(flags.env)]
-    if flags.workdir:
-        process["cwd"] = flags.workdir
-    if flags.user:
-        root = Root.at(f"/proc/{container.record['init']['pid']}/root")
-        found = user.resolve_user(root, flags.user)
-        root.close()
-        process["user"] = {
-            "uid": found.uid, "gid": found.gid, "additionalGids": list(found.groups),
-        }  # fmt: skip
-    return {**container.config.raw, "process": process}
+def _join(container: Container, config: Config, console: Console, flags: Parsed) -> join.Joined:
+    """Start the command, and tell those who wait for its pid."""
+    joined = join.enter(container, config, console, join.root_before_pivot(container))
+    oci.write_pid_file(flags.pid_file, joined.pid)
+    if flags.pidfd_socket:
+        oci.send_pidfd(flags.pidfd_socket, joined.pidfd)
+    return joined

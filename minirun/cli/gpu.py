@@ -1,35 +1,78 @@
-"""`minirun gpu list`: what GPUs there are; `minirun gpu ps`: who uses which (Figure 1)."""
+"""`minirun gpu …`: what GPUs there are, who uses which (Figure 1), and how they are shared.
+
+A table of commands as in minirun.cli: name → (module in minirun.cli, one line of help). The module
+has `main_NAME(args, settings)` or `main(args, settings)`, and is imported when it is called.
+"""
 
 import sys
 
-from minirun.cli import inspect, ps
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
-from minirun.gpu import inventory
+from minirun.gpu import inventory, sharing, vendors
 from minirun.gpu import usage as gpu_usage
-from minirun.oci import state
+from minirun.oci.config import VENDORS
 from minirun.settings import Settings
 
-FLAGS = (
-    Flag(("--gpu-driver",), "NAME", "nvidia or simulated (default: nvidia where there is one)"),
-    HELP,
+COMMANDS = {
+    "list": ("gpu", "what the host has: driver, GPUs, MIG devices"),
+    "ps": ("gpu", "who uses which GPU: dedicated, shared or exclusive"),
+    "timeslice": ("gpu_share", "how long one process keeps a GPU while others wait for it"),
+    "mps": ("gpu_share", "NVIDIA's MPS daemon: several containers on a GPU at the same time"),
+    "why": ("gpu_why", "what a container was asked for, given, and has in force now"),
+    "diff": ("gpu_diff", "the same request in legacy and in cdi mode, side by side"),
+}
+DRIVER = Flag(
+    ("--gpu-driver",), "NAME", "nvidia, amd, intel, gaudi or simulated (default: what there is)"
 )
+FLAGS = (DRIVER, HELP)
+LIST_FLAGS = (DRIVER, Flag(("--driver-root",), "DIR", "where the driver is, if not in /"), HELP)
 
 
 def main(args: "list[str]", settings: Settings) -> int:
-    """Run `list` or `ps`."""
-    flags = parse("gpu", FLAGS, args, mixed=True)
-    if flags.help or not flags.args:
-        text = usage("gpu", "list|ps", "Show GPUs and the containers that use them.", FLAGS)
-        sys.stdout.write(text)
-        return 0 if flags.help else 1
-    if flags.args == ["list"]:
-        lines = gpu_usage.gpu_table(inventory.inventory(flags.gpu_driver or "auto", settings.store))
-    elif flags.args == ["ps"]:
-        records = [r for r in ps.list_records(settings.root) if r["status"] != state.STOPPED]
-        states = [{**record, "edits": inspect.edits_of(record)} for record in records]
-        lines = gpu_usage.table(gpu_usage.who_uses(states))
-    else:
-        raise UsageError(f"unknown command 'gpu {flags.args[0]}'", "minirun gpu list, or ps", 1)
+    """Call the command of the table that `args` names; flags may stand before its name."""
+    before = parse("gpu", FLAGS, args)
+    if before.help or not before.args:
+        sys.stdout.write(usage("gpu", "COMMAND …", _summary(), FLAGS))
+        return 0 if before.help else 1
+    name, rest = before.args[0], before.args[1:]
+    if name not in COMMANDS:
+        raise UsageError(f"unknown command 'gpu {name}'", f"one of {', '.join(COMMANDS)}", 1)
+    if before.gpu_driver:
+        rest = ["--gpu-driver", before.gpu_driver, *rest]
+    module = __import__(f"minirun.cli.{COMMANDS[name][0]}", fromlist=["main"])
+    entry = getattr(module, f"main_{name}", None) or module.main
+    return int(entry(rest, settings))
+
+
+def _summary() -> str:
+    rows = [f"  {name:<11}{text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(["Show GPUs and the containers that use them.", "", *rows])
+
+
+def main_list(args: "list[str]", settings: Settings) -> int:
+    """Print what the host has."""
+    flags = parse("gpu list", LIST_FLAGS, args, mixed=True)
+    if flags.help:
+        sys.stdout.write(usage("gpu list", "", "Show what GPUs the host has.", LIST_FLAGS))
+        return 0
+    root, driver = flags.driver_root, flags.gpu_driver
+    others = [driver] if driver in VENDORS else [] if driver else vendors.present(root)
+    lines = [line for vendor in others for line in vendors.table(vendors.look(vendor, root))]
+    if not others or (not driver and inventory.is_loaded(root)):
+        found = inventory.inventory(driver or "auto", settings.store, root)
+        lines = gpu_usage.gpu_table(found) + lines
+    return _print(lines)
+
+
+def main_ps(args: "list[str]", settings: Settings) -> int:
+    """Print who uses which GPU."""
+    flags = parse("gpu ps", FLAGS, args, mixed=True)
+    if flags.help:
+        sys.stdout.write(usage("gpu ps", "", "Show who uses which GPU (Figure 1).", FLAGS))
+        return 0
+    return _print(gpu_usage.table(gpu_usage.who_uses(sharing.holders(settings.root))))
+
+
+def _print(lines: "list[str]") -> int:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0

@@ -55,10 +55,11 @@ def _run(line: options.Line, settings: Settings, log: Log) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     found = _driver(line, settings, log)
     if line.command == "configure":
+        from minirun.gpu import warn
         from minirun.gpu.program.configure import configure
 
-        for text in _warnings(line, found):
-            sys.stderr.write(f"{options.NAME}: warning: {text}\n")
+        for notice in warn.check(found, line.request, line.request.ldcache or warn.LD_SO_CACHE):
+            sys.stderr.write(f"{options.NAME}: warning: {notice}\n")
         configure(line, found, log)
         return
     log.driver(found)
@@ -109,25 +110,3 @@ def _user(text: str) -> "tuple[int, int]":
         if not (part.isascii() and part.isdigit()) or int(part) >= 2**32 - 1:
             raise GPUError(f"input error: invalid user: {text}", "as in --user=65534:65534")
     return int(uid), int(gid if colon else uid)
-
-
-def _warnings(line: options.Line, found: Inventory) -> "list[str]":
-    """Return what the real one does not say (facts sheet, "fails silently")."""
-    from minirun.gpu import catalog
-
-    wanted = frozenset(line.request.capabilities)
-    said = []
-    if wanted and not found.libraries:
-        said.append(
-            f"no library of driver {found.driver} is in the loader's cache: driver and libraries "
-            "are of different versions, or the cache is stale (ldconfig)"
-        )
-    there = [node.path for node in found.nodes]
-    for path, _, _, needs in catalog.NODES:
-        if path not in there and wanted & frozenset(needs.split()):
-            said.append(f"{path} does not exist: load its module with --load-kmods")
-    if any(line.request.devices) and not found.gpus:
-        said.append("this host has no gpu: the container gets the driver's files alone")
-    if line.request.ldconfig and not line.request.ldconfig.startswith("@"):
-        said.append(f"{line.request.ldconfig} is code of the image and is not run: use @PATH")
-    return said

@@ -1,4 +1,4 @@
-"""`minirun nvidia-ctk`: NVIDIA's tool for administrators: runtime configure, system."""
+"""`minirun nvidia-ctk`: NVIDIA's tool for administrators: runtime configure, cdi, system, hook."""
 
 import os
 import sys
@@ -16,6 +16,10 @@ NAME = "nvidia-ctk"
 SUMMARY = """Configure what is around GPU containers, as NVIDIA's tool does.
 
   runtime configure                 register a runtime with docker, containerd or cri-o
+  cdi generate                      make a CDI spec of this host's GPUs
+  cdi list                          list the CDI devices of this host
+  cdi transform root                let the paths of a CDI spec begin elsewhere
+  hook NAME                         what nvidia-cdi-hook does
   system create-dev-char-symlinks   make /dev/char/MAJOR:MINOR for the driver's nodes"""
 CONFIGURE = (
     Flag(("--runtime",), "ENGINE", "docker, containerd or crio", default="docker"),
@@ -46,6 +50,14 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.help or not flags.args:
         sys.stdout.write(usage(NAME, "COMMAND [ARG…]", SUMMARY, (HELP,)))
         return 0 if flags.help else 1
+    if flags.args[0] == "cdi":
+        from minirun.cli import ctk_cdi
+
+        return ctk_cdi.main(flags.args[1:])
+    if flags.args[0] == "hook":
+        from minirun.cli import cdi_hook
+
+        return cdi_hook.main(flags.args[1:], settings)
     words = " ".join(flags.args[:2])
     commands = {"runtime configure": _configure, "system create-dev-char-symlinks": _symlinks}
     if words not in commands:

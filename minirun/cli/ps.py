@@ -5,10 +5,9 @@ import time
 from datetime import datetime
 
 from minirun import jsonlite
-from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Container
-from minirun.errors import StateError, UsageError
+from minirun.cli.list import records
+from minirun.errors import UsageError
 from minirun.oci import state
 from minirun.settings import Settings
 
@@ -22,21 +21,23 @@ FLAGS = (
     Flag(("-f", "--format"), "FORMAT", "table or json", default="table"),
     HELP,
 )
+SUMMARY = "List containers, or the processes of one, with the options of ps(1)."
 COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS")
 
 
 def main(args: "list[str]", settings: Settings) -> int:
     """List containers, or with an id its processes."""
-    flags = parse("ps", FLAGS, args, mixed=True)
+    flags = parse("ps", FLAGS, args)
     if flags.help:
-        sys.stdout.write(usage("ps", "[ID]", "List containers, or the processes of one.", FLAGS))
+        sys.stdout.write(usage("ps", "[ID [PS OPTIONS]]", SUMMARY, FLAGS))
         return 0
     if flags.format not in ("table", "json"):
         raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
     if flags.args:
-        return _processes(oci.load(settings, flags.args[0]), flags.format)
-    records = list_records(settings.root)
-    shown = [r for r in records if flags.all or r["status"] != state.STOPPED]
+        from minirun.cli import ps_one
+
+        return ps_one.main(flags, settings)
+    shown = [r for r in records(settings.root) if flags.all or r["status"] != state.STOPPED]
     if flags.quiet:
         lines = [record["id"] for record in shown]
     elif flags.format == "json":
@@ -45,17 +46,6 @@ def main(args: "list[str]", settings: Settings) -> int:
         lines = table([COLUMNS, *(_row(record) for record in shown)])
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
-
-
-def list_records(root: str) -> "list[dict[str, Any]]":
-    """Return the record of every container, without those that vanish meanwhile."""
-    records = []
-    for name in state.names(root):
-        try:
-            records.append(state.load(root, name))
-        except StateError:
-            continue
-    return records
 
 
 def table(rows: "list[tuple[str, ...]]") -> "list[str]":
@@ -92,21 +82,3 @@ def age(stamp: str) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} seconds"
-
-
-def _processes(container: Container, form: str) -> int:
-    """Print the processes of a container: their pids on the host, as engines read them."""
-    pids = container.cgroup.processes() if container.cgroup.exists() else []
-    if form == "json":
-        sys.stdout.write(jsonlite.dumps(pids) + "\n")
-        return 0
-    rows: list[tuple[str, ...]] = [("PID", "STATE", "COMMAND")]
-    for pid in pids:
-        try:
-            fields = state.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-            line = state.read_text(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-        rows.append((str(pid), fields[0], line))
-    sys.stdout.write("".join(f"{line}\n" for line in table(rows)))
-    return 0

@@ -2,8 +2,8 @@
 
 import os
 
-from minirun import gates, jsonlite, lifecycle
-from minirun.cli import output, signals, supervise, wishes
+from minirun import errors, gates, jsonlite
+from minirun.cli import output, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, reserve
 from minirun.errors import UsageError
@@ -41,13 +41,24 @@ FLAGS = (
     Flag(("--gidmap",), "C:H:SIZE", "the same for groups (default: as --uidmap)", many=True),
     Flag(
         ("--gpus", "--gpu"), "GPUS",
-        "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N",
+        "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N; "
+        "with ,exclusive nobody else has them or gets them",
     ),
-    Flag(("--gpu-driver",), "NAME", "nvidia or simulated (default: nvidia where there is one)"),
+    Flag(
+        ("--gpu-driver",), "NAME",
+        "nvidia, amd, intel, gaudi or simulated (default: what this host has)",
+    ),
+    Flag(("--driver-root",), "DIR", "where the GPU driver is, if not in / (it is looked for)"),
+    Flag(("--load-kmods",), "", "load NVIDIA's kernel modules and make its nodes first"),
     Flag(
         ("--gpu-mode",), "MODE",
         "legacy: stages 4 and 5, in-line; hook: an installed hook does them; cdi: config.json",
         default="legacy",
+    ),
+    Flag(
+        ("--gpu-mps",), "THREADS%,MEMORY",
+        "use the GPUs through MPS, at the same time as others (minirun gpu mps start)",
+        optional="on",
     ),
     Flag(("--entrypoint",), "PROGRAM", "instead of the image's entrypoint"),
     Flag(("--annotation",), "KEY=VALUE", "put an annotation into config.json", many=True),
@@ -66,7 +77,12 @@ FLAGS = (
     Flag(("-b", "--bundle"), "DIR", "run an OCI bundle; the argument is the container's id"),
     Flag(("--pid-file",), "FILE", "write init's pid to FILE"),
     Flag(("--console-socket",), "PATH", "a socket that gets the terminal's master end"),
+    Flag(("--pidfd-socket",), "PATH", "a socket that gets a descriptor of init"),
     Flag(("--preserve-fds",), "N", "hand N descriptors from 3 on to the command"),
+    Flag(("--keep",), "", "with --bundle: do not delete the container when its command has ended"),
+    Flag(("--no-pivot",), "", "move the root instead, which a capable container can leave"),
+    Flag(("--no-new-keyring",), "", "keep the caller's session keyring"),
+    Flag(("--no-subreaper",), "", "accepted: minirun is never one"),
     HELP,
 )  # fmt: skip
 
@@ -78,7 +94,9 @@ def main(args: "list[str]", settings: Settings) -> int:
         os.write(1, usage("run", "IMAGE [COMMAND] [ARG…]", SUMMARY, FLAGS).encode())
         return 0
     if flags.bundle or _bundle_follows(flags):
-        return _run_bundle(args, settings)
+        from minirun.cli import bundle
+
+        return errors.as_runc(lambda: bundle.run(args, FLAGS, settings))
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
@@ -88,42 +106,47 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
     settings = _log_settings(flags, settings)
     container_id = flags.name or wishes.random_id()
-    wanted, image = wishes.from_flags(flags, settings)
+    wanted, image = wishes.from_flags(flags, settings, container_id)
     directory = f"{settings.root}/{container_id}"
     config = oci_config.Config(generate.config(container_id, wanted), directory)
     options = supervise.Options(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         wanted=_wanted(flags), pid_file=flags.pid_file,
+        begin=lambda container: _note(container, wanted),
     )  # fmt: skip
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
-        "gpus": flags.gpus,
+        "gpus": flags.gpus, "warnings": list(wanted.warnings),
     }  # fmt: skip
-    return supervise.run(
-        lambda: _note(reserve(settings, container_id, config, **extra), wanted), options
-    )
+    return supervise.run(lambda: reserve(settings, container_id, config, **extra), options)
 
 
-def _note(container: Container, wanted: generate.Wishes) -> Container:
-    """Write down what CDI gives, where stage 5 writes what it has given. Raises OSError."""
+def _note(container: Container, wanted: generate.Wishes) -> None:
+    """Write down who has which GPU, where no stage 5 of ours does: CDI, and a hook's own.
+
+    Raises GPUError, OSError.
+    """
+    if not (wanted.cdi or wanted.gpu_hook):
+        return
+    from minirun.gpu import sharing
+
     if wanted.cdi:
-        try:
-            text = jsonlite.dumps(wanted.cdi.as_json())
-            state.write(f"{container.directory}/edits.json", text)
-        except OSError:
-            lifecycle.destroy(container)
-            raise
-    return container
+        sharing.give(container, wanted.cdi.gpus, wanted.cdi.simulated)
+        text = jsonlite.dumps(wanted.cdi.as_json())
+        state.write(f"{container.directory}/edits.json", text)
+    else:
+        sharing.give_of_hook(container, wanted.gpu_driver)
 
 
 SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."
 
 
 def _bundle_follows(flags: Parsed) -> bool:
-    """Whether this is `run ID -b DIR`, as Slurm writes it (flags after the id)."""
-    return any(
-        word in ("-b", "--bundle") or word.startswith("--bundle=") for word in flags.args[1:2]
-    )
+    """Whether this is `run ID -b DIR`, as Slurm writes it: flags after the id, and no command."""
+    rest = flags.args[1:]
+    if not rest or not rest[0].startswith("-"):
+        return False
+    return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
 
 
 def _wanted(flags: Parsed) -> output.Wanted:
@@ -150,21 +173,3 @@ def _log_settings(flags: Parsed, settings: Settings) -> Settings:
     if log_format not in ("text", "json"):
         raise UsageError(f"invalid --log-format {log_format!r}", "text or json")
     return settings._replace(log=flags.log or settings.log, log_format=log_format)
-
-
-def _run_bundle(args: "list[str]", settings: Settings) -> int:
-    """runc's `run`: the bundle's config.json as it is, streams passed on."""
-    from minirun.cli import oci
-
-    flags = parse("run", FLAGS, args, mixed=True)
-    with oci.RuncStatus():
-        container = oci.new_container(flags, settings)
-        try:
-            signals.catch()
-            init = lifecycle.create(container)
-            oci.write_pid_file(flags.pid_file, init.pid)
-            lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
-        except BaseException:
-            lifecycle.destroy(container)
-            raise
-    return 0 if flags.detach else supervise.foreground(container, init)

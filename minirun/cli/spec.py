@@ -8,31 +8,41 @@ import sys
 
 from minirun import jsonlite
 from minirun.cli import wishes
-from minirun.cli.flags import parse, usage
+from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
 from minirun.errors import UsageError
 from minirun.oci import generate
-from minirun.oci.generate import Wishes
 from minirun.settings import Settings
 
 SUMMARY = "Print the config.json for an image and flags; without an image, write a template."
+FLAGS = (
+    *RUN_FLAGS,
+    Flag(("--rootless",), "", "without an image: a template for a container without root"),
+)
 
 
 def main(args: "list[str]", settings: Settings) -> int:
     """Print a config.json, or write the template."""
-    flags = parse("spec", RUN_FLAGS, args)
+    flags = parse("spec", FLAGS, args)
     if flags.help:
-        sys.stdout.write(usage("spec", "[IMAGE [COMMAND…]]", SUMMARY, RUN_FLAGS))
+        sys.stdout.write(usage("spec", "[IMAGE [COMMAND…]]", SUMMARY, FLAGS))
         return 0
     if flags.args:
         wanted, _ = wishes.from_flags(flags, settings)
         document = generate.config(flags.name or "minirun", wanted)
         sys.stdout.write(jsonlite.dumps(document, indent=2) + "\n")
         return 0
-    path = os.path.join(flags.bundle or ".", "config.json")
+    return _write_template(flags.bundle or ".", rootless=flags.rootless)
+
+
+def _write_template(bundle: str, *, rootless: bool) -> int:
+    """Write config.json into `bundle`, unless there is one. Raises UsageError, OSError."""
+    from minirun.oci import template
+
+    path = os.path.join(bundle, "config.json")
     if os.path.exists(path):
-        raise UsageError(f"File {path} exists. Remove it first", status=1)
-    document = generate.config("minirun", Wishes(args=("sh",), terminal=True, readonly=True))
+        raise UsageError(f"File {os.path.basename(path)} exists. Remove it first", status=1)
+    text = jsonlite.dumps(template.document(rootless=rootless), indent=2)
     with open(path, "w") as file:
-        file.write(jsonlite.dumps(document, indent=2) + "\n")
+        file.write(text + "\n")
     return 0

@@ -14,7 +14,6 @@ from minirun.errors import MinirunError, from_os
 from minirun.kernel import process
 from minirun.oci import state
 from minirun.record import Record
-from minirun.stages.s1_clone import Init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class Options(Record):
     auto_remove: bool = False
     wanted: output.Wanted = output.Wanted()
     pid_file: str = ""
+    begin: "Callable[[Container], None] | None" = None
+    """Called before stage 1, as soon as the log is open; its error ends the container."""
 
 
 def run(reserve: "Callable[[], Container]", options: Options) -> int:
@@ -53,6 +54,8 @@ def _run(
     try:
         signals.catch()
         _open_eyes(container, options, viewers)
+        if options.begin:
+            options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
         streams = output.Streams(container, options.interactive, detach, auto_remove)
         container.console = streams.console
@@ -82,6 +85,8 @@ def _open_eyes(container: Container, options: Options, viewers: output.Viewers) 
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)
+    for text in container.record.get("warnings") or ():
+        events.emit("note", "warning", {"text": text}, why="said before there was a container")
     if settings.gates or viewers.gate:
         stops = (*settings.gates, *viewers.gate)
         container.gates = gates.Gates(container.directory, stops)
@@ -100,13 +105,6 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         line = from_os(error, "the end of the container is not recorded").line()
         os.write(2, f"minirun: warning: {line}\n".encode())
     events.close_log()
-
-
-def foreground(container: Container, init: Init) -> int:
-    """Wait for the container to end, then delete it: runc's `run` without --detach."""
-    status = lifecycle.wait(init.pidfd, init.pid)
-    lifecycle.destroy(container)
-    return status
 
 
 def _in_background(reserve: "Callable[[], Container]", options: Options) -> int:

@@ -5,7 +5,7 @@ import os
 from minirun.cli.flags import Parsed
 from minirun.errors import UsageError
 from minirun.image import store
-from minirun.oci.config import GPU_HOOK
+from minirun.oci.config import GPU_HOOK, VENDORS
 from minirun.oci.generate import Wishes
 from minirun.rootfs.inroot import Root
 from minirun.settings import Settings
@@ -14,26 +14,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.cli.vendor import Vendor
     from minirun.gpu.cdi.request import Injection
+    from minirun.gpu.consent import Own
     from minirun.image.store import Image
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _ID_MAX = 1 << 32
 _GPU_MODES = ("legacy", "hook", "cdi")
+_ASKING = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
-def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
-    """Return what the flags ask for, and the image's name. Raises UsageError, ImageError."""
+def from_flags(
+    flags: Parsed, settings: Settings, container_id: str = ""
+) -> "tuple[Wishes, str]":
+    """Return what the flags ask for, and the image's name.
+
+    For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.
+    Raises MinirunError.
+    """
     image = store.ensure(settings.store, flags.args[0], say)
     env = _environment(flags, image)
-    cdi, nodes = _cdi(flags, settings)
-    gpu_env, driver = ((), "") if flags.gpu_mode == "cdi" else _gpus(flags, settings)
+    own, refused = _consent(flags, image)
+    vendor = _vendor(flags, settings, container_id)
+    cdi, nodes = _cdi(flags, settings, own, container_id, vendor.names if vendor else ())
+    gpu_env: tuple[str, ...] = ()
+    driver = ""
+    if flags.gpu_mode != "cdi" and not (vendor and vendor.name):
+        gpu_env, driver = _gpus(flags, settings, own, container_id)
     wanted = Wishes(
         args=_command(flags, image),
         env=env,
         cwd=_directory(flags.workdir or image.workdir or "/"),
-        user=_user(flags.user or image.user, image),
+        user=_in_groups(_user(flags.user or image.user, image), vendor),
         terminal=flags.tty,
         hostname=flags.hostname,
         memory=size(flags.memory) if flags.memory else 0,
@@ -49,12 +63,21 @@ def from_flags(flags: Parsed, settings: Settings) -> "tuple[Wishes, str]":
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
         gpu_env=gpu_env,
         gpu_driver=driver,
+        gpu_exclusive=_exclusive(flags),
         gpu_hook=_gpu_hook(driver, settings) if flags.gpu_mode == "hook" and driver else None,
         cdi=cdi,
+        warnings=(*([refused] if refused else []), *(cdi.warnings if cdi else ())),
         layers=image.layers,
         volatile=flags.rm,
-        annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
+        annotations=(
+            *(_pair(text, "--annotation") for text in flags.annotation),
+            *(vendor.annotations if vendor else ()),
+        ),
     )
+    if "gpu_mps" in flags.given:
+        from minirun.gpu import mps
+
+        wanted = mps.join(wanted, flags.gpu_mps, settings)
     return wanted, image.name
 
 
@@ -122,23 +145,78 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     return (found.uid, found.gid, tuple(found.groups))
 
 
-def _gpus(flags: Parsed, settings: Settings) -> "tuple[tuple[str, ...], str]":
-    """The variables that NVIDIA's hook reads (Figure 2), and the driver; empty without --gpus.
+def _consent(flags: Parsed, image: "Image") -> "tuple[Own | None, str]":
+    """What the user asks for by -e, where --gpus does not decide; and what the image is refused.
+
+    Says so where it is. Raises GPUError.
+    """
+    given = tuple(variables(flags.env))
+    asking = [text for text in (*image.env, *given) if text.startswith(_ASKING)]
+    if "gpus" in flags.given or not asking:
+        return None, ""
+    from minirun.gpu import consent
+
+    own, refused = consent.of(image.name, tuple(image.env), given)
+    if refused:
+        say(refused)
+    return own, refused
+
+
+def _vendor(flags: Parsed, settings: Settings, container_id: str) -> "Vendor | None":
+    """What is asked of a GPU driver, where it may be another vendor's. Raises MinirunError."""
+    by_environment = any(text.startswith(("AMD_", "HABANA_")) for text in flags.env)
+    plain = flags.gpu_driver in ("nvidia", "simulated") or "gpus" not in flags.given
+    if plain and not (flags.driver_root or flags.load_kmods or by_environment):
+        return None
+    from minirun.cli import vendor
+
+    return vendor.asked(flags, settings, container_id)
+
+
+def _in_groups(
+    user: "tuple[int, int, tuple[int, ...]]", vendor: "Vendor | None"
+) -> "tuple[int, int, tuple[int, ...]]":
+    """Let the command be in the groups of its GPUs' nodes, too."""
+    uid, gid, groups = user
+    return uid, gid, tuple(dict.fromkeys((*groups, *(vendor.groups if vendor else ()))))
+
+
+def _exclusive(flags: Parsed) -> bool:
+    """Whether the GPUs are to be the container's alone. Raises UsageError."""
+    if "gpus" not in flags.given:
+        return False
+    from minirun.gpu import select
+
+    return select.parse_gpus(flags.gpus).exclusive
+
+
+def _gpus(
+    flags: Parsed, settings: Settings, own: "Own | None", container_id: str
+) -> "tuple[tuple[str, ...], str]":
+    """The variables that NVIDIA's hook reads (Figure 2), and the driver; empty without GPUs.
 
     Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
     look now. Raises UsageError, GPUError.
     """
-    if "gpus" not in flags.given:
+    if "gpus" not in flags.given and own is None:
         return (), ""
     from minirun.gpu import inventory, select
 
-    wish = select.parse_gpus(flags.gpus)
-    driver = inventory.which_driver(flags.gpu_driver or "auto")
+    wish = select.Wish() if own else select.parse_gpus(flags.gpus)
+    driver = inventory.which_driver(
+        flags.gpu_driver or "auto", flags.driver_root, load_kmods=flags.load_kmods
+    )
     if driver == "simulated" and not flags.gpu_driver:
         say(_SIMULATED)
+    if own:
+        return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
     devices = ",".join(wish.devices)
     if wish.amount:
-        devices = wish.visible_devices(inventory.inventory(driver, settings.store))
+        from minirun.gpu import sharing
+
+        there = wish.candidates(inventory.inventory(driver, settings.store, flags.driver_root))
+        ask = sharing.Ask(there, wish.amount, wish.exclusive, driver)
+        devices = ",".join(sharing.pick(settings.root, ask, container_id))
     env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
     asked = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in flags.env)
     if wish.capabilities or not asked:
@@ -167,19 +245,28 @@ def _gpu_hook(driver: str, settings: Settings) -> "dict[str, Any]":
     return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
 
 
-def _cdi(flags: Parsed, settings: Settings) -> "tuple[Injection | None, list[str]]":
+def _cdi(
+    flags: Parsed,
+    settings: Settings,
+    own: "Own | None",
+    container_id: str,
+    named: "tuple[str, ...]" = (),
+) -> "tuple[Injection | None, list[str]]":
     """What is asked for in CDI's names, and the values of --device that are none of those.
+
+    `named` are the names that --gpus means where the GPUs are another vendor's than NVIDIA.
 
     Raises UsageError, GPUError.
     """
     if flags.gpu_mode not in _GPU_MODES:
         raise UsageError(f"invalid --gpu-mode {flags.gpu_mode!r}", " or ".join(_GPU_MODES))
-    if flags.gpu_driver not in ("", "nvidia", "simulated"):
-        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", "nvidia or simulated")
+    drivers = ("nvidia", "simulated", *VENDORS)
+    if flags.gpu_driver not in ("", *drivers):
+        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", ", ".join(drivers))
     nodes = [text for text in flags.device if text.startswith("/") or "=" not in text]
-    gpus = flags.gpu_mode == "cdi" and "gpus" in flags.given
+    gpus = flags.gpu_mode == "cdi" and (own is not None or "gpus" in flags.given) and not named
     annotated = any(text.startswith("cdi.k8s.io/") for text in flags.annotation)
-    if not gpus and not annotated and len(nodes) == len(flags.device):
+    if not gpus and not annotated and not named and len(nodes) == len(flags.device):
         return None, nodes
     from minirun.gpu import select
     from minirun.gpu.cdi import names, registry, request
@@ -189,11 +276,16 @@ def _cdi(flags: Parsed, settings: Settings) -> "tuple[Injection | None, list[str
         if not names.is_qualified(text):
             hint = "as in --device nvidia.com/gpu=0"
             raise UsageError(f"--device {text}: invalid CDI device name", hint)
+    devices += named
     devices += names.from_annotations(_pair(text, "--annotation") for text in flags.annotation)
-    wish = select.parse_gpus(flags.gpus) if gpus else None
+    wish = select.parse_gpus(flags.gpus) if gpus and not own else None
+    if gpus and own:
+        wish = select.Wish(own.devices or ("none",))
     folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
     driver, mapped = flags.gpu_driver, bool(flags.uidmap)
-    asked = request.Asked(tuple(devices), wish, driver, folders, mapped)
+    place = (settings.root, container_id)
+    root = flags.driver_root
+    asked = request.Asked(tuple(devices), wish, driver, folders, mapped, place, root)
     found = request.resolve(asked, settings.store)
     for text in found.warnings:
         say(f"warning: {text}")

@@ -20,10 +20,13 @@ from minirun.rootfs.plan import Bind, MountFs, Symlink, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from minirun.cgroups import Cgroup
     from minirun.gpu.edits import Step
+    from minirun.gpu.request import Request
+    from minirun.gpu.vendors import Cards
     from minirun.rootfs.plan import Operation
 
     Doing = Operation | BindFiles | BindHeld | HostNode | SimulatedNode
@@ -131,16 +134,18 @@ def _folder(doing: "Doing") -> str:
 def configure(
     argv: "list[str]",
     *,
-    found: Inventory,
+    found: "Inventory | Cards",
     pid: int,
     cgroup: "Cgroup | None",
     undo_failure: bool = False,
+    before: "Callable[[Edits], None] | None" = None,
 ) -> Edits:
     """Do all of stage 5: what `nvidia-container-cli ARGV` would do to the container of `pid`.
 
     `found` is what the host has. All that is of the host is opened before entering. Afterwards this
     process is in the container's mount namespace for good. `undo_failure` is for a container whose
-    files outlive it. Returns what was done. Raises UsageError, GPUError, OSError.
+    files outlive it. `before` is called with what will be done, and may refuse it.
+    Returns what was done. Raises UsageError, GPUError, OSError.
     """
     request = cli_args.parse(argv)
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
@@ -152,7 +157,9 @@ def configure(
     finally:
         os.close(namespace)
     root = Root.at(request.rootfs)
-    edits = nvidia.plan(found, request, nvidia.facts(root, request))
+    edits = _plan(found, request, root)
+    if before:
+        before(edits)
     rules = None if request.no_cgroups else cgroup
     owner.become(belongs_to)
     if undo_failure:
@@ -163,6 +170,15 @@ def configure(
         apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs)
     owner.give_up(belongs_to)
     return edits
+
+
+def _plan(found: "Inventory | Cards", request: "Request", root: Root) -> Edits:
+    """Let the vendor's planner make the edits. Raises GPUError, OSError."""
+    if isinstance(found, Inventory):
+        return nvidia.plan(found, request, nvidia.facts(root, request))
+    from minirun.gpu import vendors
+
+    return vendors.plan(found, request)
 
 
 def record(edits: Edits) -> "dict[str, Any]":

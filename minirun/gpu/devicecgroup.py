@@ -56,13 +56,18 @@ class DeviceCgroup:
 def of_process(pid: str) -> DeviceCgroup:
     """Return the cgroup that decides over the devices of a process ("self" for this one).
 
-    Version 1's devices controller where it is mounted, else version 2. Raises GPUError, OSError.
+    Version 1's devices controller where it is mounted, else version 2. Where both are, a runtime
+    may have taken version 2, and left the process in version 1's root, which denies nothing: it is
+    version 2 then, as long as that is another cgroup than its root. (nvidia-container-cli takes
+    version 1, widens the host's root, and the container gets no GPU.) Raises GPUError, OSError.
     """
     paths: "dict[str, str]" = {}
     with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             _, names, path = line.rstrip("\n").split(":", 2)
             paths |= dict.fromkeys(names.split(","), path)
+    if paths.get("devices") == "/" and paths.get("", "/") != "/":
+        del paths["devices"]
     for hierarchy in sorted(hierarchies.mounted(), key=lambda h: h.version):
         if hierarchy.version == 1 and "devices" in hierarchy.names and "devices" in paths:
             return DeviceCgroup(1, hierarchy.path + paths["devices"].rstrip("/"))

@@ -72,6 +72,8 @@ class Given(Record):
     minor: int
     uuid: str
     model: str
+    vendor: str = ""
+    """amd, intel or gaudi; empty for NVIDIA, and for the simulated driver."""
 
 
 class CompatLibrary(Record):

@@ -3,8 +3,8 @@
 These are the rules of nvidia-container-runtime-hook (1.17), measured: `void` anywhere means nothing
 at all; `none` means the driver's files without a GPU; `all` all GPUs; a "legacy" image, which sets
 CUDA_VERSION but no NVIDIA_REQUIRE_CUDA, gets everything it does not ask for. Under another engine
-this rule holds as it is. `minirun run` itself treats an image's environment as no consent: it
-writes these variables only where --gpus was given.
+this rule holds as it is. `minirun run` itself treats an image's environment as no consent
+(minirun.gpu.consent).
 """
 
 from minirun.errors import GPUError
@@ -54,7 +54,7 @@ def environment_request(
     `privileged` is CAP_SYS_ADMIN in its bounding set; `devices_from_mounts` are the names of its
     mounts below /var/run/nvidia-container-devices. Raises GPUError.
     """
-    legacy = bool(env.get("CUDA_VERSION")) and "NVIDIA_REQUIRE_CUDA" not in env
+    legacy = _is_legacy(env)
     devices = _devices(env, settings, privileged, legacy, devices_from_mounts)
     if devices is None:
         return None
@@ -66,6 +66,18 @@ def environment_request(
         mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
         imex_channels=_imex_channels(env, settings, privileged, devices_from_mounts),
     )
+
+
+def visible(env: "dict[str, str]") -> "tuple[str, ...] | None":
+    """Return the devices that an environment names; an empty tuple for `none`, None for nothing.
+
+    Raises GPUError for the name of a CDI device.
+    """
+    return _devices(env, DEFAULTS, False, _is_legacy(env), ())
+
+
+def _is_legacy(env: "dict[str, str]") -> bool:
+    return bool(env.get("CUDA_VERSION")) and "NVIDIA_REQUIRE_CUDA" not in env
 
 
 def _imex_channels(

@@ -10,10 +10,16 @@ on nobody asks again which of the two it is, except to print SIMULATED.
 import os
 
 from minirun.errors import UsageError
+from minirun.oci.config import VENDORS
 from minirun.record import Record
 
-DRIVERS = ("auto", "nvidia", "simulated")
+DRIVERS = ("auto", "nvidia", "simulated", *VENDORS)
 PROC = "/proc/driver/nvidia"
+_OTHERS = (
+    "/sys/module/amdgpu", "/sys/bus/pci/drivers/i915", "/sys/bus/pci/drivers/xe",
+    "/sys/class/accel", "/sys/bus/pci/drivers/habanalabs",
+)  # fmt: skip
+"""Where no such folder is, no vendor other than NVIDIA has a GPU here."""
 
 
 class Mig(Record):
@@ -94,25 +100,57 @@ class Inventory(Record):
     """The major of the IMEX channels' nodes; 0 where there is none."""
 
 
-def which_driver(driver: str) -> str:
-    """Return nvidia or simulated; auto is the real one where it is loaded. Raises UsageError."""
+def proc_folder(root: str) -> str:
+    """Return the kernel module's folder: the driver root's, or the host's where that has none."""
+    there = not root or os.path.exists(f"{root}{PROC}")
+    return f"{root}{PROC}" if there else PROC
+
+
+def is_loaded(root: str = "") -> bool:
+    """Tell whether NVIDIA's kernel module is loaded."""
+    return os.path.exists(f"{proc_folder(root)}/version")
+
+
+def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> str:
+    """Return nvidia, simulated, or another vendor; auto is what this host has.
+
+    That is NVIDIA's driver where it is loaded, or can be (`load_kmods`); else the one other vendor
+    of which there is a GPU; else the simulated one. `root` is the driver root. Raises UsageError.
+    """
     if driver not in DRIVERS:
         raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
     if driver != "auto":
         return driver
-    return "nvidia" if os.path.exists(f"{PROC}/version") else "simulated"
+    if load_kmods or is_loaded(root):
+        return "nvidia"
+    found: "list[str]" = []
+    if any(os.path.isdir(root + path) for path in _OTHERS):
+        from minirun.gpu import vendors
+
+        found = vendors.present(root)
+    if len(found) > 1:
+        hint = f"choose with --gpu-driver={found[0]}"
+        raise UsageError(f"this host has gpus of {' and '.join(found)}", hint)
+    return found[0] if found else "simulated"
 
 
-def inventory(driver: str, store: str) -> Inventory:
-    """Return what the host has: by the real driver, a simulated one, or (auto) what there is.
+def inventory(driver: str, store: str, root: str = "", cache: str = "") -> Inventory:
+    """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
 
-    `store` holds the simulated driver's files. The answer's `simulated` says which one it was:
-    the caller has to tell the user. Raises UsageError, GPUError, OSError.
+    `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
+    is, and `cache` its ld.so.cache. The answer's `simulated` says which one it was: the caller has
+    to tell the user. Raises UsageError, GPUError, OSError.
     """
-    if which_driver(driver) == "nvidia":
+    which = which_driver(driver, root)
+    if which in VENDORS:
+        raise UsageError(
+            f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
+        )
+    if which == "nvidia":
         from minirun.gpu import real
 
-        return real.inventory()
+        cache = cache or real.LD_SO_CACHE
+        return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
     from minirun.gpu import simulated
 
     return simulated.inventory(store)

@@ -7,14 +7,17 @@ asked for, and for each a link /dev/char/MAJOR:MINOR. Owner and mode are what th
 /proc/driver/nvidia/params; with ModifyDeviceFiles: 0 there someone else takes care of nodes.
 
 Never in a user namespace: there the driver's files would be read with the wrong eyes, and mknod is
-refused anyway. Whatever fails is told in the debug log and passed over, as there.
+refused anyway. Whatever fails is told in the debug log and passed over, as there; in-line (stage 5)
+the log is the container's, and a module that cannot be loaded is one warning more.
 """
 
 import os
 import stat
 
+from minirun import events
 from minirun.gpu import catalog, imex, mig
 from minirun.gpu.inventory import PROC
+from minirun.kernel import files, mounts, namespaces, process
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 _NVIDIA_VENDOR, _DISPLAY_CLASS = "0x10de", "0x03"
 _PCI = "/sys/bus/pci/devices"
 _WHOLE_MAP = ["0", "0", "4294967295"]
+_MODULES = ("nvidia", "nvidia-uvm", "nvidia-modeset")
+_AT_FDCWD = -100
 
 
 class Access(Record):
@@ -35,32 +40,43 @@ class Access(Record):
     modify: bool = True
 
 
-def load(root: str, channels: "tuple[str, ...]", tell: "Callable[[str], None]") -> None:
+def load(
+    root: str, channels: "tuple[str, ...]", tell: "Callable[[str], None]"
+) -> "tuple[str, ...]":
     """Load the modules and make the nodes below the driver root, "" for the host's own.
 
-    Runs in a child, which enters the root. `channels` are IMEX channels. Raises GPUError.
+    Runs in a child, which enters the root. `channels` are IMEX channels. Returns the modules that
+    could not be loaded. Raises GPUError.
     """
     wanted = imex.numbers(channels)
     if in_user_namespace():
         tell("skipping kernel modules load due to user namespace")
-        return
+        return ()
     gpus = count_gpus()
     if not gpus:
         tell("failed to detect NVIDIA devices")
-    pid = os.fork()
-    if pid:
-        os.waitpid(pid, 0)
-        return
+    pid, pidfd = namespaces.clone3(0, why="it goes into the driver root, and ends there")
+    if pid == 0:
+        _child(root, gpus, wanted, tell)
+    os.close(pidfd)
+    missing = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return tuple(name for at, name in enumerate(_MODULES) if missing & 1 << at)
+
+
+def _child(root: str, gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> None:
+    """Do the work; the exit status has a bit for each module that is not there. Never returns."""
+    missing = 0
     try:
+        events.become("cli", int(os.readlink("/proc/self")))
         if root:
-            os.chroot(root)
+            mounts.chroot(root, why="modprobe and its modules are the driver root's")
             os.chdir("/")
         os.umask(0)
-        _modules(gpus, wanted, tell)
+        missing = _modules(gpus, channels, tell)
     except OSError as error:
         tell(f"skipping kernel modules load due to failure: {error}")
     finally:
-        os._exit(0)
+        os._exit(missing)
 
 
 def in_user_namespace() -> bool:
@@ -93,7 +109,9 @@ def _word(path: str) -> str:
         return ""
 
 
-def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> None:
+def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> int:
+    """Load them, each followed by its nodes; return a bit for each that could not be loaded."""
+    missing = 0
     if _module("nvidia", tell):
         access = _access(f"{PROC}/params")
         _node("/dev/nvidiactl", catalog.NVIDIA, catalog.CTL_MINOR, access, tell)
@@ -102,13 +120,20 @@ def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") ->
         _capabilities(gpus, tell)
         for channel in channels:
             _node(imex.path(channel), _major(catalog.IMEX), channel, access, tell)
+    else:
+        missing |= 1
     if _module("nvidia-uvm", tell):
         access = _access(f"{PROC}/params")
         _node("/dev/nvidia-uvm", _major("nvidia-uvm"), 0, access, tell)
         _node("/dev/nvidia-uvm-tools", _major("nvidia-uvm"), 1, access, tell)
+    else:
+        missing |= 2
     if _module("nvidia-modeset", tell):
         access = _access(f"{PROC}/params")
         _node("/dev/nvidia-modeset", catalog.NVIDIA, catalog.MODESET_MINOR, access, tell)
+    else:
+        missing |= 4
+    return missing
 
 
 def _module(name: str, tell: "Callable[[str], None]") -> bool:
@@ -117,14 +142,25 @@ def _module(name: str, tell: "Callable[[str], None]") -> bool:
     if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
         return True
     program = _word("/proc/sys/kernel/modprobe") or "/sbin/modprobe"
-    try:
-        pid = os.posix_spawn(program, [program, name], {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-        if os.waitpid(pid, 0)[1] == 0:
-            return True
-    except OSError:
-        pass
+    if _run([program, name]) == 0:
+        return True
     tell(f"could not load kernel module {name.replace('-', '_')}")
     return False
+
+
+def _run(argv: "list[str]") -> int:
+    """Run a program to its end with an environment of its own; return its exit status."""
+    pid, pidfd = namespaces.clone3(0, why="for a kernel module")
+    if pid == 0:
+        try:
+            events.become("cli", int(os.readlink("/proc/self")))
+            process.execve(argv[0], argv, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        except OSError:
+            pass
+        finally:
+            os._exit(127)
+    os.close(pidfd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _capabilities(gpus: int, tell: "Callable[[str], None]") -> None:
@@ -186,7 +222,7 @@ def _node(path: str, major: int, minor: int, access: Access, tell: "Callable[[st
         link = f"/dev/char/{major}:{minor}"
         os.makedirs("/dev/char", 0o755, exist_ok=True)
         if not os.path.lexists(link):
-            os.symlink(f"../{path.removeprefix('/dev/')}", link)
+            files.symlinkat(f"../{path.removeprefix('/dev/')}", _AT_FDCWD, link)
     except OSError as error:
         tell(f"could not create kernel module device node: {error}")
 
@@ -201,6 +237,6 @@ def _make(path: str, device: int, access: Access) -> None:
         if there == (stat.S_IFCHR | access.mode, device, access.uid, access.gid):
             return
         os.unlink(path)
-    os.mknod(path, stat.S_IFCHR | access.mode, device)
+    files.mknodat(_AT_FDCWD, path, stat.S_IFCHR | access.mode, device)
     os.chmod(path, access.mode)
     os.chown(path, access.uid, access.gid)

@@ -15,7 +15,7 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.gpu import require
 from minirun.gpu.catalog import FABRICMANAGER, LINKS, PERSISTENCED
 from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
-from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory
+from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory, proc_folder
 from minirun.gpu.request import Request
 from minirun.gpu.select import choose
 from minirun.oci.state import read_bytes
@@ -133,7 +133,7 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
     return Edits(
         steps=tuple(steps),
         rules=tuple(rules),
-        gpus=_given(inventory, gpus),
+        gpus=given(inventory, gpus),
         ldconfig=request.ldconfig,
         library_folders=folders,
         driver=inventory.driver,
@@ -148,9 +148,10 @@ def _wanted(needs: str, capabilities: "frozenset[str]") -> bool:
 def _proc_view(inventory: Inventory) -> Tmpfs:
     """Copies of the driver's files; the driver must not make nodes in a container by itself."""
     files = []
+    base = proc_folder(inventory.root)
     for name in ("params", "version", "registry"):
         try:
-            data = read_bytes(f"{inventory.root}{PROC}/{name}")
+            data = read_bytes(f"{base}/{name}")
         except FileNotFoundError:
             continue
         if name == "params":
@@ -230,28 +231,29 @@ def _control_nodes(inventory: Inventory, capabilities: "frozenset[str]") -> "lis
 
 
 def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
-    entry = f"{PROC}/gpus/{gpu.proc_name}"
+    entry = f"gpus/{gpu.proc_name}"
     return [
         _node(inventory, gpu.node, inventory.major, gpu.minor),
-        Mount(inventory.root + entry, entry, _PROC),
+        Mount(f"{proc_folder(inventory.root)}/{entry}", f"{PROC}/{entry}", _PROC),
     ]
 
 
 def _migs(inventory: Inventory, gpu: Gpu) -> "list[Step]":
     """A MIG device is two keys: access to its gpu instance, and to its compute instance."""
     steps: "list[Step]" = []
+    base = proc_folder(inventory.root)
     for mig in gpu.migs:
-        instance = f"{PROC}/capabilities/gpu{gpu.minor}/mig/gi{mig.gi}"
+        instance = f"capabilities/gpu{gpu.minor}/mig/gi{mig.gi}"
         for folder, minor in ((instance, mig.gi_minor), (f"{instance}/ci{mig.ci}", mig.ci_minor)):
             path = f"/dev/nvidia-caps/nvidia-cap{minor}"
             steps += [
-                Mount(f"{inventory.root}{folder}/access", f"{folder}/access", _PROC),
+                Mount(f"{base}/{folder}/access", f"{PROC}/{folder}/access", _PROC),
                 _node(inventory, path, inventory.caps_major, minor, 0o444),
             ]
     return steps
 
 
-def _given(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Given, ...]":
+def given(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Given, ...]":
     """Name what the container gets: a whole GPU, or the MIG devices of one."""
     given = []
     for gpu in gpus:

@@ -33,9 +33,9 @@ class HostNode(Record):
             fd = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
             text = f"mount error: stat failed: {self.path}: no such file or directory"
-            raise GPUError(
-                text, "the driver is loaded, its node is missing: nvidia-modprobe"
-            ) from None
+            maker = "nvidia-modprobe" if "/nvidia" in self.path else "udevadm trigger"
+            hint = f"the driver is loaded, its node is missing: {maker}"
+            raise GPUError(text, hint) from None
         try:
             _check_device(os.fstat(fd), self)
             why = "the host's node; the cgroup decides who may open it"

@@ -7,7 +7,14 @@ control nodes at their fixed places; GPUs through NVML. Where NVML does not answ
 so does `strict`; else minirun goes on with what the kernel module says in /proc/driver/nvidia/gpus
 and says so in the log.
 
-`root` is a prefix before every path, for a driver that is installed elsewhere than in "/".
+`root` is a prefix before every path, for a driver that is installed elsewhere than in "/": the real
+one is told so (--root, nvidia-container-cli.root in config.toml), and here it is found, too, where
+the host's own cache has no library of the driver:
+
+    /run/nvidia/driver       where NVIDIA's driver container mounts its root filesystem
+    /usr/local/nvidia        lib64 and bin: how some hosts install it, unknown to ld.so.cache
+
+Of a root without a /proc the kernel's own is taken: the module is the same.
 """
 
 import os
@@ -16,11 +23,16 @@ import stat
 from minirun import events
 from minirun.errors import GPUError
 from minirun.gpu import catalog, ldcache, nvml
-from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory, Node
+from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node, proc_folder
 
 LD_SO_CACHE = "/etc/ld.so.cache"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CONTAINED = "/run/nvidia/driver"
+_LOCAL = "/usr/local/nvidia"
+_LOCAL_FOLDERS = (f"{_LOCAL}/lib64", f"{_LOCAL}/lib")
 MACHINE = os.uname().machine
+_read: "dict[tuple[int, ...], list[ldcache.Entry]]" = {}
+"""The loader's cache that was read last, by what tells one file from another."""
 
 
 def inventory(
@@ -39,7 +51,7 @@ def inventory(
         driver = kernel_version(root)
     else:
         driver = kernel_version(root)
-        cuda, gpus = _gpus(root)
+        cuda, gpus = _gpus(root, cache)
     majors = _majors(root)
     libraries, libraries32 = _libraries(root, cache, driver)
     if not libraries:
@@ -65,9 +77,18 @@ def inventory(
     )
 
 
+def driver_root(cache: str = LD_SO_CACHE) -> str:
+    """Return where the driver is installed: "" for the host's own root, and where nobody knows."""
+    if not _nvml_path("", cache) and not _local("") and _nvml_path(_CONTAINED, LD_SO_CACHE):
+        why = "the host's own ld.so.cache has no libnvidia-ml, the driver container's has one"
+        events.emit("note", "driver root", {"path": _CONTAINED}, why=why)
+        return _CONTAINED
+    return ""
+
+
 def kernel_version(root: str = "") -> str:
     """Return the version of the loaded kernel module. Raises GPUError."""
-    path = f"{root}{PROC}/version"
+    path = f"{proc_folder(root)}/version"
     hint = "load it: modprobe nvidia; or choose --gpu-driver=simulated"
     try:
         with open(path, encoding="utf-8") as file:
@@ -80,16 +101,15 @@ def kernel_version(root: str = "") -> str:
     raise GPUError(f"{path}: no driver version in its first line", hint)
 
 
-def _gpus(root: str) -> "tuple[str, tuple[Gpu, ...]]":
-    """Return (CUDA version, GPUs): by NVML; by /proc where it fails or looks at another root."""
-    error = GPUError("nvml is asked only for the host's own driver")
-    if not root:
-        try:
-            return nvml.query()
-        except GPUError as failed:
-            error = failed
+def _gpus(root: str, cache: str) -> "tuple[str, tuple[Gpu, ...]]":
+    """Return (CUDA version, GPUs): by NVML, or by /proc where that fails. Raises GPUError."""
+    library = _nvml_path(root, cache) or _local_library(root, "libnvidia-ml.so.1")
+    try:
+        return nvml.query(root, library)
+    except GPUError as failed:
+        error = failed
     gpus = proc_gpus(root)
-    if not gpus and not root:
+    if not gpus:
         raise error
     why = "by the kernel module's own list instead; brand and architecture stay unknown"
     events.emit("note", "nvml not used", {"error": str(error), "gpus": len(gpus)}, why=why)
@@ -99,7 +119,7 @@ def _gpus(root: str) -> "tuple[str, tuple[Gpu, ...]]":
 def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
     """Return the GPUs of /proc/driver/nvidia/gpus, in the order of their bus ids."""
     found: "list[Gpu]" = []
-    base = f"{root}{PROC}/gpus"
+    base = f"{proc_folder(root)}/gpus"
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         facts = {}
         with open(f"{base}/{name}/information", encoding="utf-8") as file:
@@ -120,10 +140,15 @@ def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
 
 
 def _cached(root: str, cache: str) -> "list[ldcache.Entry]":
-    """Return the libraries of the loader's cache; none where there is no cache."""
+    """Return the libraries of the loader's cache, read once; none where there is no cache."""
     try:
         with open(root + cache, "rb") as file:
-            return ldcache.parse(file.read())
+            status = os.fstat(file.fileno())
+            key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+            if key not in _read:
+                _read.clear()
+                _read[key] = ldcache.parse(file.read())
+            return _read[key]
     except FileNotFoundError:
         return []
 
@@ -146,7 +171,7 @@ def _libraries(
     for architectures in (ldcache.WIDE[MACHINE], ldcache.NARROW[MACHINE]):
         fitting = [entry for entry in entries if entry.arch in architectures]
         found.append(tuple(_find(root, driver, fitting)))
-    return found[0], found[1]
+    return found[0] or _find_local(root, driver), found[1]
 
 
 def _find(root: str, driver: str, entries: "list[ldcache.Entry]") -> "list[HostFile]":
@@ -163,10 +188,29 @@ def _find(root: str, driver: str, entries: "list[ldcache.Entry]") -> "list[HostF
     return files
 
 
+def _find_local(root: str, driver: str) -> "tuple[HostFile, ...]":
+    """Return the driver's libraries in /usr/local/nvidia, which ld.so.cache need not know."""
+    return tuple(
+        HostFile(path, needs)
+        for name, needs in catalog.LIBRARIES
+        if (path := _local_library(root, f"{name}.{driver}"))
+    )
+
+
+def _local_library(root: str, name: str) -> str:
+    """Return the path of a library in /usr/local/nvidia, below the root; "" where it is not."""
+    paths = (f"{folder}/{name}" for folder in _LOCAL_FOLDERS)
+    return next((path for path in paths if os.path.exists(root + path)), "")
+
+
+def _local(root: str) -> bool:
+    return bool(_local_library(root, "libnvidia-ml.so.1"))
+
+
 def _binaries(root: str) -> "tuple[HostFile, ...]":
     found = []
     for name, needs in catalog.BINARIES:
-        for folder in os.environ.get("PATH", _PATH).split(":"):
+        for folder in (*os.environ.get("PATH", _PATH).split(":"), f"{_LOCAL}/bin"):
             if folder.startswith("/") and os.access(f"{root}{folder}/{name}", os.X_OK):
                 found.append(HostFile(f"{folder}/{name}", needs))
                 break

@@ -1,6 +1,7 @@
 """Which GPUs: the grammar of --gpus, and the selectors of NVIDIA_VISIBLE_DEVICES.
 
     --gpus all | none | 0,1 | GPU-uuid | MIG-uuid | 3:0 | device=0,1 | count=2
+    0,exclusive   count=1,exclusive     nobody else has them, and nobody else gets them meanwhile
     docker's own spelling too: '"device=0,1"' and 'device=0,"capabilities=compute,utility"'
 
 **A bare number is an index**: --gpus 3 is the GPU with index 3, where docker would give any three.
@@ -14,6 +15,7 @@ from minirun.gpu.catalog import CAPABILITIES
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.record import Record
 
+EXCLUSIVE = "exclusive"
 _KEYS = ("device", "count", "capabilities")
 _HINT = "as in --gpus all, --gpus 0,1, --gpus count=2, --gpus none; a bare number is an index"
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -27,24 +29,24 @@ class Wish(Record):
     amount: int = 0
     """How many GPUs, whichever they are; 0 where `devices` says which."""
     capabilities: "tuple[str, ...]" = ()
+    exclusive: bool = False
+    """Whether the GPUs are to be this container's alone (minirun.gpu.sharing)."""
 
-    def visible_devices(self, inventory: Inventory) -> str:
-        """Return the value of NVIDIA_VISIBLE_DEVICES. Raises GPUError where there are too few.
+    def candidates(self, inventory: Inventory) -> "tuple[str, ...]":
+        """Return the indices that an amount can be chosen from.
 
-        An amount is met by the GPUs with the least index.
+        Raises GPUError where they are too few, whoever has them.
         """
         if self.amount > len(inventory.gpus):
             there = _existing(inventory)
             raise GPUError(f"--gpus count={self.amount}: more than there are", there)
-        if self.amount:
-            return ",".join(str(gpu.number) for gpu in inventory.gpus[: self.amount])
-        return ",".join(self.devices)
+        return tuple(str(gpu.number) for gpu in inventory.gpus)
 
 
 def parse_gpus(text: str) -> Wish:
     """Parse the value of --gpus. Raises UsageError."""
     values: "dict[str, list[str]]" = {}
-    key = "device"
+    key, exclusive = "device", False
     for field in _fields(text):
         name, equals, value = field.partition("=")
         if equals:
@@ -54,7 +56,10 @@ def parse_gpus(text: str) -> Wish:
             key, items = name, value.split(",")
         else:
             items = field.split(",")
-        values.setdefault(key, []).extend(items)
+        named = [item for item in items if item != EXCLUSIVE]
+        exclusive = exclusive or named != items
+        if named or equals:
+            values.setdefault(key, []).extend(named)
         key = "device" if key == "count" else key
     amount = _amount(text, values["count"]) if "count" in values else 0
     if amount and "device" in values:
@@ -65,7 +70,9 @@ def parse_gpus(text: str) -> Wish:
             raise UsageError(f"--gpus {text}: unknown capability {name!r}", known)
     devices = () if amount else _devices(text, values.get("device", []))
     capabilities = [c for c in values.get("capabilities", []) if c not in ("gpu", "nvidia")]
-    return Wish(devices, amount, tuple(dict.fromkeys(capabilities)))
+    if exclusive and devices == ("none",):
+        raise UsageError(f"--gpus {text}: no gpu to be exclusive", _HINT)
+    return Wish(devices, amount, tuple(dict.fromkeys(capabilities)), exclusive)
 
 
 def _fields(text: str) -> "list[str]":

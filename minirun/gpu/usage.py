@@ -1,8 +1,9 @@
 """Who uses which GPU: Figure 1, computed from what each running container was given.
 
-A GPU that one container has is dedicated to it, one that several have is shared among them
-(time-slicing; nothing in the driver keeps them apart). What counts is what stage 5 recorded in
-each container's edits.json, not what was asked for. Pure functions: they look at nothing else.
+A GPU that one container has is dedicated to it, one that several have is shared among them (their
+processes take turns: time-slicing), and an exclusive one is dedicated and stays so. What counts is
+what stage 5 wrote down (minirun.gpu.sharing), not what was asked for. Pure functions: they look at
+nothing else.
 """
 
 from minirun.gpu.inventory import Inventory
@@ -10,7 +11,9 @@ from minirun.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.gpu.sharing import Holder
+
+SHARED = "shared: their processes take turns (minirun gpu timeslice), but for clients of MPS"
 
 
 class Use(Record):
@@ -20,28 +23,36 @@ class Use(Record):
     uuid: str
     model: str
     containers: "tuple[str, ...]"
+    exclusive: bool = False
 
     @property
     def kind(self) -> str:
-        """One of free, dedicated, shared."""
+        """One of free, dedicated, shared, exclusive."""
+        if self.exclusive:
+            return "exclusive"
         return ("free", "dedicated")[len(self.containers)] if len(self.containers) < 2 else "shared"
 
 
-def who_uses(states: "list[dict[str, Any]]", inventory: "Inventory | None" = None) -> "list[Use]":
-    """Return a row for each GPU that a container has, by index.
+def who_uses(holders: "list[Holder]", inventory: "Inventory | None" = None) -> "list[Use]":
+    """Return a row for each GPU that a container has, by driver and index.
 
-    Each state is a dictionary with `id` and `edits` (minirun.gpu.edits.Edits.as_json; empty for a
-    container without GPUs). With an inventory, GPUs that nobody uses have a row too.
+    With an inventory, GPUs that nobody uses have a row too.
     """
-    users: "dict[tuple[str, str, str], list[str]]" = {}
+    users: "dict[tuple[str, str, str, str], list[Holder]]" = {}
     for gpu in inventory.gpus if inventory else ():
-        users[(str(gpu.number), gpu.uuid, gpu.model)] = []
-    for state in states:
-        for given in state.get("edits", {}).get("gpus", []):
-            key = (given["index"], given["uuid"], given["model"])
-            users.setdefault(key, []).append(state["id"])
-    rows = [Use(*key, tuple(ids)) for key, ids in users.items()]
-    return sorted(rows, key=lambda row: [int(part) for part in row.name.split(":")])
+        driver = "simulated" if inventory and inventory.simulated else "nvidia"
+        users[(driver, str(gpu.number), gpu.uuid, gpu.model)] = []
+    for row in holders:
+        users.setdefault((row.driver, row.gpu, row.uuid, row.model), []).append(row)
+    return [
+        Use(*key[1:], tuple(row.container for row in rows), any(row.exclusive for row in rows))
+        for key, rows in sorted(users.items(), key=_order)
+    ]
+
+
+def _order(item: "tuple[tuple[str, ...], object]") -> "tuple[str, list[int]]":
+    driver, name = item[0][:2]
+    return driver, [int(part) for part in name.split(":")]
 
 
 def table(rows: "list[Use]") -> "list[str]":
@@ -51,7 +62,8 @@ def table(rows: "list[Use]") -> "list[str]":
     cells = [("GPU", "USE", "CONTAINERS", "UUID", "MODEL")]
     for row in rows:
         cells.append((row.name, row.kind, ", ".join(row.containers) or "-", row.uuid, row.model))
-    return _columns(cells)
+    said = [SHARED] if any(row.kind == "shared" for row in rows) else []
+    return [*_columns(cells), *said]
 
 
 def gpu_table(inventory: Inventory) -> "list[str]":

@@ -96,6 +96,23 @@ def unshare(flags: int, *, why: str = "") -> None:
     libc.logged("unshare", _unshare, (flags,), shown, why=why)
 
 
+def write_id_map(pid: int, name: str, rows: "list[dict[str, int]]") -> None:
+    """Write uid_map or gid_map of a process in a new user namespace: user_namespaces(7).
+
+    `rows` are as in config.json. Raises OSError.
+    """
+    path = f"/proc/{pid}/{name}"
+    text = "".join(f"{row['containerID']} {row['hostID']} {row['size']}\n" for row in rows)
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())  # in one write, or the kernel refuses it
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(fd)
+
+
 def setns(fd: int, kind: int, *, shown: str = "", why: str = "") -> None:
     """Enter the namespace (or, with a pidfd, the namespaces) that `fd` refers to: setns(2)."""
     args = {"fd": fd, "nstype": libc.flag_names(kind, _NAMES), "path": shown}

@@ -26,7 +26,6 @@ _prctl_long = libc.bind("prctl", c_int, c_ulong, c_ulong, c_ulong, c_ulong)
 _sethostname = libc.bind("sethostname", c_char_p, c_size_t)
 _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
-_personality = libc.bind("personality", c_ulong)
 _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
 _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
@@ -87,11 +86,6 @@ def join_session_keyring(name: str) -> None:
     """Leave the caller's keyring for a new one, so that its keys stay outside: keyctl(2)."""
     number = libc.number(250, 219)
     libc.check("keyctl", _keyctl(number, 1, name.encode(), 0, 0, 0))  # KEYCTL_JOIN_SESSION_KEYRING
-
-
-def personality(persona: int) -> None:
-    """Set the execution domain: personality(2)."""
-    libc.check("personality", _personality(persona))
 
 
 def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:

@@ -21,13 +21,21 @@ FLAGS = {
     "SECCOMP_FILTER_FLAG_TSYNC": 1,
     "SECCOMP_FILTER_FLAG_LOG": 2,
     "SECCOMP_FILTER_FLAG_SPEC_ALLOW": 4,
+    "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV": 32,
 }
-"""linux/seccomp.h; those that concern a filter without a listener."""
+"""linux/seccomp.h; those that config.json may ask for."""
+TSYNC, NEW_LISTENER, TSYNC_ESRCH = 1, 8, 16
+_SHOWN = {
+    **FLAGS, "SECCOMP_FILTER_FLAG_NEW_LISTENER": NEW_LISTENER,
+    "SECCOMP_FILTER_FLAG_TSYNC_ESRCH": TSYNC_ESRCH,
+}  # fmt: skip
 
 _OPTIMIZE, _BINARY_TREE = 8, 2  # SCMP_FLTATR_CTL_OPTIMIZE, libseccomp 2.5
 _NO_SUCH_CALL = -1  # __NR_SCMP_ERROR
+_EFAULT = 14
 
 _seccomp = libc.bind_syscall(c_uint, c_uint, c_void_p)
+_pidfd_getfd = libc.bind_syscall(c_int, c_int, c_uint)
 
 
 class Program(ctypes.Structure):
@@ -42,8 +50,11 @@ class Comparison(ctypes.Structure):
     _fields_ = [("index", c_uint), ("op", c_int), ("value", c_uint64), ("value_two", c_uint64)]
 
 
-def install(bpf: bytes, flags: int = 0, *, why: str = "") -> None:
+def install(bpf: bytes, flags: int = 0, *, why: str = "") -> int:
     """Put this process, for good, under the filter `bpf`: seccomp(2).
+
+    With NEW_LISTENER the result is a descriptor (close-on-exec) on which calls are announced:
+    seccomp_unotify(2).
 
     Needs no_new_privs or CAP_SYS_ADMIN. Raises OSError: EACCES without either, EINVAL for a
     program that is empty, too long (4096 instructions) or wrong.
@@ -52,12 +63,29 @@ def install(bpf: bytes, flags: int = 0, *, why: str = "") -> None:
     program = Program(len(bpf) // 8, ctypes.addressof(buffer))
     args = {
         "operation": "SECCOMP_SET_MODE_FILTER",
-        "flags": libc.flag_names(flags, FLAGS),
+        "flags": libc.flag_names(flags, _SHOWN),
         "instructions": len(bpf) // 8,
     }
     number = libc.number(317, 277)
     raw = (number, SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(program))
-    libc.logged("seccomp", _seccomp, raw, args, None, why)
+    return libc.logged("seccomp", _seccomp, raw, args, None, why)
+
+
+def has_flag(name: str) -> bool:
+    """Whether this kernel knows the flag: asked with a program at address 0, which it refuses.
+
+    First it looks at the flags (EINVAL), and then at the program (EFAULT).
+    """
+    flag = FLAGS[name]
+    if flag == FLAGS["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]:
+        flag |= NEW_LISTENER  # without it, it means nothing
+    ret = _seccomp(libc.number(317, 277), SECCOMP_SET_MODE_FILTER, flag, None)
+    return bool(ret == -1 and ctypes.get_errno() == _EFAULT)
+
+
+def pidfd_getfd(pidfd: int, number: int) -> int:
+    """Return a copy of descriptor `number` of another process: pidfd_getfd(2); Linux 5.6."""
+    return libc.check("pidfd_getfd", _pidfd_getfd(438, pidfd, number, 0))
 
 
 class Compiler:

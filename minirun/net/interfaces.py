@@ -34,7 +34,7 @@ def interfaces(pid: int) -> list[Interface]:
 
     Raises OSError: ProcessLookupError or FileNotFoundError where the process is gone.
     """
-    with _network_of(pid), IPRoute() as route:
+    with network_of(pid), IPRoute() as route:
         links = list(route.get_links())
         addresses = list(route.get_addr())
     found = [
@@ -61,7 +61,7 @@ def host_links() -> set[str]:
 
 
 @contextmanager
-def _network_of(pid: int) -> Iterator[None]:
+def network_of(pid: int) -> Iterator[None]:
     """Be in the network namespace of `pid` for a while: setns(2), which moves this thread alone."""
     path = f"/proc/{pid}/ns/net"
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)

@@ -4,6 +4,8 @@ A thin view on the parsed document, so that properties this version does not kno
 passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 """
 
+import os
+
 from minirun import jsonlite
 from minirun.errors import ConfigError
 from minirun.oci import state, validate
@@ -18,10 +20,31 @@ LAYERS = ANNOTATION + "layers"
 VOLATILE = ANNOTATION + "volatile"
 """true: what the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
 GPU_DRIVER = ANNOTATION + "gpu-driver"
-"""Which GPU driver the in-line step takes: nvidia or simulated."""
+"""Which GPU driver the in-line step takes: nvidia, simulated, or one of VENDORS."""
+GPU_DEVICES = ANNOTATION + "gpus"
+"""Which GPUs of a vendor other than NVIDIA are asked for: selectors with commas."""
+DRIVER_ROOT = ANNOTATION + "driver-root"
+"""Where the GPU driver's files, nodes and /sys or /proc are; the host's own root without it."""
+LOAD_KMODS = ANNOTATION + "load-kmods"
+"""true: the in-line step loads the driver's kernel modules and makes its nodes first."""
+VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
+"""Vendor → its variable in a container's environment, where it has one."""
 GPU_MODE = ANNOTATION + "gpu-mode"
 """hook: NVIDIA's hook is executed as any other, and not taken in-line."""
+GPU_EXCLUSIVE = ANNOTATION + "gpu-exclusive"
+"""true: no other container gets this one's GPUs while it runs (minirun.gpu.sharing)."""
 GPU_HOOK = "nvidia-container-runtime-hook"
+_UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
+_RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
+_RARE_LINUX = frozenset(("personality", "memoryPolicy", "mountLabel", "intelRdt"))
+
+
+_SIGNS = {
+    "AMD_VISIBLE_DEVICES": "/sys/module/amdgpu",
+    "HABANA_VISIBLE_DEVICES": "/sys/bus/pci/drivers/habanalabs",
+}
+"""Variable → what there is where the vendor's driver is loaded."""
+_NOTHING = ("", "none", "void")
 
 
 class Config:
@@ -77,6 +100,19 @@ class Config:
         """linux.cgroupsPath; empty where the runtime chooses."""
         return self.linux.get("cgroupsPath") or ""
 
+    @property
+    def has_unusual_mounts(self) -> bool:
+        """Whether one of its mounts needs minirun.rootfs.sources."""
+        return any(
+            "uidMappings" in row or not _UNUSUAL_WORDS.isdisjoint(row.get("options") or ())
+            for row in self.raw.get("mounts") or ()
+        )
+
+    @property
+    def asks_rarely_asked(self) -> bool:
+        """Whether it has a property that minirun.process.rare is for."""
+        return bool(_RARE_PROCESS & self.process.keys() or _RARE_LINUX & self.linux.keys())
+
     def new_namespace(self, kind: str) -> bool:
         """Whether a namespace of this kind is made for the container."""
         return self.namespaces.get(kind) == ""
@@ -88,6 +124,49 @@ class Config:
     def in_line(self, hook: "dict[str, Any]") -> bool:
         """Whether a prestart hook is NVIDIA's, and minirun itself does its work (Figure 2)."""
         return is_gpu_hook(hook) and self.annotations.get(GPU_MODE) != "hook"
+
+    @property
+    def simulation(self) -> str:
+        """What the in-line hook's own environment says of the simulated driver ($MINIRUN_SIM).
+
+        An engine hands its hooks its whole environment: there it is asked for explicitly.
+        """
+        for hook in filter(self.in_line, self.hooks("prestart")):
+            for entry in hook.get("env") or []:
+                if entry.startswith("MINIRUN_SIM="):
+                    return str(entry[12:])
+        return ""
+
+    @property
+    def gpu_vendor(self) -> str:
+        """Which vendor's GPUs the in-line step gives, out of VENDORS; "" for none, and NVIDIA.
+
+        By annotation, or by what :attr:`gpu_variable` finds where the vendor's driver is loaded.
+        """
+        driver = self.annotations.get(GPU_DRIVER, "")
+        if driver in VENDORS:
+            return driver
+        variable = self.gpu_variable
+        if not variable or not os.path.isdir(
+            self.annotations.get(DRIVER_ROOT, "") + _SIGNS[variable]
+        ):
+            return ""
+        return next(vendor for vendor, name in VENDORS.items() if name == variable)
+
+    @property
+    def gpu_variable(self) -> str:
+        """The variable by which a bundle asks for another vendor's GPUs than NVIDIA's, or "".
+
+        Whoever wrote the bundle, as the vendors' own runtimes have it; but what an image says is no
+        word of the user of `run IMAGE`, and where NVIDIA's hook is, that alone counts.
+        """
+        if self.annotations.get(GPU_DRIVER) or self.layers:
+            return ""
+        if any(map(is_gpu_hook, self.hooks("prestart"))):
+            return ""
+        env = self.environment
+        asked = (name for name in _SIGNS if env.get(name, "").strip().lower() not in _NOTHING)
+        return next(asked, "")
 
 
 def load(bundle: str) -> Config:

@@ -4,10 +4,12 @@ The defaults are docker's: fourteen capabilities, masked and read-only paths bel
 a private /dev, and a device list that ends with what every program needs.
 """
 
+import os
+
 from minirun.cgroups.rules import DEFAULT
 from minirun.errors import UsageError
 from minirun.oci import state
-from minirun.oci.config import GPU_DRIVER, GPU_HOOK, GPU_MODE, LAYERS, VOLATILE
+from minirun.oci.config import GPU_DRIVER, GPU_EXCLUSIVE, GPU_HOOK, GPU_MODE, LAYERS, VOLATILE
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -43,6 +45,9 @@ MOUNTS = (
     ("/sys/fs/cgroup", "cgroup", "cgroup", [*_STANDARD, "relatime", "ro"]),
 )  # fmt: skip
 
+IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
+"""What belongs to an IPC namespace; with the host's, these are the host's too."""
+
 
 class Wishes(Record):
     """What the flags of `minirun run` ask for. Sizes are bytes, `cpus` is a number of CPUs."""
@@ -62,11 +67,14 @@ class Wishes(Record):
     mounts: "tuple[tuple[str, str, tuple[str, ...]], ...]" = ()
     devices: "tuple[dict[str, Any], ...]" = ()
     host_network: bool = False
+    host_ipc: bool = False
+    """The host's IPC namespace and /dev/shm, as docker's --ipc=host: what MPS needs."""
     uid_maps: "tuple[tuple[int, int, int], ...]" = ()
     gid_maps: "tuple[tuple[int, int, int], ...]" = ()
     gpu_env: "tuple[str, ...]" = ()
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_driver: str = ""
+    gpu_exclusive: bool = False
     gpu_hook: "dict[str, Any] | None" = None
     """NVIDIA's hook as a program that is executed; None where its work is done in-line."""
     cdi: "Injection | None" = None
@@ -74,6 +82,8 @@ class Wishes(Record):
     layers: "tuple[str, ...]" = ()
     volatile: bool = False
     annotations: "tuple[tuple[str, str], ...]" = ()
+    warnings: "tuple[str, ...]" = ()
+    """What the user was told before there was a container, and a log."""
 
 
 def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
@@ -91,6 +101,8 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         if wishes.gpu_hook:
             annotations[GPU_MODE] = "hook"
         hooks = {"hooks": {"prestart": [hook]}}
+    if wishes.gpu_exclusive:
+        annotations[GPU_EXCLUSIVE] = "true"
     if wishes.layers:
         annotations[LAYERS] = ":".join(wishes.layers)
     if wishes.volatile:
@@ -152,7 +164,11 @@ def _mounts(wishes: Wishes) -> "list[dict[str, Any]]":
     mounts: list[dict[str, Any]] = [
         {"destination": path, "type": kind, "source": source, "options": list(options)}
         for path, kind, source, options in MOUNTS
+        if not (wishes.host_ipc and path in IPC_MOUNTS)
     ]
+    if wishes.host_ipc:
+        for path in filter(os.path.isdir, IPC_MOUNTS):
+            _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
     if wishes.host_network:
         _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
         _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
@@ -169,7 +185,9 @@ def _bind(
 
 
 def _linux(wishes: Wishes) -> "dict[str, Any]":
-    kinds = [kind for kind in NAMESPACES if not (kind == "network" and wishes.host_network)]
+    shared = {"network"} if wishes.host_network else set()
+    shared |= {"ipc"} if wishes.host_ipc else set()
+    kinds = [kind for kind in NAMESPACES if kind not in shared]
     linux: dict[str, Any] = {
         "namespaces": [{"type": kind} for kind in kinds],
         "resources": _resources(wishes),

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-OCI_VERSION = "1.2.0"
+OCI_VERSION = "1.3.0"
 CREATING, CREATED, RUNNING, STOPPED, PAUSED = (
     "creating", "created", "running", "stopped", "paused",
 )  # fmt: skip
@@ -129,11 +129,27 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
     holder = record["supervisor"] if record["status"] == CREATING else record["init"]
     if record["status"] != STOPPED and not is_alive(holder):
         record["status"] = STOPPED
-    elif record["status"] == CREATED and not os.path.exists(f"{record['directory']}/exec.fifo"):
-        record["status"] = RUNNING
+    elif record["status"] in (CREATED, PAUSED):
+        waiting = os.path.exists(f"{record['directory']}/exec.fifo")
+        record["status"] = CREATED if waiting else RUNNING
+    if record["status"] in (CREATED, RUNNING) and is_frozen(record.get("cgroup")):
+        record["status"] = PAUSED
     if record["status"] == STOPPED:
         record["pid"] = 0
     return record
+
+
+def is_frozen(cgroup: "dict[str, Any] | None") -> bool:
+    """Tell whether the cgroup of a record has been frozen: `pause`, or any other tool's doing."""
+    if not cgroup:
+        return False
+    dirs = cgroup["dirs"]
+    directory = dirs.get("freezer") or dirs.get("")
+    file, thawed = ("cgroup.freeze", "0") if "" in dirs else ("freezer.state", "THAWED")
+    try:
+        return bool(directory) and read_text(f"{directory}/{file}").strip() != thawed
+    except OSError:  # gone, or never joined
+        return False
 
 
 def read_text(path: str) -> str:

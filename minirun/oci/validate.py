@@ -55,6 +55,12 @@ SHAPE: "dict[str, Any]" = {
         "oomScoreAdj": int,
         "selinuxLabel": str,
         "user": {"uid": Uint, "gid": Uint, "umask": Uint, "additionalGids": [Uint]},
+        "scheduler": {
+            "policy!": str, "nice": int, "priority": int, "flags": [str], "runtime": Uint,
+            "deadline": Uint, "period": Uint,
+        },
+        "ioPriority": {"class!": str, "priority": int},
+        "execCPUAffinity": {"initial": str, "final": str},
     },
     "mounts": [
         {
@@ -83,19 +89,28 @@ SHAPE: "dict[str, Any]" = {
         "cgroupsPath": str,
         "resources": _RESOURCES,
         "rootfsPropagation": str,
-        "seccomp": {"defaultAction!": str, "architectures": [str], "syscalls": [dict]},
+        "mountLabel": str,
+        "seccomp": {
+            "defaultAction!": str, "architectures": [str], "syscalls": [dict],
+            "listenerPath": str, "listenerMetadata": str,
+        },
         "namespaces": [{"type!": str, "path": str}],
         "maskedPaths": [str],
         "readonlyPaths": [str],
         "timeOffsets": {"*": {"secs": int, "nanosecs": Uint}},
+        "personality": {"domain!": str, "flags": [str]},
+        "memoryPolicy": {"mode!": str, "nodes": str, "flags": [str]},
+        "netDevices": {"*": {"name": str}},
+        "intelRdt": dict,
     },
 }  # fmt: skip
 _WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
-_NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
+NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
 _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
 _DEEPEST = 64
 _LONGEST_TEXT = 150  # of an error, behind the path
 _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
+_LONGEST_INTERFACE = 15  # bytes of a network interface's name: IFNAMSIZ, less its NUL
 RLIMITS = {
     f"RLIMIT_{name}": number
     for number, name in enumerate(
@@ -118,10 +133,12 @@ def check(raw: "Any") -> "dict[str, Any]":
     _version(config["ociVersion"])
     if not config["root"]["path"]:
         _fail("root.path", "is empty")
+    if "" in config.get("annotations", {}):
+        _fail("annotations", "holds a key without a name")
     if "process" in config:
         _process(config["process"])
     for index, mount in enumerate(config.get("mounts", [])):
-        _absolute(mount["destination"], f"mounts[{index}].destination")
+        _mount(mount, f"mounts[{index}]")
     for kind, hooks in config.get("hooks", {}).items():
         for index, hook in enumerate(hooks if kind in SHAPE["hooks"] else []):
             _absolute(hook["path"], f"hooks.{kind}[{index}].path")
@@ -134,6 +151,27 @@ def check(raw: "Any") -> "dict[str, Any]":
         for index, path in enumerate(linux.get(name, [])):
             _absolute(path, f"linux.{name}[{index}]")
     return config
+
+
+def resources(raw: "Any") -> "dict[str, Any]":
+    """Return linux.resources alone, as `update` gets it, without null properties.
+
+    Raises ConfigError.
+    """
+    cleaned: "dict[str, Any]" = _clean(raw, "linux.resources")
+    _check(cleaned, _RESOURCES, "linux.resources")
+    return cleaned
+
+
+def process(raw: "Any") -> "dict[str, Any]":
+    """Return process alone, as `exec --process` gets it, without null properties.
+
+    Raises ConfigError.
+    """
+    cleaned: "dict[str, Any]" = _clean(raw, "process")
+    _check(cleaned, SHAPE["process"], "process")
+    _process(cleaned)
+    return cleaned
 
 
 def _process(process: "dict[str, Any]") -> None:
@@ -167,12 +205,22 @@ def _process(process: "dict[str, Any]") -> None:
         seen.add(limit["type"])
 
 
+def _mount(mount: "dict[str, Any]", where: str) -> None:
+    if not mount["destination"]:
+        _fail(f"{where}.destination", "is empty")
+    mount["destination"] = "/" + mount["destination"].lstrip("/")  # relative means relative to "/"
+    if bool(mount.get("uidMappings")) != bool(mount.get("gidMappings")):
+        _fail(where, "uidMappings and gidMappings go together")
+    for name in ("uidMappings", "gidMappings"):
+        _id_maps(mount.get(name, []), f"{where}.{name}")
+
+
 def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
     paths: "dict[str, str]" = {}
     for index, namespace in enumerate(linux.get("namespaces", [])):
         where = f"linux.namespaces[{index}]"
         kind, path = namespace["type"], namespace.get("path", "")
-        if kind not in _NAMESPACES:
+        if kind not in NAMESPACES:
             _fail(f"{where}.type", f"unknown namespace {kind!r}")
         if kind in paths:
             _fail(f"{where}.type", f"{kind} stands there twice")
@@ -180,7 +228,7 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
             _absolute(path, f"{where}.path")
         paths[kind] = path
     if paths.get("mount") != "":
-        _fail("linux.namespaces", "a new mount namespace is required, or the host's would change")
+        _fail("linux.namespaces", "a new mount namespace is required, or another's would change")
     for name in ("hostname", "domainname"):
         if config.get(name) and "uts" not in paths:
             _fail(name, "needs a uts namespace of the container's own")
@@ -193,13 +241,32 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
             _fail(f"linux.{name}", "is required for a new user namespace")
         if linux.get(name) and "user" not in paths:
             _fail(f"linux.{name}", "needs a user namespace")
-        for index, row in enumerate(linux.get(name, [])):
-            where = f"linux.{name}[{index}]"
-            if row["size"] == 0:
-                _fail(f"{where}.size", "must be greater than 0")
-            for side in ("containerID", "hostID"):
-                if row[side] + row["size"] > _ID_LIMIT:
-                    _fail(f"{where}.{side}", f"with its size reaches beyond {_ID_LIMIT - 1}")
+        _id_maps(linux.get(name, []), f"linux.{name}")
+    for name in linux.get("timeOffsets", {}):
+        if name not in ("monotonic", "boottime"):
+            _fail(f"linux.timeOffsets.{name}", "is none of monotonic, boottime")
+    if linux.get("netDevices"):
+        _net_devices(linux["netDevices"], "network" in paths)
+
+
+def _id_maps(rows: "list[dict[str, int]]", where: str) -> None:
+    for index, row in enumerate(rows):
+        if row["size"] == 0:
+            _fail(f"{where}[{index}].size", "must be greater than 0")
+        for side in ("containerID", "hostID"):
+            if row[side] + row["size"] > _ID_LIMIT:
+                _fail(f"{where}[{index}].{side}", f"with its size reaches beyond {_ID_LIMIT - 1}")
+
+
+def _net_devices(rows: "dict[str, dict[str, str]]", own_network: bool) -> None:
+    """Check the names as the kernel does (dev_valid_name), but with the path of the culprit."""
+    if not own_network:
+        _fail("linux.netDevices", "needs a network namespace of the container's own")
+    for name, row in rows.items():
+        for text in (name, row.get("name") or name):
+            odd = text in ("", ".", "..") or any(c in "/:" or c.isspace() for c in text)
+            if odd or len(text.encode()) > _LONGEST_INTERFACE:
+                _fail(f"linux.netDevices.{name}", f"{text!r} is not the name of an interface")
 
 
 def _devices(linux: "dict[str, Any]") -> None:
@@ -212,6 +279,9 @@ def _devices(linux: "dict[str, Any]") -> None:
             _fail(f"{where}.path", f"{device['path']!r} does not end with a name")
         for name in ("uid", "gid"):
             _id(device.get(name, 0), f"{where}.{name}")
+        for name in ("major", "minor"):
+            if device["type"] != "p" and name not in device:
+                _fail(f"{where}.{name}", "is required for a device")
         for name, most in (("major", 0xFFF), ("minor", 0xFFFFF), ("fileMode", 0xFFFFFFFF)):
             if not 0 <= device.get(name, 0) <= most:
                 _fail(f"{where}.{name}", f"must lie between 0 and {most}")

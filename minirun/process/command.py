@@ -48,8 +48,8 @@ def _check(path: str) -> None:
         status = _REFUSED if error.errno == 13 else _NOT_FOUND
         raise CommandError(f'exec: "{path}": stat {path}: {text}', status=status) from None
     if stat.S_ISDIR(mode):
-        raise CommandError(f'exec: "{path}": is a directory', status=_REFUSED)
-    if not os.access(path, os.X_OK, effective_ids=True):
+        raise CommandError(f'exec: "{path}": permission denied: is a directory', status=_REFUSED)
+    if not (mode & 0o111 and files.may_execute(path)):
         raise CommandError(f'exec: "{path}": permission denied', status=_REFUSED)
 
 
@@ -73,7 +73,8 @@ def execute(
 ) -> "NoReturn":
     """Become `target`, through the trampoline. Success closes `report_fd`; failure writes errno.
 
-    Descriptors 3 to 2 + `preserve` are handed on; all others close. Never returns.
+    Descriptors 3 to 2 + `preserve` are handed on; privileges.drop has marked all others to close.
+    Never returns.
     """
     args, env = config.process["args"], config.environment
     status_fd = 3 + preserve
@@ -86,7 +87,6 @@ def execute(
         stage.end()
     try:
         os.dup2(report_fd, status_fd, inheritable=True)  # the log may end here: no event from now
-        files.close_range_cloexec(status_fd + 1)
         for fd in range(3, status_fd):
             os.set_inheritable(fd, True)
         os.execve(memfd, [target, *args], env)

@@ -17,7 +17,7 @@ from minirun.errors import MinirunError, StateError, from_os
 from minirun.kernel import files, mounts, namespaces, process
 from minirun.oci import state
 from minirun.oci.config import Config
-from minirun.process import barrier, caps, command, privileges, streams
+from minirun.process import barrier, caps, command, home, privileges, streams
 from minirun.process.streams import Console
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
@@ -56,21 +56,37 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
         raise StateError(f"container {container.id} is not running")
     container.cgroup.open_doors()
     report, tell = os.pipe2(os.O_CLOEXEC)
+    listen, answer = os.pipe2(os.O_CLOEXEC)
+    into = container.cgroup.clone_fd()
+    if config.process.get("execCPUAffinity"):
+        from minirun.process import tuning  # noqa: F401  (the joiner finds it in sys.modules)
+
+        into = -1  # its first CPUs are for the time before it is in the cgroup
     why = "on cgroup2 straight into the container's cgroup"
-    joiner, _ = namespaces.clone3(0, cgroup_fd=container.cgroup.clone_fd(), why=why)
+    joiner, _ = namespaces.clone3(0, cgroup_fd=into, why=why)
     if joiner == 0:
-        _joiner(container, config, console, pidfd, tell, root)
-    os.close(tell)
-    os.close(pidfd)
+        os.close(answer)
+        channel = handshake.Channel(listen, tell, "the caller")
+        _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
+    for fd in (tell, listen, pidfd):
+        os.close(fd)
+    channel = handshake.Channel(report, answer, "the joiner")
     os.waitpid(joiner, 0)
-    channel = handshake.Channel(report, -1, "the joiner")
-    line = channel.read_line()
-    if not line.startswith("PID "):
-        raise handshake.error_from(line)
-    pid = int(line[4:])
-    said = channel.read_rest()
-    os.close(report)
-    joined = Joined(pid, os.pidfd_open(pid))
+    return _follow(container, config, channel)
+
+
+def _follow(container: Container, config: Config, channel: handshake.Channel) -> Joined:
+    """Listen to the command's process until it has become the command, or says why not."""
+    try:
+        pid = channel.expect_number("PID")
+        joined = Joined(pid, os.pidfd_open(pid))
+        if container.seccomp and container.seccomp.listener:
+            from minirun.process import notify
+
+            notify.hand_over(container, channel, pid, joined.pidfd, state.RUNNING)
+        said = channel.read_rest()
+    finally:
+        channel.close()
     if said:
         os.waitpid(pid, 0)
         if len(said) == 4:
@@ -80,24 +96,33 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
 
 
 def _joiner(
-    container: Container, config: Config, console: Console, pidfd: int, tell: int, root: str
+    container: Container,
+    config: Config,
+    console: Console,
+    pidfd: int,
+    channel: handshake.Channel,
+    root: str,
+    *,
+    inside: bool,
 ) -> "NoReturn":
-    """In the joiner: enter everything, make the command's process, report its pid, go."""
-    channel = handshake.Channel(-1, tell, "the caller")
+    """In the joiner: enter everything, make the command's process, report its pid, go.
+
+    `inside`: it is in the container's cgroup already.
+    """
     try:
         events.become("runtime", os.getpid())
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
-        if container.cgroup.clone_fd() < 0:
-            container.cgroup.join()
+        if not inside:
+            _move(container, config)
         container.cgroup.close()
-        kept = {*console, pidfd, tell, *events.log_fds(), *range(container.preserve_fds + 3)}
+        ends = (channel.read_fd, channel.write_fd)
+        kept = {*console, pidfd, *ends, *events.log_fds(), *range(container.preserve_fds + 3)}
         files.close_all_but(kept)  # processes in there may find what is open here
         barrier.close_imports()
-        kinds = [*config.namespaces]
-        flags = sum(namespaces.FLAGS[kind] for kind in kinds if kind != "time")
+        flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
         namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
-        if config.new_namespace("user"):
+        if "user" in config.namespaces:
             privileges.become_user({})
             process.prctl(process.PR_SET_DUMPABLE, 0)
         os.chdir(root or "/")
@@ -110,12 +135,24 @@ def _joiner(
             events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
             _command(container, config, console, channel)
         os.write(name, str(pid).encode())
-        os.write(tell, f"PID {pid}\n".encode())
+        os.write(channel.write_fd, f"PID {pid}\n".encode())
         os._exit(0)
     except BaseException as error:
         channel.fail(_as_error(error))
     finally:
         os._exit(1)
+
+
+def _move(container: Container, config: Config) -> None:
+    """Move into the container's cgroup, on the CPUs of execCPUAffinity before and after."""
+    if not config.process.get("execCPUAffinity"):
+        container.cgroup.join()
+        return
+    from minirun.process import tuning
+
+    tuning.affinity(config.process, "initial")
+    container.cgroup.join()
+    tuning.affinity(config.process, "final")
 
 
 def _command(
@@ -125,12 +162,13 @@ def _command(
     try:
         root = Root.at("/")
         streams.connect(console, config.process, root, console_node=False)
+        home.add(config.process, root)
         root.close()
         memfd = command.trampoline_for(container.preserve_fds)
         sets = caps.granted(config.process)
-        privileges.drop(container.id, config, container.seccomp, sets)
+        privileges.drop(container, sets, channel)
         target = command.find(config.process["args"][0], config.environment)
-        privileges.arm_late(config, container.seccomp)
+        privileges.arm_late(container)
         command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)
     except BaseException as error:
         channel.fail(_as_error(error))

@@ -4,8 +4,8 @@ import os
 
 from minirun import events
 from minirun.errors import MinirunError
-from minirun.kernel import process, seccomp
-from minirun.oci.config import Config
+from minirun.handshake import Message
+from minirun.kernel import files, process, seccomp
 from minirun.oci.validate import RLIMITS
 from minirun.process import caps
 from minirun.rootfs.inroot import Root
@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.container import Container
+    from minirun.handshake import Channel
     from minirun.process.seccomp import Filter
 
 
@@ -27,43 +29,61 @@ def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
             raise
 
 
-def drop(name: str, config: Config, filter: "Filter | None", sets: caps.Sets) -> None:
+def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
     """Become the container's user with the container's capabilities; go to its directory.
 
-    `name` is what the new keyring is called; `filter` the compiled linux.seccomp; `sets` the
-    capabilities that it is granted.
+    `sets` are the capabilities that it is granted; a seccomp listener goes through `channel`.
     Raises OSError, MinirunError.
     """
-    wanted = config.process
+    wanted, filter = container.config.process, container.seccomp
+    late = bool(wanted.get("noNewPrivileges"))
     try:
-        process.join_session_keyring(f"_ses.{name}")
+        if not container.record.get("no_new_keyring"):
+            process.join_session_keyring(f"_ses.{container.id}")
     except OSError:  # no keyrings in this kernel, or a quota: docker and runc go on as well
         events.emit("note", "no new session keyring")
     process.restore_signals()
+    files.close_range_cloexec(3)  # because a filter from before Linux 5.9 would refuse it below
     for row in wanted.get("rlimits") or []:
         process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
+    if container.rare:
+        container.rare.apply()  # because a real-time policy needs CAP_SYS_NICE
     if sets.refused:
         why = "this runtime does not hold them: the specification makes it a warning"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
-    if filter and not wanted.get("noNewPrivileges"):
-        seccomp.install(filter.bpf, filter.flags)  # because it needs CAP_SYS_ADMIN then
-    arrived = _try_to_go(wanted["cwd"])  # because its user may not be let in (as runc has it)
+    arrived = _try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
+    if filter and not late:
+        _install(filter, channel)  # because it needs CAP_SYS_ADMIN then
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
     become_user(wanted.get("user") or {})
     sets.apply()  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
     os.umask((wanted.get("user") or {}).get("umask", 0o022))
-    if wanted.get("noNewPrivileges"):
+    if late:
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
+        if filter and filter.listener:
+            _install(filter, channel)  # because after `start` nobody would take the listener
 
 
-def arm_late(config: Config, filter: "Filter | None") -> None:
+def _install(filter: "Filter", channel: "Channel") -> None:
+    """Install a filter; hand its listener, a descriptor, to the runtime, and wait until it has it.
+
+    Raises OSError, MinirunError.
+    """
+    fd = seccomp.install(filter.bpf, filter.flags)
+    if filter.listener:
+        channel.say(f"{Message.LISTENER} {fd}", why="who listens decides over some system calls")
+        channel.expect(Message.TAKEN)
+
+
+def arm_late(container: "Container") -> None:
     """Install the seccomp filter right before execve, where no_new_privs allows it without rights.
 
     So the filter meets as few of init's own calls as can be. Raises OSError.
     """
-    if filter and config.process.get("noNewPrivileges"):
+    filter = container.seccomp
+    if filter and container.config.process.get("noNewPrivileges") and not filter.listener:
         seccomp.install(filter.bpf, filter.flags)
 
 

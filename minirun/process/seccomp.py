@@ -12,8 +12,7 @@ does not know are skipped: profiles are written for newer kernels too.
 What the real stack does: runc compiles in its init; it also answers ENOSYS to calls that are newer
 than the profile, where here the default action meets them. crun compiles in the parent.
 
-Where we simplify: SCMP_ACT_NOTIFY, which passes calls on to a program behind listenerPath, is
-refused with a clear line.
+SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.process.notify.
 """
 
 from minirun.errors import ConfigError, MinirunError
@@ -30,6 +29,7 @@ ACTIONS = {
     "SCMP_ACT_KILL_PROCESS": 0x80000000,
     "SCMP_ACT_TRAP": 0x00030000,
     "SCMP_ACT_ERRNO": 0x00050000,
+    "SCMP_ACT_NOTIFY": 0x7FC00000,
     "SCMP_ACT_TRACE": 0x7FF00000,
     "SCMP_ACT_LOG": 0x7FFC0000,
     "SCMP_ACT_ALLOW": 0x7FFF0000,
@@ -39,6 +39,7 @@ ACTIONS = {
 _KINDS: "dict[type, str]" = {str: "strings", dict: "objects"}
 
 _WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
+_NOTIFY = "SCMP_ACT_NOTIFY"
 _EPERM = 1
 
 OPERATORS = {
@@ -48,6 +49,15 @@ OPERATORS = {
 """seccomp.h of libseccomp, enum scmp_compare."""
 
 
+class Listener(Record):
+    """The program behind SCMP_ACT_NOTIFY."""
+
+    path: str
+    """Its Unix socket, in the runtime's mount namespace."""
+    metadata: str
+    """For it alone: listenerMetadata of config.json."""
+
+
 class Filter(Record):
     """A compiled filter, for kernel.seccomp.install(bpf, flags)."""
 
@@ -55,6 +65,8 @@ class Filter(Record):
     flags: int
     skipped: "tuple[str, ...]"
     """Names of calls that this machine's libseccomp does not know."""
+    listener: "Listener | None" = None
+    """Who is asked about calls with SCMP_ACT_NOTIFY."""
 
 
 def load(config: "dict[str, Any]") -> Filter:
@@ -81,7 +93,32 @@ def load(config: "dict[str, Any]") -> Filter:
     skipped: "list[str]" = []
     for index, rule in enumerate(_list(config, "syscalls", dict, where)):
         skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
-    return Filter(compiler.compile(), flags, tuple(skipped))
+    listener = _listener(config, where)
+    if listener:
+        flags |= seccomp.NEW_LISTENER
+        if flags & seccomp.TSYNC:  # both want to return something: linux/seccomp.h
+            flags |= seccomp.TSYNC_ESRCH
+    return Filter(compiler.compile(), flags, tuple(skipped), listener)
+
+
+def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
+    """Return who is to be asked, where a rule says SCMP_ACT_NOTIFY. Raises ConfigError."""
+    path, metadata = config.get("listenerPath") or "", config.get("listenerMetadata") or ""
+    if metadata and not path:
+        raise ConfigError(f"{where}.listenerMetadata: needs a listenerPath")
+    rules = config.get("syscalls") or []
+    rows = [i for i, rule in enumerate(rules) if rule.get("action") == _NOTIFY]
+    if config["defaultAction"] == _NOTIFY:
+        raise ConfigError(
+            f"{where}.defaultAction: {_NOTIFY} cannot be the default: init would wait"
+        )
+    for index in rows:
+        if "write" in rules[index]["names"]:
+            text = "write cannot wait for a listener: it is what init tells of it with"
+            raise ConfigError(f"{where}.syscalls[{index}].names: {text}")
+        if not path:
+            raise ConfigError(f"{where}.syscalls[{index}].action: {_NOTIFY} needs a listenerPath")
+    return Listener(path, metadata) if rows else None
 
 
 def _add(
@@ -114,12 +151,12 @@ def _add(
 def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:
     """Return the action that `key` names, with the number of `errno_key` in it."""
     name = config.get(key)
-    if name == "SCMP_ACT_NOTIFY":
-        raise ConfigError(f"{where}.{key}: SCMP_ACT_NOTIFY is not supported")
     value = _lookup(ACTIONS, name, f"{where}.{key}")
-    if name not in _WITH_NUMBER:
-        return value
     number = config.get(errno_key)
+    if name not in _WITH_NUMBER:
+        if number is not None:
+            raise ConfigError(f"{where}.{errno_key}: {name} returns no number")
+        return value
     return value | _integer(_EPERM if number is None else number, 0xFFFF, f"{where}.{errno_key}")
 
 

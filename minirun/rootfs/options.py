@@ -1,7 +1,8 @@
 """Mount options: the words of fstab, and what they are in the three languages of the kernel.
 
 A word is a flag of mount(2), a kind of propagation, a property that mount_setattr(2) sets on the
-whole tree (the words that begin with r), or it belongs to the file system and is passed on as data.
+whole tree (the words that begin with r), one of the runtime's own (idmap, ridmap, tmpcopyup), or it
+belongs to the file system and is passed on as data.
 Source: runtime-spec, config.md, "Linux mount options".
 """
 
@@ -38,43 +39,54 @@ ATTRIBUTES: "dict[str, tuple[int, int]]" = {  # word without its r: (set, clear)
     "relatime": (m.MOUNT_ATTR_RELATIME, m.MOUNT_ATTR__ATIME),
     "nodiratime": (m.MOUNT_ATTR_NODIRATIME, 0), "diratime": (0, m.MOUNT_ATTR_NODIRATIME),
     "nosymfollow": (m.MOUNT_ATTR_NOSYMFOLLOW, 0), "symfollow": (0, m.MOUNT_ATTR_NOSYMFOLLOW),
+    "norelatime": (0, 0), "nostrictatime": (0, m.MOUNT_ATTR__ATIME),
 }  # fmt: skip
+ID_MAPS = ("idmap", "ridmap")
+COPY_UP = "tmpcopyup"
 
 
 class Options(Record):
-    """What a list of option words means."""
+    """What a list of option words means. `set` and `clear` are MOUNT_ATTR_* for this mount alone;
+    `set_all` and `clear_all`, those of the words that begin with r, for the tree below it too.
+    """
 
     flags: int
-    propagation: int
-    attributes: int
-    """MOUNT_ATTR_* for a bind: set on this mount, or on the whole tree (recursive words)."""
-    cleared: int
-    recursive: bool
-    """Whether a recursive word (rro, rnosuid, …) is among them."""
+    propagation: "tuple[int, ...]"
+    """Kinds of propagation, in the order in which they are to be set."""
+    set: int
+    clear: int
+    set_all: int
+    clear_all: int
+    id_map: str
+    """idmap, ridmap, or empty."""
+    copy_up: bool
     data: str
 
 
 def parse(words: "list[str]") -> Options:
     """Return what `words` mean; later words win over earlier ones."""
-    flags = propagation = attributes = cleared = 0
-    recursive = False
-    data = []
+    flags = 0
+    id_map = ""
+    top, tree = (0, 0), (0, 0)
+    propagation, data = [], []
     for word in words:
         if word in FLAGS:
             on, off = FLAGS[word]
             flags = (flags | on) & ~off
-            word_attributes = ATTRIBUTES.get(word)
+            top = _change(top, ATTRIBUTES.get(word, (0, 0)))
         elif word in PROPAGATION:
-            propagation = PROPAGATION[word]
-            continue
+            propagation.append(PROPAGATION[word])
         elif word[:1] == "r" and word[1:] in ATTRIBUTES:
-            recursive = True
-            word_attributes = ATTRIBUTES[word[1:]]
-        else:
+            tree = _change(tree, ATTRIBUTES[word[1:]])
+        elif word in ID_MAPS:
+            id_map = word
+        elif word != COPY_UP:
             data.append(word)
-            continue
-        if word_attributes:
-            on, off = word_attributes
-            attributes = (attributes & ~off) | on
-            cleared = (cleared & ~on) | off
-    return Options(flags, propagation, attributes, cleared, recursive, ",".join(data))
+    return Options(
+        flags, tuple(propagation), *top, *tree, id_map, COPY_UP in words, ",".join(data)
+    )  # fmt: skip
+
+
+def _change(so_far: "tuple[int, int]", word: "tuple[int, int]") -> "tuple[int, int]":
+    (on, off), (more, less) = so_far, word
+    return on & ~less | more, off & ~more | less

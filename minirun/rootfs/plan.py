@@ -172,19 +172,27 @@ def bind_fd(
     The mount point is made where missing: a directory for a directory, else an empty file.
     Raises OSError.
     """
-    is_dir = stat.S_ISDIR(os.fstat(source_fd).st_mode)
+    flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+    if recursive and stat.S_ISDIR(os.fstat(source_fd).st_mode):
+        flags |= mounts.AT_RECURSIVE
+    tree = mounts.open_tree(source_fd, "", flags, shown=source, why=why)
+    try:
+        if attributes:
+            mounts.mount_setattr(tree, attributes, recursive=recursive, shown=path)
+        attach(root, tree, path)
+    finally:
+        os.close(tree)
+
+
+def attach(root: Root, tree: int, path: str) -> None:
+    """Hang the detached mount `tree` at `path` in the root; the mount point is made where missing.
+
+    Raises OSError.
+    """
+    is_dir = stat.S_ISDIR(os.fstat(tree).st_mode)
     target = root.make_dir(path) if is_dir else root.make_file(path)
     try:
-        flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-        if recursive and is_dir:
-            flags |= mounts.AT_RECURSIVE
-        tree = mounts.open_tree(source_fd, "", flags, shown=source, why=why)
-        try:
-            if attributes:
-                mounts.mount_setattr(tree, attributes, recursive=recursive, shown=path)
-            mounts.move_mount(tree, target, shown=path)
-        finally:
-            os.close(tree)
+        mounts.move_mount(tree, target, shown=path)
     finally:
         os.close(target)
 

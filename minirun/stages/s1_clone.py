@@ -14,8 +14,7 @@ from minirun.handshake import Channel, Ends, Message, make_fifos
 from minirun.kernel import namespaces, process
 from minirun.net import loopback
 from minirun.oci import state
-from minirun.oci.config import Config
-from minirun.rootfs import build
+from minirun.rootfs import build, propagation
 from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
@@ -51,19 +50,25 @@ def runtime(
     make_fifos(container.directory)
     ends = Ends(container.directory)
     make_cgroup(container)
-    join_existing(config)
-    home = new_clocks(config) if config.new_namespace("time") else -1
+    if config.has_unusual_mounts:
+        from minirun.rootfs.sources import Sources
+
+        container.sources = Sources(config)
     flags = sum(namespaces.FLAGS[kind] for kind in BEFORE if config.new_namespace(kind))
-    pid, pidfd = namespaces.clone3(
-        flags, cgroup_fd=container.cgroup.clone_fd(),
-        why="a copy of this process, alone in new namespaces",
-    )  # fmt: skip
+    if any(config.namespaces.values()) or config.new_namespace("time"):
+        from minirun.stages import helper
+
+        pid, pidfd = helper.clone(container, flags)
+    else:
+        pid, pidfd = namespaces.clone3(
+            flags, cgroup_fd=container.cgroup.clone_fd(),
+            why="a copy of this process, alone in new namespaces",
+        )  # fmt: skip
     if pid == 0:
         init_main(container, ends.init())
     init = Init(pid, pidfd, ends.runtime())
-    if home >= 0:
-        namespaces.setns(home, namespaces.CLONE_NEWTIME, why="our own clocks again")
-        os.close(home)
+    if container.sources:
+        container.sources.close()
     if container.gates:
         container.gates.watched.append(pidfd)
     container.save(pid=pid, init=state.identity(pid))
@@ -71,22 +76,6 @@ def runtime(
     meanwhile()
     init.channel.expect(Message.READY)
     return init
-
-
-def new_clocks(config: Config) -> int:
-    """Make a time namespace for the next child, shifted by linux.timeOffsets.
-
-    The offsets can be set only while nobody lives in it, so it is made by unshare, which moves
-    children alone: time_namespaces(7). Returns a descriptor of the namespace to come back to.
-    Raises OSError.
-    """
-    home = os.open("/proc/self/ns/time", os.O_RDONLY | os.O_CLOEXEC)
-    namespaces.unshare(namespaces.CLONE_NEWTIME, why="clocks of its own for the next child")
-    offsets = config.linux.get("timeOffsets") or {}
-    rows = [f"{c} {o.get('secs', 0)} {o.get('nanosecs', 0)}\n" for c, o in offsets.items()]
-    if rows:
-        state.write("/proc/self/timens_offsets", "".join(rows))
-    return home
 
 
 def make_cgroup(container: Container) -> None:
@@ -101,26 +90,22 @@ def make_cgroup(container: Container) -> None:
 
 
 def prepare_from_outside(container: Container, init: Init) -> None:
-    """Do what init cannot do to itself: id maps, and a score for the out-of-memory killer."""
+    """Do what init cannot do to itself: id maps, network devices, a score for the OOM killer."""
     score = container.config.process.get("oomScoreAdj")
     if score is not None:
         fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         os.write(fd, str(score).encode())
         os.close(fd)
-    if container.config.new_namespace("user"):
+    devices = container.config.linux.get("netDevices")
+    if devices:
+        from minirun.net import devices as net_devices
+
+        net_devices.move(devices, init.pid)
+    if "user" in container.config.namespaces:
         from minirun.stages import userns
 
         userns.prepare(container, init.pid)
         init.channel.say(Message.MAPPED, why="init may become root of its user namespace now")
-
-
-def join_existing(config: Config) -> None:
-    """Enter the namespaces that config.json names by path, so that clone inherits them."""
-    for kind, path in config.namespaces.items():
-        if path:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            namespaces.setns(fd, namespaces.FLAGS[kind], shown=path, why="shared, not new")
-            os.close(fd)
 
 
 def init(container: Container, channel: Channel) -> Root:
@@ -137,15 +122,15 @@ def init(container: Container, channel: Channel) -> Root:
     config = container.config
     if container.cgroup.clone_fd() < 0:
         container.cgroup.join()
-    if config.new_namespace("user"):
+    if "user" in config.namespaces:
         channel.expect(Message.MAPPED)
         become_root()
-    build.private_mounts(config)
+    propagation.before(config)
     root = build.mount_root(config, container.lower_places(), container.directory)
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()
-    build.fill(config, root)
+    build.fill(config, root, container.sources)
     finish_cgroups(container, root)
     channel.say(Message.READY, why="the root filesystem is built, but nobody lives in it yet")
     channel.expect(Message.YOUR_TURN)
@@ -163,7 +148,7 @@ def become_root() -> None:
 def set_names(container: Container) -> None:
     """Set host name and domain name, where there is a UTS namespace to set them in."""
     config = container.config
-    if config.new_namespace("uts"):
+    if "uts" in config.namespaces:
         if config.raw.get("hostname"):
             process.sethostname(config.raw["hostname"])
         if config.raw.get("domainname"):

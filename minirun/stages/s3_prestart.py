@@ -38,10 +38,16 @@ def prepare(container: Container) -> None:
     It happens while init is busy with its root filesystem; the hook, a copy of this process, then
     finds it done. Raises GPUError, OSError.
     """
-    if any(map(container.config.in_line, container.config.hooks("prestart"))):
+    if _gpus_in_line(container):
         from minirun.stages import s4_arguments, s5_inject  # noqa: F401
 
-        container.inventory = s5_inject.look(container)
+        s5_inject.look_early(container)
+
+
+def _gpus_in_line(container: Container) -> bool:
+    """Whether stages 4 and 5 are done here: for NVIDIA's hook, or for another vendor's GPUs."""
+    config = container.config
+    return any(map(config.in_line, config.hooks("prestart"))) or bool(config.gpu_vendor)
 
 
 def runtime(container: Container) -> "Child | None":
@@ -55,11 +61,10 @@ def runtime(container: Container) -> "Child | None":
     child = None
     with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
         rows = container.config.hooks("prestart")
-        gpu_rows = [hook for hook in rows if container.config.in_line(hook)]
         others = [hook for hook in rows if not container.config.in_line(hook)]
         hooks.run_all(others, "prestart", document, bundle)
         hooks.run_all(container.config.hooks("createRuntime"), "createRuntime", document, bundle)
-        if gpu_rows:
+        if _gpus_in_line(container):
             child = _start_gpu_hook(container)
         elif not rows:
             events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
@@ -74,7 +79,7 @@ def _start_gpu_hook(container: Container) -> Child:
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stderr = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
-    why = "NVIDIA's hook, in-line; the real runtime executes a program here"
+    why = "the GPU hook, in-line; the real runtime executes a program here"
     pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
         os.close(feed)
@@ -101,8 +106,7 @@ def _hook_process(container: Container, stdin: int, stderr: int, parent: int) ->
         document: dict[str, Any] = jsonlite.loads(text.decode())
         argv = s4_arguments.hook(document)
         if argv:
-            found = container.inventory or s5_inject.look(container)
-            s5_inject.cli(container, argv, document["pid"], found)
+            s5_inject.cli(container, argv, document["pid"])
         os.write(stderr, _DONE)
         os._exit(0)
     except BaseException as error:

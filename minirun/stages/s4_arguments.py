@@ -1,12 +1,15 @@
 """Stage 4: the hook turns config.json and environment into arguments for nvidia-container-cli.
 
 It is an interface and nothing else: what it decides is all in the argument list that it makes,
-and the list is in the log. The real one is nvidia-container-runtime-hook.
+and the list is in the log. The real one is nvidia-container-runtime-hook. For the GPUs of another
+vendor the list is as short as its step is: which devices, for whom (minirun.gpu.vendors).
 """
 
 from minirun import events, jsonlite
 from minirun.gpu import hook as nvidia_hook
+from minirun.gpu import inline
 from minirun.oci import state as oci_state
+from minirun.oci.config import Config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +25,22 @@ def hook(state: "dict[str, Any]") -> "list[str] | None":
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
         config = jsonlite.loads(oci_state.read_text(f"{state['bundle']}/config.json"))
-        argv = nvidia_hook.command_line(config, state)
+        vendor = Config(config, state["bundle"]).gpu_vendor
+        argv: "list[str] | None"
+        if vendor:
+            argv = _vendor_line(Config(config, state["bundle"]), state["pid"])
+        else:
+            settings = inline.settings(config.get("annotations") or {})
+            argv = nvidia_hook.command_line(config, state, settings)
         note = "this is what the real hook would execute" if argv else "no GPU was asked for"
+        if vendor:
+            note = f"{vendor} has no such program: minirun's own step reads these"
         events.emit("note", "nvidia-container-cli", {"argv": argv}, why=note)
     return argv
+
+
+def _vendor_line(config: Config, pid: int) -> "list[str]":
+    from minirun.gpu import vendors
+
+    devices = ",".join(vendors.wanted(config))
+    return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]

@@ -4,31 +4,93 @@ It enters the container's mount namespace, as the real one does: the mounts are 
 has not happened, and init waits.
 """
 
+import os
+
 from minirun import events, jsonlite
 from minirun.container import Container
-from minirun.gpu import apply
+from minirun.gpu import apply, cli_args, inline, sharing, warn
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.oci import state
-from minirun.oci.config import GPU_DRIVER
+from minirun.oci.config import GPU_DRIVER, LOAD_KMODS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.request import Request
+
+_NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
+"""Where one of them is missing the driver is not ready: after boot nobody loads nvidia-uvm."""
 
 
 def look(container: Container) -> Inventory:
-    """Return what GPUs and driver files the host has. Raises GPUError, OSError."""
-    driver = container.config.annotations.get(GPU_DRIVER) or "nvidia"
-    return inventory(driver, container.settings.store)
+    """Return what NVIDIA GPUs and driver files the host has. Raises GPUError, OSError."""
+    annotations = container.config.annotations
+    driver = _driver(container)
+    if driver == "simulated":
+        return inventory(driver, container.settings.store)
+    root, cache = inline.driver_place(annotations)
+    return inventory(driver, container.settings.store, root, cache)
 
 
-def cli(container: Container, argv: "list[str]", pid: int, found: Inventory) -> None:
+def _driver(container: Container) -> str:
+    """Which driver is asked for; the real one, where nobody asks for the simulated one."""
+    if simulation := container.config.simulation:
+        os.environ["MINIRUN_SIM"] = simulation
+    named = container.config.annotations.get(GPU_DRIVER)
+    return named or ("simulated" if simulation else "nvidia")
+
+
+def look_early(container: Container) -> None:
+    """Look, before stage 5 has its turn, unless that has modules of NVIDIA's to load first.
+
+    Raises GPUError, OSError.
+    """
+    if container.inventory:  # another vendor's
+        return
+    annotations = container.config.annotations
+    if _driver(container) != "simulated":
+        root, _ = inline.driver_place(annotations)
+        complete = all(os.path.exists(root + path) for path in _NODES)
+        if not complete or annotations.get(LOAD_KMODS) == "true":
+            return
+    container.inventory = look(container)
+
+
+def _load_modules(container: Container, request: "Request") -> None:
+    """Load what is missing of the real driver, and make its nodes. Raises GPUError."""
+    from minirun.gpu import kmods
+
+    root, _ = inline.driver_place(container.config.annotations)
+    channels = () if request.no_create_imex_channels else request.imex_channels
+    if missing := kmods.load(root, channels, _tell):
+        text = f"could not load kernel module {', '.join(missing)}"
+        hint = "modprobe -v says why; it must be of the running kernel, and no other driver's"
+        warn.tell([warn.Notice(text, hint)])
+
+
+def _tell(text: str) -> None:
+    events.emit("note", "kernel modules", {"text": text}, why="as nvidia-modprobe would")
+
+
+def cli(container: Container, argv: "list[str]", pid: int) -> None:
     """Do what `argv` says to the container whose init is `pid`; write edits.json.
 
     Raises GPUError, OSError.
     """
-    if found.simulated:
+    found = container.inventory
+    if found and found.simulated:
         events.mark("SIMULATED")
     why = "device nodes, libraries, binaries, /proc/driver/nvidia, cgroup rules, ldconfig"
     with events.stage(5, "cli", "put the GPUs in", why=why):
+        request = cli_args.parse(argv)
+        if not found:
+            if request.load_kmods:
+                _load_modules(container, request)
+            found = look(container)
+        if isinstance(found, Inventory):
+            warn.tell(warn.check(found, request))
         edits = apply.configure(
             argv, found=found, pid=pid, cgroup=container.cgroup,
             undo_failure=not container.config.layers,
+            before=lambda edits: sharing.give(container, edits.gpus, edits.simulated),
         )  # fmt: skip
         state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

@@ -14,9 +14,11 @@ from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.handshake import Channel, Message
 from minirun.kernel import mounts, process
-from minirun.process import barrier, caps, command, privileges, streams
-from minirun.rootfs import hide
+from minirun.oci.config import Config
+from minirun.process import barrier, caps, command, home, privileges, streams
+from minirun.rootfs import hide, propagation
 from minirun.rootfs.inroot import Root
+from minirun.stages.s1_clone import Init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,11 +28,21 @@ if TYPE_CHECKING:
 class Ready:
     """What init can have ready before pivot_root; it is idle while the hooks run."""
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: Container, root: Root) -> None:
         """Make it. Raises OSError, MinirunError."""
-        self.document = container.oci_state("creating")
+        self.document = {**container.oci_state("creating"), "pid": os.getpid()}
+        """For hooks in the container's namespaces: with the pid that it has in there."""
         self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
         self.sets = caps.granted(container.config.process)
+        home.add(container.config.process, root)
+
+
+def runtime(container: Container, init: Init) -> None:
+    """Pass on init's seccomp listener, where it has one. Raises OSError, MinirunError."""
+    if container.seccomp and container.seccomp.listener:
+        from minirun.process import notify
+
+        notify.hand_over(container, init.channel, init.pid, init.pidfd, "creating")
 
 
 def init(
@@ -46,30 +58,63 @@ def init(
         streams.connect(container.console, config.process, root)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
-        enter(root)
+        if container.record.get("no_pivot"):
+            move_root(root)
+        else:
+            enter(root, config)
         hide.apply(config)
-        privileges.drop(container.id, config, container.seccomp, ready.sets)
+        propagation.after(config)  # last: what is unbindable could not be hidden any more
+        privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
         channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
         wait_for_start(exec_fd)
+        document["status"] = "created"
         hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
-        privileges.arm_late(config, container.seccomp)
+        privileges.arm_late(container)
         command.execute(
             config, ready.memfd, container.preserve_fds, channel.write_fd, target, stage
         )
 
 
-def enter(root: Root) -> None:
+def enter(root: Root, config: Config) -> None:
     """Swap the root of this mount namespace for the container's, and let go of the old one.
 
     pivot_root(".", ".") stacks the old root upon the new one, so that no directory for it is
     needed: pivot_root(2), NOTES.
     """
+    old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.fchdir(root.fd)
     root.close()
     mounts.pivot_root(".", ".", why="from now on / is the container's")
+    os.fchdir(old)
+    os.close(old)
+    if propagation.is_shared(config):  # or the host would lose what is unmounted here
+        mounts.mount(None, ".", None, mounts.MS_SLAVE | mounts.MS_REC, why="no way back")
     mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
+    os.chdir("/")
+
+
+def move_root(root: Root) -> None:
+    """Lay the container's root over the host's, and go there with chroot: --no-pivot, as in runc.
+
+    For a root on a ramdisk, which pivot_root refuses. The host's tree stays below: a process that
+    may chroot can leave. Its /proc and /sys at least are unmounted, because masks would not hold.
+    Raises OSError.
+    """
+    os.fchdir(root.fd)
+    root.close()
+    own = os.getcwd()
+    with open("/proc/self/mountinfo", "rb") as file:
+        rows = [line.decode(errors="surrogateescape").split() for line in file]
+    for row in reversed(rows):
+        if row[row.index("-") + 1] in ("proc", "sysfs") and not row[4].startswith(f"{own}/"):
+            try:
+                mounts.umount2(row[4], mounts.MNT_DETACH, why="nothing of the host to look into")
+            except OSError:
+                pass  # below one that has just gone
+    mounts.mount(".", "/", None, mounts.MS_MOVE, why="--no-pivot: the host's tree stays below it")
+    mounts.chroot(".")
     os.chdir("/")
 
 

@@ -13,6 +13,7 @@ from minirun import events
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
+from minirun.oci import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,24 +23,23 @@ if TYPE_CHECKING:
 def prepare(container: Container, pid: int) -> None:
     """Write the id maps of init `pid` and prepare the layers. Raises OSError, MinirunError."""
     linux = container.config.linux
-    uid_maps = linux.get("uidMappings") or []
-    gid_maps = linux.get("gidMappings") or []
-    if not uid_maps or not gid_maps:
-        raise MinirunError("config.json: linux.uidMappings: a user namespace needs id mappings")
-    _write_map(f"/proc/{pid}/uid_map", uid_maps)
-    _write_map(f"/proc/{pid}/gid_map", gid_maps)
+    if container.config.new_namespace("user"):
+        namespaces.write_id_map(pid, "uid_map", linux["uidMappings"])
+        namespaces.write_id_map(pid, "gid_map", linux["gidMappings"])
     if container.config.layers:
-        _give_away(container, host_id(uid_maps, 0), host_id(gid_maps, 0))
+        uid, gid = (host_id(_read_map(pid, name), 0) for name in ("uid_map", "gid_map"))
+        _give_away(container, uid, gid)
         _attach_layers(container, pid)
 
 
-def _write_map(path: str, rows: "list[dict[str, int]]") -> None:
-    text = "".join(f"{row['containerID']} {row['hostID']} {row['size']}\n" for row in rows)
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())  # in one write, or the kernel refuses it
-    finally:
-        os.close(fd)
+def _read_map(pid: int, name: str) -> "list[dict[str, int]]":
+    """Return an id map as config.json would have it; of a namespace by path only the kernel knows.
+
+    Raises OSError.
+    """
+    rows = [line.split() for line in state.read_text(f"/proc/{pid}/{name}").splitlines()]
+    keys = ("containerID", "hostID", "size")
+    return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
 
 
 def host_id(rows: "list[dict[str, Any]]", inside: int) -> int:

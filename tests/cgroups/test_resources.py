@@ -96,14 +96,6 @@ def test_the_curve_of_shares():
     assert [resources.weight(n) for n in shares] == [1, 1, 59, 100, 174, 10000, 10000]
 
 
-@pytest.mark.parametrize("section", ["blockIO", "hugepageLimits", "network", "rdma"])
-def test_what_is_not_supported_yet_is_named(section):
-    given = {section: [{"limit": 1}] if section == "hugepageLimits" else {"weight": 10}}
-    for translate in (v1, v2):
-        with pytest.raises(ConfigError, match=rf"^linux\.resources\.{section}: not supported"):
-            translate(given)
-
-
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -121,7 +113,7 @@ def test_wrong_values_are_named(given, text):
             translate(given)
 
 
-@pytest.mark.parametrize("name", ["swappiness", "disableOOMKiller"])
+@pytest.mark.parametrize("name", ["swappiness", "disableOOMKiller", "kernelTCP"])
 def test_what_only_version_1_has(name):
     given = {"memory": {name: True if name[0] == "d" else 60}}
     assert list(v1(given).values()) in (["1"], ["60"])

@@ -43,6 +43,8 @@ def test_access_is_a_set_whatever_its_order():
         (["deny a *:* rwm", "c 1:3 r"], ["c 1:3 r"]),
         (["c 1:3 rw", "c 1:3 rw"], ["c 1:3 rw"]),
         (["c 1:3 rwm", "deny c *:* m"], ["c 1:3 rw", "deny c *:* m"]),
+        (["c 10:229 rwm", "c *:* m"], ["c 10:229 rwm", "c *:* m"]),
+        (["c 1:3 rwm", "deny c 1:* m", "c *:* m"], ["c 1:3 rwm", "c *:* m"]),
         (["c 1:3 rw", "a *:* rwm", "deny c 1:5 r"], ["a *:* rwm", "deny c 1:5 r"]),
         (["c 1:* rw", "c 1:3 r"], ["c 1:* rw", "c 1:3 r"]),
         (["c 1:3 r", "deny a *:* rwm"], []),

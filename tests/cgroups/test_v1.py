@@ -33,7 +33,12 @@ def test_only_what_is_of_use_is_joined(cgroup):
 def test_limits_land_in_their_files(cgroup):
     cgroup.set_resources(
         {
-            "memory": {"limit": 64 << 20, "swap": 96 << 20, "reservation": 32 << 20},
+            "memory": {
+                "limit": 64 << 20,
+                "swap": 96 << 20,
+                "reservation": 32 << 20,
+                "kernelTCP": 8 << 20,
+            },
             "cpu": {"shares": 512, "quota": 50000, "period": 200000},
             "pids": {"limit": 7},
             "devices": [{"allow": False, "access": "rwm"}],
@@ -42,6 +47,7 @@ def test_limits_land_in_their_files(cgroup):
     assert content(cgroup, "memory", "memory.limit_in_bytes") == str(64 << 20)
     assert content(cgroup, "memory", "memory.memsw.limit_in_bytes") == str(96 << 20)
     assert content(cgroup, "memory", "memory.soft_limit_in_bytes") == str(32 << 20)
+    assert content(cgroup, "memory", "memory.kmem.tcp.limit_in_bytes") == str(8 << 20)
     assert content(cgroup, "cpu", "cpu.shares") == "512"
     assert content(cgroup, "cpu", "cpu.cfs_quota_us") == "50000"
     assert content(cgroup, "cpu", "cpu.cfs_period_us") == "200000"

@@ -153,6 +153,37 @@ def test_it_needs_no_root() -> None:
     assert done.stdout.startswith("pivot_root: make the prepared tree the root")
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Failed to initialize NVML: Unknown Error", "NVML: Unknown Error"),
+        (
+            "Failed to initialize NVML: Driver/library version mismatch",
+            "NVML: version mismatch",
+        ),
+        (
+            "nvidia-container-cli: mount error: file creation failed: /x/libnvidia-ml.so.1: "
+            "file exists: unknown",
+            "libnvidia-ml.so.1: file exists",
+        ),
+        ("ldcache error: process /sbin/ldconfig failed with error code: 1", "ldconfig failed"),
+        ("initialization error: nvml error: driver not loaded", "initialization error"),
+        ("torch: CUDA unknown error - this may be due to", "CUDA_ERROR_UNKNOWN"),
+        ("failed to inject CDI devices: unresolvable CDI devices a/b=c", "unresolvable CDI"),
+        (
+            'could not select device driver "" with capabilities: [[gpu]]',
+            "could not select device driver",
+        ),
+    ],
+)
+def test_what_people_report_of_gpus(minirun: Program, text: str, name: str) -> None:
+    """A whole line, as a program printed it, finds its trouble; and the way out comes with it."""
+    done = minirun("explain", text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(name)
+    assert "  cause " in done.stdout and "  try " in done.stdout
+
+
 def test_ascii_terminals(minirun: Program) -> None:
     done = minirun("explain", "--hints", env={"LC_ALL": "C"})
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from minirun import __version__
 from minirun.cli import COMMANDS, GLOBAL_FLAGS
 
 SOURCE = Path(package.__file__).parent
+SPEC = "spec: 1.3.0"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -51,7 +52,8 @@ def test_the_overview_names_every_command_and_global_flag(minirun: Program) -> N
 
 def test_version(minirun: Program) -> None:
     for flag in ("--version", "-v"):
-        assert minirun(flag).stdout.startswith(f"minirun version {__version__}\nspec: 1.")
+        lines = minirun(flag).stdout.splitlines()
+        assert lines[:3] == [f"minirun version {__version__}", f"commit: v{__version__}", SPEC]
 
 
 @pytest.mark.parametrize(

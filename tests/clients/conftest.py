@@ -2,14 +2,13 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Program, skip
+from conftest import Program
 
 HOOK_ENV = ("MINIRUN_SIM=count=4", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 SCRIPT = (
@@ -26,14 +25,6 @@ def hook(path: str) -> dict[str, Any]:
     """The prestart hook of a config.json: minirun under its own name."""
     args = ["minirun", "nvidia-container-runtime-hook", "prestart"]
     return {"path": path, "args": args, "env": list(HOOK_ENV)}
-
-
-def program(name: str) -> str:
-    """The path of a client; skips where it is not installed."""
-    path = shutil.which(name)
-    if path is None:
-        skip(f"{name} is not installed")
-    return str(path)
 
 
 def check(stdout: str, stderr: str) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from clients.conftest import SCRIPT, check, hook, program
-from conftest import Program, wait_until
+from clients.cell import remove_cgroups
+from clients.conftest import SCRIPT, check, hook
+from clients.engine import program
+from conftest import Program
 
 LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1000:1000")
 """Lower than podman's own: raising them needs CAP_SYS_RESOURCE."""
@@ -47,25 +49,6 @@ def podman(minirun: Program, tmp_path: Path, layer: Path) -> Iterator[Podman]:
     subprocess.run([*argv, "rm", "--all", "--force"], check=False, capture_output=True)
     remove_cgroups(parent)
     shutil.rmtree(storage)
-
-
-def remove_cgroups(parent: str) -> None:
-    """podman keeps its parent's cgroup, in every hierarchy."""
-    for hierarchy in ("", *os.listdir("/sys/fs/cgroup")):
-        top = Path("/sys/fs/cgroup", hierarchy, parent.lstrip("/"))
-        for folder, _, _ in os.walk(top, topdown=False):
-            wait_until(lambda folder=folder: _rmdir(folder), 20)
-
-
-def _rmdir(folder: str) -> bool:
-    """Remove a cgroup; False while somebody (conmon, which outlives its podman) is in it."""
-    try:
-        os.rmdir(folder)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
 
 
 def test_podman_with_runc_and_minirun_as_hook(podman: Podman) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from clients.conftest import NO_DEVICE, NODES, REFUSED, SCRIPT, check, program, said
+from clients.conftest import NO_DEVICE, NODES, REFUSED, SCRIPT, check, said
+from clients.engine import program
 from conftest import Program, wait_until
 
 Bundle = Callable[..., Path]
@@ -123,15 +124,13 @@ def test_runc_behind_minirun_as_nvidia_container_runtime(
     check("\n".join(lines), err)
 
 
+@pytest.mark.parametrize("underneath", ["minirun", "runc"])
 def test_mode_auto_puts_everything_into_config_json(
-    minirun: Program, bundle: Bundle, name: str, tmp_path: Path
+    minirun: Program, runc: Runc, bundle: Bundle, name: str, tmp_path: Path, underneath: str
 ) -> None:
-    """No hook of stage 3: the edits of CDI devices, made on the spot; minirun underneath.
-
-    runc would refuse the simulated driver's edits: they mount /proc/driver, which no kernel module
-    is there to make.
-    """
-    env = configure(tmp_path, f'nvidia-container-runtime.runtimes = ["{minirun.path}"]\n')
+    """No hook of stage 3: edits of CDI devices, made on the spot; minirun or runc underneath."""
+    path = minirun.path if underneath == "minirun" else runc.argv[0]
+    env = configure(tmp_path, f'nvidia-container-runtime.runtimes = ["{path}"]\n')
     env["MINIRUN_SIM"] = "count=4"
     wrapper = Runc([minirun.path, "nvidia-container-runtime"], tmp_path / "state", env)
     made = bundle("sh", "-c", SCRIPT, hooks={})

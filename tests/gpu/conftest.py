@@ -1,11 +1,15 @@
 """A store with the simulated driver, and half-started containers."""
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from conftest import skip
+from gpu import pretend
 from gpu.sandbox import Sandbox, busybox_root, debian_root
 from minirun.gpu.inventory import Inventory, inventory
 
@@ -42,3 +46,13 @@ def debian(tmp_path: Path, sandbox: Callable[[Path], Sandbox]) -> Sandbox:
 @pytest.fixture
 def busybox(tmp_path: Path, sandbox: Callable[[Path], Sandbox]) -> Sandbox:
     return sandbox(busybox_root(tmp_path / "root"))
+
+
+@pytest.fixture(scope="session")
+def driver(store: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pretend host's driver."""
+    if os.uname().machine != "x86_64":
+        skip("the cases were recorded on x86_64")
+    if subprocess.run(["which", "gcc"], capture_output=True, check=False).returncode:
+        skip("no gcc to build a pretended NVML with")
+    return pretend.build(tmp_path_factory.mktemp("pretend") / "driver", store)

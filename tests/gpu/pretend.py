@@ -304,3 +304,19 @@ def sleeper(door: str = "") -> int:
 def end(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+
+
+def pci_bus() -> None:
+    """Four GPUs, and something else of the same maker, on the PCI bus."""
+    base = Path("/sys/bus/pci/devices")
+    for folder in ("/sys/bus", "/sys/module"):
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
+    for name in ("nvidia", "nvidia_uvm", "nvidia_modeset"):
+        Path("/sys/module", name).mkdir()
+    for number, (vendor, kind) in enumerate(
+        [("0x10de", "0x030200")] * 4 + [("0x10de", "0x068000")]
+    ):
+        folder = base / f"0000:0{number}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "class").write_text(f"{kind}\n")

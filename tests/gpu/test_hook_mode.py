@@ -37,12 +37,15 @@ def test_the_installed_hook_is_executed(minirun: Program, tmp_path: Path, instal
     assert "nvidia" not in done.stdout, "this hook puts nothing in"
 
 
-def test_minirun_under_the_hooks_name_does_the_work(minirun: Program, tmp_path: Path) -> None:
-    """Two processes that know of each other what the interface says: JSON, and a pid."""
+def test_minirun_under_the_hooks_name_does_the_work(minirun_both: Program, tmp_path: Path) -> None:
+    """Two processes that know of each other what the interface says: JSON, and a pid.
+
+    On a host with both versions of cgroups the hook has to find out which one the container is in.
+    """
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/nvidia-container-runtime-hook").symlink_to(minirun.path)
+    (tmp_path / "bin/nvidia-container-runtime-hook").symlink_to(minirun_both.path)
     script = "nvidia-smi -L; cat /dev/nvidia1; mknod /tmp/n c 195 2 && cat /tmp/n"
-    done = minirun("run", "--rm", *GPUS, "busybox", "sh", "-c", script,
+    done = minirun_both("run", "--rm", *GPUS, "busybox", "sh", "-c", script,
                         env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})  # fmt: skip
     names = done.stdout.splitlines()
     assert len(names) == 2 and all("SIMULATED" in line for line in names)

@@ -6,14 +6,18 @@ hashed before and after. Links are followed inside the container's root or refus
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import Program, skip
+from gpu import images
 from gpu.sandbox import Sandbox, debian_root, fingerprint
 from minirun.gpu.inventory import inventory
+from minirun.gpu.simulated import elf
 
 ALL = ("--device=all", "--compute", "--utility", "--video", "--graphics", "--display", "--ngx",
        "--compat32")  # fmt: skip
@@ -170,3 +174,153 @@ def test_the_root_filesystem_is_a_file(debian: Sandbox, store: str) -> None:
     gone.pid = debian.pid
     gone.root = f"{debian.root}/etc/debian_version"
     assert "Not a directory" in gone.configure("--device=0", store=store)["error"]
+
+
+# --- whole runs, in both modes -----------------------------------------------------------------
+
+MODES = ("legacy", "cdi")
+IN_A_RUN = (
+    LIBRARIES, "usr/lib", "usr/bin", "usr/bin/nvidia-smi", f"{LIBRARIES}/libcuda.so.550.163.01",
+    f"{LIBRARIES}/libcuda.so", f"{LIBRARIES}/libcuda.so.1", "run", "run/nvidia-persistenced",
+    "usr/lib/firmware", "etc", "etc/ld.so.conf.d", "etc/ld.so.conf", "etc/ld.so.cache", "tmp",
+)  # fmt: skip
+WHOLE = (
+    *(("cdi", kind, name) for name in IN_A_RUN for kind in ("absolute", "dots")),
+    *(("cdi", "file", name) for name in (LIBRARIES, "usr/bin/nvidia-smi", "etc/ld.so.cache")),
+    *(("legacy", kind, LIBRARIES) for kind in ("absolute", "dots", "file")),
+)
+"""(mode, kind of link, place): legacy mode is gone through above, place by place."""
+LEAKING = """
+#include <fcntl.h>
+__attribute__((constructor)) static void here(void) { open(TOUCHED, O_CREAT | O_WRONLY, 0600); }
+"""
+
+
+class Run:
+    """`minirun run --gpus` of an image that a test has made hostile."""
+
+    def __init__(self, program: Program, store: Path) -> None:
+        self.program = program
+        self.store = store
+        self.layer = Path()
+
+    def image(self, *env: str) -> Path:
+        """Make the image, laid out as Debian's; return its layer."""
+        self.layer = images.make(self.store, "hostile", env)
+        for folder in (LIBRARIES, "etc/ld.so.conf.d", "run"):
+            (self.layer / folder).mkdir(parents=True)
+        (self.layer / "etc/debian_version").write_text("12.0\n")
+        (self.layer / "etc/ld.so.conf").write_text("include /etc/ld.so.conf.d/*.conf\n")
+        return self.layer
+
+    def __call__(self, mode: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run it; whatever comes of it, the image and the host are as they were."""
+        before = fingerprint(self.layer), host_state()
+        flags = ("--store", str(self.store), "run", "--rm", "--gpu-driver", "simulated")
+        flags = (*flags, "--gpus", "all", "--gpu-mode", mode, "hostile")
+        done = self.program(*flags, *(command or ("cat", "/proc/self/mountinfo")))
+        assert (fingerprint(self.layer), host_state()) == before
+        assert done.returncode in (0, 125), done.stderr
+        assert "Traceback" not in done.stderr
+        if done.returncode:
+            assert done.stderr.count("\n") == 1, done.stderr
+        assert not list(self.program.root.glob("[!.]*"))
+        return done
+
+
+def host_state() -> tuple[list[str], list[str], list[str]]:
+    """Mounts, nodes of a driver, and /etc of the host."""
+    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+    status = os.stat("/etc/ld.so.cache")
+    return mounted, nodes, [*sorted(os.listdir("/etc")), f"{status.st_ino} {status.st_mtime_ns}"]
+
+
+@pytest.fixture
+def hostile(minirun: Program, tmp_path: Path) -> Run:
+    inventory("simulated", str(tmp_path / "store"))  # the driver's files are the host's
+    return Run(minirun, tmp_path / "store")
+
+
+@pytest.mark.parametrize(("mode", "kind", "name"), WHOLE)
+def test_a_link_in_an_image_that_is_run(
+    name: str, kind: str, mode: str, hostile: Run, outside: Path
+) -> None:
+    layer = hostile.image()
+    targets = {
+        "absolute": f"{outside}/folder",
+        "dots": "../" * 20 + f"{outside}/folder"[1:],
+        "file": f"{outside}/file",
+    }
+    trap(layer, name, targets[kind])
+    done = hostile(mode)
+    sources = [line.split()[3] for line in done.stdout.splitlines()]
+    assert not [source for source in sources if source.startswith(str(outside))]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_environment_of_an_image_reaches_no_hook(
+    mode: str, hostile: Run, outside: Path, tmp_path: Path
+) -> None:
+    """CVE-2025-23266: LD_PRELOAD reaches a createContainer hook. Here by every name that loads."""
+    if not shutil.which("gcc"):
+        skip("no gcc to build a library that tells when it is loaded")
+    touched = tmp_path / "touched"
+    code, library = tmp_path / "leaking.c", tmp_path / "leaking.so"
+    code.write_text(LEAKING)
+    define = f'-DTOUCHED="{touched}"'
+    subprocess.run(["gcc", "-shared", "-fPIC", define, "-o", library, code], check=True)
+    subprocess.run(["ls"], env={"PATH": "/bin", "LD_PRELOAD": str(library)}, check=True,
+                   capture_output=True)  # fmt: skip
+    assert touched.exists(), "it tells"
+    touched.unlink()
+    (tmp_path / "usercustomize.py").write_text(f"open({str(touched)!r}, 'w')")
+    layer = hostile.image(
+        f"LD_PRELOAD={library}", f"LD_LIBRARY_PATH={tmp_path}", f"PYTHONPATH={tmp_path}",
+        f"PYTHONHOME={tmp_path}", f"GCONV_PATH={tmp_path}", f"LD_AUDIT={library}",
+        f"PATH={tmp_path}", "MINIRUN_SIM=count=1",
+    )  # fmt: skip
+    shutil.copy(library, layer / "leaking.so")
+    (layer / "etc/ld.so.preload").write_text("/leaking.so\n")
+    done = hostile(mode, "/bin/sh", "-c", "/bin/ls /dev; echo $LD_PRELOAD")
+    assert done.returncode == 0, done.stderr
+    assert {"nvidia0", "nvidia3", str(library)} <= {*done.stdout.split()}, "the image's own it is"
+    assert not touched.exists()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_from_outside_is_in_the_containers_cache(
+    mode: str, hostile: Run, outside: Path
+) -> None:
+    """ldconfig reads configuration through links of the image: inside."""
+    layer = hostile.image()
+    data = elf.shared_object("libevil.so.1", os.uname().machine, ("libc.so.6",), "evil")
+    (outside / "libevil.so.1").write_bytes(data)
+    (outside / "folder/x.conf").write_text(f"{outside}\n")
+    trap(layer, "etc/ld.so.conf.d", f"{outside}/folder")
+    try:
+        done = hostile(mode, "cat", "/etc/ld.so.cache")
+    finally:
+        (outside / "libevil.so.1").unlink()
+        (outside / "folder/x.conf").unlink()
+    assert done.returncode == 0, done.stderr
+    assert "libcuda.so.1" in done.stdout
+    assert "libevil" not in done.stdout
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_mount_points_lie_on_the_containers_own_layer(mode: str, hostile: Run) -> None:
+    """Item 12 of issue 4; the real stack left 94 empty files in an image after five runs."""
+    layer = hostile.image()
+    before = fingerprint(layer)
+    program = hostile.program
+    flags = ("--store", str(hostile.store), "run", "-d", "--name", "c", "--gpus", "all")
+    done = program(*flags, "--gpu-driver=simulated", "--gpu-mode", mode, "hostile", "sleep", "60")
+    assert done.returncode == 0, done.stderr
+    upper = program.root / "c/upper"
+    made = upper / "usr/bin/nvidia-smi"
+    assert made.is_file() and made.stat().st_size == 0
+    assert (upper / LIBRARIES / "libcuda.so.1").is_symlink()
+    assert fingerprint(layer) == before
+    program("delete", "--force", "c")
+    assert fingerprint(layer) == before

@@ -108,7 +108,10 @@ def test_without_a_driver(store: str) -> None:
 
 
 def test_an_unknown_driver(store: str) -> None:
-    with pytest.raises(UsageError, match="unknown gpu driver: amd"):
+    with pytest.raises(UsageError, match="unknown gpu driver: voodoo") as caught:
+        inventory("voodoo", store)
+    assert caught.value.hint == "one of auto, nvidia, simulated, amd, intel, gaudi"
+    with pytest.raises(UsageError, match="amd has no driver such as NVIDIA's"):
         inventory("amd", store)
 
 

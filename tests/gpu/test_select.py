@@ -14,12 +14,31 @@ UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
     (
         ("all", "all"), ("none", "none"), ("0", "0"), ("3", "3"), ("0,1", "0,1"), ("1,1,0", "1,0"),
         (UUID, UUID), ("MIG-bbbb-1", "MIG-bbbb-1"), ("3:0", "3:0"), ("0:47:00.0", "0:47:00.0"),
-        ("device=0,1", "0,1"), ('"device=0,1"', "0,1"), ('device="0,1"', "0,1"), ("count=2", "0,1"),
-        ("count=4", "0,1,2,3"),
+        ("device=0,1", "0,1"), ('"device=0,1"', "0,1"), ('device="0,1"', "0,1"),
     ),
 )  # fmt: skip
-def test_what_gpus_means(text: str, devices: str, simulated: Inventory) -> None:
-    assert parse_gpus(text).visible_devices(simulated) == devices
+def test_what_gpus_means(text: str, devices: str) -> None:
+    wish = parse_gpus(text)
+    assert (",".join(wish.devices), wish.amount, wish.exclusive) == (devices, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "amount"),
+    (
+        ("0,exclusive", ("0",), 0), ("exclusive,1,0", ("1", "0"), 0),
+        ("all,exclusive", ("all",), 0), ("count=2,exclusive", (), 2),
+        ("exclusive,count=1", (), 1), ("3:0,exclusive", ("3:0",), 0),
+        ("device=0,exclusive", ("0",), 0), ('"device=0,exclusive"', ("0",), 0),
+        ('"device=0,1","capabilities=utility",exclusive', ("0", "1"), 0),
+    ),
+)  # fmt: skip
+def test_exclusive(text: str, devices: tuple[str, ...], amount: int) -> None:
+    wish = parse_gpus(text)
+    assert (wish.devices, wish.amount, wish.exclusive) == (devices, amount, True)
+
+
+def test_a_count_chooses_among_all(simulated: Inventory) -> None:
+    assert parse_gpus("count=2").candidates(simulated) == ("0", "1", "2", "3")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +63,8 @@ def test_the_keys_of_docker(
         "", ",", "0,", ",0", "-1", "+1", "1_0", "١", "²", "0x1", "00", "12345", " 0", "0 ,1", "1.5",
         "all,0", "0,none", "device=", "count=0", "count=-1", "count=two", "count=2,0", "count=",
         "device=0,device=1", "count=1,count=1", "count=1,device=0", "foo=1", '"0', "GPU-", "GPU-x!",
+        "exclusive", "none,exclusive", "exclusive=0", "Exclusive", "device=exclusive",
+        "0,exclusive,",
         "capabilities=utility", "0,capabilities=foo", "3:", "3:0:1", ":", "a:b:c.d.e", "\n0",
     ),
 )  # fmt: skip
@@ -56,7 +77,7 @@ def test_everything_else_is_refused(text: str) -> None:
 
 def test_more_gpus_than_there_are(simulated: Inventory) -> None:
     with pytest.raises(GPUError) as caught:
-        parse_gpus("count=5").visible_devices(simulated)
+        parse_gpus("count=5").candidates(simulated)
     assert caught.value.line() == (
         "--gpus count=5: more than there are (the simulated driver has 0, 1, 2, 3)"
     )

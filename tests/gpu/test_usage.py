@@ -2,22 +2,19 @@
 
 from typing import Any
 
-from gpu.sandbox import Sandbox
 from minirun.gpu.inventory import Inventory, inventory
+from minirun.gpu.sharing import Holder
 from minirun.gpu.usage import gpu_table, table, who_uses
 
 
-def state(container: str, *names: str) -> dict[str, Any]:
-    rows = [{"index": n, "uuid": f"GPU-{n}", "minor": int(n[0]), "model": "M"} for n in names]
-    return {"id": container, "edits": {"gpus": rows}}
+def holds(container: str, *names: str, exclusive: bool = False) -> list[Holder]:
+    return [
+        Holder(name, "simulated", container, "today", exclusive, f"GPU-{name}", "M")
+        for name in names
+    ]
 
 
-FIGURE_1 = [
-    state("a", "0", "1"),
-    state("b", "0", "2", "3"),
-    state("c", "3"),
-    {"id": "d", "edits": {}},
-]
+FIGURE_1 = [*holds("a", "0", "1"), *holds("b", "0", "2", "3"), *holds("c", "3")]
 
 
 def test_figure_1() -> None:
@@ -34,7 +31,13 @@ def test_figure_1() -> None:
         "1    dedicated  a           GPU-1  M",
         "2    dedicated  b           GPU-2  M",
         "3    shared     b, c        GPU-3  M",
+        "shared: their processes take turns (minirun gpu timeslice), but for clients of MPS",
     ]
+
+
+def test_an_exclusive_one() -> None:
+    rows = who_uses([*holds("a", "0", exclusive=True), *holds("b", "1")])
+    assert [row.kind for row in rows] == ["exclusive", "dedicated"]
 
 
 def test_nobody_uses_any() -> None:
@@ -43,22 +46,23 @@ def test_nobody_uses_any() -> None:
 
 def test_the_free_ones_too(simulated: Inventory) -> None:
     gpu = simulated.gpus[2]
-    given = {"index": "2", "uuid": gpu.uuid, "minor": 2, "model": gpu.model}
-    rows = who_uses([{"id": "x", "edits": {"gpus": [given]}}], simulated)
+    rows = who_uses([Holder("2", "simulated", "x", "today", False, gpu.uuid, gpu.model)], simulated)
     assert [row.kind for row in rows] == ["free", "free", "dedicated", "free"]
     assert table(rows)[1].split()[:3] == ["0", "free", "-"]
 
 
 def test_indices_are_numbers_and_mig_devices_are_rows() -> None:
-    rows = who_uses([state("a", "10", "3:1"), state("b", "2", "3:0", "3:1")])
+    rows = who_uses([*holds("a", "10", "3:1"), *holds("b", "2", "3:0", "3:1")])
     assert [row.name for row in rows] == ["2", "3:0", "3:1", "10"]
     assert [row.kind for row in rows] == ["dedicated", "dedicated", "shared", "dedicated"]
 
 
-def test_what_stage_5_records_is_what_counts(debian: Sandbox, store: str) -> None:
-    edits = debian.configure("--device=1,0", "--utility", store=store)["result"]["edits"]
-    rows = who_uses([{"id": "a", "edits": edits}])
-    assert [(row.name, row.kind) for row in rows] == [("0", "dedicated"), ("1", "dedicated")]
+def test_the_same_index_of_another_driver_is_another_gpu() -> None:
+    other = Holder("0", "amd", "b", "today", False, "0x1", "MI300")
+    rows = who_uses([*holds("a", "0"), other])
+    assert [(row.containers, row.kind) for row in rows] == [
+        (("b",), "dedicated"), (("a",), "dedicated"),
+    ]  # fmt: skip
 
 
 def test_the_list_of_gpus(store: str, monkeypatch: Any) -> None:

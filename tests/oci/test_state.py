@@ -163,6 +163,25 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "c1").iterdir()] == ["state.json"]
 
 
+@pytest.mark.parametrize(
+    ("controller", "file", "text", "status"),
+    [
+        ("freezer", "freezer.state", "FROZEN", "paused"),
+        ("freezer", "freezer.state", "FREEZING", "paused"),
+        ("freezer", "freezer.state", "THAWED", "running"),
+        ("", "cgroup.freeze", "1", "paused"),
+        ("", "cgroup.freeze", "0", "running"),
+        ("pids", "pids.max", "max", "running"),
+    ],
+)
+def test_the_kernel_says_whether_it_is_paused(
+    tmp_path: Path, controller: str, file: str, text: str, status: str
+) -> None:
+    (tmp_path / file).write_text(f"{text}\n")
+    saved(tmp_path, status="running", cgroup={"dirs": {controller: str(tmp_path)}})
+    assert state.load(str(tmp_path), "c1")["status"] == status
+
+
 GONE = {"pid": 1, "start": 5, "boot": "another"}
 
 
@@ -174,7 +193,8 @@ GONE = {"pid": 1, "start": 5, "boot": "another"}
         ({"status": "created"}, True, "created"),
         ({"status": "created"}, False, "running"),
         ({"status": "created", "init": GONE}, True, "stopped"),
-        ({"status": "paused"}, False, "paused"),
+        ({"status": "paused"}, False, "running"),
+        ({"status": "paused"}, True, "created"),
         ({"status": "paused", "init": GONE}, False, "stopped"),
         ({"status": "creating", "init": None}, False, "creating"),
         ({"status": "creating", "init": None, "supervisor": GONE}, False, "stopped"),
@@ -320,7 +340,7 @@ def test_the_public_state_is_the_specs(minirun: Program) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", created)
     directory = str(minirun.root / NAME)
     assert public == {
-        "ociVersion": "1.2.0", "id": NAME, "status": "running", "bundle": directory,
+        "ociVersion": "1.3.0", "id": NAME, "status": "running", "bundle": directory,
         "rootfs": f"{directory}/rootfs", "owner": "",
     }  # fmt: skip
     minirun("kill", NAME, "KILL")

@@ -56,7 +56,7 @@ def test_a_name_with_a_slash_is_taken_as_it_is(path: str, tmp_path: Path) -> Non
     name = f"{tmp_path}/a/x"
     assert refused(name, path) == (126, f'exec: "{name}": permission denied')
     name = f"{tmp_path}/a"
-    assert refused(name, path) == (126, f'exec: "{name}": is a directory')
+    assert refused(name, path) == (126, f'exec: "{name}": permission denied: is a directory')
     name = f"{tmp_path}/b/x/below"
     assert refused(name, path) == (127, f'exec: "{name}": stat {name}: not a directory')
 
@@ -130,7 +130,7 @@ def test_arguments_and_environment_arrive_as_they_are(minirun: Program) -> None:
     done = minirun("run", "--rm", "--name", name, "-e", "A=x=y", "-e", "A=2", "busybox", *given)
     assert done.stdout == "\n".join(
         [*given, "--", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-         f"HOSTNAME={name}", "A=2", ""]
+         f"HOSTNAME={name}", "A=2", "HOME=/root", ""]
     )  # fmt: skip
 
 

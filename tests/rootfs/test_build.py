@@ -35,35 +35,6 @@ def host(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("word", "shared"),
-    [
-        ("", "master:"), ("rslave", "master:"), ("rprivate", ""), ("rshared", "shared:"),
-        ("runbindable", "unbindable"), ("slave", "master:"), ("private", ""),
-    ],
-)  # fmt: skip
-def test_propagation_of_the_root(
-    tmp_path: Path, isolated: Any, mount_at: Any, word: str, shared: str
-) -> None:
-    def body() -> None:
-        m.mount(None, "/", None, m.MS_REC | m.MS_SHARED)
-        m.mount("tmpfs", str(tmp_path), "tmpfs")
-        host = os.open("/proc/self/ns/mnt", os.O_RDONLY)  # stays alive, and is a peer from now on
-        namespaces.unshare(namespaces.CLONE_NEWNS)
-        assert "shared:" in mount_at(tmp_path)["shared"]
-        build.private_mounts(config(tmp_path, linux={"rootfsPropagation": word}))
-        found = mount_at(tmp_path)["shared"]
-        assert found.startswith(shared) if shared else not found
-        os.close(host)
-
-    isolated(body)
-
-
-def test_an_unknown_propagation(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"linux\.rootfsPropagation: unknown value 'x'"):
-        build.private_mounts(config(tmp_path, linux={"rootfsPropagation": "x"}))
-
-
 def test_a_root_without_layers_becomes_a_mount_point(
     tmp_path: Path, tree: Path, isolated: Any, mount_at: Any
 ) -> None:
@@ -203,6 +174,18 @@ def test_without_a_dev_of_its_own_the_image_keeps_its(
 ) -> None:
     isolated(lambda: fill(tmp_path, {"destination": "/tmp", "type": "tmpfs"}))
     assert not (tree / "dev").exists()
+    wanted = {"devices": [{"type": "c", "path": "/x/null", "major": 1, "minor": 3}]}
+    isolated(lambda: fill(tmp_path, {"destination": "/tmp", "type": "tmpfs"}, linux=wanted))
+    assert (tree / "x/null").is_char_device()
+    assert not (tree / "dev").exists()
+
+
+def test_a_dev_of_the_host_is_left_alone(
+    tmp_path: Path, tree: Path, host: Path, isolated: Any
+) -> None:
+    row = {"destination": "/dev", "options": ["rbind"], "source": str(host)}
+    isolated(lambda: fill(tmp_path, row))
+    assert sorted(os.listdir(host)) == ["file", "sub"]
 
 
 @pytest.mark.parametrize("row", [{"type": "bind"}, {"options": ["bind"]}, {"options": ["rbind"]}])
@@ -322,7 +305,8 @@ def test_the_view_of_the_cgroups(tmp_path: Path, tree: Path, isolated: Any, moun
 
     def body() -> None:
         root = Root.at(str(tree))
-        build.mount_cgroups(config(tmp_path, mounts=[row]), root, view)
+        own = {"namespaces": [{"type": "cgroup"}]}
+        build.mount_cgroups(config(tmp_path, mounts=[row], linux=own), root, view)
         top = tree / "sys/fs/cgroup"
         for mount in view.mounts:
             found = mount_at(top / mount.path)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from minirun.cgroups import ruleset
 from minirun.cgroups.ruleset import parse
-from minirun.view.anatomy import limits, mounts, page
+from minirun.view.anatomy import mounts, page
 
 CONTAINER: Any = SimpleNamespace(
     directory="/state/c", config=SimpleNamespace(layers=["/store/images/a:b/layers/0", "/plain"])
@@ -24,13 +25,13 @@ CONTAINER: Any = SimpleNamespace(
     ],
 )
 def test_what_rules_allow_of_a_node(rules: list[str], expected: str) -> None:
-    assert limits.access([parse(rule) for rule in rules], "c", 195, 0) == expected
+    assert ruleset.access([parse(rule) for rule in rules], "c", 195, 0) == expected
 
 
 def test_the_last_rule_decides() -> None:
     everything, none = parse("a *:* rwm"), parse("c 195:0 w")._replace(allow=False)
-    assert limits.access([everything, none], "c", 195, 0) == "rm"
-    assert limits.access([none, everything], "c", 195, 0) == "rwm"
+    assert ruleset.access([everything, none], "c", 195, 0) == "rm"
+    assert ruleset.access([none, everything], "c", 195, 0) == "rwm"
 
 
 def test_an_overlay_of_mountinfo() -> None:

@@ -3,9 +3,18 @@
     names       vendor.com/class=name, and the annotations cdi.k8s.io/*
     check       a spec file, checked against the schema; errors name the exact place
     registry    the folders /etc/cdi and /var/run/cdi → devices by name
+    stale       a spec file that is older than the driver
     inject      containerEdits → config.json, as the reference library does it
-    generate    the host's inventory → the spec that `nvidia-ctk cdi generate` makes
     request     what `minirun run` was asked for → the edits to inject
+
+    find        where the driver's files and nodes are
+    driver, graphics   which of them a container gets: the driver's own; Vulkan's, EGL's, X11's
+    recipe      how a spec is to be made: names, hooks, their program
+    generate    the host's inventory → the spec that `nvidia-ctk cdi generate` makes
+    modes       specs for what is not using a GPU: management, IMEX, GPUDirect Storage, …
+    document    devices and common edits → one spec; write: the spec as a file
+    transform   a spec whose paths begin elsewhere
+    hooks       what nvidia-cdi-hook does in a container
 
 In this mode there is no stage 4 and 5: everything is in config.json before stage 1, and what no
 config.json can say (links, ld.so.cache) is done by createContainer hooks in stage 7.

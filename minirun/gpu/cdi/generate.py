@@ -1,24 +1,25 @@
 """The host's inventory → a CDI spec, as `nvidia-ctk cdi generate` (1.20) makes it.
 
-A device for each GPU under its index and its UUID, for each MIG device likewise, and one called
-`all`; what every container gets besides stands in the spec's own edits: control nodes, every
-library (capabilities are not asked for in this mode), binaries, firmware, sockets. Links and
-ld.so.cache are beyond config.json, so three createContainer hooks make them.
-
-What the real one has besides and this one does not: /dev/dri and the files of Vulkan, EGL, OpenCL
-and X11 (minirun's inventory has none of them), the hooks enable-cuda-compat and
-update-application-profile.
+A device for each GPU, or for each MIG device of one, under the names that are asked for (index,
+UUID, type and index), and one called `all`. What every container gets besides stands in the spec's
+own edits: control nodes, every library (capabilities are not asked for in this mode), graphics,
+binaries, firmware, sockets. Links and ld.so.cache are beyond config.json, so createContainer hooks
+make them.
 
 The simulated driver has no nodes to look at, so major and minor are written out; and no kernel
-module shows its GPUs in /proc, so its whole /proc/driver is one mount more, with all GPUs in it,
-as a container in cdi mode sees them with the real driver.
+module shows its GPUs in /proc, so its whole /proc/driver is shown by a hook more (as a mount of
+config.json it would be refused by runc), with all GPUs in it, as a container in cdi mode sees them
+with the real driver. It has nothing below /dev/dri.
 """
 
 import os
 import stat
 
-from minirun.gpu.catalog import LINKS
-from minirun.gpu.cdi.registry import SIMULATED
+from minirun.errors import GPUError
+from minirun.gpu.cdi import driver, graphics
+from minirun.gpu.cdi.document import document, in_order
+from minirun.gpu.cdi.find import Finder
+from minirun.gpu.cdi.recipe import Recipe, options
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.record import Record
 
@@ -26,165 +27,193 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-KIND = "nvidia.com/gpu"
-_FILE = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
-_SOCKET = ["nosuid", "nodev", "rbind", "rprivate", "noexec"]
-_NOT_IN_CDI = ("nv-fabricmanager",)
-_WHY = "no driver is behind these devices"
+CONTROL_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm",
+                 "/dev/nvidiactl")  # fmt: skip
+VOID = "NVIDIA_VISIBLE_DEVICES=void"
+"""So that nvidia-container-runtime-hook, should it be called as well, does nothing."""
+ORDER = ("env", "deviceNodes", "hooks", "mounts", "additionalGids")
+_NESTED = ("/dev/dri", "/dev/nvidia-caps")
 
 
-class Program(Record):
-    """The program of the hooks: its path, argv up to the name of a hook, environment."""
+class Device(Record):
+    """A GPU, or a MIG device of one; `number` is its index, N or N:M."""
 
-    path: str
-    argv: "tuple[str, ...]"
-    env: "tuple[str, ...]" = ()
+    number: str
+    uuid: str
+    edits: "dict[str, Any]"
 
-
-def spec(inventory: Inventory, program: Program, kind: str = KIND) -> "dict[str, Any]":
-    """Return the spec of what the host has: names by index, by UUID, and `all`."""
-    by_index = {name: edits for name, _, edits in _devices(inventory)}
-    by_uuid = {uuid: edits for _, uuid, edits in _devices(inventory)}
-    every = [node for edits in by_index.values() for node in edits["deviceNodes"]]
-    named = by_index | by_uuid | ({"all": {"deviceNodes": every}} if every else {})
-    marked = {"annotations": {SIMULATED: f"SIMULATED: {_WHY}"}} if inventory.simulated else {}
-    return {
-        "cdiVersion": "0.6.0" if marked else "0.5.0",  # the least that knows all that is in it
-        "kind": kind,
-        **marked,
-        "devices": [{"name": name, "containerEdits": edits} for name, edits in named.items()],
-        "containerEdits": common(inventory, program),
-    }
+    def name(self, strategy: str) -> str:
+        """Return its name by one of STRATEGIES."""
+        kind = "mig" if ":" in self.number else "gpu"
+        return {"index": self.number, "uuid": self.uuid, "type-index": kind + self.number}[strategy]
 
 
-def _devices(inventory: Inventory) -> "list[tuple[str, str, dict[str, Any]]]":
-    """Return (index, UUID, containerEdits) of each GPU, or of the MIG devices of one."""
-    found = []
-    for gpu in inventory.gpus:
-        if not gpu.migs:
-            found.append((str(gpu.number), gpu.uuid, {"deviceNodes": [_gpu(inventory, gpu)]}))
-        for at, mig in enumerate(gpu.migs):
-            nodes = [_gpu(inventory, gpu), *_mig(inventory, mig)]
-            found.append((f"{gpu.number}:{at}", mig.uuid, {"deviceNodes": nodes}))
-    return found
+def spec(inventory: Inventory, recipe: Recipe, finder: "Finder | None" = None) -> "dict[str, Any]":
+    """Return the spec of what the host has. Raises GPUError, OSError."""
+    finder = finder or Finder(inventory.root)
+    found = devices(inventory, recipe, finder)
+    named = {device.name(way): device.edits for device in found for way in recipe.names}
+    rest = common(inventory, recipe, finder)
+    return document(named, rest, recipe, simulated=inventory.simulated)
 
 
-def _gpu(inventory: Inventory, gpu: Gpu) -> "dict[str, Any]":
-    return _node(inventory, gpu.node, inventory.major, gpu.minor, 0o666)
-
-
-def _mig(inventory: Inventory, mig: Mig) -> "list[dict[str, Any]]":
+def devices(inventory: Inventory, recipe: Recipe, finder: Finder) -> "list[Device]":
+    """Return the devices that a recipe asks for, in its order. Raises GPUError."""
+    if "none" in recipe.devices:
+        return []
+    every = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus if not gpu.migs]
+    migs = [
+        (f"{gpu.number}:{at}", mig.uuid, gpu, mig)
+        for gpu in inventory.gpus
+        for at, mig in enumerate(gpu.migs)
+    ]
+    rows = [*every, *migs]
+    if "all" not in recipe.devices:
+        whole = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus]
+        rows = [_choose([*whole, *migs], name) for name in recipe.devices]
     return [
-        _node(inventory, f"/dev/nvidia-caps/nvidia-cap{minor}", inventory.caps_major, minor, 0o444)
-        for minor in (mig.gi_minor, mig.ci_minor)
+        Device(number, uuid, _edits(inventory, recipe, finder, gpu, mig))
+        for number, uuid, gpu, mig in rows
     ]
 
 
-def _node(
-    inventory: Inventory, path: str, major: int, minor: int, simulated_mode: int
+def _choose(rows: "list[Any]", name: str) -> "Any":
+    """Return the row of this index or UUID. Raises GPUError in the words of nvidia-ctk."""
+    for row in rows:
+        if name in row[:2]:
+            return row
+    gpu, colon, mig = name.partition(":")
+    if gpu.isdigit() and not colon:
+        what = "failed to get device handle from index: Invalid Argument"
+    elif gpu.isdigit() and mig.isdigit():
+        lacks = not any(row[0] == gpu for row in rows)
+        what = "failed to get MIG handle by index: Not Found"
+        what = "failed to get parent device handle: Invalid Argument" if lacks else what
+    elif name.startswith(("GPU-", "MIG-")):
+        what = "failed to get device handle from UUID: Not Found"
+    else:
+        what = f'identifier is not a valid UUID or index: "{name}"'
+    raise GPUError(f"failed to construct device spec generators: {what}", status=1)
+
+
+def _edits(
+    inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
 ) -> "dict[str, Any]":
-    """A device node. The real tool writes no type, and a 0 never: the node is looked at later."""
+    """Return the containerEdits of one device."""
+    if mig:
+        return _mig(inventory, recipe, finder, gpu, mig)
     if inventory.simulated:
-        numbers = {"type": "c", "major": major, "minor": minor, "fileMode": simulated_mode}
-        return {"path": path, **numbers, "permissions": "rwm"}
-    node: "dict[str, Any]" = {"path": path}
-    if inventory.root:
-        node["hostPath"] = inventory.root + path
-    node |= {key: number for key, number in (("major", major), ("minor", minor)) if number}
-    try:
-        node["fileMode"] = stat.S_IMODE(os.stat(inventory.root + path).st_mode)
-    except FileNotFoundError:
-        pass  # whoever injects it will say so
-    return {**node, "permissions": "rwm"}
+        return {"deviceNodes": [_simulated(gpu.node, inventory.major, gpu.minor)]}
+    wanted = [gpu.node, *graphics.dri_nodes(finder, gpu)]
+    nodes = finder.nodes(*wanted)
+    links = graphics.dri_links(finder, gpu, finder.nodes(*wanted))
+    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    return with_nodes(nodes, finder, hooks + chmod(recipe, nodes))
 
 
-def common(inventory: Inventory, program: Program) -> "dict[str, Any]":
-    """Return the edits that come along with every device of the host."""
-    nodes = [
-        _node(inventory, node.path, node.major, node.minor, 0o666)
-        for node in sorted(inventory.nodes, key=lambda node: node.path)
-    ]
-    folders = _folders(inventory)
-    cuda = [f for f in inventory.libraries if f.path.rpartition("/")[2].startswith("libcuda.so.")]
-    env = [f"NVIDIA_CTK_LIBCUDA_DIR={_folder(file.path)}" for file in cuda[:1]]
-    arguments = [["create-symlinks", *_options("--link", links(inventory))]]
-    if folders:
-        arguments.append(["update-ldcache", *_options("--folder", folders)])
-    arguments.append(["disable-device-node-modification"])
-    return {
-        "env": [*env, "NVIDIA_VISIBLE_DEVICES=void"],
-        "deviceNodes": nodes,
-        "hooks": [_hook(program, words) for words in arguments if words != ["create-symlinks"]],
-        "mounts": _mounts(inventory),
-    }
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _options(name: str, values: "list[str]") -> "list[str]":
-    return [word for value in values for word in (name, value)]
-
-
-def _hook(program: Program, words: "list[str]") -> "dict[str, Any]":
-    hook: "dict[str, Any]" = {"hookName": "createContainer", "path": program.path}
-    hook["args"] = [*program.argv, *words]
-    return hook | ({"env": list(program.env)} if program.env else {})
-
-
-def _mounts(inventory: Inventory) -> "list[dict[str, Any]]":
-    """Return all files, at the host's own paths, by depth and then by name."""
-    files = [*inventory.binaries, *inventory.libraries, *inventory.firmware]
-    rows = [(file.path, _FILE) for file in files if not file.path.endswith(_NOT_IN_CDI)]
-    rows += [(file.path, _SOCKET) for file in inventory.sockets]
+def _mig(
+    inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: Mig
+) -> "dict[str, Any]":
+    minors = (mig.gi_minor, mig.ci_minor)
+    paths = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
     if inventory.simulated:
-        rows.append(("/proc/driver", [*_FILE, "noexec"]))
-    rows.sort(key=lambda row: (row[0].count("/"), row[0]))
-    return [
-        {"hostPath": inventory.root + path, "containerPath": path, "options": list(options)}
-        for path, options in rows
-    ]
+        rows = zip(paths, minors, strict=True)
+        caps = [_simulated(path, inventory.caps_major, minor, 0o444) for path, minor in rows]
+        return {"deviceNodes": [_simulated(gpu.node, inventory.major, gpu.minor), *caps]}
+    nodes = finder.nodes(gpu.node, *paths)
+    return with_nodes(nodes, finder, chmod(recipe, nodes))
 
 
-def links(inventory: Inventory) -> "list[str]":
-    """Return the links beside the libraries, as `target::link`, library by library.
+def chmod(recipe: Recipe, nodes: "list[str]") -> "list[dict[str, Any]]":
+    """Return the hook that opens the folders of nested nodes: crun once closed them (#1047)."""
+    above = list(dict.fromkeys(path.rpartition("/")[0] for path in nodes))
+    nested = [folder for folder in above if folder in _NESTED]
+    return recipe.hook("chmod", "--mode", "755", *options("--path", nested)) if nested else []
 
-    Those that programs wrongly rely on (minirun.gpu.catalog.LINKS) come first; then libNAME.so.N,
-    which is the SONAME, and libNAME.so, where the host has them. The real tool reads the SONAME
-    from the ELF file; here it is the host's link.
+
+def with_nodes(
+    paths: "list[str]", finder: Finder, hooks: "list[dict[str, Any]] | None" = None
+) -> "dict[str, Any]":
+    """Return containerEdits of these nodes, with the groups that they need, and hooks."""
+    nodes, gids = [], []
+    for path in paths:
+        node, gid = look(finder.dev_root, path)
+        nodes.append(node)
+        gids += [gid] if gid and gid not in gids else []
+    edits: "dict[str, Any]" = {"deviceNodes": nodes} if nodes else {}
+    edits |= {"hooks": hooks} if hooks else {}
+    return in_order(edits | ({"additionalGids": gids} if gids else {}))
+
+
+def look(root: str, path: str) -> "tuple[dict[str, Any], int]":
+    """Return a node of the host, and the group that may use it where not everybody may (else 0).
+
+    As in the real tool's specs a node has no type, and a 0 is not written. Raises OSError.
     """
-    found = []
-    names = {folder: _links_in(inventory.root + folder) for folder in _folders(inventory)}
-    for path in sorted(file.path for file in inventory.libraries):
-        folder, _, library = path.rpartition("/")
-        found += [f"{to}::{folder}/{link}" for to, link in _links_of(library, names[folder])]
-    return found
+    status = os.stat(root + path)
+    node: "dict[str, Any]" = {"path": path} | ({"hostPath": root + path} if root else {})
+    numbers = (("major", os.major(status.st_rdev)), ("minor", os.minor(status.st_rdev)))
+    node |= {key: number for key, number in numbers if number}
+    node |= {"fileMode": stat.S_IMODE(status.st_mode), "permissions": "rwm"}
+    return node, 0 if status.st_mode & 0o006 == 0o006 else status.st_gid
 
 
-def _folders(inventory: Inventory) -> "list[str]":
-    return sorted({_folder(file.path) for file in inventory.libraries})
+def _simulated(path: str, major: int, minor: int, mode: int = 0o666) -> "dict[str, Any]":
+    numbers = {"type": "c", "major": major, "minor": minor, "fileMode": mode}
+    return {"path": path, **numbers, "permissions": "rwm"}
 
 
-def _links_in(folder: str) -> "dict[str, str]":
-    """Return name → name of the file that it leads to, for each link of a folder."""
-    found = {}
-    for name in os.listdir(folder):
-        if os.path.islink(f"{folder}/{name}"):
-            found[name] = os.path.realpath(f"{folder}/{name}").rpartition("/")[2]
-    return found
+def common(
+    inventory: Inventory, recipe: Recipe, finder: Finder, *, management: bool = False
+) -> "dict[str, Any]":
+    """Return the edits that come along with every device of the host. Raises GPUError, OSError.
 
-
-def _links_of(library: str, names: "dict[str, str]") -> "list[tuple[str, str]]":
-    """Return (target, link) of each link that a library has."""
-    plain = library.partition(".so.")[0] + ".so"
-    found = [(to or library, link) for name, link, to in LINKS if name == plain]
-    sonames = [
-        name
-        for name, target in names.items()
-        if target == library and name.startswith(f"{plain}.") and name[len(plain) + 1 :].isdigit()
+    `management`: the driver's files alone, for containers that look after GPUs.
+    """
+    version, root = inventory.driver, finder.root
+    if finder.log:
+        finder.log.info(f"Using driver version {version}")
+    folder = finder.driver_folder(version)
+    edits: "dict[str, Any]" = {"env": [f"NVIDIA_CTK_LIBCUDA_DIR={folder}", VOID]}
+    hooks: "list[dict[str, Any]]" = []
+    rows: "list[tuple[str, str, tuple[str, ...]]]" = []
+    if not management:
+        edits |= _control_nodes(inventory, finder)
+        found, links = graphics.files(finder, version, folder)
+        rows += [(source, target, driver.FILE) for source, target in found]
+        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    libraries = driver.libraries(finder, version, folder)
+    rows += [(path, path, driver.FILE) for path in libraries]
+    rows += [(path, path, options) for path, options in driver.others(finder, version)]
+    if inventory.simulated:
+        hooks += recipe.hook("show-simulated-driver", "--source", f"{root}/proc/driver")
+    edits["hooks"] = hooks + _driver_hooks(recipe, finder, libraries, version, folder)
+    if not management:
+        edits["hooks"] += recipe.hook("disable-device-node-modification")
+        edits["hooks"] += recipe.hook("update-application-profile")
+    edits["mounts"] = [
+        {"hostPath": root + source, "containerPath": target, "options": list(options)}
+        for source, target, options in dict.fromkeys(rows)
     ]
-    found += [(library, soname) for soname in sonames]
-    if sonames and names.get(plain) == library:
-        found.append((sonames[0], plain))
-    return list(dict.fromkeys(found))
+    return in_order({key: edits[key] for key in ORDER if edits.get(key)})
+
+
+def _control_nodes(inventory: Inventory, finder: Finder) -> "dict[str, Any]":
+    if not inventory.simulated:
+        return with_nodes(finder.nodes(*CONTROL_NODES), finder)
+    nodes = [_simulated(node.path, node.major, node.minor) for node in inventory.nodes]
+    return {"deviceNodes": nodes}
+
+
+def _driver_hooks(
+    recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folder: str
+) -> "list[dict[str, Any]]":
+    links = driver.links(finder.root, libraries)
+    driver.optional(finder, folder)
+    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    hooks += recipe.hook("enable-cuda-compat", f"--host-driver-version={version}")
+    driver.optional(finder, folder)
+    words = options("--folder", driver.folders(libraries))
+    if recipe.ldconfig:
+        words = ["--ldconfig-path", recipe.ldconfig, *words]
+    return hooks + recipe.hook("update-ldcache", *words)

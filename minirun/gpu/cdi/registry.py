@@ -130,8 +130,12 @@ def _names(registry: Registry, folder: str) -> "list[str]":
 
 def _read(path: str) -> "Any":
     """Return the document in a file. Raises OSError, ValueError (SpecError) where it is none."""
-    text = read_bytes(path).decode()
-    if path.endswith(".json"):
+    return parse(read_bytes(path).decode(), as_json=path.endswith(".json"))
+
+
+def parse(text: str, *, as_json: bool = False) -> "Any":
+    """Return the document in a text; YAML, where it is not known to be JSON. Raises ValueError."""
+    if as_json:
         return jsonlite.loads(text)
     import yaml  # the only module here that costs something, for the only files that need it
 

@@ -13,9 +13,10 @@ import os
 import sys
 
 from minirun.errors import GPUError
-from minirun.gpu import inventory
-from minirun.gpu.cdi import generate, inject, registry
+from minirun.gpu import inventory, sharing
+from minirun.gpu.cdi import generate, inject, recipe, registry, stale
 from minirun.gpu.edits import Given
+from minirun.gpu.request import Request
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -39,6 +40,10 @@ class Asked(Record):
     """nvidia, simulated, or empty: whatever there is."""
     folders: "tuple[str, ...]" = registry.FOLDERS
     user_namespace: bool = False
+    place: "tuple[str, str]" = ("", "")
+    """State root, and the id of the container to be: for whom a count chooses GPUs."""
+    root: str = ""
+    """The driver root; empty for where the driver is."""
 
 
 class Injection(Record):
@@ -77,53 +82,89 @@ def resolve(asked: Asked, store: str) -> Injection:
     wanted = list(asked.devices)
     if asked.wish:
         if not _has_spec(found, asked.driver):
-            host = inventory.inventory(asked.driver or "auto", store)
-            made = generate.spec(host, program())
+            host = inventory.inventory(asked.driver or "auto", store, asked.root)
+            warnings += _wrong(host, asked.wish.devices != ("none",))
+            made = generate.spec(host, recipe.Recipe(program()))
             found.add(registry.Spec("", len(asked.folders), made))
-        wanted = [*_names(asked.wish, found), *wanted]
+        wanted = [*_names(asked.wish, found, asked.place), *wanted]
         if asked.wish.capabilities:
             warnings.append("--gpus capabilities=… counts in legacy mode only: cdi gives them all")
     wanted = list(dict.fromkeys(wanted))
+    cards = _other_vendors(asked, wanted, found)
     parts = found.edits(wanted)
     if asked.wish and asked.wish.devices == ("none",):
         parts.append(_control_nodes(found))
     edits = inject.complete(inject.join(parts))
     used = [found.devices[name] for name in wanted]
+    warnings += stale.warnings(used)
     simulated = any(spec.simulated for spec in used) or bool(host and host.simulated)
     _refuse(asked, edits, simulated)
-    if host is None and any(spec.raw["kind"] == generate.KIND for spec in used):
+    if host is None and any(spec.raw["kind"] == recipe.KIND for spec in used):
         host = _host(simulated, store)
+        warnings += _wrong(host, bool(wanted)) if host else []
     return Injection(
         edits=edits,
         devices=tuple(wanted),
-        gpus=_given(host, edits.get("deviceNodes", [])) if host else (),
+        gpus=(*(_given(host, edits.get("deviceNodes", [])) if host else ()), *cards),
         driver=host.driver if host else "",
         simulated=simulated,
         warnings=tuple(warnings),
     )
 
 
-def program() -> generate.Program:
+def _other_vendors(
+    asked: Asked, wanted: "list[str]", found: registry.Registry
+) -> "tuple[Given, ...]":
+    """Describe the GPUs of other vendors that are asked for and that no file describes.
+
+    Returns what the GPUs asked for are called, as far as the host tells. Raises GPUError.
+    """
+    given: "list[Given]" = []
+    kinds = dict.fromkeys(name.partition("=")[0] for name in wanted)
+    for kind in kinds:
+        if kind.partition("/")[0] not in ("amd.com", "intel.com"):
+            continue
+        from minirun.gpu import vendors
+
+        if not vendors.of_kind(kind) or found.of_kind(kind):
+            continue
+        cards = vendors.look(vendors.of_kind(kind), asked.root)
+        found.add(registry.Spec("", len(asked.folders), vendors.spec(cards)))
+        there = [name for name in wanted if name in found.devices]
+        names = [name.partition("=")[2] for name in there if name.startswith(f"{kind}=")]
+        given += vendors.plan(cards, Request(devices=tuple(names))).gpus
+    return tuple(given)
+
+
+def program() -> recipe.Program:
     """Return minirun's own nvidia-cdi-hook, for hooks: this program, as it runs now.
 
     Started as `python -m minirun` it has no path of its own; then it is the interpreter's.
     """
     path = os.path.abspath(sys.argv[0])
     if os.path.basename(path) == "minirun" and os.access(path, os.X_OK):
-        return generate.Program(path, (path, HOOK))
+        return recipe.Program(path, (path, HOOK))
     python = sys.executable
-    return generate.Program(python, (python, "-I", "-m", "minirun", HOOK))
+    return recipe.Program(python, (python, "-I", "-m", "minirun", HOOK))
+
+
+def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
+    """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
+    from minirun.gpu import warn
+
+    needs = Request(("all",) if gpus else (), ("compute", "utility"))
+    return [str(one) for one in warn.bearable(warn.check(host, needs))]
 
 
 def _has_spec(found: registry.Registry, driver: str) -> bool:
     """Tell whether a file describes NVIDIA's GPUs, of the driver that was asked for."""
-    specs = found.of_kind(generate.KIND)
+    specs = found.of_kind(recipe.KIND)
     return any(not driver or spec.simulated == (driver == "simulated") for spec in specs)
 
 
-def _names(wish: "Wish", found: registry.Registry) -> "list[str]":
+def _names(wish: "Wish", found: registry.Registry, place: "tuple[str, str]") -> "list[str]":
     """Return the devices that --gpus means. Raises GPUError where there are too few."""
-    kind = generate.KIND
+    kind = recipe.KIND
     if not wish.amount:
         return [f"{kind}={device}" for device in wish.devices if device != "none"]
     there = [name.partition("=")[2] for name in found.devices if name.startswith(f"{kind}=")]
@@ -131,12 +172,15 @@ def _names(wish: "Wish", found: registry.Registry) -> "list[str]":
     if wish.amount > len(indices):
         hint = f"the CDI specs have {len(indices)}"
         raise GPUError(f"--gpus count={wish.amount}: more than there are", hint)
-    return [f"{kind}={index}" for index in indices[: wish.amount]]
+    simulated = found.devices[f"{kind}={indices[0]}"].simulated
+    driver = "simulated" if simulated else "nvidia"
+    ask = sharing.Ask(tuple(map(str, indices)), wish.amount, wish.exclusive, driver)
+    return [f"{kind}={index}" for index in sharing.pick(place[0], ask, place[1])]
 
 
 def _control_nodes(found: registry.Registry) -> "dict[str, Any]":
     """`none`: what every container gets, but nothing except the control nodes of it."""
-    edits = found.of_kind(generate.KIND)[-1].raw.get("containerEdits", {})
+    edits = found.of_kind(recipe.KIND)[-1].raw.get("containerEdits", {})
     return {key: edits[key] for key in ("env", "deviceNodes") if key in edits}
 
 

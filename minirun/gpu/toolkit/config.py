@@ -10,6 +10,7 @@ import os
 from minirun.errors import ConfigError
 from minirun.gpu.catalog import CAPABILITIES
 from minirun.gpu.environment import Settings
+from minirun.gpu.toolkit import versions
 from minirun.oci.state import read_text
 from minirun.record import Record
 
@@ -41,6 +42,8 @@ class Toolkit(Record):
     annotation_prefixes: "tuple[str, ...]"
     default_kind: str
     spec_dirs: "tuple[str, ...]"
+    version: str
+    """The real toolkit's version whose behaviour is asked for: minirun.gpu.toolkit.versions."""
 
 
 def find() -> str:
@@ -141,6 +144,7 @@ def _toolkit(read: _Reader) -> Toolkit:
         ),
         default_kind=read.text(f"{runtime}.modes.cdi.default-kind", "nvidia.com/gpu"),
         spec_dirs=read.words(f"{runtime}.modes.cdi.spec-dirs", ("/etc/cdi", "/var/run/cdi")),
+        version=read.text("minirun.toolkit-version", versions.LATEST, versions.VERSIONS),
     )
 
 

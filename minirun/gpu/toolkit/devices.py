@@ -1,30 +1,27 @@
 """Modes cdi and auto of nvidia-container-runtime: the CDI devices of a config.json, put into it.
 
-    auto   NVIDIA_VISIBLE_DEVICES=0,1: a spec is made from the host on the spot ("jit-cdi")
+    auto   NVIDIA_VISIBLE_DEVICES=0,1: edits are made from the host on the spot ("jit-cdi")
     cdi    NVIDIA_VISIBLE_DEVICES=0,1 or nvidia.com/gpu=0: the devices of /etc/cdi and /var/run/cdi
 
 Annotations cdi.k8s.io/*, and mounts of /dev/null at …/nvidia-container-devices/cdi/VENDOR/CLASS/
 NAME where config.toml lets them count, name devices of those folders in both modes, and beat the
 environment. NVIDIA_DRIVER_CAPABILITIES counts in neither: the edits bring every library (facts
-sheet, "Two behaviours"). The simulated driver serves only where MINIRUN_SIM asks for it.
+sheet, "Two behaviours").
 """
 
-import os
-
 from minirun.errors import GPUError
-from minirun.gpu import environment, inventory
-from minirun.gpu.cdi import generate, inject, names, registry, request
-from minirun.gpu.toolkit import prestart
+from minirun.gpu import environment
+from minirun.gpu.cdi import inject, names, registry, stale
+from minirun.gpu.request import Request
 from minirun.gpu.toolkit.config import Toolkit
 from minirun.gpu.toolkit.log import Log
-from minirun.settings import STORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _CDI = "cdi/"
-_UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
+UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
 
 
 def apply(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
@@ -32,25 +29,34 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
 
     Raises GPUError, UsageError, OSError.
     """
-    wanted = _named(config, toolkit)
-    on_the_spot = not wanted and toolkit.mode != "cdi"
+    wanted = _named(config, toolkit) or _in_words(config)
     if not wanted:
-        asked = _asked(config, toolkit)
-        if asked is None:
+        request = _request(config, toolkit)
+        if request is None:
             return False
-        wanted = [_full(name, toolkit) for name in asked]
-        on_the_spot = on_the_spot and not any(map(names.is_qualified, asked))
+        if toolkit.mode != "cdi":
+            from minirun.gpu.toolkit import jit
+
+            jit.apply(config, request, toolkit, log)
+            return True
+        wanted = [name for name in request.devices if name]
+    wanted = [name if "=" in name else f"{toolkit.default_kind}={name}" for name in wanted]
     log.info(f"Using CDI devices {' '.join(wanted) or 'none'}")
-    found = _made(toolkit) if on_the_spot else registry.load(toolkit.spec_dirs)
-    for warning in found.warnings:
-        log.warning(warning)
+    found = registry.load(toolkit.spec_dirs)
     missing = [name for name in wanted if name not in found.devices]
     if missing:
-        prefix = "runtime." if on_the_spot else ""
-        raise GPUError(f"{_UNRESOLVABLE} {', '.join(prefix + name for name in missing)}")
+        raise GPUError(f"{UNRESOLVABLE} {', '.join(missing)}")
+    for warning in (*found.warnings, *stale.warnings(found.devices[name] for name in wanted)):
+        log.warning(warning)
     edits = found.edits(wanted) if wanted else _control_nodes(found, toolkit)
     inject.apply(config, inject.complete(inject.join(edits)))
     return True
+
+
+def named_only(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+    """Tell whether all devices that `config` asks for have full names of CDI. Raises GPUError."""
+    words = _in_words(config)
+    return bool(_named(config, toolkit)) or (bool(words) and all(map(names.is_qualified, words)))
 
 
 def _named(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
@@ -67,38 +73,29 @@ def _named(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
     return [f"{kind}={device}" for kind, _, device in parts]
 
 
-def _asked(config: "dict[str, Any]", toolkit: Toolkit) -> "tuple[str, ...] | None":
-    """Return the devices of the environment as they stand there; None for nothing at all.
+def variables(config: "dict[str, Any]") -> "dict[str, str]":
+    """Return the environment of a container."""
+    rows = (config.get("process") or {}).get("env") or []
+    return dict(entry.split("=", 1) for entry in rows if "=" in entry)
 
-    Raises GPUError.
-    """
-    process = config.get("process") or {}
-    env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
-    words = [word.strip() for word in env.get(environment.VISIBLE, "").split(",") if word.strip()]
-    if any(map(names.is_qualified, words)) and "void" not in words:
-        return tuple(dict.fromkeys(words))
-    bounding = (process.get("capabilities") or {}).get("bounding") or []
-    mounts = environment.mounted_devices(config.get("mounts") or [])
+
+def _in_words(config: "dict[str, Any]") -> "list[str]":
+    """Return the devices of the environment, where a full name of CDI is among them."""
+    text = variables(config).get(environment.VISIBLE, "")
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if "void" in words or not any(map(names.is_qualified, words)):
+        return []
+    return list(dict.fromkeys(words))
+
+
+def _request(config: "dict[str, Any]", toolkit: Toolkit) -> "Request | None":
+    """Return what the environment asks for; None for nothing at all. Raises GPUError."""
+    env = variables(config)
     env.pop(environment.DRIVER_CAPABILITIES, None)
+    bounding = ((config.get("process") or {}).get("capabilities") or {}).get("bounding") or []
+    mounts = environment.mounted_devices(config.get("mounts") or [])
     privileged = "CAP_SYS_ADMIN" in bounding
-    request = environment.environment_request(env, toolkit.hook, privileged, mounts)
-    return None if request is None else tuple(name for name in request.devices if name)
-
-
-def _full(name: str, toolkit: Toolkit) -> str:
-    return name if names.is_qualified(name) else f"{toolkit.default_kind}={name}"
-
-
-def _made(toolkit: Toolkit) -> registry.Registry:
-    """Return a registry with one spec, made from the host now. Raises GPUError, OSError."""
-    for name, value in prestart.environment(toolkit).items():
-        os.environ[name] = value
-    driver = "simulated" if os.environ.get("MINIRUN_SIM") else "nvidia"
-    host = inventory.inventory(driver, os.environ.get("MINIRUN_STORE") or STORE)
-    found = registry.Registry()
-    made = generate.spec(host, request.program(), toolkit.default_kind)
-    found.add(registry.Spec("", 0, made))
-    return found
+    return environment.environment_request(env, toolkit.hook, privileged, mounts)
 
 
 def _control_nodes(found: registry.Registry, toolkit: Toolkit) -> "list[dict[str, Any]]":

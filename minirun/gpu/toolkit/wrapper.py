@@ -16,7 +16,7 @@ import os
 
 from minirun import jsonlite
 from minirun.errors import ConfigError, GPUError, MinirunError
-from minirun.gpu.toolkit import lookup
+from minirun.gpu.toolkit import lookup, versions
 from minirun.gpu.toolkit.config import Toolkit
 from minirun.gpu.toolkit.log import Log, LogFile
 from minirun.oci import validate
@@ -93,12 +93,14 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
     """
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
-    if toolkit.mode != "legacy":
-        from minirun.gpu.toolkit import devices
+    from minirun.gpu.toolkit import devices, graphics
 
+    if toolkit.mode == "auto" and toolkit.version == versions.LEGACY:
+        legacy = not devices.named_only(config, toolkit)
+    else:
+        legacy = toolkit.mode == "legacy"
+    if not legacy:
         return devices.apply(config, toolkit, log)
-    from minirun.gpu.toolkit import graphics
-
     hooked = _add_hook(config, toolkit, log)
     return graphics.apply(config, toolkit) or hooked
 

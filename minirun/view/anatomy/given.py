@@ -3,7 +3,7 @@
 from minirun import jsonlite
 from minirun.container import Container
 from minirun.oci import state
-from minirun.rootfs import build
+from minirun.rootfs import nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def edits_of(record: "dict[str, Any]") -> "dict[str, Any]":
 
 def device_names(container: Container) -> "dict[tuple[str, int, int], str]":
     """Return kind, major, minor → path, for every device that was put into the container."""
-    names = {("c", major, minor): path for path, major, minor in build.DEVICES}
+    names = {("c", major, minor): path for path, major, minor in nodes.DEVICES}
     for row in container.config.linux.get("devices") or []:
         names[(row["type"], row.get("major", 0), row.get("minor", 0))] = row["path"]
     for node in edits_of(container.record).get("deviceNodes", []):

@@ -8,7 +8,7 @@ import stat
 from typing import Any
 
 from minirun.cgroups.rules import DeviceRule
-from minirun.cgroups.ruleset import bits, letters
+from minirun.cgroups.ruleset import access
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.oci import state
@@ -99,13 +99,3 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
     finally:
         root.close()
     return rows
-
-
-def access(allowed: list[DeviceRule], kind: str, major: int, minor: int) -> str:
-    """Return what the rules allow of one node, out of "rwm": the last rule decides."""
-    mask = 0
-    for rule in allowed:
-        fits = rule.kind in ("a", kind) and rule.major in (None, major)
-        if fits and rule.minor in (None, minor):
-            mask = mask | bits(rule.access) if rule.allow else mask & ~bits(rule.access)
-    return letters(mask)

@@ -12,6 +12,7 @@ from functools import cache
 
 from minirun.errors import _GENERAL, HINTS
 from minirun.view.knowledge import errnos, files, mounts, privileges, processes, said, stages
+from minirun.view.knowledge import troubles as gpu_troubles
 from minirun.view.knowledge.hints import hints
 from minirun.view.knowledge.hints import topic as hint_topic
 from minirun.view.knowledge.topic import ERROR, Topic
@@ -38,8 +39,14 @@ _STAGE_NAMES = {topic.title: topic for topic in stages.STAGES}
 
 
 def topics() -> list[Topic]:
-    """Return all topics: stages, calls, messages, notes, gates, errnos; hints are not among."""
-    return [*stages.STAGES, *_BY_NAME.values(), *_ERRNOS.values()]
+    """Return all topics: stages, calls, messages, notes, gates, errnos, troubles; but no hints."""
+    troubles = [trouble.topic for trouble in gpu_troubles.TROUBLES]
+    return [*stages.STAGES, *_BY_NAME.values(), *_ERRNOS.values(), *troubles]
+
+
+def troubles(text: str) -> list[Topic]:
+    """Return the troubles with GPUs that a text, such as a program's error, speaks of."""
+    return gpu_troubles.matching(text)
 
 
 def stage(number: int) -> Topic:
@@ -129,4 +136,4 @@ def search(word: str) -> list[Topic]:
     )
 
 
-__all__ = ["ALIASES", "Topic", "errno", "event", "hints", "search", "stage", "topics"]
+__all__ = ["ALIASES", "Topic", "errno", "event", "hints", "search", "stage", "topics", "troubles"]

@@ -75,6 +75,26 @@ MESSAGES = (
 
 NOTES = (
     Topic(
+        "gpu shared",
+        "another container has this GPU too",
+        "Their processes take turns on it (time-slicing); `with` names the other containers. "
+        "Its memory is there for all of them, and whoever asks first gets it.",
+        advice="minirun gpu ps shows who has which; --gpus 0,exclusive refuses to share; minirun "
+        "gpu timeslice sets how long a turn is; minirun gpu mps lets them run at the same time.",
+        real="NVIDIA's container stack keeps no books: whoever asks gets the GPU, and nothing is "
+        "said.",
+        kind=NOTE,
+    ),
+    Topic(
+        "gpu exclusive",
+        "these GPUs are this container's alone",
+        "Nobody else had them, and no other container of the same state root gets them while this "
+        "one runs: --gpus 0,exclusive.",
+        advice="A container that wants one of them is refused; --gpus count=1 takes another one.",
+        real="Kubernetes' device plugin keeps such books; docker and runc do not.",
+        kind=NOTE,
+    ),
+    Topic(
         "compat library refused",
         "a CUDA compatibility library of the image is left where it is",
         "The image brings its own newer libcuda for older drivers. This one is no regular file, or "
@@ -165,6 +185,32 @@ NOTES = (
         "Kernel module and libraries come from different releases, or ld.so.cache is stale.",
         advice="ldconfig -p | grep libcuda; cat /proc/driver/nvidia/version",
         real="The real stack goes on in silence, and programs fail in the container.",
+        kind=NOTE,
+    ),
+    Topic(
+        "warning",
+        "something that the user was told",
+        "One line on stderr, kept in the log: what is wrong, and what to do about it. Where GPUs "
+        "are put in, the real stack passes over most of it in silence.",
+        advice="minirun gpu why ID shows what a container was given, and what it has.",
+        kind=NOTE,
+    ),
+    Topic(
+        "kernel modules",
+        "the driver's modules are loaded, and its nodes made",
+        "Only where a node is missing, or --load-kmods asks: after boot nobody loads nvidia-uvm, "
+        "and udev makes no nodes for NVIDIA's driver.",
+        advice="nvidia-modprobe -u -c 0 does the same at boot.",
+        real="nvidia-container-cli --load-kmods does so in each run, silently.",
+        kind=NOTE,
+    ),
+    Topic(
+        "driver root",
+        "the GPU driver is not installed in the host's own root",
+        "Its files, nodes and NVML are taken from there: in Kubernetes the driver often runs in a "
+        "container, whose root filesystem is seen at /run/nvidia/driver.",
+        advice="--driver-root DIR says it, or root in the toolkit's config.toml.",
+        real="nvidia-container-cli --root=DIR; it does not look for one by itself.",
         kind=NOTE,
     ),
     Topic(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 SYSTEM_CALL, MESSAGE, NOTE, GATE = "system call", "message", "note", "gate"
-STAGE, ERRNO, ERROR, HINT = "stage", "errno", "error", "hint"
+STAGE, ERRNO, ERROR, HINT, TROUBLE = "stage", "errno", "error", "hint", "trouble"
 
 
 @dataclass(frozen=True)
@@ -27,4 +27,4 @@ class Topic:
     real: str = ""
     """What runc or NVIDIA's stack does at this step, and where minirun differs."""
     kind: str = SYSTEM_CALL
-    """One of the words above: system call, message, note, gate, stage, errno, error, hint."""
+    """One of the words above: system call, message, note, gate, stage, errno, error, …"""

@@ -34,7 +34,7 @@ def write(folder: Path, name: str, content: Any) -> Path:
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """A result of the real tools."""
+    """A spec of the real nvidia-ctk."""
     return json.loads((DATA / "cdi" / f"{name}.json").read_text())
 
 

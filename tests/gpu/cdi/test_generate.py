@@ -1,127 +1,111 @@
-"""The same spec and the same config.json as the real tools make of the same host.
-
-What minirun's does not have is listed here by name; in everything else the two are equal, order
-and all.
-"""
+"""The spec of a host: names, hooks, versions. Whole specs: tests/gpu/test_golden_toolkit.py."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpu.cdi.conftest import recorded
-from minirun.gpu.cdi import check, generate, inject, registry
+from minirun.errors import GPUError
+from minirun.gpu.cdi import check, generate, modes, registry
+from minirun.gpu.cdi.find import Finder, matches
+from minirun.gpu.cdi.recipe import HOOKS, Program, Recipe
 from minirun.gpu.inventory import Inventory
 
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-ABSENT = {
-    "/etc/OpenCL/vendors/nvidia.icd",
-    "/etc/vulkan/icd.d/nvidia_icd.json",
-    "/etc/vulkan/implicit_layer.d/nvidia_layers.json",
-    f"{LIBRARIES}/libnvidia-egl-gbm.so.1.1.2",
-    f"{LIBRARIES}/libnvidia-egl-wayland.so.1.1.18",
-    "/usr/share/nvidia/nvoptix.bin",
-    "/usr/share/egl/egl_external_platform.d/10_nvidia_wayland.json",
-    "/usr/share/egl/egl_external_platform.d/15_nvidia_gbm.json",
-    "/usr/share/glvnd/egl_vendor.d/10_nvidia.json",
-    "/usr/lib/xorg/modules/drivers/nvidia_drv.so",
-    "/usr/lib/xorg/modules/extensions/libglxserver_nvidia.so.550.163.01",
-}
-"""Files of Vulkan, EGL, OpenCL and X11: minirun's inventory has none of them."""
-ABSENT_HOOKS = ("enable-cuda-compat", "update-application-profile")
-ABSENT_LINKS = ("/dev/dri/by-path/", "gbm/nvidia-drm_gbm.so")
-HOOK = generate.Program(
-    "/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",), ("NVIDIA_CTK_DEBUG=false",)
-)
-
-
-def is_there(hook: dict[str, Any]) -> bool:
-    words = " ".join(hook["args"])
-    return not any(name in words for name in (*ABSENT_HOOKS, *ABSENT_LINKS))
-
-
-def without_absent(edits: dict[str, Any]) -> dict[str, Any]:
-    """The real tool's edits, less what minirun's does not have."""
-    kept = {
-        "deviceNodes": [n for n in edits.get("deviceNodes", []) if "/dri/" not in n["path"]],
-        "mounts": [m for m in edits.get("mounts", []) if m["containerPath"] not in ABSENT],
-        "hooks": [hook for hook in edits.get("hooks", []) if is_there(hook)],
-        "env": edits.get("env", []),
-    }
-    return {key: value for key, value in kept.items() if value}
+HOOK = Program("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
+RECIPE = Recipe(HOOK)
 
 
 def at_root(document: dict[str, Any], host: Inventory) -> dict[str, Any]:
     """A document as it would be with the driver in the host's own root."""
-    text = json.dumps(document).replace(f'"{host.root}/', '"/')
-    found = json.loads(text)
+    found = json.loads(json.dumps(document).replace(f'"{host.root}/', '"/'))
     rows = [row["containerEdits"] for row in found["devices"]] + [found["containerEdits"]]
     for node in (node for row in rows for node in row.get("deviceNodes", [])):
         assert node.pop("hostPath") == node["path"]
     return found
 
 
-def test_the_same_spec(host: Inventory) -> None:
-    real = recorded("host4-vendor-v1.20.0")
-    ours = at_root(generate.spec(host, HOOK, real["kind"]), host)
-    assert ours["containerEdits"] == without_absent(real["containerEdits"])
-    assert ours["devices"] == [
-        {"name": row["name"], "containerEdits": without_absent(row["containerEdits"])}
-        for row in real["devices"]
-    ]
-    assert (ours["cdiVersion"], ours["kind"]) == (real["cdiVersion"], real["kind"])
+def hooks(edits: dict[str, Any]) -> list[str]:
+    return [row["args"][1] for row in edits.get("hooks", [])]
 
 
-def jit(host: Inventory, document: dict[str, Any], *names: str) -> dict[str, Any]:
-    """What nvidia-container-runtime does to a config.json, by its own words for the hook."""
-    ctk = generate.Program(
-        "/usr/bin/nvidia-ctk", ("nvidia-ctk", "hook"), ("NVIDIA_CTK_DEBUG=false",)
-    )
-    found = registry.Registry()
-    found.add(registry.Spec("", 0, check.check(generate.spec(host, ctk))))
-    edits = inject.complete(inject.join(found.edits([f"nvidia.com/gpu={n}" for n in names])))
-    inject.apply(document, edits)
-    return json.loads(json.dumps(document).replace(f'"{host.root}/', '"/'))
-
-
-def before(visible: str) -> dict[str, Any]:
-    """The config.json that the real runtime was given."""
-    return {
-        "process": {"env": ["PATH=/usr/bin", f"NVIDIA_VISIBLE_DEVICES={visible}"]},
-        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-        "linux": {"resources": {"devices": [{"allow": False, "access": "rwm"}]}},
-    }
-
-
-def test_the_same_config_as_jit_cdi(host: Inventory) -> None:
-    real = recorded("auto-0,1-v1.20.0")["changed_sections"]
-    ours = jit(host, before("0,1"), "0", "1")
-    assert ours["process"]["env"] == real["process"]["env"]
-    assert ours["mounts"] == [m for m in real["mounts"] if m["destination"] not in ABSENT]
-    assert ours["hooks"]["createContainer"] == [
-        hook for hook in real["hooks"]["createContainer"] if is_there(hook)
-    ]
-    nodes = [row for row in real["linux"]["devices"] if "/dri/" not in row["path"]]
-    assert ours["linux"]["devices"] == nodes
-    rules = [r for r in real["linux"]["resources"]["devices"] if r.get("major") != 226]
-    assert ours["linux"]["resources"]["devices"] == rules
-
-
-def test_the_same_mig_nodes(mig_host: Inventory) -> None:
-    real = recorded("auto-mig-all-v1.20.0-mighost")["changed_sections"]["linux"]
-    ours = jit(mig_host, before("all"), "all")["linux"]
-    assert ours["devices"] == [row for row in real["devices"] if "/dri/" not in row["path"]]
-    rules = [rule for rule in real["resources"]["devices"] if rule.get("major") != 226]
-    assert ours["resources"]["devices"] == rules
+def test_a_driver_root_is_taken_off_what_the_container_sees(host: Inventory) -> None:
+    real = recorded("host4-vendor-v1.20.0")["containerEdits"]
+    made = generate.spec(host, RECIPE)
+    ours = at_root(made, host)["containerEdits"]
+    assert made["cdiVersion"] == "0.5.0"
+    files = [row for row in real["mounts"] if not row["hostPath"].endswith("socket")]
+    assert (ours["mounts"], ours["env"]) == (files, real["env"])
+    assert ours["hooks"] == real["hooks"]
+    assert ours["deviceNodes"] == real["deviceNodes"]
 
 
 def test_names_of_mig_devices(mig_host: Inventory) -> None:
-    names = [row["name"] for row in generate.spec(mig_host, HOOK)["devices"]]
+    names = [row["name"] for row in generate.spec(mig_host, RECIPE)["devices"]]
     assert names[:6] == ["0", "1", "2", "3:0", "3:1", "3:2"]
     assert "MIG-bbbbbbbb-0000-4000-8000-000000000000" in names and names[-1] == "all"
     assert "GPU-aaaaaaaa-0000-4000-8000-000000000003" not in names, "a GPU in MIG mode is no device"
+    typed = generate.spec(mig_host, RECIPE._replace(names=("type-index",)))
+    names = [row["name"] for row in typed["devices"]]
+    assert names == ["all", "gpu0", "gpu1", "gpu2", "mig3:0", "mig3:1", "mig3:2"]
+    nodes = [node["path"] for node in typed["devices"][0]["containerEdits"]["deviceNodes"]]
+    assert nodes.count("/dev/nvidia3") == 1 and len(nodes) == 4 + 6
+
+
+@pytest.mark.parametrize("name", ["2", "GPU-aaaaaaaa-0000-4000-8000-000000000002"])
+def test_one_device(host: Inventory, name: str) -> None:
+    made = generate.spec(host, RECIPE._replace(devices=(name,), every=False))
+    names = [row["name"] for row in made["devices"]]
+    assert names == ["2", "GPU-aaaaaaaa-0000-4000-8000-000000000002"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("9", "failed to get device handle from index: Invalid Argument"),
+        ("9:0", "failed to get parent device handle: Invalid Argument"),
+        ("3:9", "failed to get MIG handle by index: Not Found"),
+        ("GPU-x", "failed to get device handle from UUID: Not Found"),
+        ("x", 'identifier is not a valid UUID or index: "x"'),
+    ],
+)
+def test_a_device_that_there_is_not(mig_host: Inventory, name: str, what: str) -> None:
+    with pytest.raises(GPUError) as caught:
+        generate.spec(mig_host, RECIPE._replace(devices=(name,)))
+    assert str(caught.value).endswith(what)
+
+
+def test_hooks_can_be_left_out_and_made_after_all(mig_host: Inventory) -> None:
+    assert not hooks(generate.spec(mig_host, RECIPE._replace(without=HOOKS))["containerEdits"])
+    made = generate.spec(mig_host, RECIPE._replace(without=("update-ldcache",)))
+    assert "update-ldcache" not in hooks(made["containerEdits"])
+    (device,) = [row for row in made["devices"] if row["name"] == "3:0"]
+    (hook,) = device["containerEdits"]["hooks"]
+    assert hook["args"][1:] == ["chmod", "--mode", "755", "--path", "/dev/nvidia-caps"]
+
+
+def test_ldconfig_of_the_host_is_named_where_it_is_asked_for(host: Inventory) -> None:
+    edits = generate.spec(host, RECIPE._replace(ldconfig="/sbin/ldconfig.real"))["containerEdits"]
+    (hook,) = [row["args"] for row in edits["hooks"] if "update-ldcache" in row["args"]]
+    assert hook[2:4] == ["--ldconfig-path", "/sbin/ldconfig.real"]
+
+
+def test_groups_of_nodes_that_not_everybody_may_use(host: Inventory) -> None:
+    os.chmod(f"{host.root}/dev/nvidia0", 0o660)
+    os.chown(f"{host.root}/dev/nvidia0", 0, 44)
+    made = generate.spec(host, RECIPE)
+    assert (made["devices"][0]["containerEdits"]["additionalGids"], made["cdiVersion"]) == (
+        [44],
+        "0.7.0",
+    )
+    made = generate.spec(host, RECIPE._replace(gids=False))
+    assert "additionalGids" not in json.dumps(made) and made["cdiVersion"] == "0.5.0"
 
 
 def test_a_spec_of_the_simulated_driver_says_so(simulated: Inventory) -> None:
-    document = generate.spec(simulated, HOOK)
+    document = generate.spec(simulated, RECIPE)
     assert check.check(document) == document
     assert registry.Spec("", 0, document).simulated
     assert "SIMULATED" in str(document["annotations"])
@@ -129,7 +113,44 @@ def test_a_spec_of_the_simulated_driver_says_so(simulated: Inventory) -> None:
     assert all((node["type"], node["major"]) == ("c", 195) for node in nodes)
 
 
-def test_a_host_without_libraries(host: Inventory) -> None:
-    edits = generate.spec(host._replace(libraries=()), HOOK)["containerEdits"]
-    assert edits["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
-    assert [hook["args"][1] for hook in edits["hooks"]] == ["disable-device-node-modification"]
+def test_libraries_of_another_release_are_told(host: Inventory) -> None:
+    with pytest.raises(GPUError) as caught:
+        generate.spec(host._replace(driver="560.35.03"), RECIPE)
+    assert "libcuda.so.560.35.03: not found" in str(caught.value)
+    assert "libcuda.so.550.163.01: driver and libraries are of different" in caught.value.hint
+
+
+def test_imex_channels(tmp_path: Path) -> None:
+    folder = tmp_path / "dev/nvidia-caps-imex-channels"
+    folder.mkdir(parents=True)
+    for number in (0, 2):
+        os.mknod(folder / f"channel{number}", 0o020666, os.makedev(507, number))
+    finder = Finder(str(tmp_path))
+    made = modes.spec("imex", None, RECIPE, finder)
+    assert [row["name"] for row in made["devices"]] == ["0", "2", "all"]
+    assert list(modes.channels(finder, ("channel2",))) == ["2"]
+    with pytest.raises(GPUError):
+        modes.channels(finder, ("x",))
+
+
+def test_gds_brings_its_files_only_with_its_nodes(tmp_path: Path) -> None:
+    for folder in ("dev", "etc", "run/udev"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/cufile.json").write_text("{}")
+    finder = Finder(str(tmp_path))
+    assert modes.beside("gds", finder) == {}
+    os.mknod(tmp_path / "dev/nvidia-fs0", 0o020666, os.makedev(240, 0))
+    edits = modes.beside("gds", finder)
+    assert [row["containerPath"] for row in edits["mounts"]] == ["/run/udev", "/etc/cufile.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "fits"),
+    [
+        ("libx.so.1.2", "libx.so.*.*", True), ("libx.so.1", "libx.so.*.*", False),
+        ("nvidia0", "nvidia*", True), ("gsp_a.bin", "gsp*.bin", True), ("a", "b", False),
+        ("gsp.txt", "gsp*.bin", False), ("x", "*", True),
+    ],
+)  # fmt: skip
+def test_patterns(name: str, pattern: str, fits: bool) -> None:
+    assert matches(name, pattern) == fits

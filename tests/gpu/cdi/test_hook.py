@@ -126,11 +126,103 @@ def test_without_a_driver_in_proc_there_is_nothing_to_hide(debian: Sandbox, call
     assert debian.mounts() == before
 
 
+PROFILE = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
+
+
+def give_nodes(box: Sandbox, *minors: int) -> None:
+    def work(_: object) -> None:
+        for minor in minors:
+            os.mknod(f"{box.root}/dev/nvidia{minor}", 0o020666, os.makedev(195, minor))
+
+    assert box.inside(work)["error"] == ""
+
+
+def test_the_application_profile_names_the_gpus(debian: Sandbox, call: Call) -> None:
+    done(call(debian, "update-application-profile"))
+    assert not debian.view(PROFILE).exists(), "no gpu, no profile"
+    give_nodes(debian, 0, 3, 70)
+    for _ in range(2):
+        done(call(debian, "update-application-profile"))
+    (profile,) = json.loads(debian.view(PROFILE).read_text().replace("0x9", "9"))["profiles"]
+    assert profile["settings"] == ["EGLVisibleDGPUDevices", 9]
+    assert debian.view(PROFILE).stat().st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize(
+    ("files", "written"),
+    [
+        (["libcuda.so.560.35.05"], True),
+        (["libcuda.so.550.90.07"], False),
+        (["libcuda.so.535.1.1"], False),
+        (["libcuda.so.560.35.05", "libcuda.so.570.1.1"], False),
+        ([], False),
+    ],
+)
+def test_cuda_compat_counts_where_it_is_newer(
+    debian: Sandbox, call: Call, files: list[str], written: bool
+) -> None:
+    folder = debian.view("/usr/local/cuda/compat")
+    folder.mkdir(parents=True)
+    for name in files:
+        (folder / name).write_text("")
+    (folder / "libcuda.so.1").symlink_to("libcuda.so.560.35.05")
+    words = ("enable-cuda-compat", "--host-driver-version=550.163.01")
+    done(call(debian, *words))
+    conf = debian.view("/etc/ld.so.conf.d")
+    assert not list(conf.glob("00-compat-*")), "an image without ld.so.cache is left alone"
+    debian.view("/etc/ld.so.cache").write_text("")
+    done(call(debian, *words))
+    found = [path.read_text() for path in conf.glob("00-compat-*")]
+    assert found == (["/usr/local/cuda/compat\n"] if written else [])
+
+
+def test_folders_get_a_mode(debian: Sandbox, call: Call) -> None:
+    debian.view("/run").chmod(0o700)
+    done(call(debian, "chmod", "--mode", "755", "--path", "/run", "--path", "/nosuch"))
+    assert debian.view("/run").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("where", ["/etc/nvidia", "/usr/local/cuda"])
+def test_files_are_written_below_the_root_alone(
+    tmp_path: Path, sandbox: Callable[[Path], Sandbox], call: Call, where: str
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "compat").mkdir(parents=True)
+    (outside / "compat/libcuda.so.560.35.05").write_text("the host's")
+    root = debian_root(tmp_path / "root")
+    (root / "etc/ld.so.cache").write_text("")
+    Path(f"{root}{where}").parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{root}{where}").symlink_to(outside)
+    before = fingerprint(outside)
+    box = sandbox(root)
+    give_nodes(box, 0)
+    call(box, "update-application-profile")
+    done(call(box, "enable-cuda-compat", "--host-driver-version=550.163.01"))
+    assert fingerprint(outside) == before
+    assert not list((root / "etc/ld.so.conf.d").glob("00-compat-*"))
+
+
+@pytest.mark.parametrize("name", ["nvidia-cdi-hook", "nvidia-ctk"])
+def test_called_by_the_names_of_nvidias_programs(
+    debian: Sandbox, command: str, tmp_path: Path, name: str
+) -> None:
+    program = tmp_path / name
+    program.symlink_to(command)
+    (tmp_path / "config.json").write_text(json.dumps({"root": {"path": debian.root}}))
+    state = json.dumps({"id": "x", "pid": debian.pid, "bundle": str(tmp_path)})
+    words = ["hook"] if name == "nvidia-ctk" else []
+    words += ["create-symlinks", "--link", f"right::{LIBRARIES}/x.so"]
+    enter = ("nsenter", f"--mount=/proc/{debian.pid}/ns/mnt", str(program))
+    subprocess.run([*enter, *words], input=state, env={}, text=True, check=True, timeout=60)
+    assert os.readlink(debian.view(f"{LIBRARIES}/x.so")) == "right"
+
+
 @pytest.mark.parametrize(
     ("words", "stdin", "text"),
     [
         (("nosuch",), "{}", "unknown hook 'nvidia-cdi-hook nosuch'"),
         (("create-symlinks", "--link", "a:b"), "{}", "nvidia-cdi-hook: invalid link 'a:b'"),
+        (("chmod", "--mode", "9"), "{}", "nvidia-cdi-hook: invalid mode '9'"),
         (("update-ldcache",), "{", "nvidia-cdi-hook: no container's state on standard input"),
         (("update-ldcache",), "{}", "nvidia-cdi-hook: no container's state on standard input"),
     ],

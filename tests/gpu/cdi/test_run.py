@@ -11,7 +11,7 @@ import pytest
 
 from conftest import STORE, Program, skip
 from gpu.cdi.conftest import KIND, spec, write
-from minirun.gpu.cdi import generate
+from minirun.gpu.cdi import generate, recipe
 from minirun.gpu.inventory import inventory
 
 CDI = ("--gpu-mode", "cdi", "--gpu-driver", "simulated")
@@ -71,7 +71,7 @@ def test_a_container_with_all_that_a_spec_can_give(
         "character special file 1:5", " 00 00 00", "from the host", "read-only", "a", "0 1234",
     ]  # fmt: skip
     state = json.loads((tmp_path / "state").read_text())
-    assert (state["status"], state["pid"] > 1) == ("creating", True)
+    assert (state["status"], state["pid"]) == ("creating", 1)
     env = (tmp_path / "env").read_text().split()
     assert "HOOK=yes" in env
     assert not [entry for entry in env if entry.startswith(("FROM=", "PATH=/usr/local"))]
@@ -217,7 +217,7 @@ def test_no_stage_4_and_5_and_no_prestart_hook(minirun: Program) -> None:
     events = minirun.events("c")
     assert {e["stage"] for e in events if e["kind"] == "begin"} == {1, 2, 3, 6, 7}
     ended = [e["args"] for e in events if e["name"] == "hook ended"]
-    assert [row["status"] for row in ended] == [0, 0, 0]
+    assert [row["status"] for row in ended] == [0] * 7
     assert "SIMULATED" in (minirun.root / "c/edits.json").read_text()
 
 
@@ -265,9 +265,9 @@ def test_a_spec_in_the_folders_is_used(minirun: Program, tmp_path: Path) -> None
 
 
 def simulated_spec(program: Program) -> dict[str, Any]:
-    hook = generate.Program(program.path, (program.path, "nvidia-cdi-hook"))
+    hook = recipe.Program(program.path, (program.path, "nvidia-cdi-hook"))
     assert stat.S_IMODE(os.stat(program.path).st_mode) & 0o111
-    return generate.spec(inventory("simulated", STORE), hook)
+    return generate.spec(inventory("simulated", STORE), recipe.Recipe(hook))
 
 
 def test_the_interpreter_runs_the_hooks_where_minirun_is_a_module(minirun: Program) -> None:

@@ -12,3 +12,24 @@ def toml(case: dict[str, Any]) -> str:
             for line in text.splitlines()
         )
     return f"{text}\n"
+
+
+def document(env: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    """The config.json that the golden cases began with."""
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "args": ["sh"],
+            "env": ["PATH=/usr/bin", *(f"{name}={value}" for name, value in env.items())],
+            "cwd": "/",
+            "capabilities": {"bounding": ["CAP_CHOWN"]},
+        },
+        "root": {"path": "rootfs"},
+        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+        "linux": {
+            "resources": {"devices": [{"allow": False, "access": "rwm"}]},
+            "namespaces": [{"type": "mount"}, {"type": "pid"}],
+        },
+        "annotations": annotations or {},
+    }

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import DATA
-from gpu.toolkit.test_wrapper import CASES, document
+from gpu.toolkit.cases import document
 from minirun.gpu.toolkit import config, wrapper
 from minirun.gpu.toolkit.log import Log
 
 BUS = ("0000:07:00.0", "0000:0f:00.0", "0000:47:00.0", "0000:4e:00.0")
-FOLDERS = ("/usr/share/", "/usr/lib/xorg/", "/usr/lib/x86_64-linux-gnu/")
+FOLDERS = ("/usr/share/", "/etc/", "/usr/lib/xorg/", "/usr/lib/x86_64-linux-gnu/")
 
 
 @pytest.fixture
@@ -31,6 +31,8 @@ def host(tmp_path: Path) -> Path:
         else:
             path.touch()
     (tmp_path / "dev/dri/by-path").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version: 550.163.01\n")
     for number, bus in enumerate(BUS):
         add_gpu(tmp_path, number, bus)
     return tmp_path
@@ -48,12 +50,13 @@ def add_gpu(root: Path, number: int, bus: str) -> None:
         (root / f"dev/dri/by-path/pci-{bus}-{kind}").symlink_to(f"../{name}")
 
 
-def modified(env: dict[str, str], root: Path) -> dict[str, Any]:
+def modified(env: dict[str, str], root: Path, version: str = "1.20") -> dict[str, Any]:
     """What the wrapper makes of a config.json; the driver root taken off the sources."""
     toolkit = config.parse(
         f'nvidia-container-cli.root = "{root}"\nnvidia-container-runtime.mode = "legacy"\n'
         'nvidia-container-runtime-hook.path = "/usr/bin/nvidia-container-runtime-hook"\n'
-        'nvidia-ctk.path = "/usr/bin/nvidia-ctk"\n',
+        'nvidia-ctk.path = "/usr/bin/nvidia-ctk"\n'
+        f'minirun.toolkit-version = "{version}"\n',
         "config.toml",
     )
     found = document(env)
@@ -63,20 +66,19 @@ def modified(env: dict[str, str], root: Path) -> dict[str, Any]:
     return found
 
 
-def ordered(linux: dict[str, Any]) -> dict[str, Any]:
-    """The real runtime's order of devices changes from run to run."""
-    linux["devices"].sort(key=lambda row: row["path"])
-    linux["resources"]["devices"].sort(key=lambda row: row.get("minor", -1))
-    return linux
-
-
-@pytest.mark.parametrize("name", ("auto-0-graphics-v1.17.2", "auto-0-allcaps-v1.17.2"))
-def test_the_same_as_the_real_runtime(host: Path, name: str) -> None:
-    case = CASES[name]
-    found = modified(case["env"], host)
-    expected = document(case["env"]) | case["changed_sections"]
-    assert ordered(found.pop("linux")) == ordered(expected.pop("linux"))
-    assert found == expected
+def test_the_version_decides_how(host: Path) -> None:
+    """All of 1.17's: tests/gpu/test_golden_toolkit.py."""
+    env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_DRIVER_CAPABILITIES": "graphics"}
+    old, new = modified(env, host, "1.17"), modified(env, host, "1.20")
+    assert {tuple(row["options"][3:]) for row in old["mounts"][1:]} == {("bind",)}
+    assert {tuple(row["options"][3:]) for row in new["mounts"][1:]} == {("rbind", "rprivate")}
+    icd = "/etc/OpenCL/vendors/nvidia.icd"
+    assert [icd in [row["destination"] for row in found["mounts"]] for found in (old, new)] == [
+        False,
+        True,
+    ]
+    assert all("fileMode" not in row for row in old["linux"]["devices"])
+    assert all("fileMode" in row for row in new["linux"]["devices"])
 
 
 def test_compute_alone_gets_the_hook_and_no_more(host: Path) -> None:

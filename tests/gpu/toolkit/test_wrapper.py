@@ -9,22 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from gpu.sandbox import DATA
+from gpu.toolkit.cases import document
 from minirun.gpu.toolkit import wrapper
-
-CASES = {path.stem: json.loads(path.read_text()) for path in (DATA / "runtime").glob("*.json")}
-NVML = "1.20 asks NVML for the GPU and passes on its error; the text here is 1.18's"
-TEGRA = "csv is the mode of Tegra boards, which have no driver as in Figure 3; it is refused"
-DIFFERENT = {"auto-bad-dev-v1.20.0": NVML, "csv-nofiles-v1.20.0": TEGRA}
-"""Case → why it differs."""
-GRAPHICS = {"auto-0-allcaps-v1.17.2", "auto-0-graphics-v1.17.2"}
-"""They need a host with such files: test_graphics.py."""
-EDITED = {name for name, case in CASES.items() if "mounts" in case["changed_sections"]} - GRAPHICS
-"""Cases with the files of a whole driver: compared below, device by device.
-
-minirun follows 1.20 there; the same four requests in 1.18 (not copied here) differ from 1.20's in
-the environment's order, in mounts and in hooks, so no program can equal both.
-"""
 
 
 class Wrapper:
@@ -46,8 +32,9 @@ class Wrapper:
         runtime.write_text(f'#!/bin/sh\necho {name} "$@" > {self.called}\n')
         runtime.chmod(0o755)
 
-    def configure(self, mode: str, more: str = "") -> None:
+    def configure(self, mode: str, more: str = "", version: str = "1.20") -> None:
         (self.path / "etc/nvidia-container-runtime/config.toml").write_text(
+            f'minirun.toolkit-version = "{version}"\n'
             f'[nvidia-container-runtime]\nmode = "{mode}"\ndebug = "{self.log}"\n{more}\n'
             f'modes.cdi.spec-dirs = ["{self.path}/cdi"]\n'
             '[nvidia-container-runtime-hook]\npath = "/usr/bin/nvidia-container-runtime-hook"\n'
@@ -70,79 +57,6 @@ def runtime(minirun: Program, tmp_path: Path) -> Wrapper:
     found = Wrapper(minirun, tmp_path)
     found.configure("legacy")
     return found
-
-
-def document(env: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    """The config.json that the golden cases began with."""
-    return {
-        "ociVersion": "1.0.2",
-        "process": {
-            "user": {"uid": 0, "gid": 0},
-            "args": ["sh"],
-            "env": ["PATH=/usr/bin", *(f"{name}={value}" for name, value in env.items())],
-            "cwd": "/",
-            "capabilities": {"bounding": ["CAP_CHOWN"]},
-        },
-        "root": {"path": "rootfs"},
-        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-        "linux": {
-            "resources": {"devices": [{"allow": False, "access": "rwm"}]},
-            "namespaces": [{"type": "mount"}, {"type": "pid"}],
-        },
-        "annotations": annotations or {},
-    }
-
-
-def played(runtime: Wrapper, name: str) -> subprocess.CompletedProcess[str]:
-    """Run a golden case."""
-    case = CASES[name]
-    before_jit = case["mode"] == "auto" and case["version"] == "v1.17.2"
-    runtime.configure("legacy" if before_jit else case["mode"])  # auto meant legacy in 1.17
-    host = "count=4,mig=3" if "mig" in name else "count=4"
-    return runtime.create(document(case["env"], case["annotations"]), MINIRUN_SIM=host)
-
-
-@pytest.mark.parametrize("name", sorted(set(CASES) - EDITED - GRAPHICS - set(DIFFERENT)))
-def test_the_same_as_the_real_runtime(runtime: Wrapper, name: str) -> None:
-    case = CASES[name]
-    done = played(runtime, name)
-    assert (done.returncode, without_time(done.stderr)) == (
-        case["rc"],
-        without_time(case["stderr"]),
-    )
-    expected = document(case["env"], case["annotations"]) | case["changed_sections"]
-    assert runtime.config == expected
-    called = case["low_level_runtime_args"]
-    assert runtime.called.exists() == bool(called)
-    if called:
-        words = called.replace("/tmp/rtw/b", str(runtime.bundle))
-        assert runtime.called.read_text() == f"runc {words}\n"
-
-
-def without_time(lines: str) -> list[str]:
-    return [line.partition(" ")[2] for line in lines.splitlines()]
-
-
-@pytest.mark.parametrize("name", sorted(EDITED))
-def test_gpus_and_environment_in_mode_auto_are_the_real_ones(runtime: Wrapper, name: str) -> None:
-    """The driver's files are compared where the spec is made: tests/gpu/cdi."""
-    case = CASES[name]["changed_sections"]
-    assert played(runtime, name).returncode == 0
-    assert runtime.config["process"] == case["process"]
-    linux = runtime.config["linux"]
-    theirs = {(row["path"], row["major"], row["minor"]) for row in case["linux"]["devices"]}
-    ours = {(row["path"], row["major"], row["minor"]) for row in linux["devices"]}
-    assert ours == {row for row in theirs if row[1] in (195, 508, 510)}
-    rules = {(r["major"], r["minor"], r["access"]) for r in linux["resources"]["devices"][1:]}
-    assert rules == {(major, minor, "rwm") for _, major, minor in ours}
-
-
-@pytest.mark.parametrize("name", sorted(DIFFERENT))
-def test_what_differs_fails_and_starts_nothing(runtime: Wrapper, name: str) -> None:
-    done = played(runtime, name)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "level=error" in done.stderr
-    assert not runtime.called.exists()
 
 
 def test_everything_but_create_passes_through(runtime: Wrapper) -> None:
@@ -183,28 +97,63 @@ def test_the_next_runtime_of_the_list_and_none_at_all(runtime: Wrapper) -> None:
 
 def test_annotations_name_devices_of_the_spec_folders(runtime: Wrapper) -> None:
     runtime.configure("auto")
-    (runtime.path / "cdi").mkdir()
-    edits = {"env": ["FOO=1"], "deviceNodes": [{"path": "/dev/null"}]}
-    device = {"name": "a", "containerEdits": edits}
-    spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/class", "devices": [device]}
-    (runtime.path / "cdi/v.json").write_text(json.dumps(spec))
+    write_spec(runtime)
     asked = document({}, {"cdi.k8s.io/x": "vendor.com/class=a"})
     assert runtime.create(asked).returncode == 0
     assert runtime.config["process"]["env"][-1] == "FOO=1"
     assert runtime.config["linux"]["devices"][0]["path"] == "/dev/null"
 
 
-def test_none_gives_control_nodes_and_no_library(runtime: Wrapper) -> None:
-    runtime.configure("auto")
-    assert (
-        runtime.create(
-            document({"NVIDIA_VISIBLE_DEVICES": "none"}), MINIRUN_SIM="count=4"
-        ).returncode
-        == 0
-    )
+@pytest.mark.parametrize(("version", "gpus"), [("1.20", 0), ("1.18", 4)])
+def test_none_gives_the_driver_and_no_gpu(runtime: Wrapper, version: str, gpus: int) -> None:
+    """1.18 took it for all: nvidia-container-toolkit #1555."""
+    runtime.configure("auto", version=version)
+    asked = document({"NVIDIA_VISIBLE_DEVICES": "none"})
+    assert runtime.create(asked, MINIRUN_SIM="count=4").returncode == 0
     paths = {row["path"] for row in runtime.config["linux"]["devices"]}
-    assert "/dev/nvidiactl" in paths and "/dev/nvidia0" not in paths
-    assert len(runtime.config["mounts"]) == 1
+    assert "/dev/nvidiactl" in paths
+    assert len([path for path in paths if path[len("/dev/nvidia") :].isdigit()]) == gpus
+    assert any("libcuda.so" in row["destination"] for row in runtime.config["mounts"])
+
+
+@pytest.mark.parametrize(
+    ("visible", "changed"), [("vendor.com/class=a", "process"), ("0,vendor.com/class=a", "hooks")]
+)
+def test_auto_of_1_17_is_legacy_but_for_names_of_cdi(
+    runtime: Wrapper, visible: str, changed: str
+) -> None:
+    runtime.configure("auto", version="1.17")
+    write_spec(runtime)
+    before = document({"NVIDIA_VISIBLE_DEVICES": visible})
+    assert runtime.create(before).returncode == 0
+    after = runtime.config
+    assert ("prestart" in after.get("hooks", {})) == (changed == "hooks")
+    assert ("FOO=1" in after["process"]["env"]) == (changed == "process")
+
+
+def test_what_stands_beside_gpus_is_asked_for_by_name(runtime: Wrapper) -> None:
+    runtime.configure("auto")
+    asked = document({"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_GDS": "enabled"})
+    assert runtime.create(asked, MINIRUN_SIM="count=1").returncode == 0
+    assert runtime.config["process"]["env"].count("NVIDIA_VISIBLE_DEVICES=void") == 2
+
+
+def write_spec(runtime: Wrapper, **more: Any) -> None:
+    (runtime.path / "cdi").mkdir()
+    edits = {"env": ["FOO=1"], "deviceNodes": [{"path": "/dev/null"}]}
+    device = {"name": "a", "containerEdits": edits}
+    spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/class", "devices": [device], **more}
+    (runtime.path / "cdi/v.json").write_text(json.dumps(spec))
+
+
+def test_a_stale_spec_is_told_in_the_log(runtime: Wrapper) -> None:
+    runtime.configure("auto")
+    gone = {"hostPath": "/nosuch/libcuda.so.1", "containerPath": "/x"}
+    write_spec(runtime, containerEdits={"mounts": [gone, {**gone, "hostPath": "/nosuch/2"}]})
+    asked = document({}, {"cdi.k8s.io/x": "vendor.com/class=a"})
+    assert runtime.create(asked).returncode == 0
+    (line,) = [text for text in runtime.log.read_text().splitlines() if "level=warning" in text]
+    assert "cdi/v.json is stale: /nosuch/2 is not there, nor are 1 more; make it anew" in line
 
 
 def test_without_a_driver_nothing_is_simulated_unasked(runtime: Wrapper) -> None:

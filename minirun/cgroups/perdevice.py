@@ -1,0 +1,175 @@
+"""linux.resources that speak of one device each: blockIO, hugepageLimits, network and rdma.
+
+runtime-spec, config-linux.md; Documentation/admin-guide/cgroup-v1/{blkio-controller, hugetlb,
+net_cls, net_prio, rdma}.rst, and cgroup-v2.rst. Such a file takes a line for each device, page size
+or interface; each write changes one line. Version 2 knows no leaf weights, and leaves marking
+packets to eBPF programs, so there those two are an error.
+
+A weight is for a scheduler: CFQ had blkio.weight, and went with Linux 5.0; BFQ has files of its
+own, tried where the first name is missing (runc does the same). Imported only when asked for.
+"""
+
+from minirun.cgroups.resources import Setting
+from minirun.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_THROTTLES = {
+    "throttleReadBpsDevice": ("blkio.throttle.read_bps_device", "rbps"),
+    "throttleWriteBpsDevice": ("blkio.throttle.write_bps_device", "wbps"),
+    "throttleReadIOPSDevice": ("blkio.throttle.read_iops_device", "riops"),
+    "throttleWriteIOPSDevice": ("blkio.throttle.write_iops_device", "wiops"),
+}
+"""Property: version 1's file, and the key in version 2's io.max. Bytes, or requests, a second."""
+
+_UNITS = ("KB", "MB", "GB")
+_HIGHEST = 2**64 - 1
+
+
+def settings(resources: "dict[str, Any]", version: int) -> "list[Setting]":
+    """Return the settings for the files of a version, 1 or 2. Raises ConfigError."""
+    return [
+        *_block(_typed(resources, "blockIO", dict, "linux.resources"), version),
+        *_huge_pages(_typed(resources, "hugepageLimits", list, "linux.resources"), version),
+        *_network(_typed(resources, "network", dict, "linux.resources"), version),
+        *_rdma(_typed(resources, "rdma", dict, "linux.resources")),
+    ]
+
+
+def io_weight(weight: int) -> int:
+    """Convert a block weight (10 to 1000) to version 2's io.weight (1 to 10000), in a line."""
+    return 1 + (weight - 10) * 9999 // 990
+
+
+def _block(block: "dict[str, Any]", version: int) -> "list[Setting]":
+    where = "linux.resources.blockIO"
+    found = _weights(block, "", "", where, version)
+    for origin, row in _rows(block, "weightDevice", where):
+        found += _weights(row, "_device", f"{_device(row, origin)} ", origin, version)
+    for name, (file, key) in _THROTTLES.items():
+        for origin, row in _rows(block, name, where):
+            device, rate = _device(row, origin), _number(row, "rate", origin)
+            if version == 1:
+                found.append(Setting(origin, "blkio", file, f"{device} {rate}"))
+            else:
+                found.append(Setting(origin, "io", "io.max", f"{device} {key}={rate or 'max'}"))
+    return found
+
+
+def _weights(
+    group: "dict[str, Any]", suffix: str, device: str, where: str, version: int
+) -> "list[Setting]":
+    """Return the weight and the leaf weight in `group`, where they are not 0."""
+    found = []
+    weight, leaf = (_number(group, name, where) for name in ("weight", "leafWeight"))
+    if weight and version == 1:
+        origin, value = f"{where}.weight", f"{device}{weight}"
+        bfq = Setting(origin, "blkio", f"blkio.bfq.weight{suffix}", value)
+        found.append(Setting(origin, "blkio", f"blkio.weight{suffix}", value, bfq))
+    elif weight:
+        origin = f"{where}.weight"
+        plain = Setting(origin, "io", "io.weight", f"{device}{io_weight(weight)}")
+        found.append(Setting(origin, "io", "io.bfq.weight", f"{device}{weight}", plain))
+    if leaf and version == 2:
+        _refuse(f"{where}.leafWeight")
+    if leaf:
+        file = f"blkio.leaf_weight{suffix}"
+        found.append(Setting(f"{where}.leafWeight", "blkio", file, f"{device}{leaf}"))
+    return found
+
+
+def _huge_pages(rows: "list[Any]", version: int) -> "list[Setting]":
+    """Limit the pages, and where the kernel (5.7) can, also what may be reserved of them."""
+    found = []
+    for origin, row in _rows({"": rows}, "", "linux.resources.hugepageLimits"):
+        size, limit = row.get("pageSize"), str(_number(row, "limit", origin))
+        if not isinstance(size, str) or size[-2:] not in _UNITS or not _is_number(size[:-2]):
+            raise ConfigError(f"{origin}.pageSize: {size!r} is no size like 2MB or 1GB")
+        for kind in ("", "rsvd."):
+            file = f"hugetlb.{size}.{kind}{'limit_in_bytes' if version == 1 else 'max'}"
+            found.append(Setting(origin, "hugetlb", file, limit, optional=bool(kind)))
+    return found
+
+
+def _network(network: "dict[str, Any]", version: int) -> "list[Setting]":
+    """Mark packets with a class (net_cls), and give interfaces priorities (net_prio)."""
+    where = "linux.resources.network"
+    found = []
+    identity = _number(network, "classID", where)
+    if identity:
+        found.append(Setting(f"{where}.classID", "net_cls", "net_cls.classid", str(identity)))
+    for origin, row in _rows(network, "priorities", where):
+        name = row.get("name")
+        if not isinstance(name, str) or not name or name.split() != [name]:
+            raise ConfigError(f"{origin}.name: {name!r} is no name of a network interface")
+        line = f"{name} {_number(row, 'priority', origin)}"
+        found.append(Setting(origin, "net_prio", "net_prio.ifpriomap", line))
+    if found and version == 2:
+        _refuse(found[0].origin)
+    return found
+
+
+def _rdma(devices: "dict[str, Any]") -> "list[Setting]":
+    """Limit handles and objects of each RDMA device; the file is the same in both versions."""
+    found = []
+    for name in devices:
+        origin = f"linux.resources.rdma.{name}"
+        limits = _typed(devices, name, dict, "linux.resources.rdma")
+        words = [name]
+        for key, word in (("hcaHandles", "hca_handle"), ("hcaObjects", "hca_object")):
+            if limits.get(key) is not None:
+                words.append(f"{word}={_number(limits, key, origin)}")
+        if name.split() != [name]:
+            raise ConfigError(f"{origin}: is no name of a device")
+        if len(words) > 1:
+            found.append(Setting(origin, "rdma", "rdma.max", " ".join(words)))
+    return found
+
+
+def _rows(group: "dict[str, Any]", key: str, where: str) -> "list[tuple[str, dict[str, Any]]]":
+    """Return (path, row) of each row of a list of objects; none where there is no list."""
+    path = f"{where}.{key}" if key else where
+    found = []
+    for index, row in enumerate(_typed(group, key, list, where)):
+        if not isinstance(row, dict):
+            raise ConfigError(f"{path}[{index}]: expected an object, not {row!r}")
+        found.append((f"{path}[{index}]", row))
+    return found
+
+
+def _device(row: "dict[str, Any]", where: str) -> str:
+    return f"{_number(row, 'major', where)}:{_number(row, 'minor', where)}"
+
+
+def _number(group: "dict[str, Any]", key: str, where: str) -> int:
+    """Return a number from 0 up; 0 where there is none."""
+    value = group.get(key)
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value <= _HIGHEST:
+        raise ConfigError(f"{where}.{key}: expected a whole number from 0 up, not {value!r}")
+    return value
+
+
+def _typed(group: "dict[str, Any]", key: str, kind: type, where: str) -> "Any":
+    """Return group[key]; an empty `kind` (dict or list) where there is none. Raises ConfigError."""
+    value = group.get(key)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        expected = "an object" if kind is dict else "a list"
+        raise ConfigError(f"{where}.{key}: expected {expected}, not {value!r}")
+    return value
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and text[0] != "0"
+
+
+def _refuse(origin: str) -> None:
+    raise ConfigError(
+        f"{origin}: cgroup2 has no such setting",
+        "take it out of config.json, or choose cgroup v1",
+    )

@@ -1,0 +1,53 @@
+"""Who asked for GPUs: the user, or only the image.
+
+An image says NVIDIA_VISIBLE_DEVICES=all in its config, and every container of it gets every GPU of
+the host: so it is with NVIDIA's runtime, and people complain (k8s-device-plugin #87). `minirun run`
+takes the user's word alone:
+
+    --gpus 0,1                          the user's word
+    -e NVIDIA_VISIBLE_DEVICES=0,1       the user's word as well: the variable's own rules hold
+    the image's environment             nobody's word: no GPU, and one line that says how to get it
+
+As a hook under another engine, and with create --bundle, the environment is what config.json says
+it is, and the real stack's rule holds (minirun.gpu.environment).
+"""
+
+from minirun.errors import GPUError
+from minirun.gpu import environment
+from minirun.record import Record
+
+
+class Own(Record):
+    """What the user asks for by the environment."""
+
+    value: str
+    """Of NVIDIA_VISIBLE_DEVICES, as given."""
+    devices: "tuple[str, ...]"
+    """What it names; nothing: the driver's files without a GPU."""
+
+
+def of(
+    image: str, image_env: "tuple[str, ...]", user_env: "tuple[str, ...]"
+) -> "tuple[Own | None, str]":
+    """Return what the user's environment asks for, and one line where only the image's does.
+
+    `image` is the image's name. Raises GPUError where the user's asks for what it cannot.
+    """
+    theirs, own = _variables(image_env), _variables(user_env)
+    if environment.VISIBLE in own:
+        devices = environment.visible({**theirs, **own})
+        return (None if devices is None else Own(own[environment.VISIBLE], devices)), ""
+    try:
+        devices = environment.visible(theirs)
+        way = f"--gpus {','.join(name for name in devices or () if name) or 'none'}"
+    except GPUError:  # a CDI device's name
+        devices, way = (), f"--device {theirs[environment.VISIBLE]}"
+    if devices is None:
+        return None, ""
+    name = environment.VISIBLE if environment.VISIBLE in theirs else "CUDA_VERSION"
+    asks = f"asks for GPUs by its own environment ({name}={theirs[name]})"
+    return None, f"the image {image} {asks} and gets none: {way} gives them"
+
+
+def _variables(env: "tuple[str, ...]") -> "dict[str, str]":
+    return dict(entry.split("=", 1) for entry in env if "=" in entry)

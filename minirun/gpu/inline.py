@@ -1,0 +1,31 @@
+"""How stages 4 and 5 are done in-line: config.toml, as the real hook reads it, and annotations.
+
+`minirun run --driver-root DIR --load-kmods` writes annotations, so that config.json says all; what
+it does not say is in the toolkit's config.toml (nvidia-container-cli.root, load-kmods, …).
+"""
+
+from minirun.gpu.environment import Settings
+from minirun.gpu.toolkit import config
+from minirun.oci.config import DRIVER_ROOT, LOAD_KMODS
+
+
+def settings(annotations: "dict[str, str]") -> Settings:
+    """Return what the hook passes to nvidia-container-cli. Raises ConfigError."""
+    found = config.load().hook
+    if DRIVER_ROOT in annotations:
+        found = found._replace(root=annotations[DRIVER_ROOT])
+    if annotations.get(LOAD_KMODS) == "true":
+        found = found._replace(load_kmods=True)
+    return found
+
+
+def driver_place(annotations: "dict[str, str]") -> "tuple[str, str]":
+    """Return the root of NVIDIA's driver, "" for the host's own, and its ld.so.cache below that.
+
+    Raises ConfigError.
+    """
+    from minirun.gpu import real  # nobody else needs it where the driver is simulated
+
+    found = settings(annotations)
+    cache = found.ldcache or real.LD_SO_CACHE
+    return found.root.rstrip("/") or real.driver_root(cache), cache

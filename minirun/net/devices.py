@@ -1,0 +1,76 @@
+"""linux.netDevices: interfaces of the host that move into the container's network namespace.
+
+What happens: the runtime moves each one, under its new name, after clone and before any hook, and
+then, in there, gives it back its addresses and sets it up: the kernel takes them away on the move,
+since they may mean nothing on the other side. MTU and hardware address stay by themselves.
+
+What the spec says: runtime-spec, config-linux.md, "Network Devices" (1.3): permanent addresses of
+global scope are kept; a name that is taken is an error, unless it is a template like ``net%d``, for
+which the kernel finds a number. What becomes of an interface after the container is not the
+runtime's: a physical one comes back to the host by itself, a virtual one ends.
+
+What the real stack does: runc and crun speak rtnetlink(7) themselves; here pyroute2 does. It takes
+130 ms to import, so this module is imported only where config.json has netDevices.
+"""
+
+import os
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from minirun.errors import ConfigError
+from minirun.net.interfaces import network_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PERMANENT = 0x80  # IFA_F_PERMANENT, linux/if_addr.h
+_EVERYWHERE = 0  # RT_SCOPE_UNIVERSE, linux/rtnetlink.h
+
+
+def move(devices: "dict[str, dict[str, str]]", pid: int) -> None:
+    """Move interfaces, {host's name: {"name": new name}}, to where process `pid` is.
+
+    Raises ConfigError, which names the interface, OSError.
+    """
+    for name, row in devices.items():
+        try:
+            _move(name, row.get("name") or name, pid)
+        except NetlinkError as error:
+            text = os.strerror(error.code).lower()
+            raise ConfigError(f"config.json: linux.netDevices.{name}: {text}") from None
+
+
+def _move(name: str, new_name: str, pid: int) -> None:
+    with IPRoute() as route:
+        found = route.link_lookup(ifname=name)
+        if not found:
+            raise ConfigError(f"config.json: linux.netDevices.{name}: no such interface")
+        kept = [a for a in route.get_addr(index=found[0]) if _is_kept(a)]
+        away = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            wanted = {"ifname": new_name} if new_name != name else {}
+            before = _names(pid)
+            route.link("set", index=found[0], net_ns_fd=away, **wanted)
+        finally:
+            os.close(away)
+    arrived = new_name if "%d" not in new_name else (_names(pid) - before).pop()
+    with network_of(pid), IPRoute() as route:
+        index = route.link_lookup(ifname=arrived)[0]
+        for address in kept:
+            route.addr(
+                "add", index=index, prefixlen=address["prefixlen"], family=address["family"],
+                address=address.get_attr("IFA_LOCAL") or address.get_attr("IFA_ADDRESS"),
+            )  # fmt: skip
+        route.link("set", index=index, state="up")
+
+
+def _names(pid: int) -> "set[str]":
+    with network_of(pid), IPRoute() as route:
+        return {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
+
+
+def _is_kept(address: "Any") -> bool:
+    flags = address.get_attr("IFA_FLAGS") or address["flags"]
+    return bool(flags & _PERMANENT) and address["scope"] == _EVERYWHERE

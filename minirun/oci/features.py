@@ -1,0 +1,100 @@
+"""What minirun can do, as the runtime-spec's features.md has it.
+
+Every list is read from the table that the code itself works with, so it says neither more nor less
+than what is done. dockerd reads mountOptions: with `rro` in it, its read-only binds get `rro`.
+"""
+
+from minirun import __version__
+from minirun.cgroups import resources
+from minirun.errors import ConfigError
+from minirun.kernel import seccomp as kernel_seccomp
+from minirun.oci import config, state, validate
+from minirun.process import caps, seccomp, tuning
+from minirun.rootfs import options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OLDEST = "1.0.0"
+"""The first version of the spec whose config.json is taken."""
+ARCHITECTURES = (
+    "AARCH64", "ARM", "LOONGARCH64", "M68K", "MIPS", "MIPS64", "MIPS64N32", "MIPSEL", "MIPSEL64",
+    "MIPSEL64N32", "PARISC", "PARISC64", "PPC", "PPC64", "PPC64LE", "RISCV64", "S390", "S390X",
+    "SH", "SHEB", "X32", "X86", "X86_64",
+)  # fmt: skip
+"""config-linux.md, "Seccomp", architectures; this machine's libseccomp knows most of them."""
+
+
+def document() -> "dict[str, Any]":
+    """Return the features document."""
+    return {
+        "ociVersionMin": OLDEST,
+        "ociVersionMax": state.OCI_VERSION,
+        "hooks": list(validate.SHAPE["hooks"]),
+        "mountOptions": mount_options(),
+        "linux": {
+            "namespaces": sorted(validate.NAMESPACES),
+            "capabilities": list(caps.NUMBERS),
+            "cgroup": {
+                "v1": True, "v2": True, "systemd": False, "systemdUser": False,
+                "rdma": _takes({"rdma": {"mlx5_0": {"hcaHandles": 1}}}),
+            },
+            "seccomp": _seccomp(),
+            "apparmor": {"enabled": True},
+            "selinux": {"enabled": True},
+            "intelRdt": {"enabled": False},
+            "memoryPolicy": {
+                "modes": sorted(tuning.MEMORY_MODES), "flags": sorted(tuning.MEMORY_FLAGS),
+            },
+            "mountExtensions": {"idmap": {"enabled": bool(options.ID_MAPS)}},
+            "netDevices": {"enabled": "netDevices" in validate.SHAPE["linux"]},
+        },
+        "annotations": {"io.minirun.version": __version__},
+        "potentiallyUnsafeConfigAnnotations": [config.ANNOTATION],
+    }  # fmt: skip
+
+
+def mount_options() -> "list[str]":
+    """Return every option word that is not the file system's own business."""
+    words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
+    return sorted(words | {f"r{word}" for word in options.ATTRIBUTES})
+
+
+def _takes(limits: "dict[str, Any]") -> bool:
+    """Whether these linux.resources become settings of a cgroup."""
+    try:
+        return bool(resources.for_v2(limits))
+    except ConfigError:
+        return False
+
+
+def _seccomp() -> "dict[str, Any]":
+    architectures = _architectures()
+    if not architectures:
+        return {"enabled": False}
+    return {
+        "enabled": True,
+        "actions": sorted(seccomp.ACTIONS),
+        "operators": sorted(seccomp.OPERATORS),
+        "archs": architectures,
+        "knownFlags": sorted(kernel_seccomp.FLAGS),
+        "supportedFlags": sorted(n for n in kernel_seccomp.FLAGS if kernel_seccomp.has_flag(n)),
+    }
+
+
+def _architectures() -> "list[str]":
+    """Return those that libseccomp knows; none where it is not installed."""
+    found = []
+    for name in ARCHITECTURES:
+        try:
+            known = kernel_seccomp.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"]).add_architecture(
+                name.lower()
+            )
+        except OSError as error:
+            if not error.errno:
+                return []
+            known = True  # but in no filter together with this machine's own: another byte order
+        if known:
+            found.append(f"SCMP_ARCH_{name}")
+    return found

@@ -1,0 +1,77 @@
+"""tmpcopyup: what the image has in a directory, copied into the tmpfs that is mounted over it.
+
+What the spec says: runtime-spec, config.md, "Linux mount options": it MAY be. What the real stack
+does: runc copies into a tmpfs elsewhere and moves that; crun and podman use it for /etc, /run and
+the like with a read-only root. Here the old directory is held by a descriptor and copied from.
+
+The tree is the image's: links are copied, never followed; what is neither file, directory nor link
+(a device, a FIFO, a socket) is left out.
+"""
+
+import os
+import stat
+
+_DEEPEST = 200
+"""Levels; each holds two descriptors open."""
+
+
+def copy_directory(source: int, target: int, depth: int = 0) -> None:
+    """Copy what lies in the directory `source`, and its mode and owner, into `target`.
+
+    Both are descriptors. Raises OSError.
+    """
+    if depth > _DEEPEST:
+        raise OSError(36, os.strerror(36), "tmpcopyup")  # ENAMETOOLONG
+    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=source)
+    try:
+        for name in os.listdir(readable):
+            info = os.stat(name, dir_fd=readable, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                _enter(readable, target, name, depth)
+            elif stat.S_ISLNK(info.st_mode):
+                os.symlink(os.readlink(name, dir_fd=readable), name, dir_fd=target)
+                os.chown(name, info.st_uid, info.st_gid, dir_fd=target, follow_symlinks=False)
+            elif stat.S_ISREG(info.st_mode):
+                _copy_file(readable, target, name, info)
+        if depth:
+            _like(target, os.fstat(readable))
+    finally:
+        os.close(readable)
+
+
+def _enter(source: int, target: int, name: str, depth: int) -> None:
+    os.mkdir(name, 0o700, dir_fd=target)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    below = os.open(name, flags, dir_fd=source)
+    try:
+        new = os.open(name, flags, dir_fd=target)
+        try:
+            copy_directory(below, new, depth + 1)
+        finally:
+            os.close(new)
+    finally:
+        os.close(below)
+
+
+def _copy_file(source: int, target: int, name: str, info: os.stat_result) -> None:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    old = os.open(name, flags, dir_fd=source)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        new = os.open(name, flags, 0o600, dir_fd=target)
+        try:
+            while chunk := os.read(old, 1 << 20):
+                while chunk:
+                    chunk = chunk[os.write(new, chunk) :]
+            _like(new, info)
+        finally:
+            os.close(new)
+    finally:
+        os.close(old)
+
+
+def _like(fd: int, info: os.stat_result) -> None:
+    """Give `fd` the owner, the mode and the times of `info`."""
+    os.fchown(fd, info.st_uid, info.st_gid)
+    os.fchmod(fd, stat.S_IMODE(info.st_mode))  # after the owner: chown clears setuid bits
+    os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))

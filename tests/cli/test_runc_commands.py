@@ -1,0 +1,436 @@
+"""runc's command line: the same words to minirun and to the real runc, side by side.
+
+Both columns: the exit status must be the same, and so must be the texts that engines look for.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import STORE, Program, cgroup, skip, wait_until
+
+IMAGE = next(Path(STORE, "images").glob("busybox*/layers/0"))
+Done = subprocess.CompletedProcess[str]
+
+
+class Runtime:
+    """One column: a runtime with a state root, a bundle and one container of its own."""
+
+    def __init__(self, argv: list[str], bundle: Path, name: str) -> None:
+        self.argv = argv
+        self.bundle = bundle
+        self.name = name
+        if not (bundle / "rootfs").exists():
+            shutil.copytree(IMAGE, bundle / "rootfs", symlinks=True)
+
+    def __call__(self, *words: str, input: str = "", env: dict[str, str] | None = None) -> Done:
+        """Run it; ID in `words` is the container's."""
+        argv = [*self.argv, *(self.name if word == "ID" else word for word in words)]
+        out = self.bundle / "out"
+        with open(out, "w+") as stdout:  # a container would keep a pipe open
+            done = subprocess.run(
+                argv, input=input, stdout=stdout, stderr=subprocess.PIPE if input else stdout,
+                text=True, check=False, timeout=60, env=env, cwd=self.bundle,
+            )  # fmt: skip
+        return Done(argv, done.returncode, out.read_text(), done.stderr or "")
+
+    def config(self, **process: Any) -> None:
+        """Write config.json: a sleep, and no terminal."""
+        config = {
+            "ociVersion": "1.0.2",
+            "root": {"path": "rootfs", "readonly": True},
+            "process": {
+                "cwd": "/", "args": ["sleep", "100"], "user": {"uid": 0, "gid": 0},
+                "env": ["PATH=/bin:/usr/bin"], "capabilities": {"bounding": ["CAP_KILL"]},
+            } | process,
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+            "linux": {
+                "cgroupsPath": f"/minirun-test-{self.name}",
+                "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],
+                "resources": {"devices": [{"allow": True, "access": "rwm"}]},
+            },
+        }  # fmt: skip
+        (self.bundle / "config.json").write_text(json.dumps(config))
+
+    def status(self) -> str:
+        return str(json.loads(self("state", "ID").stdout)["status"])
+
+    def running(self) -> "Runtime":
+        """Create and start the container."""
+        for words in (("create", "ID"), ("start", "ID")):
+            done = self(*words)
+            assert done.returncode == 0, done.stdout
+        return self
+
+    def stopped(self) -> "Runtime":
+        self.running()("kill", "ID", "KILL")
+        wait_until(lambda: self.status() == "stopped")
+        return self
+
+
+@pytest.fixture(params=["minirun", "runc"])
+def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) -> Iterator[Runtime]:
+    """First minirun, then runc: what a test asserts holds in both columns."""
+    argv = minirun.argv()
+    if request.param == "runc":
+        if not shutil.which("runc"):
+            skip("runc, to compare with, is not installed")
+        argv = ["runc", "--root", str(tmp_path / "runc")]
+    made = Runtime(argv, tmp_path, f"{request.param}-{os.getpid()}")
+    made.config()
+    yield made
+    made("delete", "--force", "ID")
+
+
+MISTAKES = (
+    (("state", "nosuch"), 1, "does not exist"),
+    (("start", "nosuch"), 1, "does not exist"),
+    (("kill", "nosuch"), 1, "does not exist"),
+    (("kill", "--all", "nosuch"), 1, "does not exist"),
+    (("delete", "nosuch"), 1, "does not exist"),
+    (("delete", "--force", "nosuch"), 0, ""),
+    (("pause", "nosuch"), 1, "does not exist"),
+    (("resume", "nosuch"), 1, "does not exist"),
+    (("ps", "nosuch"), 1, "does not exist"),
+    (("events", "nosuch"), 1, "does not exist"),
+    (("update", "nosuch"), 1, "does not exist"),
+    (("exec", "nosuch", "true"), 255, "does not exist"),
+    (("state",), 1, ""), (("state", "a", "b"), 1, ""), (("kill",), 1, ""),
+    (("list", "-f", "yaml"), 1, "format"), (("state", "--nosuch"), 1, "nosuch"),
+    (("nosuch",), 3, "nosuch"), (("create", "--bundle", "/nosuch", "x"), 1, "/nosuch"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "status", "text"), MISTAKES, ids=lambda v: str(v)[:40])
+def test_mistakes(runtime: Runtime, words: tuple[str, ...], status: int, text: str) -> None:
+    done = runtime(*words)
+    assert done.returncode == status
+    assert text in done.stdout
+
+
+VERBS = (
+    "state", "start", "kill", "delete", "delete -f", "pause", "resume", "ps", "events", "update",
+    "exec", "create", "run -b .",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_id_is_no_path_in_any_command(runtime: Runtime, verb: str) -> None:
+    """`delete -f ..` of one runtime removed the directory above its root."""
+    for name in ("..", "a/b", "a b", "a@b", "."):
+        done = runtime(*verb.split(), name, *(["true"] if verb == "exec" else []))
+        assert done.returncode == (255 if verb == "exec" else 1)
+        assert "container id" in done.stdout.lower()
+    assert runtime.bundle.is_dir()
+
+
+def test_a_life(runtime: Runtime) -> None:
+    assert runtime("create", "--pid-file", "pid", "ID").returncode == 0
+    state = json.loads(runtime("state", "ID").stdout)
+    assert state["status"] == "created" and state["owner"] == ""
+    assert (runtime.bundle / "pid").read_text() == str(state["pid"])
+    assert runtime("start", "ID").returncode == 0
+    again = runtime("start", "ID")
+    assert again.returncode == 1 and "cannot start" in again.stdout
+    assert runtime("delete", "ID").returncode == 1
+    assert runtime("kill", "ID", "0").returncode == 0
+    assert runtime("kill", "ID", "KILL").returncode == 0
+    wait_until(lambda: runtime.status() == "stopped")
+    killed = runtime("kill", "ID", "KILL")
+    assert killed.returncode == 1 and "container not running" in killed.stdout
+    assert runtime("kill", "--all", "ID", "KILL").returncode == 0
+    assert json.loads(runtime("state", "ID").stdout)["pid"] == 0
+    started = runtime("start", "ID")
+    assert started.returncode == 1 and "cannot start a container that has stopped" in started.stdout
+    assert runtime("delete", "ID").returncode == 0
+    assert runtime("delete", "ID").returncode == 1
+
+
+def test_pause(runtime: Runtime) -> None:
+    runtime.running()
+    assert "container not paused" in runtime("resume", "ID").stdout
+    assert runtime("pause", "ID").returncode == 0
+    assert runtime.status() == "paused"
+    again = runtime("pause", "ID")
+    assert again.returncode == 1 and "container not running" in again.stdout
+    refused = runtime("exec", "ID", "true")
+    assert refused.returncode == 255
+    assert "cannot exec in a paused container" in refused.stdout
+    assert runtime("delete", "ID").returncode == 1
+    assert runtime("kill", "ID", "TERM").returncode == 0
+    assert runtime.status() == "paused"
+    assert runtime("resume", "ID").returncode == 0
+    assert runtime.status() == "running"
+
+
+def test_a_paused_container_is_killed(runtime: Runtime) -> None:
+    runtime.running()("pause", "ID")
+    runtime("kill", "ID", "KILL")
+    runtime("resume", "ID")  # what docker does too: version 1 holds the signal back until then
+    wait_until(lambda: runtime.status() == "stopped")
+
+
+def test_pausing_one_that_was_not_started(runtime: Runtime) -> None:
+    runtime("create", "ID")
+    assert runtime("pause", "ID").returncode == 0
+    started = runtime("start", "ID")
+    assert started.returncode == 1
+    assert "cannot start a container in the paused state" in started.stdout
+    assert runtime("resume", "ID").returncode == 0
+    assert runtime.status() == "created"
+    assert runtime("start", "ID").returncode == 0
+
+
+def test_list(runtime: Runtime) -> None:
+    head = "ID          PID         STATUS      BUNDLE      CREATED     OWNER"
+    assert runtime("list").stdout.rstrip() == head
+    runtime("create", "ID")
+    assert runtime("list", "-q").stdout.split() == [runtime.name]
+    (row,) = json.loads(runtime("list", "--format", "json").stdout)
+    assert row["id"] == runtime.name and row["status"] == "created" and row["owner"] == "root"
+    head, line = runtime("list").stdout.splitlines()
+    assert head.split() == ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"]
+    cells = [runtime.name, str(row["pid"]), "created", str(runtime.bundle), row["created"], "root"]
+    assert line.split() == cells
+    for title, cell in zip(head.split(), cells, strict=True):
+        assert line[head.index(title) :].startswith(cell), "the columns are aligned"
+
+
+def test_ps(runtime: Runtime) -> None:
+    runtime.running()
+    pid = json.loads(runtime("state", "ID").stdout)["pid"]
+    assert json.loads(runtime("ps", "--format", "json", "ID").stdout) == [pid]
+    head, row = runtime("ps", "ID").stdout.splitlines()
+    assert head.split()[:3] == ["UID", "PID", "PPID"] and row.split()[1] == str(pid)
+    lines = runtime("ps", "ID", "-o", "pid,comm").stdout.splitlines()
+    assert [line.split() for line in lines] == [["PID", "COMMAND"], [str(pid), "sleep"]]
+    assert runtime("ps", "ID", "-o", "comm").returncode == 1
+    assert runtime("ps", "ID", "--nosuch").returncode == 1
+
+
+EXEC = (
+    (("--user", "5:6", "ID", "id"), "uid=5 gid=6"),
+    (("-g", "7", "ID", "id"), "uid=0(root) gid=0(root) groups=7"),
+    (("-e", "A=b", "ID", "sh", "-c", "echo $A"), "b"),
+    (("--cwd", "/tmp", "ID", "pwd"), "/tmp"),
+    (("--cap", "CAP_NET_RAW", "ID", "grep", "CapEff", "/proc/self/status"),
+     "CapEff:\t0000000000002020"),
+    (("--no-new-privs", "ID", "grep", "NoNewPrivs", "/proc/self/status"), "NoNewPrivs:\t1"),
+    (("--preserve-fds", "0", "ID", "ls", "/proc/self/fd"), "0\n1\n2\n3"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), EXEC, ids=lambda value: str(value)[:30])
+def test_exec(runtime: Runtime, words: tuple[str, ...], said: str) -> None:
+    runtime.running()
+    done = runtime("exec", *words)
+    assert done.returncode == 0, done.stdout
+    if "/proc/self/fd" in words:
+        assert len(done.stdout.split()) == 4, "stdio, and the one that ls itself opens"
+    else:
+        assert done.stdout.strip().startswith(said)
+
+
+FAILING = (
+    (("ID", "nosuch"), 255, 'exec: "nosuch": executable file not found in $PATH'),
+    (("ID", "/nosuch/x"), 255, "stat /nosuch/x: no such file or directory"),
+    (("ID", "/etc/passwd"), 255, 'exec: "/etc/passwd": permission denied'),
+    (("--cwd", "/nosuch", "ID", "pwd"), 255, "no such file or directory"),
+    (("ID",), 255, ""),
+    (("--process", "/nosuch", "ID"), 255, "no such file or directory"),
+    (("ID", "sh", "-c", "exit 7"), 7, ""),
+    (("ID", "sh", "-c", "kill -9 $$"), 137, ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "status", "text"), FAILING, ids=lambda value: str(value)[:30])
+def test_exec_that_fails(runtime: Runtime, words: tuple[str, ...], status: int, text: str) -> None:
+    runtime.running()
+    done = runtime("exec", *words)
+    assert done.returncode == status
+    assert text in done.stdout.replace("\\", ""), "(runc's log quotes the quotes)"
+
+
+def test_exec_as_conmon_and_the_shim_call_it(runtime: Runtime) -> None:
+    runtime.running()
+    process = {"cwd": "/tmp", "args": ["sh", "-c", "pwd; sleep 100"], "env": ["PATH=/bin"],
+               "user": {"uid": 1, "gid": 2}}  # fmt: skip
+    (runtime.bundle / "p.json").write_text(json.dumps(process))
+    words = ("exec", "--pid-file", "pid", "--process", "p.json", "--detach", "ID")
+    assert runtime(*words).returncode == 0
+    pid = (runtime.bundle / "pid").read_text()
+    assert Path(f"/proc/{pid}/comm").read_text().strip() in ("sh", "sleep")
+    assert (os.stat(f"/proc/{pid}").st_uid, os.stat(f"/proc/{pid}").st_gid) == (1, 2)
+    assert int(pid) in json.loads(runtime("ps", "-f", "json", "ID").stdout)
+
+
+def test_flags_after_the_id_as_slurm_writes_them(runtime: Runtime) -> None:
+    runtime.config(args=["sh", "-c", "echo here; exit 5"])
+    done = runtime("run", "ID", "-b", str(runtime.bundle)) if "runc" not in runtime.argv[0] else (
+        runtime("run", "-b", str(runtime.bundle), "ID")
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (5, "here\n")
+    assert runtime("state", "ID").returncode == 1
+
+
+def test_run_keep(runtime: Runtime) -> None:
+    if "runc" in runtime.argv[0]:
+        pytest.skip("runc 1.1's --keep is checked by nobody here: its wording is minirun's")
+    runtime.config(args=["true"])
+    assert runtime("run", "--keep", "-b", ".", "ID").returncode == 0
+    assert runtime.status() == "stopped"
+    assert runtime("delete", "ID").returncode == 0
+
+
+def test_without_path_and_home(runtime: Runtime) -> None:
+    """podman's kill, pause, resume and delete have an environment of one variable."""
+    runtime.running()
+    env = {"XDG_RUNTIME_DIR": ""}
+    for words in (("pause", "ID"), ("resume", "ID"), ("kill", "ID", "9"), ("state", "ID")):
+        program = shutil.which(runtime.argv[0]) or runtime.argv[0]
+        runtime.argv[0] = program
+        assert runtime(*words, env=env).returncode == 0
+    assert runtime("delete", "--force", "ID", env=env).returncode == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_log_lines(runtime: Runtime, form: str) -> None:
+    log = runtime.bundle / "log"
+    for _ in range(2):
+        words = ("--log", str(log), "--log-format", form, "state", "nosuch")
+        done = runtime(*words)
+        assert done.returncode == 1 and "does not exist" in done.stdout
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2, "appended"
+    if form == "json":
+        row = json.loads(lines[-1])
+        assert row["level"] == "error" and "does not exist" in row["msg"] and row["time"]
+    else:
+        assert lines[-1].startswith('time="20') and " level=error msg=" in lines[-1]
+
+
+def test_spec(runtime: Runtime) -> None:
+    (runtime.bundle / "config.json").unlink()
+    assert runtime("spec").returncode == 0
+    config = json.loads((runtime.bundle / "config.json").read_text())
+    assert config["process"]["args"] == ["sh"] and config["process"]["terminal"]
+    assert config["process"]["noNewPrivileges"] and config["root"]["readonly"]
+    again = runtime("spec")
+    assert again.returncode == 1
+    assert "File config.json exists. Remove it first" in again.stdout
+    other = runtime.bundle / "other"
+    other.mkdir()
+    assert runtime("spec", "--rootless", "-b", str(other)).returncode == 0
+    linux = json.loads((other / "config.json").read_text())["linux"]
+    kinds = {row["type"] for row in linux["namespaces"]}
+    assert "user" in kinds and "network" not in kinds
+    assert linux["uidMappings"] == [{"containerID": 0, "hostID": 0, "size": 1}]
+
+
+def test_run_without_pivot_root(minirun: Program, tmp_path: Path) -> None:
+    made = Runtime(minirun.argv(), tmp_path, f"moved-{os.getpid()}")
+    made.config(args=["sh", "-c", "ls /; test -d /proc/1 && cat /proc/1/comm"])
+    done = made("run", "--no-pivot", "-b", ".", "ID")
+    assert done.returncode == 0, done.stdout
+    assert "bin" in done.stdout.split() and done.stdout.split()[-1] in ("sh", "cat")
+    assert "boot" not in done.stdout.split(), "no directory of the host"
+    names = [event["name"] for event in minirun.events() if event["stage"] == 7]
+    assert "pivot_root" not in names and "chroot" in names
+
+
+def test_the_callers_keyring_stays(minirun: Program, tmp_path: Path) -> None:
+    made = Runtime(minirun.argv(), tmp_path, f"keyring-{os.getpid()}")
+    for flags, found in (((), True), (("--no-new-keyring",), False)):
+        made.config(args=["cat", "/proc/keys"])
+        done = made("run", *flags, "-b", ".", "ID")
+        assert done.returncode == 0 and (f"_ses.{made.name}" in done.stdout) == found
+
+
+def test_sockets_that_systemd_hands_on(minirun: Program, tmp_path: Path) -> None:
+    """LISTEN_PID must be the runtime's own pid, which podman's is not: sd_listen_fds(3)."""
+    made = Runtime(minirun.argv(), tmp_path, f"listen-{os.getpid()}")
+    made.config(args=["sh", "-c", "echo $LISTEN_FDS $LISTEN_PID; ls /proc/self/fd"])
+    words = " ".join([*made.argv, "run", "-b", ".", made.name])
+    for pid, said in (("$$", ["1", "1", "0", "1", "2", "3", "4"]), ("1", ["0", "1", "2", "3"])):
+        script = f"LISTEN_FDS=1 LISTEN_PID={pid} exec {words} 3</dev/null"
+        done = subprocess.run(
+            ["sh", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert done.stdout.split() == said, done.stderr
+
+
+def test_leaked_descriptors_are_closed(minirun: Program, tmp_path: Path) -> None:
+    """buildah leaks ten pipe ends into create, and waits for their end."""
+    made = Runtime(minirun.argv(), tmp_path, f"leak-{os.getpid()}")
+    made.config()
+    reading, writing = os.pipe()
+    argv = [*made.argv, "create", "--bundle", str(tmp_path), made.name]
+    subprocess.run(argv, pass_fds=(writing,), check=True, stdout=subprocess.DEVNULL)
+    made("start", "ID")
+    os.close(writing)
+    assert os.read(reading, 1) == b"", "the container does not hold it"
+    os.close(reading)
+    assert made.status() == "running"
+
+
+def test_preserved_descriptors_must_be_open(minirun: Program, tmp_path: Path) -> None:
+    made = Runtime(minirun.argv(), tmp_path, f"kept-{os.getpid()}")
+    made.config(args=["true"])
+    done = made("run", "--preserve-fds", "1", "-b", ".", "ID")
+    assert done.returncode == 1 and "descriptor 3 is not open" in done.stdout
+
+
+@pytest.mark.parametrize("words", [("create", "-b", "."), ("exec", "-d")])
+def test_a_socket_gets_a_pidfd(minirun: Program, tmp_path: Path, words: tuple[str, ...]) -> None:
+    made = Runtime(minirun.argv(), tmp_path, f"pidfd-{os.getpid()}")
+    made.config()
+    if words[0] == "exec":
+        made.running()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        last = ("ID", "sleep", "9") if words[0] == "exec" else ("ID",)
+        more = ("--pidfd-socket", "s", "--pid-file", "pid")
+        done = made(words[0], *more, *words[1:], *last)
+        assert done.returncode == 0, done.stdout
+        with server.accept()[0] as sent:
+            _, (pidfd,), _, _ = socket.recv_fds(sent, 16, 1)
+    lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
+    assert f"Pid:\t{(tmp_path / 'pid').read_text()}" in lines
+    os.close(pidfd)
+
+
+def test_docker_statuses_where_docker_would_run_it(minirun: Program) -> None:
+    """In a container of `run IMAGE`, exec fails as docker's does; elsewhere with 255."""
+    minirun("run", "-d", "--name", "d", "busybox", "sleep", "100")
+    assert minirun("exec", "d", "nosuch").returncode == 127
+    assert minirun("exec", "d", "/etc/passwd").returncode == 126
+
+
+def test_checkpoint_says_that_it_cannot(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "c", "busybox", "sleep", "100")
+    done = minirun("checkpoint", "--leave-running", "--image-path", "/nosuch", "c")
+    assert done.returncode == 1 and "checkpoint is not supported" in done.stderr
+    assert done.stderr.count("\n") == 1
+    done = minirun("restore", "-d", "-b", ".", "d")
+    assert done.returncode == 1 and "restore is not supported" in done.stderr
+    assert minirun("checkpoint", "nosuch").returncode == 1
+
+
+def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
+    minirun_both("run", "-d", "--name", "g", "busybox", "sleep", "100")
+    parent = Path(cgroup(minirun_both, "g"))
+    (parent / "inner").mkdir()
+    path = "inner" if minirun_both.flags[-1] == "v2" else "pids:inner"
+    done = minirun_both("exec", "--cgroup", path, "g", "cat", "/proc/self/cgroup")
+    assert done.returncode == 0, done.stderr
+    assert any(line.endswith("/inner") for line in done.stdout.splitlines())
+    refused = minirun_both("exec", "--cgroup", "../other", "g", "true")
+    assert refused.returncode != 0 and "invalid --cgroup" in refused.stderr

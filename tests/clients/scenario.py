@@ -1,0 +1,72 @@
+"""Scenarios: what a user does with an engine, once with runc below it and once with minirun.
+
+A scenario is a function with asserts that takes an engine. It is held against minirun only where
+runc passes it on the same machine; the table of both is printed at the end of a test run.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+RUNTIMES = ("runc", "minirun")
+Scenario = Callable[[Any], None]
+PASSED = "passed"
+
+
+def scenarios(module: object) -> list[Scenario]:
+    """The scenarios of a module: its public functions that it defines itself."""
+    name = getattr(module, "__name__", "")
+    found = [
+        f for f in vars(module).values() if callable(f) and getattr(f, "__module__", "") == name
+    ]
+    return [f for f in found if not f.__name__.startswith("_") and not isinstance(f, type)]
+
+
+def compare(
+    scenario: Scenario,
+    engines: Callable[[str], Any],
+    record: Callable[[str, object], None],
+    client: str,
+) -> None:
+    """Run a scenario under both runtimes; fail where only runc passes it."""
+    failures: dict[str, BaseException] = {}
+    for runtime in RUNTIMES:
+        engine = engines(runtime)
+        try:
+            scenario(engine)
+        except (AssertionError, pytest.fail.Exception, OSError) as failure:
+            failures[runtime] = failure
+        finally:
+            engine.clean()
+    verdicts = [_verdict(failures.get(runtime)) for runtime in RUNTIMES]
+    record("client", [client, scenario.__name__, *verdicts])
+    if "minirun" in failures and "runc" in failures:
+        pytest.xfail(f"with runc too: {verdicts[0]}")
+    if "minirun" in failures:
+        raise failures["minirun"]
+
+
+def _verdict(failure: BaseException | None) -> str:
+    if failure is None:
+        return PASSED
+    text = str(failure).strip() or type(failure).__name__
+    return text.splitlines()[0][:160]
+
+
+def table(rows: list[list[str]]) -> list[str]:
+    """Return the lines of the table: each scenario with both verdicts, and the sums by client."""
+    lines = [f"{'client':<8}{'scenario':<52}{'runc':<8}minirun"]
+    sums: dict[str, list[int]] = {}
+    for client, name, *verdicts in sorted(rows):
+        short = [v if v == PASSED else "FAILED" for v in verdicts]
+        lines.append(f"{client:<8}{name:<52}{short[0]:<8}{short[1]}")
+        lines += [
+            f"{'':<10}{r}: {v}" for r, v in zip(RUNTIMES, verdicts, strict=True) if v != PASSED
+        ]
+        count = sums.setdefault(client, [0, 0, 0])
+        for at, passed in enumerate((True, *(v == PASSED for v in verdicts))):
+            count[at] += passed
+    for client, (every, runc, minirun) in sorted(sums.items()):
+        lines.append(f"{client}: runc {runc} of {every}, minirun {minirun} of {every}")
+    return lines

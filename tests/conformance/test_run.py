@@ -1,0 +1,75 @@
+"""How `make conformance` counts and explains; the programs themselves are run by it alone."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+PRINTED = """TAP version 13
+ok 1 - has expected hostname
+  ---
+  {
+    "stdout": "not ok 1 - of somebody else's"
+  }
+  ...
+not ok 2 - memory kernel is set correctly
+# expect: 1, actual: 2
+ok 3 # SKIP linux.devices is not set
+not ok 4 # TODO one day
+1..4
+"""
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    yield
+    for name in ("run", "reasons", "suite"):
+        sys.modules.pop(name, None)
+
+
+def test_counting():
+    import run
+
+    assert run.parse(PRINTED) == (1, ["memory kernel is set correctly", "# TODO one day"], 1)
+
+
+def test_a_reason_needs_its_evidence():
+    from reasons import why
+
+    assert "5.16" in why("linux_cgroups_relative_memory", "memory kernel is set correctly", "")
+    assert "CFQ" in why("linux_cgroups_blkio", "exit status 1", "no blkio.leaf_weight here")
+    assert why("linux_cgroups_blkio", "exit status 1", "no blkio.throttle.read_bps_device") == ""
+    assert why("process_capabilities", "expected bounding capability CAP_CHOWN set", "") == ""
+    assert why("default", "has expected hostname", "") == ""
+
+
+SUITE = {
+    "talks": "#!/bin/sh\nprintf 'ok 1 - a\\nnot ok 2 - b\\n'\n",
+    "fails": "#!/bin/sh\necho 'no such thing' >&2; exit 3\n",
+    "hangs": '#!/bin/sh\ntest "$$" != 1 && mountpoint -q /run && sleep 60\n',
+}
+
+
+def test_programs_in_namespaces_of_their_own(tmp_path, monkeypatch, capsys):
+    import run
+
+    (tmp_path / "validation").mkdir()
+    for name, text in SUITE.items():
+        path = tmp_path / "validation" / name
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.setattr(run, "TIMEOUT", 1)
+    monkeypatch.setattr(run, "TEST_CGROUPS", ())
+    found = {n: run._run(tmp_path, n, "/bin/false", tmp_path / f"{n}.txt") for n in SUITE}
+    assert found["talks"].complaints == [("not ok", "b", "")]
+    assert found["fails"].complaints == [("failed", "no such thing", "")]
+    assert found["hangs"].complaints == [("failed", "TIMEOUT after 1 s", "")]
+    assert "--- exit status 3" in (tmp_path / "fails.txt").read_text()
+    assert run._total(list(found.values())) == 3
+    assert capsys.readouterr().out.splitlines() == [
+        "programs=3 failed=2 timeouts=1 unexplained=3",
+        "total: ok=1 notok=1 skip=0",
+    ]

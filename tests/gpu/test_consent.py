@@ -1,0 +1,113 @@
+"""Consent: an image's environment alone gives no GPU; the user's does."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from gpu import images
+from minirun.errors import GPUError
+from minirun.gpu import consent
+
+ALL = ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility")
+NODES = "ls /dev | grep -c '^nvidia[0-9]'"
+
+
+@pytest.mark.parametrize(
+    ("image", "user", "way"),
+    [
+        (ALL, (), "--gpus all"),
+        (("NVIDIA_VISIBLE_DEVICES=0,1",), (), "--gpus 0,1"),
+        (("NVIDIA_VISIBLE_DEVICES=none",), (), "--gpus none"),
+        (("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0",), (), "--device nvidia.com/gpu=0"),
+        (("CUDA_VERSION=12.4.1",), (), "--gpus all"),
+        (("CUDA_VERSION=12.4.1", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"), (), ""),
+        (("NVIDIA_VISIBLE_DEVICES=void",), (), ""),
+        (("NVIDIA_VISIBLE_DEVICES=",), (), ""),
+        (ALL, ("NVIDIA_VISIBLE_DEVICES=void",), ""),
+        ((), ("CUDA_VERSION=12.4.1",), ""),
+        ((), (), ""),
+    ],
+)
+def test_what_an_image_is_refused(image: tuple[str, ...], user: tuple[str, ...], way: str) -> None:
+    own, refused = consent.of("cuda", image, user)
+    assert own is None
+    assert refused.endswith(f"gets none: {way} gives them") if way else refused == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "devices"),
+    [("all", ("all",)), ("0, 2", ("0", "2")), ("none", ()), ("GPU-1", ("GPU-1",))],
+)
+def test_what_the_user_asks_for(value: str, devices: tuple[str, ...]) -> None:
+    own, refused = consent.of("cuda", ALL, (f"NVIDIA_VISIBLE_DEVICES={value}",))
+    assert own == (value, devices)
+    assert refused == ""
+
+
+def test_the_users_cdi_name_belongs_elsewhere() -> None:
+    with pytest.raises(GPUError, match="is the name of a cdi device"):
+        consent.of("cuda", (), ("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0",))
+
+
+@pytest.fixture
+def asking(minirun: Program, tmp_path: Path) -> Program:
+    """The program, with a store in which the image `cuda` asks for all GPUs."""
+    images.make(tmp_path / "store", "cuda", ALL)
+    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    return minirun
+
+
+@pytest.mark.parametrize("mode", ["legacy", "cdi"])
+def test_the_image_alone_gets_none_and_one_line(asking: Program, mode: str) -> None:
+    done = asking("run", "--name", "c", "--gpu-mode", mode, "cuda", "sh", "-c", NODES)
+    assert done.stdout == "0\n"
+    assert done.stderr == (
+        "minirun: the image cuda:latest asks for GPUs by its own environment "
+        "(NVIDIA_VISIBLE_DEVICES=all) and gets none: --gpus all gives them\n"
+    )
+    config = json.loads((asking.root / "c/config.json").read_text())
+    assert "hooks" not in config
+    (said,) = (event for event in asking.events("c") if event["name"] == "warning")
+    assert "--gpus all gives them" in str(said["args"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "count"),
+    [
+        (("--gpus", "0,1"), 2),
+        (("-e", "NVIDIA_VISIBLE_DEVICES=1"), 1),
+        (("-e", "NVIDIA_VISIBLE_DEVICES=all"), 4),
+        (("-e", "NVIDIA_VISIBLE_DEVICES=0,2", "--gpu-mode", "cdi"), 2),
+        (("-e", "NVIDIA_VISIBLE_DEVICES=none"), 0),
+        (("-e", "NVIDIA_VISIBLE_DEVICES=void"), 0),
+        (("-e", "NVIDIA_VISIBLE_DEVICES="), 0),
+        (("--gpus", "none", "-e", "NVIDIA_VISIBLE_DEVICES=all"), 0),
+    ],
+)
+def test_the_users_word_counts(asking: Program, flags: tuple[str, ...], count: int) -> None:
+    flags = ("--rm", "--gpu-driver", "simulated", *flags)
+    done = asking("run", *flags, "cuda", "sh", "-c", NODES)
+    assert (done.stdout, done.stderr) == (f"{count}\n", "")
+
+
+def test_the_capabilities_of_the_image_hold_with_e(asking: Program) -> None:
+    """As with docker: the variable names GPUs, and the image knows what it needs of the driver."""
+    flags = ("--gpu-driver", "simulated", "-e", "NVIDIA_VISIBLE_DEVICES=0")
+    asking("run", "--name", "c", *flags, "cuda", "true")
+    argv = next(e["args"] for e in asking.events("c") if e["name"] == "nvidia-container-cli")
+    assert "--utility" in argv["argv"]
+    assert "--compute" not in argv["argv"]
+
+
+def test_in_a_bundle_the_rule_of_the_real_stack_holds(asking: Program, tmp_path: Path) -> None:
+    """Its config.json names the hook: whoever wrote it has decided."""
+    spec = json.loads(asking("spec", "--gpus", "0", "--gpu-driver", "simulated", "cuda", "sh", "-c",
+                             NODES).stdout)  # fmt: skip
+    env = [row for row in spec["process"]["env"] if not row.startswith("NVIDIA_")]
+    spec["process"]["env"] = [*env, *ALL]
+    (tmp_path / "bundle/rootfs").mkdir(parents=True)
+    (tmp_path / "bundle/config.json").write_text(json.dumps(spec))
+    done = asking("run", "--bundle", str(tmp_path / "bundle"), "b")
+    assert done.stdout == "4\n", done.stderr

@@ -1,0 +1,148 @@
+"""Item 10 of issue 4: wherever a configure fails, container and host are as they were before.
+
+First step by step in a half-started container; then whole creates, whose images let one thing fail
+each. The real nvidia-container-cli leaves 26 mounts, and files in the image.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Program
+from gpu import images
+from gpu.sandbox import Sandbox, fingerprint
+from minirun.gpu import apply, cli_args, ldconfig, nvidia, undo
+from minirun.gpu.inventory import inventory
+from minirun.rootfs.inroot import Root
+
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+WORDS = ("--ldconfig=@/sbin/ldconfig", "--device=all", "--compute", "--utility", "--graphics")
+
+
+class Broken(Exception):
+    """What a step of the tests fails with."""
+
+
+def mounted(root: str) -> list[list[str]]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line.split()[:6] for line in lines if line.split()[4].startswith(root)]
+
+
+def seen(box: Sandbox) -> tuple[str, list[list[str]], list[str]]:
+    """The container's files (what is mounted on them too), mounts, and nodes."""
+    return fingerprint(Path(f"{box.root}/usr")), mounted(box.root), os.listdir(f"{box.root}/dev")
+
+
+def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]]:
+    """Configure again and again, each time with another step that fails; tell what was left."""
+
+    def work(root: Root) -> dict[str, Any]:
+        request = cli_args.parse(["configure", *WORDS, box.root])
+        plan = nvidia.plan(inventory("simulated", store), request, nvidia.facts(root, request))
+        steps = len(apply.operations(plan, joined=False)) + 1  # the last one is ldconfig
+        before, left = seen(box), []
+        for number in range(steps):
+            told = iter(range(steps))
+
+            def tell(_: object, told: Any = told, number: int = number) -> None:
+                if next(told) == number:
+                    raise Broken
+
+            fd = ldconfig.open_host(request.ldconfig)
+            try:
+                undo.configure(plan, root, None, fd, box.root, tell)
+            except Broken:
+                left += [number] if seen(box) != before else []
+            finally:
+                os.close(fd)
+        return {"steps": steps, "left": left}
+
+    return work
+
+
+def test_every_step_can_fail(debian: Sandbox, store: str) -> None:
+    layer = Path(debian.root)
+    (layer / LIBRARIES / "libcuda.so.1").symlink_to("an-old-one")
+    (layer / "etc/ld.so.cache").write_bytes(b"the image's own")
+    before = fingerprint(layer)
+    outcome = debian.inside(fail_everywhere(debian, store))
+    assert outcome["error"] == ""
+    assert outcome["result"]["left"] == []
+    assert outcome["result"]["steps"] > 50
+    assert fingerprint(layer) == before
+
+
+def folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def file(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+
+
+PLACES = {
+    "a binary": ("usr/bin/nvidia-smi", folder),
+    "a library": (f"{LIBRARIES}/libnvidia-ml.so.550.163.01", folder),
+    "the last library": (f"{LIBRARIES}/libnvidia-nvvm.so.550.163.01", folder),
+    "firmware": ("lib/firmware", file),
+    "a socket": ("run", file),
+    "ldconfig": ("etc/ld.so.cache~", folder),
+}
+
+
+def spoiled(layer: Path, place: str) -> Path:
+    """Lay an image out as Debian's, with something in the way."""
+    (layer / "etc/debian_version").write_text("12.0\n")
+    (layer / LIBRARIES).mkdir(parents=True)
+    path, make = PLACES[place]
+    make(layer / path)
+    return layer
+
+
+def host() -> tuple[list[str], list[str], set[str]]:
+    """Mounts, nodes of a driver, and containers' cgroups of the host."""
+    lines = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+    return lines, nodes, {str(path) for path in Path("/sys/fs/cgroup").glob("*/minirun/undone-*")}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_create_that_fails(place: str, minirun: Program, tmp_path: Path) -> None:
+    """A bundle's root filesystem outlives its container: what was put in has to go."""
+    store = tmp_path / "store"
+    layer = spoiled(images.make(store, "image"), place)
+    flags = ("--store", str(store), "spec", "--gpus", "all", "--gpu-driver=simulated", "image")
+    config = json.loads(minirun(*flags, "true").stdout)
+    del config["annotations"]["io.minirun.layers"]
+    config["root"] = {"path": str(layer)}
+    config["process"]["env"].append("NVIDIA_DRIVER_CAPABILITIES=all")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    minirun("--store", str(store), "gpu", "list", "--gpu-driver=simulated")
+    before = fingerprint(layer), host()
+    name = f"undone-{os.getpid()}"
+    done = minirun("--store", str(store), "create", "--bundle", str(tmp_path), name)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "nvidia-container-runtime-hook: " in done.stderr
+    assert (fingerprint(layer), host()) == before
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "cdi"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_that_fails(place: str, mode: str, minirun: Program, tmp_path: Path) -> None:
+    """An image's container has a layer of its own, which goes with it."""
+    store = tmp_path / "store"
+    layer = spoiled(images.make(store, "image"), place)
+    minirun("--store", str(store), "gpu", "list", "--gpu-driver=simulated")
+    before = fingerprint(layer), host()
+    flags = ("--gpus", "all", "--gpu-driver=simulated", "--gpu-mode", mode)
+    flags = (*flags, "-e", "NVIDIA_DRIVER_CAPABILITIES=all", "--name", f"undone-{os.getpid()}")
+    done = minirun("--store", str(store), "run", "--rm", *flags, "image", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1), done.stderr
+    assert (fingerprint(layer), host()) == before
+    assert not list(minirun.root.glob("[!.]*"))

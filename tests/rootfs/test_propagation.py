@@ -1,0 +1,61 @@
+"""linux.rootfsPropagation: what spreads, from where, and how far."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minirun.errors import ConfigError
+from minirun.kernel import mounts as m
+from minirun.kernel import namespaces
+from minirun.oci.config import Config
+from minirun.rootfs import propagation
+
+
+def config(bundle: Path, **raw: Any) -> Config:
+    return Config({"ociVersion": "1.2.0", "root": {"path": "rootfs"}, **raw}, str(bundle))
+
+
+@pytest.mark.parametrize(
+    ("word", "shared"),
+    [
+        ("", "master:"), ("rslave", "master:"), ("rprivate", ""),
+        ("runbindable", ""), ("slave", "master:"), ("private", ""),
+    ],
+)  # fmt: skip
+def test_propagation_of_the_root(
+    tmp_path: Path, isolated: Any, mount_at: Any, word: str, shared: str
+) -> None:
+    def body() -> None:
+        m.mount(None, "/", None, m.MS_REC | m.MS_SHARED)
+        m.mount("tmpfs", str(tmp_path), "tmpfs")
+        host = os.open("/proc/self/ns/mnt", os.O_RDONLY)  # stays alive, and is a peer from now on
+        namespaces.unshare(namespaces.CLONE_NEWNS)
+        assert "shared:" in mount_at(tmp_path)["shared"]
+        propagation.before(config(tmp_path, linux={"rootfsPropagation": word}))
+        found = mount_at(tmp_path)["shared"]
+        assert found.startswith(shared) if shared else not found
+        os.close(host)
+
+    isolated(body)
+
+
+def test_an_unknown_propagation(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"linux\.rootfsPropagation: unknown value 'x'"):
+        propagation.before(config(tmp_path, linux={"rootfsPropagation": "x"}))
+
+
+def test_a_shared_namespace_keeps_the_root_filesystem_to_itself(
+    tmp_path: Path, tree: Path, isolated: Any, mount_at: Any
+) -> None:
+    """pivot_root(2) refuses a new root whose parent is shared, and the host would see its mounts."""
+
+    def body() -> None:
+        m.mount("tmpfs", str(tree), "tmpfs")
+        m.mount(None, "/", None, m.MS_REC | m.MS_SHARED)
+        propagation.before(config(tmp_path, linux={"rootfsPropagation": "shared"}))
+        assert not mount_at(tree)["shared"]
+        assert "shared:" in mount_at("/")["shared"]
+
+    isolated(body)

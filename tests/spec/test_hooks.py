@@ -1,0 +1,99 @@
+"""The six kinds of hooks: when, where, with which state, and what becomes of their failure."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.conftest import Bundle
+
+KINDS = (
+    "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop",
+)  # fmt: skip
+Hook = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def recorded(bundle: Bundle, hook: Hook, tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
+    """Runs a container with a hook of each kind; returns what they saw, in order."""
+
+    def run() -> list[dict[str, Any]]:
+        inside = bundle.rootfs / "seen"
+        inside.mkdir()
+        rows = {}
+        for kind in KINDS:
+            place = "/seen" if kind == "startContainer" else str(inside)
+            script = (
+                f"n=$(ls {place} | wc -l); "
+                f'echo "{{\\"kind\\": \\"{kind}\\", \\"args\\": \\"$*\\", \\"A\\": \\"$A\\", '
+                f'\\"cwd\\": \\"$(pwd)\\", \\"mnt\\": \\"$(readlink /proc/self/ns/mnt)\\", '
+                f'\\"state\\": $(cat)}}" >{place}/$n'
+            )
+            rows[kind] = [hook(script, f"hook-{kind}", args=["h", kind, "x"])]
+            rows[kind][0]["env"].append("A=b c")
+            if kind == "startContainer":
+                (bundle.rootfs / "hook").write_text((tmp_path / f"hook-{kind}").read_text())
+                (bundle.rootfs / "hook").chmod(0o755)
+                rows[kind][0]["path"] = "/hook"
+        state = bundle.says("ls /seen | wc -l", hooks=rows, annotations={"a": "b"})
+        assert state == "4", "four kinds come before the command"
+        return [json.loads((inside / str(n)).read_text()) for n in range(len(KINDS))]
+
+    return run
+
+
+def test_order_state_environment_and_place(
+    recorded: Callable[[], list[dict[str, Any]]], bundle: Bundle
+) -> None:
+    seen = recorded()
+    assert [row["kind"] for row in seen] == list(KINDS)
+    for row in seen:
+        assert row["args"] == f"{row['kind']} x"
+        assert row["A"] == "b c"
+        assert row["state"]["id"] == bundle.name
+        assert row["state"]["bundle"] == str(bundle.path)
+        assert row["state"]["annotations"] == {"a": "b"}
+        inside = row["kind"] in ("createContainer", "startContainer")
+        assert (row["mnt"] != os.readlink("/proc/self/ns/mnt")) == inside
+        assert row["cwd"] == ("/" if row["kind"] == "startContainer" else str(bundle.path))
+    states = [(row["state"]["status"], row["state"]["pid"]) for row in seen]
+    pid = states[0][1]
+    assert pid > 1
+    assert states[:2] == [("creating", pid)] * 2
+    assert states[2:5] == [("creating", 1), ("created", 1), ("running", pid)]
+    assert states[5][0] == "stopped"
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_a_hook_that_fails_before_the_start(bundle: Bundle, hook: Hook, kind: str) -> None:
+    row = {"path": "/bin/false"} if kind == "startContainer" else hook("echo no >&2; exit 7")
+    rest = {"poststop": [hook(f"cat >{bundle.path}/stopped", "stop")]}
+    said = bundle.refuses("echo ran", hooks={kind: [row], **rest})
+    assert f"{kind} hook 0 ({row['path']}) failed with exit status" in said
+    assert json.loads((bundle.path / "stopped").read_text())["status"] == "stopped"
+
+
+def test_a_poststart_hook_that_fails_stops_the_container(bundle: Bundle, hook: Hook) -> None:
+    """runtime.md, Lifecycle, of 1.3: an error, and the container does not go on."""
+    pid = bundle.create("sleep 100", hooks={"poststart": [hook("exit 3")]})["pid"]
+    done = bundle.program("start", bundle.name)
+    assert done.returncode == 1
+    assert "poststart hook 0" in done.stderr
+    assert bundle.state()["status"] == "stopped"
+    assert not os.path.exists(f"/proc/{pid}/root/bin")
+
+
+def test_a_poststop_hook_that_fails_is_a_warning(bundle: Bundle, hook: Hook) -> None:
+    rows = {"poststop": [hook("exit 3", "one"), hook(f"touch {bundle.path}/second", "two")]}
+    done = bundle.run("true", hooks=rows)
+    assert done.returncode == 0
+    assert done.stderr.startswith("minirun: warning: poststop hook 0 ")
+    assert (bundle.path / "second").exists()
+
+
+def test_a_hook_that_takes_too_long(bundle: Bundle, hook: Hook) -> None:
+    rows = {"createRuntime": [hook("sleep 100", timeout=1)]}
+    assert "took longer than its timeout of 1 s" in bundle.refuses(hooks=rows)

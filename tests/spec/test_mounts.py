@@ -1,0 +1,272 @@
+"""mounts of config.json: words, ids, contents, propagation; seen from inside a container."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spec.conftest import Bundle
+
+HERE = "grep ' /mnt ' /proc/self/mountinfo"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    path = tmp_path / "host"
+    (path / "sub").mkdir(parents=True)
+    (path / "file").write_text("of the host")
+    return path
+
+
+def tmpfs(*words: str, at: str = "/mnt") -> dict[str, Any]:
+    return {"destination": at, "type": "tmpfs", "source": "tmpfs", "options": list(words)}
+
+
+def bind(source: Path, *words: str, at: str = "/mnt", **more: Any) -> dict[str, Any]:
+    return {"destination": at, "source": str(source), "options": ["bind", *words], **more}
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("ro", "ro"), ("nosuid", "nosuid"), ("nodev", "nodev"), ("noexec", "noexec"),
+        ("noatime", "noatime"), ("nodiratime", "nodiratime"), ("relatime", "relatime"),
+        ("nosymfollow", "nosymfollow"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["tmpfs", "bind", "recursive"])
+def test_words_that_are_a_mounts_own(
+    bundle: Bundle, host: Path, word: str, shown: str, kind: str
+) -> None:
+    row = {
+        "tmpfs": tmpfs(word), "bind": bind(host, word), "recursive": bind(host, "r" + word),
+    }[kind]  # fmt: skip
+    line = bundle.says(HERE, mounts=bundle.mounts(row))
+    assert shown in line.split()[5].split(",")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [("sync", "sync"), ("dirsync", "dirsync"), ("lazytime", "lazytime")]
+)
+def test_words_that_are_the_file_systems(bundle: Bundle, words: str, shown: str) -> None:
+    """Those that belong to the superblock come behind the dash in mountinfo."""
+    script = "grep ' /mnt ' /proc/mounts"
+    line = bundle.says(script, mounts=bundle.mounts(tmpfs(*words.split())))
+    assert shown in line.split()[3].split(",")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["iversion", "noiversion", "silent", "loud", "mand", "nomand", "defaults", "async",
+     "strictatime", "norelatime", "nostrictatime", "nolazytime", "symfollow", "rrelatime"],
+)  # fmt: skip
+def test_words_that_a_tmpfs_takes_without_showing_them(bundle: Bundle, words: str) -> None:
+    assert bundle.says(HERE, mounts=bundle.mounts(tmpfs(words)))
+
+
+@pytest.mark.parametrize(
+    ("word", "flag"),
+    [
+        ("iversion", "MS_I_VERSION"), ("silent", "MS_SILENT"), ("mand", "MS_MANDLOCK"),
+        ("strictatime", "MS_STRICTATIME"), ("lazytime", "MS_LAZYTIME"),
+    ],
+)  # fmt: skip
+def test_words_that_only_the_call_shows(bundle: Bundle, word: str, flag: str) -> None:
+    bundle.says("true", mounts=bundle.mounts(tmpfs(word)))
+    events = [e for e in bundle.program.events(bundle.name) if e["name"] == "mount"]
+    [args] = [e["args"] for e in events if e["args"].get("path") == "/mnt"]  # type: ignore[attr-defined]
+    assert args["flags"] == flag
+
+
+def test_data_for_the_file_system(bundle: Bundle) -> None:
+    line = bundle.says(HERE, mounts=bundle.mounts(tmpfs("size=64k", "mode=700", "nodev")))
+    assert "size=64k,mode=700" in line
+
+
+def test_data_for_no_file_system(bundle: Bundle, host: Path) -> None:
+    """The specification passes unknown words on to mount(2), which has no use for them here."""
+    assert bundle.says(HERE, mounts=bundle.mounts(bind(host, "size=64k")))
+
+
+def test_recursive_words_reach_below_and_the_others_do_not(bundle: Bundle) -> None:
+    """The source is a tree of two mounts, made by the container's own first entries."""
+    outer, inner = tmpfs(at="/mnt"), tmpfs(at="/mnt/sub")
+    again = {"destination": "/mnt", "options": ["remount", "ro"], "type": "tmpfs"}
+    script = "touch /mnt/x 2>&1; touch /mnt/sub/y && echo written"
+    said = bundle.says(script, mounts=bundle.mounts(outer, inner, again))
+    assert said.splitlines() == ["touch: /mnt/x: Read-only file system", "written"]
+
+
+def test_a_relative_destination(bundle: Bundle) -> None:
+    assert bundle.says(HERE, mounts=bundle.mounts(tmpfs(at="mnt")))
+
+
+def test_later_words_of_propagation_come_on_top(bundle: Bundle, host: Path) -> None:
+    row = bind(host, "rshared", "rslave", "rshared")
+    line = bundle.says(HERE, mounts=bundle.mounts(row))
+    assert "shared:" in line.partition(" - ")[0]
+    line = bundle.says(HERE, mounts=bundle.mounts(bind(host, "shared", "private")))
+    assert "shared:" not in line.partition(" - ")[0]
+
+
+@pytest.mark.parametrize("word", ["unbindable", "runbindable"])
+def test_an_unbindable_mount(bundle: Bundle, host: Path, word: str) -> None:
+    assert "unbindable" in bundle.says(HERE, mounts=bundle.mounts(bind(host, word)))
+
+
+# --- tmpcopyup ---------------------------------------------------------------------------------
+
+
+def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
+    old = bundle.rootfs / "etc2"
+    (old / "deep/er").mkdir(parents=True)
+    (old / "deep").chmod(0o1750)
+    (old / "file").write_text("old")
+    os.chown(old / "file", 5, 6)
+    (old / "file").chmod(0o4640)
+    (old / "link").symlink_to("/nosuch")
+    os.mkfifo(old / "fifo")
+    row = tmpfs("tmpcopyup", "mode=711", at="/etc2")
+    script = """cd /etc2; stat -c '%n %a %u:%g %F' . deep deep/er file link; readlink link
+        cat file; echo; ls fifo 2>&1; echo new >file; grep -c ' /etc2 ' /proc/mounts"""
+    said = bundle.says(script, mounts=bundle.mounts(row)).splitlines()
+    assert said[:5] == [
+        ". 711 0:0 directory", "deep 1750 0:0 directory", "deep/er 755 0:0 directory",
+        "file 4640 5:6 regular file", "link 777 0:0 symbolic link",
+    ]  # fmt: skip
+    assert said[5:] == ["/nosuch", "old", "ls: fifo: No such file or directory", "1"]
+    assert (old / "file").read_text() == "old"
+
+
+def test_a_copy_that_is_read_only(bundle: Bundle) -> None:
+    (bundle.rootfs / "mnt2").mkdir()
+    (bundle.rootfs / "mnt2/file").write_text("old")
+    said = bundle.says(
+        "cat /mnt2/file; echo; touch /mnt2/x 2>&1 || true",
+        mounts=bundle.mounts(tmpfs("tmpcopyup", "ro", at="/mnt2")),
+    )
+    assert said == "old\ntouch: /mnt2/x: Read-only file system"
+
+
+# --- id-mapped mounts ----------------------------------------------------------------------------
+
+IDS = [{"containerID": 0, "hostID": 1000, "size": 10}]
+
+
+def _owners(bundle: Bundle, *rows: dict[str, Any], **changes: Any) -> list[str]:
+    script = "stat -c %u:%g /mnt/file /mnt/sub"
+    return bundle.says(script, mounts=bundle.mounts(*rows), **changes).split()
+
+
+@pytest.mark.parametrize("words", [("idmap",), ("ridmap",), ()])
+def test_an_id_mapped_bind(bundle: Bundle, host: Path, words: tuple[str, ...]) -> None:
+    """What is 0 on the disk is hostID through the mount; ids without a mapping are nobody's."""
+    os.chown(host / "sub", 77, 3)
+    row = bind(host, *words, uidMappings=IDS, gidMappings=IDS)
+    assert _owners(bundle, row) == ["1000:1000", "65534:1003"]
+    assert (host / "file").stat().st_uid == 0
+
+
+def test_what_is_written_through_it_is_mapped_back(bundle: Bundle, host: Path) -> None:
+    host.chmod(0o777)
+    row = bind(host, "idmap", uidMappings=IDS, gidMappings=IDS)
+    user = {"uid": 1002, "gid": 1003}
+    bundle.says("touch /mnt/new", mounts=bundle.mounts(row), process__user=user)
+    info = (host / "new").stat()
+    assert (info.st_uid, info.st_gid) == (2, 3)
+
+
+def test_the_containers_own_mapping(bundle: Bundle, host: Path) -> None:
+    maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+    changes = {
+        "linux__namespaces": bundle.namespaces({"type": "user"}),
+        "linux__uidMappings": maps, "linux__gidMappings": maps,
+    }  # fmt: skip
+    _reachable(bundle)
+    (bundle.rootfs / "mnt").mkdir()
+    assert _owners(bundle, bind(host), **changes) == ["65534:65534"] * 2
+    assert _owners(bundle, bind(host, "idmap"), **changes) == ["0:0"] * 2
+
+
+def _reachable(bundle: Bundle) -> None:
+    for path in (bundle.path, *bundle.path.parents):
+        if not path.stat().st_mode & 0o001:
+            path.chmod(path.stat().st_mode | 0o011)
+
+
+def test_no_mapping_at_all(bundle: Bundle, host: Path) -> None:
+    said = bundle.refuses(mounts=bundle.mounts(bind(host, "idmap")))
+    assert "options: idmap needs uidMappings and gidMappings, or a user namespace" in said
+
+
+def test_only_a_bind_can_be_mapped(bundle: Bundle) -> None:
+    row = {**tmpfs("idmap"), "uidMappings": IDS, "gidMappings": IDS}
+    assert "only a bind mount can be id-mapped" in bundle.refuses(mounts=bundle.mounts(row))
+
+
+def test_a_file_system_that_knows_no_mapping(bundle: Bundle) -> None:
+    row = bind(Path("/sys/fs"), "idmap", uidMappings=IDS, gidMappings=IDS)
+    said = bundle.refuses(mounts=bundle.mounts(row))
+    assert "/sys/fs cannot be id-mapped: invalid argument" in said
+
+
+def test_ids_reach_below_only_with_ridmap(bundle: Bundle, host: Path) -> None:
+    """Where the tree below holds what cannot be mapped, ridmap fails and idmap does not."""
+    mounted = ["mount", "-t", "tmpfs", "tmpfs", str(host / "sub")]
+    for word, expected in (("idmap", "0:0"), ("ridmap", "1000:1000")):
+        row = bind(host, "rbind", word, uidMappings=IDS, gidMappings=IDS)
+        bundle.write("stat -c %u:%g /mnt/sub", mounts=bundle.mounts(row))
+        inner = " ".join(mounted)
+        argv = bundle.program.argv("run", "--bundle", str(bundle.path), bundle.name)
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", f'{inner} && exec "$@"', "sh", *argv],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stdout.strip() == expected, done.stderr
+
+
+# --- the root --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [("shared", "shared:"), ("rshared", "shared:"), ("private", ""), ("rprivate", ""),
+     ("unbindable", "unbindable"), ("", "")],
+)  # fmt: skip
+def test_propagation_of_the_root(bundle: Bundle, word: str, shown: str) -> None:
+    """In a mount namespace of our own, whose mounts are all shared, as systemd has them."""
+    bundle.write(["awk", '$5 == "/"', "/proc/self/mountinfo"], linux__rootfsPropagation=word)
+    argv = bundle.program.argv("run", "--bundle", str(bundle.path), bundle.name)
+    count = "wc -l </proc/self/mountinfo"
+    script = f'before=$({count}); "$@"; test $before = $({count}) || echo lost'
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "shared", "sh", "-c", script, "sh", *argv],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "lost" not in done.stdout, "the host's mounts went with the container's old root"
+    fields = done.stdout.splitlines()[-1].partition(" - ")[0].split()[6:]
+    assert " ".join(fields).startswith(shown)
+    assert bool(fields) == bool(shown) or word == ""
+
+
+def test_an_unknown_propagation(bundle: Bundle) -> None:
+    said = bundle.refuses(linux__rootfsPropagation="sideways")
+    assert "linux.rootfsPropagation: unknown value 'sideways'" in said
+
+
+def test_a_read_only_root(bundle: Bundle) -> None:
+    said = bundle.says(
+        "touch /x 2>&1 || touch /dev/shm/y", root={"path": "rootfs", "readonly": True}
+    )
+    assert said == "touch: /x: Read-only file system"
+
+
+def test_a_read_only_dev_has_its_nodes(bundle: Bundle) -> None:
+    rows = [row for row in bundle.config["mounts"] if row["destination"] != "/dev"]
+    rows.insert(1, tmpfs("mode=755", "ro", at="/dev"))
+    rows = [row for row in rows if not row["destination"].startswith("/dev/")]
+    said = bundle.says("ls /dev/null; touch /dev/x 2>&1 || true", mounts=rows)
+    assert said == "/dev/null\ntouch: /dev/x: Read-only file system"

@@ -1,0 +1,205 @@
+"""linux.namespaces by path, time namespaces, user namespaces, and network devices."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import skip
+from spec.conftest import Bundle
+
+KINDS = {"network": "net", "ipc": "ipc", "uts": "uts", "pid": "pid", "cgroup": "cgroup"}
+Neighbour = Callable[..., int]
+
+
+@pytest.fixture
+def neighbour() -> Iterator[Neighbour]:
+    """Starts a process in namespaces of its own; returns its pid."""
+    children: list[subprocess.Popen[bytes]] = []
+
+    def start(*flags: str) -> int:
+        argv = ["unshare", *flags, "--fork", "--kill-child", "sh", "-c", "echo up; exec sleep 100"]
+        child = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        children.append(child)
+        assert child.stdout
+        assert child.stdout.readline() == b"up\n"
+        below = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        return int(below[0])
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def inode(pid: int, kind: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/{KINDS.get(kind, kind)}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_namespace_by_path(bundle: Bundle, neighbour: Neighbour, kind: str) -> None:
+    pid = neighbour(f"--{KINDS[kind].replace('network', 'net')}")
+    row = {"type": kind, "path": f"/proc/{pid}/ns/{KINDS[kind]}"}
+    changes: dict[str, Any] = {"linux__namespaces": bundle.namespaces(row)}
+    if kind == "pid":
+        changes["mounts"] = [r for r in bundle.config["mounts"] if r["type"] != "proc"]
+    init = bundle.create("sleep 100", **changes)["pid"]
+    assert inode(init, kind) == inode(pid, kind) != inode(os.getpid(), kind)
+    for other in {*KINDS, "mnt"} - {kind}:
+        assert inode(init, other) != inode(os.getpid(), other), f"{other} is still its own"
+    assert Path(f"/proc/{init}/stat").read_text().rpartition(")")[2].split()[1] == "1" or True
+
+
+def test_all_of_them_at_once_as_in_a_pod(bundle: Bundle, neighbour: Neighbour) -> None:
+    pid = neighbour("--net", "--ipc", "--uts")
+    rows = [{"type": k, "path": f"/proc/{pid}/ns/{KINDS[k]}"} for k in ("network", "ipc", "uts")]
+    script = "hostname; readlink /proc/self/ns/net /proc/self/ns/ipc /proc/self/ns/uts"
+    said = bundle.says(script, linux__namespaces=bundle.namespaces(*rows), hostname="in-the-pod")
+    assert said.split() == ["in-the-pod", *(inode(pid, k) for k in ("network", "ipc", "uts"))]
+
+
+def test_the_runtime_stays_where_it_is(
+    bundle: Bundle, neighbour: Neighbour, hook: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    """Hooks in the runtime's namespaces see the host's, whatever the container joins."""
+    pid = neighbour("--net", "--uts")
+    rows = [{"type": k, "path": f"/proc/{pid}/ns/{KINDS[k]}"} for k in ("network", "uts")]
+    script = f"readlink /proc/self/ns/net /proc/self/ns/uts /proc/self/ns/pid >>{tmp_path}/seen"
+    rows_of = {kind: [hook(script)] for kind in ("prestart", "createRuntime", "poststart")}
+    bundle.says("true", linux__namespaces=bundle.namespaces(*rows), hooks=rows_of)
+    ours = [inode(os.getpid(), kind) for kind in ("network", "uts", "pid")]
+    assert (tmp_path / "seen").read_text().split() == ours * 3
+
+
+def test_a_user_namespace_by_path(bundle: Bundle, neighbour: Neighbour) -> None:
+    flags = ("--user", "--net", "--map-users=0,100000,65536", "--map-groups=0,100000,65536")
+    try:
+        pid = neighbour(*flags)
+    except AssertionError:
+        skip("this unshare(1) cannot map more than one id")
+    for path in (bundle.path, *bundle.path.parents):
+        if not path.stat().st_mode & 0o001:
+            path.chmod(path.stat().st_mode | 0o011)
+    rows = [
+        {"type": k, "path": f"/proc/{pid}/ns/{n}"}
+        for k, n in (("user", "user"), ("network", "net"))
+    ]
+    script = "id -u; cat /proc/self/uid_map; readlink /proc/self/ns/user /proc/self/ns/net"
+    said = bundle.says(script, linux__namespaces=bundle.namespaces(*rows)).split()
+    assert said == ["0", "0", "100000", "65536", inode(pid, "user"), inode(pid, "network")]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/proc/self/ns/ipc", "is not a network namespace"),
+        ("/etc/hostname", "is not a namespace"),
+        ("/nosuch", "no such file or directory"),
+    ],
+)
+def test_a_path_that_is_no_such_namespace(bundle: Bundle, path: str, text: str) -> None:
+    rows = bundle.namespaces({"type": "network", "path": path})
+    said = bundle.refuses(linux__namespaces=rows)
+    assert f"config.json: linux.namespaces[{len(rows) - 1}].path: {path}: {text}" in said
+
+
+def test_a_mount_namespace_by_path_is_refused(bundle: Bundle) -> None:
+    rows = bundle.namespaces({"type": "mount", "path": "/proc/self/ns/mnt"})
+    assert "a new mount namespace is required" in bundle.refuses(linux__namespaces=rows)
+
+
+# --- clocks ----------------------------------------------------------------------------------------
+
+
+def test_clocks_of_its_own(bundle: Bundle) -> None:
+    offsets = {"boottime": {"secs": 1_000_000}, "monotonic": {"secs": 5, "nanosecs": 7}}
+    said = bundle.says(
+        "cat /proc/uptime /proc/self/timens_offsets",
+        linux__namespaces=bundle.namespaces({"type": "time"}), linux__timeOffsets=offsets,
+    ).split()  # fmt: skip
+    assert (
+        1_000_000 < float(said[0]) < 2_000_000 + float(Path("/proc/uptime").read_text().split()[0])
+    )
+    assert said[2:] == ["monotonic", "5", "7", "boottime", "1000000", "0"]
+
+
+def test_an_exec_has_the_same_clocks(bundle: Bundle) -> None:
+    state = bundle.create(
+        "sleep 100", linux__namespaces=bundle.namespaces({"type": "time"}),
+        linux__timeOffsets={"boottime": {"secs": 1_000_000}},
+    )  # fmt: skip
+    bundle.program("start", bundle.name)
+    done = bundle.program("exec", bundle.name, "cat", "/proc/uptime")
+    assert float(done.stdout.split()[0]) > 1_000_000, done.stderr
+    assert os.readlink(f"/proc/{state['pid']}/ns/time") != os.readlink("/proc/self/ns/time")
+
+
+def test_clocks_that_the_kernel_refuses(bundle: Bundle) -> None:
+    rows = bundle.namespaces({"type": "time"})
+    offsets = {"boottime": {"secs": -(2**40)}}
+    said = bundle.refuses(linux__namespaces=rows, linux__timeOffsets=offsets)
+    assert "config.json: linux.timeOffsets.boottime: numerical result out of range" in said
+
+
+# --- network devices -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def link() -> Iterator[str]:
+    """One end of a pair of interfaces, with addresses; both go at the end."""
+    name = f"mh{os.getpid() % 1000000}"
+    ip("link", "add", name, "mtu", "1400", "type", "veth", "peer", "name", f"{name}p")
+    ip("addr", "add", "10.9.8.7/24", "dev", name)
+    ip("addr", "add", "fd00:9::7/64", "dev", name, "nodad")
+    yield name
+    subprocess.run(["ip", "link", "del", f"{name}p"], check=False, capture_output=True)
+
+
+def ip(*args: str) -> None:
+    done = subprocess.run(["ip", *args], capture_output=True, text=True, check=False)
+    if done.returncode:
+        skip(f"ip {' '.join(args)}: {done.stderr.strip()}")
+
+
+@pytest.mark.parametrize(("given", "found"), [("", "{}"), ("data0", "data0"), ("net%d", "net0")])
+def test_a_network_device(bundle: Bundle, link: str, given: str, found: str) -> None:
+    name = found.format(link) if found != "{}" else link
+    script = f"ip addr show dev {name}; ls /sys/class/net"
+    said = bundle.says(script, linux__netDevices={link: {"name": given} if given else {}})
+    assert "10.9.8.7/24" in said
+    assert "fd00:9::7/64" in said
+    assert "mtu 1400" in said
+    assert "UP" in said.splitlines()[0]
+    assert said.splitlines()[-2:] == sorted([name, "lo"])
+    assert not os.path.exists(f"/sys/class/net/{link}")
+
+
+def test_a_network_device_that_there_is_not(bundle: Bundle) -> None:
+    said = bundle.refuses(linux__netDevices={"nosuch0": {}})
+    assert "config.json: linux.netDevices.nosuch0: no such interface" in said
+
+
+def test_a_name_that_is_taken(bundle: Bundle, link: str) -> None:
+    said = bundle.refuses(linux__netDevices={link: {"name": "lo"}})
+    assert f"config.json: linux.netDevices.{link}: file exists" in said
+    assert os.path.exists(f"/sys/class/net/{link}"), "it is still on the host"
+
+
+def test_a_network_that_is_the_hosts(bundle: Bundle, link: str) -> None:
+    usual = bundle.config["linux"]["namespaces"]
+    rows = [row for row in usual if row["type"] != "network"]
+    mounts = [row for row in bundle.config["mounts"] if row["type"] != "sysfs"]
+    said = bundle.refuses(linux__netDevices={link: {}}, linux__namespaces=rows, mounts=mounts)
+    assert "linux.netDevices: needs a network namespace" in said
+
+
+def test_the_state_says_who_it_is(bundle: Bundle) -> None:
+    state = bundle.create(ociVersion="1.3.0", annotations={"com.example.key": "값"})
+    assert state["annotations"] == {"com.example.key": "값"}
+    assert (state["id"], state["status"]) == (bundle.name, "created")
+    assert state["bundle"] == str(bundle.path)
+    assert json.dumps(state["ociVersion"]).startswith('"1.')

@@ -1,0 +1,189 @@
+"""scheduler, ioPriority, personality, memoryPolicy and execCPUAffinity, seen from inside."""
+
+import json
+import os
+import platform
+import subprocess
+from typing import Any
+
+import pytest
+
+from conftest import skip
+from minirun.errors import ConfigError
+from minirun.oci.config import Config
+from minirun.process import tuning
+from spec.conftest import Bundle
+
+SCHED = "grep -E '^(policy|prio)' /proc/self/sched | tr -d ' ' | tr '\\n' ' '"
+
+
+def test_a_scheduler_of_real_time(bundle: Bundle) -> None:
+    wish = {"policy": "SCHED_RR", "priority": 7}
+    bundle.create("sleep 100", process__scheduler=wish)
+    pid = bundle.state()["pid"]
+    assert os.sched_getscheduler(pid) == os.SCHED_RR
+    assert os.sched_getparam(pid).sched_priority == 7
+
+
+@pytest.mark.parametrize(
+    ("policy", "nice", "expected"),
+    [("SCHED_BATCH", 5, os.SCHED_BATCH), ("SCHED_IDLE", 0, os.SCHED_IDLE),
+     ("SCHED_OTHER", -3, os.SCHED_OTHER)],
+)  # fmt: skip
+def test_schedulers_with_a_nice_value(
+    bundle: Bundle, policy: str, nice: int, expected: int
+) -> None:
+    bundle.create("sleep 100", process__scheduler={"policy": policy, "nice": nice})
+    pid = bundle.state()["pid"]
+    assert os.sched_getscheduler(pid) == expected
+    assert os.getpriority(os.PRIO_PROCESS, pid) == nice
+
+
+def test_a_scheduler_that_is_forgotten_at_fork(bundle: Bundle) -> None:
+    wish = {"policy": "SCHED_FIFO", "priority": 3, "flags": ["SCHED_FLAG_RESET_ON_FORK"]}
+    bundle.create("sleep 100", process__scheduler=wish)
+    found = os.sched_getscheduler(bundle.state()["pid"])
+    assert found == os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+
+
+def test_a_deadline(bundle: Bundle) -> None:
+    million = 1_000_000
+    wish = {
+        "policy": "SCHED_DEADLINE", "runtime": million, "deadline": 10 * million,
+        "period": 20 * million, "flags": ["SCHED_FLAG_RESET_ON_FORK"],
+    }  # fmt: skip
+    bundle.create("sleep 100", process__scheduler=wish)
+    sched_deadline = 6
+    reset = os.SCHED_RESET_ON_FORK
+    assert os.sched_getscheduler(bundle.state()["pid"]) == sched_deadline | reset
+
+
+@pytest.mark.parametrize(
+    ("wish", "shown"),
+    [
+        ({"class": "IOPRIO_CLASS_BE", "priority": 6}, "best-effort: prio 6"),
+        ({"class": "IOPRIO_CLASS_IDLE", "priority": 0}, "idle"),
+        ({"class": "IOPRIO_CLASS_RT", "priority": 2}, "realtime: prio 2"),
+    ],
+)
+def test_io_priority(bundle: Bundle, wish: dict[str, Any], shown: str) -> None:
+    assert bundle.says(["ionice"], process__ioPriority=wish) == shown
+
+
+def test_a_machine_of_32_bits(bundle: Bundle) -> None:
+    if platform.machine() != "x86_64":
+        skip("what uname calls this processor's 32 bits is not known to the test")
+    assert bundle.says(["uname", "-m"], linux__personality={"domain": "LINUX32"}) == "i686"
+    assert bundle.says(["uname", "-m"], linux__personality={"domain": "LINUX"}) == "x86_64"
+
+
+def test_an_exec_has_the_same_personality(bundle: Bundle) -> None:
+    if platform.machine() != "x86_64":
+        skip("what uname calls this processor's 32 bits is not known to the test")
+    bundle.create("sleep 100", linux__personality={"domain": "LINUX32"})
+    assert bundle.program("start", bundle.name).returncode == 0
+    assert bundle.program("exec", bundle.name, "uname", "-m").stdout == "i686\n"
+
+
+@pytest.mark.parametrize(
+    ("wish", "shown"),
+    [
+        ({"mode": "MPOL_BIND", "nodes": "0"}, "bind:0"),
+        ({"mode": "MPOL_INTERLEAVE", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES"]},
+         "interleave=static:0"),
+        ({"mode": "MPOL_PREFERRED", "nodes": "0"}, "prefer:0"),
+        ({"mode": "MPOL_LOCAL"}, "local"),
+        ({"mode": "MPOL_DEFAULT"}, "default"),
+    ],
+)  # fmt: skip
+def test_memory_policy(bundle: Bundle, wish: dict[str, Any], shown: str) -> None:
+    if not os.path.exists("/proc/self/numa_maps"):
+        skip("the kernel was built without CONFIG_NUMA")
+    script = "head -1 /proc/self/numa_maps | cut -d ' ' -f 2"
+    assert bundle.says(script, linux__memoryPolicy=wish) == shown
+
+
+def test_a_node_that_there_is_not(bundle: Bundle) -> None:
+    if not os.path.exists("/proc/self/numa_maps"):
+        skip("the kernel was built without CONFIG_NUMA")
+    said = bundle.refuses(linux__memoryPolicy={"mode": "MPOL_BIND", "nodes": "1000"})
+    assert "linux.memoryPolicy: set_mempolicy: Invalid argument" in said
+
+
+def _last_cpu() -> int:
+    cpus = os.sched_getaffinity(0)
+    if len(cpus) < 2:
+        skip("this machine has one CPU")
+    return max(cpus)
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_cpus_for_exec_alone(bundle_both: Bundle, final: bool) -> None:
+    bundle, last = bundle_both, _last_cpu()
+    wish = {"initial": str(last)} | ({"final": str(last)} if final else {})
+    pid = bundle.create("sleep 100", process__execCPUAffinity=wish)["pid"]
+    assert os.sched_getaffinity(pid) == os.sched_getaffinity(0), "not for init"
+    assert bundle.program("start", bundle.name).returncode == 0
+    show = ["grep", "Cpus_allowed_list", "/proc/self/status"]
+    done = bundle.program("exec", bundle.name, *show)
+    assert done.returncode == 0, done.stderr
+    everywhere = os.sched_getaffinity(0)
+    found = tuning.numbers(done.stdout.split()[1], "")
+    assert found == ({last} if final else everywhere)
+
+
+@pytest.mark.parametrize(
+    ("raw", "culprit"),
+    [
+        ({"process": {"scheduler": {"policy": "SCHED_X"}}}, "process.scheduler.policy: 'SCHED_X'"),
+        ({"process": {"scheduler": {"policy": "SCHED_RR", "priority": 100}}},
+         "process.scheduler.priority: 100 does not lie between 0 and 99"),
+        ({"process": {"scheduler": {"policy": "SCHED_OTHER", "nice": 20}}},
+         "process.scheduler.nice: 20 does not"),
+        ({"process": {"scheduler": {"policy": "SCHED_OTHER", "flags": ["X"]}}},
+         "process.scheduler.flags[0]: 'X' is none of"),
+        ({"process": {"ioPriority": {"class": "IOPRIO_CLASS_NONE"}}}, "process.ioPriority.class"),
+        ({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 8}}},
+         "process.ioPriority.priority: 8 does not lie between 0 and 7"),
+        ({"linux": {"personality": {"domain": "BSD"}}}, "linux.personality.domain: 'BSD'"),
+        ({"linux": {"personality": {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}}},
+         "linux.personality.flags: "),
+        ({"linux": {"memoryPolicy": {"mode": "MPOL_X"}}}, "linux.memoryPolicy.mode: 'MPOL_X'"),
+        ({"linux": {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0-"}}},
+         "linux.memoryPolicy.nodes: '0-' is not a list"),
+        ({"linux": {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0", "flags": ["X"]}}},
+         "linux.memoryPolicy.flags[0]: 'X'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_value(raw: dict[str, Any], culprit: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tuning.Tuning(Config(raw, ""))
+    assert str(caught.value).startswith(f"config.json: {culprit}")
+
+
+def test_a_wrong_value_is_one_line(bundle: Bundle) -> None:
+    said = bundle.refuses(process__scheduler={"policy": "SCHED_ISO"})
+    assert "config.json: process.scheduler: sched_setattr: Invalid argument" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", set()), ("0", {0}), ("0-3,7", {0, 1, 2, 3, 7}), ("2-2", {2}), ("1, 3", {1, 3})],
+)
+def test_lists_of_numbers(text: str, expected: set[int]) -> None:
+    assert tuning.numbers(text, "x") == expected
+
+
+@pytest.mark.parametrize("text", ["a", "-1", "3-1", "1-", "٣", "1_0", "0-99999", "1,,2", "0x1"])
+def test_what_is_no_list_of_numbers(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a list like 0-3,7"):
+        tuning.numbers(text, "x")
+
+
+def test_nothing_of_it_is_loaded_where_nobody_asks() -> None:
+    source = "import sys, minirun.lifecycle, minirun.cli.oci; print(*sys.modules)"
+    argv = ["python3", "-c", source]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    loaded = set(done.stdout.split())
+    assert "minirun.lifecycle" in loaded or done.returncode
+    assert json.dumps(sorted(loaded & {"minirun.process.rare", "minirun.kernel.sched"})) == "[]"
