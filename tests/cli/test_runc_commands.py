@@ -271,6 +271,14 @@ def test_exec_as_conmon_and_the_shim_call_it(runtime: Runtime) -> None:
     assert int(pid) in json.loads(runtime("ps", "-f", "json", "ID").stdout)
 
 
+def test_exec_has_the_containers_score(runtime: Runtime) -> None:
+    """What a shim has of its own (1, as containerd's) is no score of its container's processes."""
+    runtime.config(oomScoreAdj=321)
+    runtime.running()
+    words = ("exec", "ID", "cat", "/proc/self/oom_score_adj")
+    assert runtime(*words).stdout.strip() == "321"
+
+
 def test_flags_after_the_id_as_slurm_writes_them(runtime: Runtime) -> None:
     runtime.config(args=["sh", "-c", "echo here; exit 5"])
     done = runtime("run", "ID", "-b", str(runtime.bundle)) if "runc" not in runtime.argv[0] else (
@@ -346,8 +354,9 @@ def test_run_without_pivot_root(minirun: Program, tmp_path: Path) -> None:
 
 
 def test_the_callers_keyring_stays(minirun: Program, tmp_path: Path) -> None:
-    made = Runtime(minirun.argv(), tmp_path, f"keyring-{os.getpid()}")
     for flags, found in (((), True), (("--no-new-keyring",), False)):
+        # Another name each time: the kernel forgets the keyring of a dead process a little later.
+        made = Runtime(minirun.argv(), tmp_path, f"keyring-{os.getpid()}-{found:d}")
         made.config(args=["cat", "/proc/keys"])
         done = made("run", *flags, "-b", ".", "ID")
         assert done.returncode == 0 and (f"_ses.{made.name}" in done.stdout) == found

@@ -64,9 +64,12 @@ def mounts(root: Path) -> list[str]:
     return [line for line in lines if line.split()[4].startswith(f"{root}/")]
 
 
+KEPT = (".history", ".gpus")
+
+
 def directories(minirun: Program) -> list[str]:
-    """Return what is in the state root, but for the history."""
-    return [path.name for path in minirun.root.glob("*") if path.name != ".history"]
+    """Return what is in the state root, but for the history and the table of who has which GPU."""
+    return [path.name for path in minirun.root.glob("*") if path.name not in KEPT]
 
 
 def assert_nothing(minirun: Program, name: str, family: Family | None = None) -> None:
