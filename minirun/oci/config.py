@@ -33,6 +33,8 @@ GPU_MODE = ANNOTATION + "gpu-mode"
 """hook: NVIDIA's hook is executed as any other, and not taken in-line."""
 GPU_EXCLUSIVE = ANNOTATION + "gpu-exclusive"
 """true: no other container gets this one's GPUs while it runs (minirun.gpu.sharing)."""
+LOG = ANNOTATION + "log"
+"""stages or syscalls: what its log holds (minirun.container.detail)."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
 _RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
@@ -116,6 +118,15 @@ class Config:
     def new_namespace(self, kind: str) -> bool:
         """Whether a namespace of this kind is made for the container."""
         return self.namespaces.get(kind) == ""
+
+    @property
+    def resources(self) -> "dict[str, Any]":
+        """linux.resources. Before version 1.3 a pids.limit of 0 meant none, and podman writes it."""
+        found: "dict[str, Any]" = self.linux.get("resources") or {}
+        if (found.get("pids") or {}).get("limit") != 0:
+            return found
+        minor = self.raw["ociVersion"].split(".")[1]
+        return {k: v for k, v in found.items() if k != "pids"} if int(minor) < 3 else found
 
     def hooks(self, kind: str) -> "list[dict[str, Any]]":
         """The hooks of one kind (prestart, createRuntime, …), in order."""
