@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 class Hot:
     """A finder and loader (importlib.abc) of modules whose code lies in one dictionary.
 
-    It maps name → (path, is a package, (mtime in ns, size) of the source, marshalled code).
+    Its index maps name → (path, is a package, (mtime in ns, size) of the source, how long the
+    marshalled code is, and where in the file that begins, counted from `base`). Only what is
+    imported is read: at 2 µs a page, all of it would take a millisecond.
     """
 
-    def __init__(self, codes: "dict[str, tuple[str, bool, tuple[int, int], bytes]]") -> None:
-        self.codes = codes
+    def __init__(
+        self, index: "dict[str, tuple[str, bool, tuple[int, int], int, int]]", fd: int, base: int
+    ) -> None:
+        self.index = index
+        self.fd = fd
+        self.base = base
 
     def find_spec(self, name: str, path: object, target: object = None) -> "ModuleSpec | None":
         """Return where the module is, if its source is unchanged."""
-        entry = self.codes.get(name)
+        entry = self.index.get(name)
         if entry is None:
             return None
         try:
@@ -43,4 +49,9 @@ class Hot:
 
     def exec_module(self, module: "ModuleType") -> None:
         """Run the module's code."""
-        exec(marshal.loads(self.codes.pop(module.__name__)[3]), module.__dict__)
+        size, at = self.index.pop(module.__name__)[3:]
+        exec(marshal.loads(os.pread(self.fd, size, self.base + at)), module.__dict__)
+
+    def close(self) -> None:
+        """Close the file: nothing is imported any more."""
+        os.close(self.fd)

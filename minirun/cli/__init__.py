@@ -11,8 +11,8 @@ from minirun.settings import ROOT, STORE, Settings
 COMMANDS = {
     "run": ("run", "run a command in a new container, stage by stage"),
     "create": ("oci", "create a container from a bundle; it waits for start"),
-    "start": ("oci", "let a created container run its command"),
-    "state": ("oci", "print a container's state as JSON"),
+    "start": ("start", "let a created container run its command"),
+    "state": ("state", "print a container's state as JSON"),
     "kill": ("kill", "send a signal to a container"),
     "delete": ("delete", "delete a container and all that belongs to it"),
     "exec": ("exec", "run another command in a running container"),
@@ -127,7 +127,7 @@ def _settings(values: "dict[str, str]") -> Settings:
     return Settings(
         os.path.abspath(root), os.path.abspath(store), values["cgroup"], bool(values["debug"]),
         values["log"], values["log_format"], gates, bool(values["systemd_cgroup"]),
-        values["rootless"],
+        values["rootless"], bool(values["root"] or os.environ.get("MINIRUN_ROOT")),
     )  # fmt: skip
 
 

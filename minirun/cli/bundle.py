@@ -7,7 +7,7 @@ subreaper: the container's init is its child, and everything in a pid namespace 
 
 import os
 
-from minirun import lifecycle
+from minirun import endings, lifecycle
 from minirun.cli import oci, output, signals
 from minirun.cli.flags import Flag, Parsed, parse
 from minirun.container import Container
@@ -30,9 +30,9 @@ def run(args: "list[str]", known: "tuple[Flag, ...]", settings: Settings) -> int
         if streams:
             streams.close_containers_ends()
         oci.announce(flags, init.pid, init.pidfd)
-        lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
+        endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
-        lifecycle.destroy(container)
+        endings.destroy(container)
         raise
     if container.console.socket >= 0 and not streams:
         os.close(container.console.socket)
@@ -41,11 +41,11 @@ def run(args: "list[str]", known: "tuple[Flag, ...]", settings: Settings) -> int
 
 def _wait(container: Container, init: Init, streams: "output.Streams | None", flags: Parsed) -> int:
     """Wait for the container's end, and delete it unless it is to be kept."""
-    wait = streams.relay if streams else lambda pid, pidfd: lifecycle.wait(pidfd, pid)
+    wait = streams.relay if streams else lambda pid, pidfd: endings.wait(pidfd, pid)
     status = wait(init.pid, init.pidfd)
     if flags.keep:
-        lifecycle.clear_cgroup(container)
+        endings.clear_cgroup(container)
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     else:
-        lifecycle.destroy(container)
+        endings.destroy(container)
     return status

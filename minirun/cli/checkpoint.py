@@ -9,8 +9,8 @@ all. So nothing is begun that would end in half a container. `features` does not
 import shutil
 import subprocess
 
-from minirun.cli import oci
-from minirun.cli.flags import HELP, Flag, parse
+from minirun.cli import existing, oci
+from minirun.cli.flags import HELP, Flag, one_id, parse, show_help
 from minirun.errors import MinirunError
 from minirun.oci import state
 from minirun.settings import Settings
@@ -47,10 +47,10 @@ def main_checkpoint(args: "list[str]", settings: Settings) -> int:
     """Check the container, and refuse. Raises MinirunError."""
     flags = parse("checkpoint", CHECKPOINT, args, mixed=True)
     if flags.help:
-        return oci.show_help(
+        return show_help(
             "checkpoint", "ID", "Refused: minirun's mounts cannot be told to CRIU.", CHECKPOINT
         )
-    oci.load(settings, oci.one_id("checkpoint", flags))
+    existing.load(settings, one_id("checkpoint", flags))
     raise refusal("checkpoint")
 
 
@@ -58,10 +58,10 @@ def main_restore(args: "list[str]", settings: Settings) -> int:
     """Check the id, and refuse. Raises MinirunError."""
     flags = parse("restore", RESTORE, args, mixed=True)
     if flags.help:
-        return oci.show_help(
+        return show_help(
             "restore", "ID", "Refused: minirun's mounts cannot be told to CRIU.", RESTORE
         )
-    state.check_id(oci.one_id("restore", flags))
+    state.check_id(one_id("restore", flags))
     raise refusal("restore")
 
 

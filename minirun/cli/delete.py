@@ -1,8 +1,8 @@
 """`minirun delete`: runc's, to the letter, and for more than one container."""
 
-from minirun import lifecycle
-from minirun.cli import oci
-from minirun.cli.flags import HELP, Flag, parse
+from minirun import endings
+from minirun.cli import existing
+from minirun.cli.flags import HELP, Flag, parse, show_help
 from minirun.errors import StateError, UsageError
 from minirun.oci import state
 from minirun.settings import Settings
@@ -14,7 +14,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     """Delete containers; a running one only with --force, which asks nothing of its state."""
     flags = parse("delete", FLAGS, args, mixed=True)
     if flags.help:
-        return oci.show_help("delete", "ID…", "Delete containers.", FLAGS)
+        return show_help("delete", "ID…", "Delete containers.", FLAGS)
     if not flags.args:
         raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
     for container_id in flags.args:
@@ -25,7 +25,7 @@ def main(args: "list[str]", settings: Settings) -> int:
 def delete(settings: Settings, container_id: str, *, force: bool) -> None:
     """Delete one container. Raises StateError."""
     try:
-        container = oci.load(settings, container_id)
+        container = existing.load(settings, container_id)
     except StateError:
         state.check_id(container_id)
         directory = f"{settings.root}/{container_id}"
@@ -39,4 +39,4 @@ def delete(settings: Settings, container_id: str, *, force: bool) -> None:
     if status in (state.RUNNING, state.PAUSED, state.CREATING) and not force:
         text = f"cannot delete container {container_id} that is not stopped: {status}"
         raise StateError(text, f"minirun delete --force {container_id}")
-    lifecycle.destroy(container)
+    endings.destroy(container)

@@ -3,6 +3,7 @@
 import json
 import sys
 
+from minirun import roots
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import StateError, UsageError
 from minirun.settings import Settings
@@ -32,7 +33,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.only and flags.only not in differ.PARTS:
         raise UsageError(f"unknown part {flags.only!r}", ", ".join(differ.PARTS), status=1)
     first, second = differ.boundaries(flags.between, flags.stage)
-    recordings = find(flags.args[0], settings.root)
+    recordings = find(flags.args[0], *roots.known(settings))
     if len(recordings) > 1:
         names = ", ".join(recording.id for recording in recordings)
         raise StateError(f"{flags.args[0]} holds several containers: {names}", status=1)

@@ -8,8 +8,8 @@ In the same containers -i and -d are docker's too; elsewhere the caller's stream
 
 import os
 
-from minirun import gates, jsonlite, lifecycle
-from minirun.cli import oci, output, signals
+from minirun import endings, gates, jsonlite
+from minirun.cli import existing, oci, output, signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container
 from minirun.errors import ConfigError, MinirunError, StateError, UsageError, from_os
@@ -60,7 +60,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     try:
         if not flags.args or (len(flags.args) < 2 and not flags.process):
             raise UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
-        container = oci.load(settings, flags.args[0])
+        container = existing.load(settings, flags.args[0])
         managed = bool(container.record["managed"])
         return _exec(container, flags, managed)
     except (MinirunError, OSError) as caught:
@@ -79,8 +79,11 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
         raise StateError(f"container {container.id} is not running", status=1)
     container.preserve_fds = oci.preserved(flags.preserve_fds)
     container.open_log()
-    config = Config({**container.config.raw, "process": _process(container, flags)},
-                    container.config.bundle)  # fmt: skip
+    process = _process(container, flags)
+    score = container.config.process.get("oomScoreAdj")
+    if score is not None:
+        process.setdefault("oomScoreAdj", score)  # every process of the container has it
+    config = Config({**container.config.raw, "process": process}, container.config.bundle)
     container.config = config
     container.prepare()
     if flags.cgroup:
@@ -147,7 +150,7 @@ def _as_runc(container: Container, config: Config, flags: Parsed) -> int:
     if flags.detach:
         return 0
     signals.forward(joined.pidfd)
-    return lifecycle.wait(joined.pidfd, joined.pid)
+    return endings.wait(joined.pidfd, joined.pid)
 
 
 def _run(container: Container, config: Config, flags: Parsed, streams: output.Streams) -> int:

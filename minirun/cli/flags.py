@@ -4,6 +4,8 @@ GNU's rules: ``--name value``, ``--name=value``, ``-it`` for ``-i -t``, ``-eA=1`
 flags. docker's: in a command that takes an image and a command, flags end at the first argument.
 """
 
+import os
+
 from minirun.errors import UsageError
 from minirun.record import Record
 
@@ -137,3 +139,17 @@ def _left(flag: Flag) -> str:
 
 
 HELP = Flag(("-h", "--help"), "", "show this help and exit")
+
+
+def one_id(command: str, flags: Parsed) -> str:
+    """Return the one argument, a container's id. Raises UsageError."""
+    if len(flags.args) != 1:
+        text = f'"minirun {command}" needs exactly one id, got {len(flags.args)}'
+        raise UsageError(text, f"minirun {command} ID", 1)
+    return str(flags.args[0])
+
+
+def show_help(command: str, arguments: str, summary: str, flags: "tuple[Flag, ...]") -> int:
+    """Print a command's help; return 0."""
+    os.write(1, usage(command, arguments, summary, flags).encode())
+    return 0

@@ -8,8 +8,8 @@ containers whose supervisor died. What `create` made and what has simply stopped
 import os
 import sys
 
-from minirun import lifecycle
-from minirun.cli import oci
+from minirun import endings
+from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import MinirunError, StateError
 from minirun.image import catalogue
@@ -67,7 +67,7 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> bool:
 def _destroy(settings: Settings, container_id: str) -> None:
     """Finish a container; that somebody else has finished it meanwhile is no error."""
     try:
-        lifecycle.destroy(oci.load(settings, container_id))
+        endings.destroy(existing.load(settings, container_id))
     except StateError:
         directory = f"{settings.root}/{container_id}"
         if os.path.exists(f"{directory}/state.json"):

@@ -6,6 +6,7 @@ has `main_NAME(args, settings)` or `main(args, settings)`, and is imported when 
 
 import sys
 
+from minirun import roots
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
 from minirun.gpu import inventory, sharing, vendors
@@ -70,7 +71,8 @@ def main_ps(args: "list[str]", settings: Settings) -> int:
     if flags.help:
         sys.stdout.write(usage("gpu ps", "", "Show who uses which GPU (Figure 1).", FLAGS))
         return 0
-    return _print(gpu_usage.table(gpu_usage.who_uses(sharing.holders(settings.root))))
+    rows = [row for root in roots.known(settings) for row in sharing.holders(root)]
+    return _print(gpu_usage.table(gpu_usage.who_uses(rows)))
 
 
 def _print(lines: "list[str]") -> int:

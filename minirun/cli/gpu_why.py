@@ -5,8 +5,9 @@ import sys
 import textwrap
 from typing import Any
 
+from minirun import roots
 from minirun.cgroups.rules import DeviceRule, parse_rules
-from minirun.cli import oci
+from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.container import Container
 from minirun.errors import MinirunError, StateError
@@ -30,7 +31,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.help or len(flags.args) != 1:
         sys.stdout.write(usage("gpu why", "ID", SUMMARY, FLAGS))
         return 0 if flags.help else 1
-    container = oci.load(settings, flags.args[0])
+    container = existing.load(*roots.locate(settings, flags.args[0]))
     if flags.repair:
         _repair(container)
     found = document(container)
@@ -86,7 +87,7 @@ def _rules(container: Container) -> list[DeviceRule] | None:
 
 
 def _own_rules(container: Container) -> frozenset[str]:
-    rows = (container.config.linux.get("resources") or {}).get("devices") or []
+    rows = container.config.resources.get("devices") or []
     return frozenset(map(str, parse_rules(rows)))
 
 

@@ -7,8 +7,9 @@ import json
 import shutil
 import sys
 
+from minirun import roots
 from minirun.cgroups.ruleset import listing
-from minirun.cli import oci
+from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.container import Container
 from minirun.errors import StateError
@@ -46,10 +47,11 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 def _load(settings: Settings, name: str) -> Container:
     """Return the container. Raises StateError, which says so where only its log is left."""
+    place = roots.locate(settings, name)
     try:
-        return oci.load(settings, name)
+        return existing.load(*place)
     except StateError:
-        events = find.of_container(name, settings.root)
+        events = find.of_container(name, *roots.known(settings))
         if events is None or find.id_of(events) != name:
             raise
         hint = f"what it did is left: minirun timeline {name}"

@@ -1,8 +1,8 @@
 """`minirun kill`: runc's, to the letter. signal(7); pidfd_send_signal(2)."""
 
-from minirun import lifecycle
-from minirun.cli import oci
-from minirun.cli.flags import HELP, Flag, parse
+from minirun import endings
+from minirun.cli import existing
+from minirun.cli.flags import HELP, Flag, parse, show_help
 from minirun.errors import UsageError
 from minirun.oci import state
 from minirun.settings import Settings
@@ -29,17 +29,17 @@ def main(args: "list[str]", settings: Settings) -> int:
     """
     flags = parse("kill", FLAGS, args, mixed=True)
     if flags.help:
-        return oci.show_help("kill", "ID [SIGNAL]", "Send a signal to a container.", FLAGS)
+        return show_help("kill", "ID [SIGNAL]", "Send a signal to a container.", FLAGS)
     if not 1 <= len(flags.args) <= 2:
         text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
         raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
     number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
-    container = oci.load(settings, flags.args[0])
+    container = existing.load(settings, flags.args[0])
     if flags.all:
         if container.cgroup.exists():
             container.cgroup.kill(number)
         return 0
-    lifecycle.kill(container.record, number)
+    endings.kill(container.record, number)
     if number == _SIGKILL and container.record["status"] == state.PAUSED:
         container.cgroup.thaw()  # version 1 delivers no signal to who is frozen, not even this one
     return 0

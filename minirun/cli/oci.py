@@ -4,23 +4,22 @@ What the others (kill, delete, pause, update, …) share with them is here too.
 """
 
 import os
-import sys
 
-from minirun import gates, jsonlite, lifecycle
+from minirun import endings, events, gates, lifecycle
 from minirun.cli import signals
-from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
+from minirun.cli.flags import HELP, Flag, Parsed, parse, show_help
 from minirun.container import Container, reserve
-from minirun.errors import ConfigError, StateError, UsageError
-from minirun.handshake import Channel
+from minirun.errors import ConfigError, UsageError
 from minirun.oci import config as oci_config
 from minirun.oci import state
+from minirun.oci.origin import origin
 from minirun.process import sealed
 from minirun.process.streams import Console
 from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 CREATE = (
     Flag(("-b", "--bundle"), "DIR", "the directory of config.json (default: the current one)"),
@@ -46,7 +45,7 @@ def main_create(args: "list[str]", settings: Settings) -> int:
         container.save(status=state.CREATED, complete=True)
         announce(flags, init.pid, init.pidfd)
     except BaseException:
-        lifecycle.destroy(container)
+        endings.destroy(container)
         raise
     return 0
 
@@ -74,14 +73,17 @@ def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
     socket = connect_console(flags.console_socket) if flags.console_socket else -1
     signals.hold()
-    extra = {"no_pivot": flags.no_pivot, "no_new_keyring": flags.no_new_keyring}
+    asked = origin(config, flags.args[0])
+    extra = {"no_pivot": flags.no_pivot, "no_new_keyring": flags.no_new_keyring, "origin": asked}
     container = reserve(settings, flags.args[0], config, **extra)
     try:
         container.open_log()
+        places = {"bundle": config.bundle, "root": settings.root}
+        events.emit("note", "origin", asked | places, why="who asked for this container, and where")
         if settings.gates:
             container.gates = gates.Gates(container.directory, settings.gates)
     except BaseException:
-        lifecycle.destroy(container)
+        endings.destroy(container)
         raise
     container.preserve_fds = listening + kept
     if listening:
@@ -170,62 +172,3 @@ def write_pid_file(path: str, pid: int) -> None:
     if path:
         with open(path, "w") as file:
             file.write(str(pid))
-
-
-def load(settings: Settings, container_id: str) -> Container:
-    """Return an existing container. Raises StateError, ConfigError."""
-    record = state.load(settings.root, container_id)
-    config = oci_config.Config(_saved_config(record), record["bundle"])
-    return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
-
-
-def _saved_config(record: "dict[str, Any]") -> "dict[str, Any]":
-    """config.json as it was at create; later changes to the bundle have no effect (the spec)."""
-    try:
-        raw: dict[str, Any] = jsonlite.loads(state.read_text(f"{record['directory']}/config.json"))
-    except (OSError, ValueError):
-        raw = {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
-    return raw
-
-
-def main_start(args: "list[str]", settings: Settings) -> int:
-    """Let a created container run its command."""
-    flags = parse("start", (HELP,), args, mixed=True)
-    if flags.help:
-        return show_help("start", "ID", "Let a created container run its command.", (HELP,))
-    container = load(settings, one_id("start", flags))
-    status = container.record["status"]
-    if status == state.STOPPED:
-        raise StateError("cannot start a container that has stopped")
-    if status != state.CREATED:
-        text = f"cannot start a container in the {status} state"
-        raise StateError(text, "minirun ps -a shows the states")
-    container.open_log()
-    report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
-    os.set_blocking(report, True)
-    lifecycle.start(container, Channel(report, -1, "init"))
-    return 0
-
-
-def main_state(args: "list[str]", settings: Settings) -> int:
-    """Print a container's state as JSON (runtime.md, "Query State")."""
-    flags = parse("state", (HELP,), args, mixed=True)
-    if flags.help:
-        return show_help("state", "ID", "Print a container's state as JSON.", (HELP,))
-    record = state.load(settings.root, one_id("state", flags))
-    sys.stdout.write(jsonlite.dumps(state.public(record), indent=2) + "\n")
-    return 0
-
-
-def one_id(command: str, flags: Parsed) -> str:
-    """Return the one argument, a container's id. Raises UsageError."""
-    if len(flags.args) != 1:
-        text = f'"minirun {command}" needs exactly one id, got {len(flags.args)}'
-        raise UsageError(text, f"minirun {command} ID", 1)
-    return str(flags.args[0])
-
-
-def show_help(command: str, arguments: str, summary: str, flags: "tuple[Flag, ...]") -> int:
-    """Print a command's help; return 0."""
-    os.write(1, usage(command, arguments, summary, flags).encode())
-    return 0

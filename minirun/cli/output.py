@@ -3,7 +3,7 @@
 import os
 import select
 
-from minirun import gates, jsonlite, lifecycle
+from minirun import endings, gates, jsonlite
 from minirun.container import Container
 from minirun.kernel import process
 from minirun.oci import state
@@ -81,7 +81,7 @@ class Streams:
             if self.master >= 0:
                 self.pipes[self.master] = ("stdout", -1)
             self._copy(pidfd)
-        return lifecycle.wait(pidfd, pid)
+        return endings.wait(pidfd, pid)
 
     def _copy(self, pidfd: int) -> None:
         log = Log(self.log_path)

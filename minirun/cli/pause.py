@@ -5,8 +5,8 @@ cgroups(7): version 1 has a controller for it (freezer.state), version 2 a file 
 the two leaves nothing to repair.
 """
 
-from minirun.cli import oci
-from minirun.cli.flags import HELP, parse
+from minirun.cli import existing
+from minirun.cli.flags import HELP, one_id, parse, show_help
 from minirun.errors import StateError
 from minirun.oci import state
 from minirun.settings import Settings
@@ -16,8 +16,8 @@ def main_pause(args: "list[str]", settings: Settings) -> int:
     """Stop all processes of a container where they are."""
     flags = parse("pause", (HELP,), args, mixed=True)
     if flags.help:
-        return oci.show_help("pause", "ID", "Suspend all processes of a container.", (HELP,))
-    container = oci.load(settings, oci.one_id("pause", flags))
+        return show_help("pause", "ID", "Suspend all processes of a container.", (HELP,))
+    container = existing.load(settings, one_id("pause", flags))
     if container.record["status"] not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record['status']}")
     container.cgroup.freeze()
@@ -28,8 +28,8 @@ def main_resume(args: "list[str]", settings: Settings) -> int:
     """Let the processes of a paused container go on."""
     flags = parse("resume", (HELP,), args, mixed=True)
     if flags.help:
-        return oci.show_help("resume", "ID", "Let a paused container go on.", (HELP,))
-    container = oci.load(settings, oci.one_id("resume", flags))
+        return show_help("resume", "ID", "Let a paused container go on.", (HELP,))
+    container = existing.load(settings, one_id("resume", flags))
     if container.record["status"] != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record['status']}")
     container.cgroup.thaw()

@@ -1,10 +1,14 @@
-"""`minirun ps` lists containers, as docker's does; `minirun ps ID` one container's processes."""
+"""`minirun ps` lists containers, as docker's does; `minirun ps ID` one container's processes.
+
+Those of every state root in use are listed (minirun.roots), so that a container that an engine has
+made is found too, unless --root names one.
+"""
 
 import sys
 import time
 from datetime import datetime
 
-from minirun import jsonlite
+from minirun import jsonlite, roots
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.cli.list import records
 from minirun.errors import UsageError
@@ -22,7 +26,7 @@ FLAGS = (
     HELP,
 )
 SUMMARY = "List containers, or the processes of one, with the options of ps(1)."
-COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS")
+COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "ENGINE")
 
 
 def main(args: "list[str]", settings: Settings) -> int:
@@ -37,13 +41,17 @@ def main(args: "list[str]", settings: Settings) -> int:
         from minirun.cli import ps_one
 
         return ps_one.main(flags, settings)
-    shown = [r for r in records(settings.root) if flags.all or r["status"] != state.STOPPED]
+    found = [record for root in roots.known(settings) for record in records(root)]
+    shown = [record for record in found if flags.all or record["status"] != state.STOPPED]
     if flags.quiet:
         lines = [record["id"] for record in shown]
     elif flags.format == "json":
         lines = [jsonlite.dumps([state.public(record) for record in shown])]
     else:
-        lines = table([COLUMNS, *(_row(record) for record in shown)])
+        rows = [COLUMNS, *(_row(record) for record in shown)]
+        if not any(record.get("origin") for record in shown):
+            rows = [row[:-1] for row in rows]
+        lines = table(rows)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
@@ -59,9 +67,11 @@ def table(rows: "list[tuple[str, ...]]") -> "list[str]":
 def _row(record: "dict[str, Any]") -> "tuple[str, ...]":
     command = " ".join(record.get("args") or [])
     short = command if len(command) <= 30 else command[:27] + "..."
+    asked = record.get("origin") or {}
     return (
-        record["id"], record.get("image") or "-", f'"{short}"' if command else "-",
-        f"{age(record['created'])} ago", _status(record), record.get("gpus") or "-",
+        record["id"], record.get("image") or asked.get("image") or "-",
+        f'"{short}"' if command else "-", f"{age(record['created'])} ago", _status(record),
+        record.get("gpus") or "-", asked.get("engine", "-"),
     )  # fmt: skip
 
 

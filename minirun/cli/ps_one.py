@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 
-from minirun import jsonlite
-from minirun.cli import oci
+from minirun import jsonlite, roots
+from minirun.cli import existing
 from minirun.cli.flags import Parsed
 from minirun.errors import MinirunError, UsageError
 from minirun.oci import state
@@ -21,7 +21,7 @@ FORMATS = ("table", "json")
 
 def main(flags: Parsed, settings: Settings) -> int:
     """Print the processes of a container. Raises MinirunError, OSError."""
-    container = oci.load(settings, flags.args[0])
+    container = existing.load(*roots.locate(settings, flags.args[0]))
     form, options = _split(flags)
     pids = container.cgroup.processes() if container.cgroup.exists() else []
     if form == "json":

@@ -1,57 +1,91 @@
-"""What is recorded below a state root: a table for `timeline`, out of the logs alone."""
+"""What is recorded: a table for `timeline`, out of the logs and states below each state root."""
 
 import os
 import re
 import time
-from pathlib import Path
 
-from minirun.settings import HISTORY
+from minirun.errors import StateError
+from minirun.oci import state
 from minirun.view import find, paint, recording, text
-from minirun.view.recording import Recording
+from minirun.view.find import Log
+from minirun.view.recording import Event, Recording
 
-_HEAD = ("ID", "LAST EVENT", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND")
+_HEAD = (
+    "ID", "NAME", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
+)  # fmt: skip
 _IMAGE = re.compile(r"/images/([^/:]+)/layers/")
+_OWN = "minirun"
+"""Stands for the engine where a container was made by `run IMAGE`."""
+_LAST = 7
+_MADE_UP = re.compile("[0-9a-f]{64}")
+_SHORT = 12
 
 
-def listing(root: str, last: int) -> str:
-    """Return a table of what is recorded below `root`, newest first. Raises OSError."""
-    paths = [*_below(root, "{}/events.jsonl"), *_below(f"{root}/{HISTORY}", "{}")]
-    times = {path: os.stat(path).st_mtime for path in paths if os.path.exists(path)}
-    newest = sorted(times, key=lambda path: -times[path])
+def listing(roots: list[str], last: int) -> str:
+    """Return a table of what is recorded below `roots`, newest first."""
+    newest = sorted((log for root in roots for log in find.logs(root)), key=lambda log: -log.when)
+    closed = os.path.isdir(roots[0]) and not os.access(roots[0], os.R_OK)
+    said = f"{roots[0]} may not be read: run as root\n" if closed else ""
     if not newest:
-        return "no container is recorded yet: minirun replay has some to show\n"
-    rows = [_row(path, times[path]) for path in newest[: last or None]]
+        return said + "no container is recorded yet: minirun replay has some to show\n"
+    rows = [_row(log) for log in newest[: last or None]]
     more = len(newest) - len(rows)
-    return table([_HEAD, *rows]) + (f"{more} more: minirun timeline --last 0\n" if more else "")
+    said += f"{more} more: minirun timeline --last 0\n" if more else ""
+    return table(_without_idle_columns([_HEAD, *rows])) + said
 
 
-def _below(directory: str, form: str) -> list[str]:
+def _without_idle_columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Leave out names and engines where there are none to tell apart."""
+    idle = {
+        at for at, head in enumerate(_HEAD)
+        if head in ("NAME", "ENGINE") and {row[at] for row in rows[1:]} <= {"", _OWN}
+    }  # fmt: skip
+    return [tuple(cell for at, cell in enumerate(row) if at not in idle) for row in rows]
+
+
+def _row(log: Log) -> tuple[str, ...]:
+    shown = time.strftime("%m-%d %H:%M:%S", time.localtime(log.when))
+    status = _status(log)
     try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return []
-    return [f"{directory}/{form.format(name)}" for name in names if not name.startswith(".")]
-
-
-def _row(path: str, when: float) -> tuple[str, ...]:
-    shown = time.strftime("%m-%d %H:%M:%S", time.localtime(when))
-    try:
-        found = recording.read(path)[0]
+        found = recording.read(log.path)[0]
     except (OSError, ValueError):
-        return (find.id_of(Path(path)), shown, "", "unreadable", "", "", "")
+        return (short(log.id), "", "", shown, status, "", "unreadable", "", "", "")
     devices, image, command = "", "", ""
+    asked: dict[str, str] = {}
     for event in found.events:
-        argv = event["args"].get("argv")
-        words = [str(word) for word in argv] if isinstance(argv, list) else []
+        words = _argv(event)
         if event["name"] == "nvidia-container-cli":
             devices = " ".join(w[9:] for w in words if w.startswith("--device="))
+        elif event["name"] == "origin":
+            asked = {key: str(value) for key, value in event["args"].items()}
         elif event["name"] == "mount" and event["args"].get("fstype") == "overlay":
             image = " ".join(_IMAGE.findall(str(event["args"].get("data"))))
-        elif event["kind"] == "exec" and event["actor"] == "init":
+        elif event["kind"] == "exec" and event["actor"] == "init" and event["stage"] == _LAST:
             command = " ".join(words)
     gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
     word = result(found).split(" ")[0]
-    return (found.id, shown, _stages(found), word, gpus, image, command)
+    return (
+        short(found.id), asked.get("name", ""), asked.get("engine", _OWN), shown, status,
+        _stages(found), word, gpus, asked.get("image", image), command,
+    )  # fmt: skip
+
+
+def _argv(event: Event) -> list[str]:
+    argv = event["args"].get("argv")
+    return [str(word) for word in argv] if isinstance(argv, list) else []
+
+
+def _status(log: Log) -> str:
+    """Return whether the container lives: its status, or removed."""
+    try:
+        return str(state.load(log.root, log.id)["status"]) if log.living else "removed"
+    except (StateError, OSError):
+        return "removed" if not log.path.exists() else "damaged"
+
+
+def short(container_id: str) -> str:
+    """Return the begin of an id that an engine has made up: 12 of 64 digits, as docker does."""
+    return container_id[:_SHORT] if _MADE_UP.fullmatch(container_id) else container_id
 
 
 def _stages(found: Recording) -> str:

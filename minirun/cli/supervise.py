@@ -7,7 +7,7 @@ its own session; its parent returns as soon as the container runs. When a superv
 
 import os
 
-from minirun import events, gates, lifecycle
+from minirun import endings, events, gates, lifecycle
 from minirun.cli import output, signals
 from minirun.container import Container
 from minirun.errors import MinirunError, from_os
@@ -63,13 +63,13 @@ def _run(
         streams.close_containers_ends()
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
-        lifecycle.start(container, init.channel, lambda: signals.forward(init.pidfd))
+        endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # nobody stops at what comes after the start
         viewers.finish()
         if started:
             started(container)
     except BaseException:
-        lifecycle.destroy(container)
+        endings.destroy(container)
         raise
     finally:
         viewers.finish()
@@ -96,9 +96,9 @@ def _open_eyes(container: Container, options: Options, viewers: output.Viewers) 
 def _end(container: Container, status: int, auto_remove: bool) -> None:
     """Record the end, or remove the container with --rm."""
     if auto_remove:
-        lifecycle.destroy(container)
+        endings.destroy(container)
         return
-    lifecycle.clear_cgroup(container)
+    endings.clear_cgroup(container)
     try:
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     except OSError as error:  # a full disk must not cost the caller the command's exit status

@@ -1,7 +1,8 @@
 """`minirun timeline`: a container's start, shown again from its log.
 
-Without an argument it lists what is recorded: living containers, and those that have gone, below
-the state root. The views are those of `replay` too, so nothing here needs Linux.
+Without an argument it lists what is recorded: living containers, and those that have gone, of
+every engine that has called minirun (minirun.roots). The views are those of `replay` too, so
+nothing here needs Linux.
 """
 
 import json
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from minirun import roots
 from minirun.cli import recorded
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.errors import StateError, UsageError
@@ -43,7 +45,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     elif not (flags.last.isascii() and flags.last.isdigit()):
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
-        say(recorded.listing(settings.root, int(flags.last)))
+        say(recorded.listing(roots.known(settings), int(flags.last)))
     return 0
 
 
@@ -61,7 +63,7 @@ def read(name: str, settings: Settings) -> list[Recording]:
     Raises StateError where that is nothing, OSError.
     """
     if name != "-":
-        return find.find(name, settings.root)
+        return find.find(name, *roots.known(settings))
     try:
         said = sys.stdin.buffer.read().decode(errors="replace")
         return recording.parse(said, "standard input")

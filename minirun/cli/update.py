@@ -8,8 +8,8 @@ over, as runc does: what stage 5 has allowed stays.
 import sys
 
 from minirun import jsonlite
-from minirun.cli import oci, wishes
-from minirun.cli.flags import HELP, Flag, Parsed, parse
+from minirun.cli import existing, wishes
+from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
 from minirun.errors import ConfigError, StateError, UsageError
 from minirun.oci import state, validate
 from minirun.settings import Settings
@@ -54,12 +54,12 @@ def main(args: "list[str]", settings: Settings) -> int:
     """Change the limits of a container. Raises MinirunError, OSError."""
     flags = parse("update", FLAGS, args, mixed=True)
     if flags.help:
-        return oci.show_help("update", "ID", "Change the limits of a container.", FLAGS)
-    container = oci.load(settings, oci.one_id("update", flags))
+        return show_help("update", "ID", "Change the limits of a container.", FLAGS)
+    container = existing.load(settings, one_id("update", flags))
     wanted = _from_file(flags.resources) if flags.resources else _from_flags(flags)
     if container.record["status"] in (state.STOPPED, state.CREATING):
         raise StateError("container not running", f"it is {container.record['status']}")
-    limits = container.record.get("resources") or container.config.linux.get("resources") or {}
+    limits = container.record.get("resources") or container.config.resources
     merged = merge(limits, wanted)
     container.cgroup.set_resources({name: merged[name] for name in wanted})
     container.save(resources=merged, cgroup=container.cgroup.record())

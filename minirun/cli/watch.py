@@ -14,8 +14,8 @@ import time
 
 from minirun import jsonlite
 from minirun.cgroups.stats import stats
-from minirun.cli import oci
-from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.cli import existing
+from minirun.cli.flags import HELP, Flag, one_id, parse, usage
 from minirun.container import Container
 from minirun.errors import StateError, UsageError
 from minirun.oci import state
@@ -46,7 +46,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     interval = duration(flags.interval)
     if not flags.args:
         follow(settings.root, lambda: True)
-    container = oci.load(settings, oci.one_id("events", flags))
+    container = existing.load(settings, one_id("events", flags))
     if container.record["status"] == state.STOPPED:
         raise StateError(f"container with id {container.id} is not running")
     if flags.stats:

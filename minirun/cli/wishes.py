@@ -26,9 +26,7 @@ _ASKING = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
-def from_flags(
-    flags: Parsed, settings: Settings, container_id: str = ""
-) -> "tuple[Wishes, str]":
+def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tuple[Wishes, str]":
     """Return what the flags ask for, and the image's name.
 
     For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.

@@ -113,6 +113,7 @@ def _joiner(
         events.become("runtime", os.getpid())
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
+        _take_on_score(config)
         if not inside:
             _move(container, config)
         container.cgroup.close()
@@ -141,6 +142,15 @@ def _joiner(
         channel.fail(_as_error(error))
     finally:
         os._exit(1)
+
+
+def _take_on_score(config: Config) -> None:
+    """Take on the OOM killer's score; not from the caller, which may be a shim with its own."""
+    score = config.process.get("oomScoreAdj")
+    if score is not None:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)  # the host's /proc
+        os.write(fd, str(score).encode())
+        os.close(fd)
 
 
 def _move(container: Container, config: Config) -> None:

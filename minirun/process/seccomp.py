@@ -9,14 +9,15 @@ What the spec says: runtime-spec, config-linux.md, "Seccomp": a default action, 
 calls, possibly only with certain arguments, other actions. Names that this machine's libseccomp
 does not know are skipped: profiles are written for newer kernels too.
 
-What the real stack does: runc compiles in its init; it also answers ENOSYS to calls that are newer
-than the profile, where here the default action meets them. crun compiles in the parent.
+What the real stack does: runc compiles in its init, crun in the parent. Calls that are newer than
+the profile get ENOSYS, as with runc: see minirun.process.newcalls.
 
 SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.process.notify.
 """
 
 from minirun.errors import ConfigError, MinirunError
 from minirun.kernel import seccomp
+from minirun.process import newcalls
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -40,7 +41,8 @@ _KINDS: "dict[type, str]" = {str: "strings", dict: "objects"}
 
 _WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
 _NOTIFY = "SCMP_ACT_NOTIFY"
-_EPERM = 1
+_EPERM, _ENOSYS = 1, 38
+_PERMISSIVE = ("SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE")
 
 OPERATORS = {
     "SCMP_CMP_NE": 1, "SCMP_CMP_LT": 2, "SCMP_CMP_LE": 3, "SCMP_CMP_EQ": 4, "SCMP_CMP_GE": 5,
@@ -98,7 +100,14 @@ def load(config: "dict[str, Any]") -> Filter:
         flags |= seccomp.NEW_LISTENER
         if flags & seccomp.TSYNC:  # both want to return something: linux/seccomp.h
             flags |= seccomp.TSYNC_ESRCH
-    return Filter(compiler.compile(), flags, tuple(skipped), listener)
+    bpf = b""
+    if (
+        config["defaultAction"] not in _PERMISSIVE
+        and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS
+    ):
+        known = [name for rule in config.get("syscalls") or [] for name in rule["names"]]
+        bpf = newcalls.before(compiler.newest(known))
+    return Filter(bpf + compiler.compile(), flags, tuple(skipped), listener)
 
 
 def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":

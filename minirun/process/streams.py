@@ -3,11 +3,12 @@
 import os
 
 from minirun.record import Record
-from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from minirun.rootfs.inroot import Root
 
 
 class Console(Record):
@@ -20,7 +21,7 @@ class Console(Record):
 
 
 def connect(
-    console: Console, process: "dict[str, Any]", root: Root, *, console_node: bool = True
+    console: Console, process: "dict[str, Any]", root: "Root", *, console_node: bool = True
 ) -> None:
     """In init: start a session and put the command's streams onto 0, 1 and 2.
 

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from minirun import events, gates
-from minirun.cli import oci
+from minirun.cli import existing
 from minirun.container import Container
 from minirun.settings import BOUNDARIES, Settings
 from minirun.view import anatomy_text, keys, live, snapshot, text
@@ -145,7 +145,7 @@ class Stepper:
 
     def _container(self) -> Container:
         """Return the container as its record is now: init and cgroup come into it in stage 1."""
-        return oci.load(self.settings, self.id)
+        return existing.load(self.settings, self.id)
 
     def _recorded(self, back: int, at: str) -> str:
         """Return the snapshot of an earlier stop, and that it is one."""

@@ -17,7 +17,7 @@ def wanted(container: Container) -> dict[str, Any]:
     """Return what config.json asks for, under the same keys as what the kernel says."""
     config = container.config
     linux, process = config.linux, config.process
-    resources = linux.get("resources") or {}
+    resources = config.resources
     quota = (resources.get("cpu") or {}).get("quota")
     period = (resources.get("cpu") or {}).get("period") or 100_000
     user = process.get("user") or {}
@@ -50,7 +50,7 @@ def _limit(value: int | None) -> int | None:
 
 def _rules(container: Container) -> list[DeviceRule]:
     """config.json's rules, and those that stage 5 added."""
-    rows = (container.config.linux.get("resources") or {}).get("devices") or []
+    rows = container.config.resources.get("devices") or []
     given = [
         DeviceRule(True, node["type"], node["major"], node["minor"], node["permissions"])
         for node in edits_of(container.record).get("deviceNodes", [])

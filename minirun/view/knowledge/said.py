@@ -44,6 +44,23 @@ MESSAGES = (
         kind=MESSAGE,
     ),
     Topic(
+        "LISTENER",
+        "here is a descriptor that system calls are announced on",
+        "Its number in init. The filter has SCMP_ACT_NOTIFY: a program outside decides over some "
+        "calls, and the runtime takes the descriptor out of init with pidfd_getfd.",
+        man="seccomp_unotify(2), pidfd_getfd(2)",
+        spec="config-linux.md, Seccomp (listenerPath)",
+        real="runc's init says the same over its socketpair, and waits too.",
+        kind=MESSAGE,
+    ),
+    Topic(
+        "TAKEN",
+        "the listener is with the program at listenerPath",
+        "From now on somebody answers for the calls that init makes under the filter.",
+        spec="config-linux.md, Seccomp (listenerPath)",
+        kind=MESSAGE,
+    ),
+    Topic(
         "WAITING",
         "init waits at exec.fifo",
         "`create` is done. The container is set up, has dropped its privileges, and will become "
@@ -74,6 +91,15 @@ MESSAGES = (
 )
 
 NOTES = (
+    Topic(
+        "origin",
+        "who asked for this container, and where it lies",
+        "The engine, and the container's name and image where config.json's annotations tell them; "
+        "the bundle, and the state root (--root) that the engine calls minirun with.",
+        advice="minirun timeline lists the containers of all engines and roots.",
+        real="runc leaves no log behind; each engine has one of its own.",
+        kind=NOTE,
+    ),
     Topic(
         "gpu shared",
         "another container has this GPU too",
@@ -235,6 +261,25 @@ NOTES = (
         "It has none, or a quota is used up. The container then sees the caller's keys; docker "
         "and runc go on as well.",
         man="keyctl(2), session-keyring(7)",
+        kind=NOTE,
+    ),
+    Topic(
+        "seccomp listener",
+        "a program outside decides over some system calls",
+        "The runtime has sent the descriptor of the filter's listener, with the container's state, "
+        "to the socket that config.json names.",
+        man="seccomp_unotify(2)",
+        spec="config-linux.md, The Container Process State",
+        kind=NOTE,
+    ),
+    Topic(
+        "label passed over",
+        "this kernel lacks the security module",
+        "config.json has a profile or label for AppArmor or SELinux. Without the module in the "
+        "kernel nobody would look at it: the container runs, and is not confined by it.",
+        advice="cat /sys/kernel/security/lsm names the modules of this kernel.",
+        spec="config.md, Linux Process (apparmorProfile, selinuxLabel)",
+        real="runc refuses such a container; crun runs it without a word.",
         kind=NOTE,
     ),
     Topic(

@@ -1,0 +1,125 @@
+"""How fast minirun is as an engine's runtime, beside runc in the same hyperfine run.
+
+    create + start + delete of /bin/true; state of a running container; podman run --rm;
+    list of 200 containers
+
+The commands take turns (see run.py). Every number is a ratio against runc.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import run as bench  # this folder's
+
+from clients.engine import IMAGE, Podman
+
+from minirun import launcher
+
+CONTAINERS = 200
+
+
+def main() -> int:
+    """Measure, and print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=40)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        path = directory / "minirun"
+        launcher.install(str(path))
+        bundle = bench._bundle(directory, f"{path} --store {bench.STORE}")
+        runtimes = {"minirun": f"{path} --root {directory}/m", "runc": f"runc --root {directory}/r"}
+        life = "{0} create -b {1} bench && {0} start bench && {0} delete --force bench"
+        _compare(
+            "create + start + delete",
+            {name: f"sh -c '{life.format(rt, bundle)}'" for name, rt in runtimes.items()},
+            runs, directory,
+        )  # fmt: skip
+        _state(runtimes, bundle, runs, directory)
+        _list(runtimes["minirun"], directory, bundle)
+    _podman(str(path), runs)
+    return 0
+
+
+def _compare(what: str, commands: dict[str, str], runs: int, directory: Path) -> None:
+    """Run the commands in turns and print the medians and their ratio."""
+    out = directory / "times.json"
+    each = str(max(1, runs // bench.ROUNDS))
+    argv = ["hyperfine", "-N", "-w", "1", "-r", each, "--export-json", str(out)]
+    for name, command in [*commands.items()] * bench.ROUNDS:
+        argv += ["-n", name, command]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{what}: {done.stderr}")
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for row in json.loads(out.read_text())["results"]:
+        times[row["command"]] += row["times"]
+    ours, theirs = (statistics.median(times[name]) * 1000 for name in ("minirun", "runc"))
+    print(f"{what:<26} minirun {ours:7.1f} ms   runc {theirs:7.1f} ms   {ours / theirs:.2f}")
+
+
+def _state(runtimes: dict[str, str], bundle: Path, runs: int, directory: Path) -> None:
+    _sleepy(bundle)
+    for runtime in runtimes.values():
+        for words in (f"create -b {bundle} still", "start still"):
+            subprocess.run([*runtime.split(), *words.split()], check=True)
+    commands = {name: f"{runtime} state still" for name, runtime in runtimes.items()}
+    _compare("state", commands, runs, directory)
+    for runtime in runtimes.values():
+        subprocess.run([*runtime.split(), "delete", "--force", "still"], check=True)
+
+
+def _sleepy(bundle: Path) -> None:
+    path = bundle / "config.json"
+    config = json.loads(path.read_text())
+    config["process"]["args"] = ["sleep", "1000"]
+    path.write_text(json.dumps(config))
+
+
+def _list(runtime: str, directory: Path, bundle: Path) -> None:
+    """Create, start, list, kill and delete many containers."""
+    names = [f"many{number}" for number in range(CONTAINERS)]
+    argv = runtime.split()
+    for name in names:
+        subprocess.run([*argv, "create", "-b", str(bundle), name], check=True)
+        subprocess.run([*argv, "start", name], check=True)
+    out = directory / "times.json"
+    words = ["hyperfine", "-N", "-w", "1", "-r", "10", "--export-json", str(out), f"{runtime} list"]
+    subprocess.run(words, check=True, capture_output=True)
+    median = json.loads(out.read_text())["results"][0]["median"] * 1000
+    for name in names:
+        subprocess.run([*argv, "kill", name, "KILL"], check=True)
+        subprocess.run([*argv, "delete", "--force", name], check=True)
+    left = subprocess.run([*argv, "list", "-q"], check=True, capture_output=True, text=True).stdout
+    print(f"list of {CONTAINERS:<19} minirun {median:7.1f} ms   left afterwards: {left!r}")
+
+
+def _podman(minirun: str, runs: int) -> None:
+    """`podman run --rm` without a network, each runtime in a cell of its own."""
+    launcher.install(minirun_path := str(Path(tempfile.mkdtemp()) / "minirun"))
+    engines = {name: Podman(name, minirun_path) for name in ("minirun", "runc")}
+    try:
+        commands = {
+            name: " ".join(
+                engine.cell.argv(
+                    "env", *(f"{k}={v}" for k, v in engine.env.items()), *engine.client,
+                    "run", "--rm", "--network=none", IMAGE, "true",
+                )
+            )
+            for name, engine in engines.items()
+        }  # fmt: skip
+        _compare("podman run --rm", commands, runs, engines["runc"].home)
+    finally:
+        for engine in engines.values():
+            engine.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
