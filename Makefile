@@ -2,18 +2,19 @@
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
 # make test    the tests, against the real kernel        make check   linters and types, then these
 # make bench   the start measured against runc and crun  make clean   remove what setup has made
-# make recordings   record anew what `minirun replay` ships
+# make recordings   record anew what `minirun replay` ships    make reference   write its pages anew
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages demo test check bench recordings conformance clean
+.PHONY: setup packages demo test check bench recordings reference conformance clean
 
 # the interpreter and what python-prctl is compiled with; images; what tests and bench call
 PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp2 \
 	mmdebstrap busybox-static strace hyperfine runc crun podman tmux iproute2 \
-	chromium
+	chromium containerd containernetworking-plugins docker.io buildah \
+	slurmctld slurmd slurm-client munge
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
@@ -68,6 +69,10 @@ bench: setup
 conformance: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(GO_PACKAGES)'
 	@nice $(PYTHON) tests/conformance/run.py --runtime $(RUNTIME)
+
+# The reference pages that are counted or collected, and not written by hand.
+reference:
+	$(PYTHON) tests/spec/page.py
 
 recordings: setup
 	@$(PYTHON) rootfs-tools/build busybox

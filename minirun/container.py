@@ -5,12 +5,12 @@ import os
 import time
 from binascii import crc32
 
-from minirun import events, gates, jsonlite
+from minirun import events, gates, jsonlite, rootless, roots
 from minirun.cgroups import Cgroup, from_record, open_cgroup
-from minirun.errors import ConfigError, StateError
+from minirun.errors import ConfigError, StateError, UsageError
 from minirun.kernel import files
 from minirun.oci import state
-from minirun.oci.config import Config
+from minirun.oci.config import LOG, Config
 from minirun.process.streams import Console
 from minirun.rootfs.tree import remove_tree
 from minirun.settings import HISTORY, ROOT, Settings
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from minirun.rootfs.sources import Sources
 
 HISTORY_LIMIT = 200
-"""How many events files of removed containers are kept."""
+"""How many events files of removed containers are kept below one state root."""
+LOG_LIMIT = 1 << 20
+"""Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
+DETAILS = ("off", "stages", "syscalls")
 
 
 class Container:
@@ -38,13 +41,9 @@ class Container:
         self.record = record
         self.id: str = record["id"]
         self.directory = f"{settings.root}/{self.id}"
-        self.cgroup: Cgroup = (
-            from_record(record["cgroup"])
-            if record.get("cgroup")
-            else open_cgroup(
-                record["cgroup_path"], settings.cgroup_version, every=bool(config.cgroups_path)
-            )
-        )
+        self.unprivileged = bool(record.get("unprivileged"))
+        """Whether it is that of a user without privileges: minirun.rootless."""
+        self.cgroup = self._open_cgroup()
         self.gates: gates.Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
@@ -53,6 +52,29 @@ class Container:
         self.seccomp: Filter | None = None
         self.rare: Rare | None = None
         self.sources: Sources | None = None
+
+    @property
+    def groups_denied(self) -> bool:
+        """Whether setgroups(2) is denied in it: a user who maps but one group must give it up."""
+        rows = self.config.linux.get("gidMappings") or ()
+        alone = len(rows) == 1 and rows[0]["size"] == 1
+        return self.unprivileged and alone and self.config.new_namespace("user")
+
+    def _open_cgroup(self) -> Cgroup:
+        """Return its cgroup: as the record has it, else where it is to be made."""
+        saved, path = self.record.get("cgroup"), self.record["cgroup_path"]
+        version, named = self.settings.cgroup_version, bool(self.config.cgroups_path)
+        if saved and saved.get("rootless"):
+            from minirun.cgroups import delegated
+
+            return delegated.from_record(saved, self.record["init"])
+        if saved:
+            return from_record(saved)
+        if self.unprivileged and version != "v1" and self.settings.rootless != "false":
+            from minirun.cgroups import delegated
+
+            return delegated.open_cgroup(path, named=named)
+        return open_cgroup(path, version, every=named)
 
     def prepare(self) -> None:
         """Load and compile whatever init will need, before it is cloned from this process.
@@ -82,14 +104,20 @@ class Container:
 
     def lower_places(self) -> "list[str]":
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
-        if "user" not in self.config.namespaces:
-            return self.config.layers
+        if "user" not in self.config.namespaces or self.unprivileged:
+            return self.config.layers  # a user's own images have the right owner as they are
         return [f"{self.directory}/lower/{n}" for n in range(len(self.config.layers))]
 
     def open_log(self) -> None:
-        """Write events to events.jsonl from now on; $MINIRUN_LOG=off is for measuring its cost."""
-        if os.environ.get("MINIRUN_LOG") != "off":
-            events.open_log(f"{self.directory}/events.jsonl", self.id)
+        """Write events to events.jsonl from now on, in the detail that :func:`detail` returns.
+
+        Raises UsageError, ConfigError, OSError.
+        """
+        word, path = detail(self.config), f"{self.directory}/events.jsonl"
+        if word == "off" or (os.path.exists(path) and os.stat(path).st_size > LOG_LIMIT):
+            return
+        events.choose_detail(word)
+        events.open_log(path, self.id)
 
     def save(self, **changes: "Any") -> None:
         """Change the record and write it. Raises OSError."""
@@ -128,13 +156,32 @@ class Container:
         }
 
 
+def detail(config: Config) -> str:
+    """Return what the log holds: all (syscalls, the default), all but system calls, or nothing.
+
+    The annotation io.minirun.log=stages|syscalls says it, else $MINIRUN_LOG, which may be off too.
+    Raises ConfigError, UsageError.
+    """
+    word = config.annotations.get(LOG)
+    if word is not None:
+        if word not in DETAILS[1:]:
+            text = f"config.json: annotations.{LOG}: unknown detail {word!r}"
+            raise ConfigError(text, " or ".join(DETAILS[1:]))
+        return word
+    word = os.environ.get("MINIRUN_LOG") or DETAILS[-1]
+    if word not in DETAILS:
+        raise UsageError(f"MINIRUN_LOG: unknown detail {word!r}", "off, stages or syscalls")
+    return word
+
+
 def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
     """Take the name and write the first record; of several creators one wins.
 
     The directory is made complete under another name and then renamed, so it never exists without
-    its record. Raises StateError, ConfigError, OSError.
+    its record. Raises StateError, ConfigError, UsageError, OSError.
     """
     state.check_id(container_id)
+    detail(config)  # a wrong word is told before anything is made
     pid = os.getpid()
     record: dict[str, Any] = {
         "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
@@ -144,16 +191,21 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "supervisor": state.identity(pid), "complete": False,
         "managed": False, "auto_remove": False,
         "cgroup_path": config.cgroups_path or _own_cgroup(settings.root, container_id),
-        "cgroup_version": settings.cgroup_version, **extra,
+        "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(), **extra,
     }  # fmt: skip
+    if record["unprivileged"]:
+        from minirun.oci import rootless as without_root
+
+        without_root.check(config)
     container = Container(settings, config, record)
     make_root(settings.root)
+    roots.remember(settings)
     temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"
     os.mkdir(temporary, 0o700)
     try:
         for name in ("rootfs", "upper", "work") if config.layers else ():
             os.mkdir(f"{temporary}/{name}", 0o755)
-        if "user" in config.namespaces:
+        if container.lower_places() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{temporary}/lower/{number}")
         state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))

@@ -1,21 +1,19 @@
 """The later life of a container: start, kill, destroy. Stages 1 to 7 are minirun.lifecycle's.
 
 A module of its own, since `start`, `kill` and `delete`, which an engine calls for each container,
-need none of the stages. Whichever command is killed, the next one finishes its work from
-state.json.
+need none of the stages; what only one of them needs is imported there. Whichever command is
+killed, the next one finishes its work from state.json.
 """
 
 import os
 import select
 import time
 
-from minirun import events, handshake, hooks
+from minirun import events, handshake
 from minirun.container import Container, keep_history
 from minirun.errors import CommandError, MinirunError, StateError
 from minirun.handshake import Channel
-from minirun.kernel import process
 from minirun.oci import state
-from minirun.rootfs.tree import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +42,15 @@ def start(
     if running:
         running()
     container.save(status=state.RUNNING, complete=True)
+    if rows := container.config.hooks("poststart"):
+        _poststart(container, rows)
+
+
+def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
+    """Run the poststart hooks. Raises HookError, and the container is stopped then."""
+    from minirun import hooks
+
     document = container.oci_state(state.RUNNING)
-    rows = container.config.hooks("poststart")
     try:
         hooks.run_all(rows, "poststart", document, container.config.bundle)
     except MinirunError:
@@ -57,9 +62,9 @@ def _start_failure(container: Container, said: bytes) -> MinirunError:
     """Turn init's last words (an errno of four bytes, or an ERROR message) into an error."""
     if len(said) != 4:
         return handshake.error_from(said.decode(errors="replace"))
-    args = container.config.process["args"]
     from minirun.process import command
 
+    args = container.config.process["args"]
     code = int.from_bytes(said, "little")
     error: CommandError = command.refusal(code, args[0])
     events.emit("note", "execve failed", {"path": args[0], "errno": code}, ret=-1)
@@ -78,6 +83,8 @@ def kill(record: "dict[str, Any]", number: int) -> None:
     try:
         if not state.is_alive(record["init"]):  # somebody else's by now
             raise StateError("container not running")
+        from minirun.kernel import process
+
         process.pidfd_send_signal(pidfd, number)
     finally:
         os.close(pidfd)
@@ -107,7 +114,16 @@ def destroy(container: Container) -> None:
     _poststop(container)
     events.close_log()
     keep_history(container.settings.root, container.id)
-    remove_tree(container.directory)
+    from minirun.rootfs.tree import remove_tree
+
+    try:
+        remove_tree(container.directory)
+    except PermissionError:
+        if not container.unprivileged or not container.config.new_namespace("user"):
+            raise
+        from minirun.stages import userns
+
+        userns.remove_directory(container)
 
 
 def clear_cgroup(container: Container) -> None:
@@ -153,6 +169,8 @@ def _poststop(container: Container) -> None:
     rows = container.config.hooks("poststop")
     if not rows or not container.record["init"] or not container.claim("poststop_done"):
         return
+    from minirun import hooks
+
     for index, hook in enumerate(rows):
         try:
             name = f"poststop hook {index} ({hook['path']})"

@@ -31,10 +31,17 @@ _stage = 0
 _actor = "runtime"
 _pid = 0
 _mark = ""
+_brief = False
 gatekeeper: "Callable[[int, str], None] | None" = None
 """Called at every stage boundary when somebody steps through the run (see minirun.gates)."""
 observer: "Callable[[str, str], None] | None" = None
 """Called with kind and name after every event when somebody steps from call to call."""
+
+
+def choose_detail(word: str) -> None:
+    """From now on write system calls too ("syscalls"), or all but these ("stages")."""
+    global _brief
+    _brief = word == "stages"
 
 
 def open_log(path: str, container_id: str, mode: int = 0o600) -> None:
@@ -87,7 +94,7 @@ def emit(
     `at` and `by` are for what a child did that could not speak for itself (minirun.kernel.vfork):
     when (CLOCK_MONOTONIC, ns), and its actor and pid.
     """
-    if not _sinks:
+    if not _sinks or (_brief and kind == "syscall" and not observer):
         return
     actor, pid = by or (_actor, _pid)
     if _mark:

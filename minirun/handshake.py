@@ -29,7 +29,6 @@ import stat
 
 from minirun import events, jsonlite
 from minirun.errors import MinirunError
-from minirun.kernel import files
 
 
 class Message:
@@ -159,6 +158,8 @@ class Ends:
 
 def make_fifos(directory: str) -> None:
     """Make the three named FIFOs. Raises OSError."""
+    from minirun.kernel import files  # `start` needs none of it, nor ctypes
+
     for name, why in (
         (TO_RUNTIME, "init asks the runtime through this FIFO to run the prestart hooks"),
         (TO_INIT, "and gets its answer through this one"),

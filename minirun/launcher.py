@@ -16,9 +16,11 @@ import gc
 gc.disable()
 import sys
 sys.path[:0] = [{source!r}, {packages!r}]
-import marshal, posix
+import fcntl, marshal, posix
 try:
-    fd = posix.open(__file__ + {suffix!r}, posix.O_RDONLY | posix.O_CLOEXEC)
+    low = posix.open(__file__ + {suffix!r}, posix.O_RDONLY | posix.O_CLOEXEC)
+    fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
+    posix.close(low)
     size = int(posix.read(fd, {digits}))
     hot = marshal.loads(posix.read(fd, size))
     finder = {{"__name__": "minirun.hot"}}
@@ -30,7 +32,8 @@ from minirun.__main__ import start
 start()
 """
 """Garbage is left to reference counts: a collector that runs touches every object, and after the
-clone each touched page is copied."""
+clone each touched page is copied. Where the caller closed 0, 1 or 2, the file of code must not
+take its place."""
 
 SUFFIX = ".hot"
 DIGITS = 8
@@ -90,7 +93,6 @@ def install(path: str) -> None:
 
     Raises OSError, subprocess.CalledProcessError.
     """
-    import marshal
     import sysconfig
 
     source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

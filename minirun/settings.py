@@ -26,3 +26,5 @@ class Settings(Record):
     gates: "tuple[str, ...]" = ()
     systemd_cgroup: bool = False
     rootless: str = "auto"
+    named: bool = False
+    """Whether the root was named (--root, $MINIRUN_ROOT), so that no other one is looked at."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun import launcher
+from minirun import launcher, roots
 from minirun.settings import STORE as DEFAULT_STORE
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
@@ -72,6 +72,7 @@ class Program:
         for path in self.root.glob("[!.]*"):
             self("delete", "--force", path.name)
         self("gc")
+        Path(roots.entry_of(STORE, str(self.root))).unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

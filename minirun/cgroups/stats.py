@@ -7,6 +7,7 @@ bytes. runc's Go types: types/events.go.
 """
 
 from minirun.cgroups.tree import Dir
+from minirun.errors import StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ _BLKIO = {
 def stats(record: "dict[str, Any]") -> "dict[str, Any]":
     """Return the counters of a cgroup by its record (Cgroup.record), in runc's shape.
 
-    A cgroup that has gone has none. Raises nothing.
+    A cgroup that has gone has none. Raises StateError where there never was one.
     """
+    if not record["version"]:
+        raise StateError(f"nothing is counted: there is no cgroup: {record['reason']}")
     dirs = {name: _Files(path) for name, path in record["dirs"].items()}
     try:
         return _version2(dirs[""]) if record["version"] == 2 else _version1(dirs)

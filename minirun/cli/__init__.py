@@ -3,7 +3,7 @@
 import os
 import sys
 
-from minirun import __version__
+from minirun import __version__, rootless
 from minirun.cli.flags import HELP, Flag, parse
 from minirun.errors import MinirunError, UsageError, as_runc, from_os
 from minirun.settings import ROOT, STORE, Settings
@@ -52,15 +52,17 @@ RUNC = frozenset(
 )  # fmt: skip
 """runc's own: where docker's errors end with status 125, theirs end with 1. (exec: with 255.)"""
 
+_OWN_ROOT = "without root $XDG_RUNTIME_DIR/minirun"
+_OWN_STORE = "without root ~/.local/share/minirun"
 GLOBAL_FLAGS = (
-    Flag(("--root",), "DIR", f"where containers are kept ({ROOT}, $MINIRUN_ROOT)"),
-    Flag(("--store",), "DIR", f"where images are kept ({STORE}, $MINIRUN_STORE)"),
+    Flag(("--root",), "DIR", f"where containers are kept ({ROOT}, $MINIRUN_ROOT; {_OWN_ROOT})"),
+    Flag(("--store",), "DIR", f"where images are kept ({STORE}, $MINIRUN_STORE; {_OWN_STORE})"),
     Flag(("--cgroup",), "VERSION", "which cgroups to use: auto, v1 or v2", default="auto"),
     Flag(("--log",), "FILE", "write errors, and with `run IMAGE` all events, to FILE"),
     Flag(("--log-format",), "FORMAT", "text or json", default="text"),
     Flag(("--debug",), "", "show a traceback with an error"),
     Flag(("--systemd-cgroup",), "", "refused by create and run: minirun makes its cgroups itself"),
-    Flag(("--rootless",), "WHEN", "true, false or auto; accepted, without effect", default="auto"),
+    Flag(("--rootless",), "WHEN", "false: without root, insist on cgroups; true, auto: look", default="auto"),
     Flag(("-v", "--version"), "", "print the version and exit"),
     HELP,
 )
@@ -115,8 +117,11 @@ def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
 
 
 def _settings(values: "dict[str, str]") -> Settings:
-    store = values["store"] or os.environ.get("MINIRUN_STORE") or STORE
-    root = values["root"] or os.environ.get("MINIRUN_ROOT") or f"{store}/containers"
+    store = values["store"] or os.environ.get("MINIRUN_STORE") or ""
+    root = values["root"] or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/containers")
+    if not (store and root):
+        usual_store, usual_root = rootless.places()
+        store, root = store or usual_store, root or usual_root
     if values["cgroup"] not in ("auto", "v1", "v2"):
         raise UsageError(f"invalid --cgroup {values['cgroup']!r}", "auto, v1 or v2")
     if values["log_format"] not in ("text", "json"):

@@ -3,9 +3,11 @@
 import json
 import sys
 
+from minirun import rootless
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
 from minirun.probe import Finding, examine
+from minirun.probe.rootless import for_user
 from minirun.probe.table import ABILITIES, EITHER
 from minirun.settings import Settings
 
@@ -23,6 +25,7 @@ STAGES = (
     "stage 5  device nodes, libraries, device rules",
     "stage 6  the answer",
     "stage 7  pivot_root, privileges, exec",
+    "without root  what a user can do",
 )
 
 
@@ -36,7 +39,9 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError(
             f"doctor takes no argument: {flags.args[0]}", "see 'minirun doctor --help'"
         )
-    findings = examine(ABILITIES, settings.root, settings.store)
+    without_root = rootless.unprivileged()
+    table = for_user(ABILITIES) if without_root else ABILITIES
+    findings = examine(table, settings.root, settings.store)
     broken = broken_by(findings)
     if flags.json:
         report = {"ok": not broken, "findings": [finding._asdict() for finding in findings]}
@@ -44,14 +49,19 @@ def main(args: "list[str]", settings: Settings) -> int:
     else:
         print("\n".join(_lines(findings)))
         names = ", ".join(broken)
-        print(f"\nminirun run cannot work here: {names}" if broken else "\nminirun run works here")
+        works = "minirun run works here" + (", without root" if without_root else "")
+        print(f"\nminirun run cannot work here: {names}" if broken else f"\n{works}")
     return 1 if broken else 0
 
 
 def broken_by(findings: list[Finding]) -> list[str]:
     """Return the names of what keeps `run` from working; a pair counts where both are missing."""
     works = {finding.name: finding.works for finding in findings}
-    pairs = [f"{one} or {other}" for one, other in EITHER if not (works[one] or works[other])]
+    pairs = [
+        f"{one} or {other}"
+        for one, other in EITHER
+        if one in works and not (works[one] or works[other])
+    ]
     return [finding.name for finding in findings if finding.needed and not finding.works] + pairs
 
 

@@ -77,6 +77,9 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
         raise StateError("cannot exec in a paused container", hint)
     if status in (state.STOPPED, state.CREATING) and not _is_held(container):
         raise StateError(f"container {container.id} is not running", status=1)
+    if status == state.CREATED and container.unprivileged:
+        text = f"container {container.id} is not started: until then only root can enter it"
+        raise StateError(text, f"minirun start {container.id}")
     container.preserve_fds = oci.preserved(flags.preserve_fds)
     container.open_log()
     process = _process(container, flags)

@@ -73,9 +73,22 @@ def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
     socket = connect_console(flags.console_socket) if flags.console_socket else -1
     signals.hold()
-    asked = origin(config, flags.args[0])
-    extra = {"no_pivot": flags.no_pivot, "no_new_keyring": flags.no_new_keyring, "origin": asked}
-    container = reserve(settings, flags.args[0], config, **extra)
+    container = _reserve(flags, settings, config)
+    container.preserve_fds = listening + kept
+    if listening:
+        added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
+        config.process["env"] = [*(config.process.get("env") or []), *added]
+    container.console = Console(socket=socket)
+    return container
+
+
+def _reserve(flags: Parsed, settings: Settings, config: oci_config.Config) -> Container:
+    """Take the name, and begin the log with who has asked. Raises MinirunError, OSError."""
+    asked, args = origin(config, flags.args[0]), config.process.get("args")
+    container = reserve(
+        settings, flags.args[0], config, no_pivot=flags.no_pivot,
+        no_new_keyring=flags.no_new_keyring, origin=asked, args=args,
+    )  # fmt: skip
     try:
         container.open_log()
         places = {"bundle": config.bundle, "root": settings.root}
@@ -85,11 +98,6 @@ def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -
     except BaseException:
         endings.destroy(container)
         raise
-    container.preserve_fds = listening + kept
-    if listening:
-        added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
-        config.process["env"] = [*(config.process.get("env") or []), *added]
-    container.console = Console(socket=socket)
     return container
 
 
@@ -115,12 +123,18 @@ def preserved(text: str) -> int:
     if not (count.isascii() and count.isdigit() and len(count) < 5):
         raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
     for fd in range(3, 3 + int(count)):
-        try:
-            os.fstat(fd)
-        except OSError:
+        if not _is_inherited(fd):
             text = f"--preserve-fds {count}: descriptor {fd} is not open"
-            raise UsageError(text, "the descriptors from 3 on must be open", 1) from None
+            raise UsageError(text, "the descriptors from 3 on must be open", 1)
     return int(count)
+
+
+def _is_inherited(fd: int) -> bool:
+    """Whether a descriptor came with execve(2): what is open and ours goes away with it."""
+    try:
+        return os.get_inheritable(fd)
+    except OSError:
+        return False
 
 
 def listen_fds() -> int:

@@ -69,7 +69,7 @@ def _row(record: "dict[str, Any]") -> "tuple[str, ...]":
     short = command if len(command) <= 30 else command[:27] + "..."
     asked = record.get("origin") or {}
     return (
-        record["id"], record.get("image") or asked.get("image") or "-",
+        roots.short(record["id"]), record.get("image") or asked.get("image") or "-",
         f'"{short}"' if command else "-", f"{age(record['created'])} ago", _status(record),
         record.get("gpus") or "-", asked.get("engine", "-"),
     )  # fmt: skip

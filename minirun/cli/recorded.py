@@ -6,6 +6,7 @@ import time
 
 from minirun.errors import StateError
 from minirun.oci import state
+from minirun.roots import short
 from minirun.view import find, paint, recording, text
 from minirun.view.find import Log
 from minirun.view.recording import Event, Recording
@@ -17,8 +18,6 @@ _IMAGE = re.compile(r"/images/([^/:]+)/layers/")
 _OWN = "minirun"
 """Stands for the engine where a container was made by `run IMAGE`."""
 _LAST = 7
-_MADE_UP = re.compile("[0-9a-f]{64}")
-_SHORT = 12
 
 
 def listing(roots: list[str], last: int) -> str:
@@ -81,11 +80,6 @@ def _status(log: Log) -> str:
         return str(state.load(log.root, log.id)["status"]) if log.living else "removed"
     except (StateError, OSError):
         return "removed" if not log.path.exists() else "damaged"
-
-
-def short(container_id: str) -> str:
-    """Return the begin of an id that an engine has made up: 12 of 64 digits, as docker does."""
-    return container_id[:_SHORT] if _MADE_UP.fullmatch(container_id) else container_id
 
 
 def _stages(found: Recording) -> str:

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun import errors, gates, jsonlite
+from minirun import errors, gates, jsonlite, rootless
 from minirun.cli import output, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container, reserve
@@ -108,7 +108,12 @@ def main(args: "list[str]", settings: Settings) -> int:
     container_id = flags.name or wishes.random_id()
     wanted, image = wishes.from_flags(flags, settings, container_id)
     directory = f"{settings.root}/{container_id}"
-    config = oci_config.Config(generate.config(container_id, wanted), directory)
+    document = generate.config(container_id, wanted)
+    if rootless.unprivileged():
+        from minirun.oci import rootless as without_root
+
+        without_root.adapt(document)
+    config = oci_config.Config(document, directory)
     options = supervise.Options(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         wanted=_wanted(flags), pid_file=flags.pid_file,

@@ -6,7 +6,7 @@ Without an image it is runc's command: it writes a template to config.json in th
 import os
 import sys
 
-from minirun import jsonlite
+from minirun import jsonlite, rootless
 from minirun.cli import wishes
 from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
@@ -17,7 +17,11 @@ from minirun.settings import Settings
 SUMMARY = "Print the config.json for an image and flags; without an image, write a template."
 FLAGS = (
     *RUN_FLAGS,
-    Flag(("--rootless",), "", "without an image: a template for a container without root"),
+    Flag(
+        ("--rootless",),
+        "",
+        "for a user without root: a user namespace, and no more than that can have",
+    ),
 )
 
 
@@ -30,19 +34,23 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.args:
         wanted, _ = wishes.from_flags(flags, settings)
         document = generate.config(flags.name or "minirun", wanted)
+        if flags.rootless or rootless.unprivileged():
+            from minirun.oci import rootless as without_root
+
+            without_root.adapt(document)
         sys.stdout.write(jsonlite.dumps(document, indent=2) + "\n")
         return 0
-    return _write_template(flags.bundle or ".", rootless=flags.rootless)
+    return _write_template(flags.bundle or ".", without_root=flags.rootless)
 
 
-def _write_template(bundle: str, *, rootless: bool) -> int:
+def _write_template(bundle: str, *, without_root: bool) -> int:
     """Write config.json into `bundle`, unless there is one. Raises UsageError, OSError."""
     from minirun.oci import template
 
     path = os.path.join(bundle, "config.json")
     if os.path.exists(path):
         raise UsageError(f"File {os.path.basename(path)} exists. Remove it first", status=1)
-    text = jsonlite.dumps(template.document(rootless=rootless), indent=2)
+    text = jsonlite.dumps(template.document(rootless=without_root), indent=2)
     with open(path, "w") as file:
         file.write(text + "\n")
     return 0

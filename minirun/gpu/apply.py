@@ -10,6 +10,7 @@ call, which on cgroup2 is one eBPF program.
 
 import os
 
+from minirun import rootless
 from minirun.gpu import cli_args, ldconfig, nvidia, owner
 from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Inventory
@@ -149,7 +150,7 @@ def configure(
     """
     request = cli_args.parse(argv)
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
-    belongs_to = owner.of(pid)
+    belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.of(pid)
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
         why = "the container's mounts, before pivot_root: both trees can be seen"

@@ -84,6 +84,9 @@ class SimulatedNode(Record):
                 _check_device(os.fstat(fd), self)
             finally:
                 os.close(fd)
+        except PermissionError:
+            text = f"{self.path}: simulated GPUs need root: mknod makes their nodes"
+            raise GPUError(text, "a real GPU's nodes are bound, which needs no root") from None
 
     def execute_for_user_namespace(self, root: Root) -> None:
         """Bind a node that lies on a tmpfs mounted from outside.

@@ -99,6 +99,10 @@ class Compiler:
         self._arch = _function(library, "seccomp_arch_resolve_name", c_uint, c_char_p)
         self._add_arch = _function(library, "seccomp_arch_add", c_int, c_void_p, c_uint)
         self._call = _function(library, "seccomp_syscall_resolve_name", c_int, c_char_p)
+        self._call_on = _function(
+            library, "seccomp_syscall_resolve_name_arch", c_int, c_uint, c_char_p
+        )
+        self._architectures = [_function(library, "seccomp_arch_native", c_uint)()]
         self._attr = _function(library, "seccomp_attr_set", c_int, c_void_p, c_int, c_uint)
         self._add_rule = _function(
             library, "seccomp_rule_add_array", c_int, c_void_p, c_uint, c_int, c_uint, c_void_p
@@ -117,7 +121,14 @@ class Compiler:
         token = self._arch(name.encode())
         if token:
             _check(self._add_arch(self._filter, token), name)
+            self._architectures.append(token)
         return bool(token)
+
+    def newest(self, calls: "Sequence[str]") -> "dict[int, int]":
+        """Return the highest number among `calls`, per architecture, by its AUDIT_ARCH_* token."""
+        raw = [call.encode() for call in calls]
+        numbers = {t: [self._call_on(t, call) for call in raw] for t in self._architectures}
+        return {token: max(found) for token, found in numbers.items() if max(found, default=-1) > 0}
 
     def add_rule(
         self, action: int, call: str, conditions: "Sequence[tuple[int, int, int, int]]" = ()

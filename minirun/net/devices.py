@@ -48,10 +48,13 @@ def _move(name: str, new_name: str, pid: int) -> None:
         if not found:
             raise ConfigError(f"config.json: linux.netDevices.{name}: no such interface")
         kept = [a for a in route.get_addr(index=found[0]) if _is_kept(a)]
+        before = _names(pid)
+        if new_name in before:
+            text = f"{new_name} is there already in the container's namespace"
+            raise ConfigError(f"config.json: linux.netDevices.{name}: {text}")
         away = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             wanted = {"ifname": new_name} if new_name != name else {}
-            before = _names(pid)
             route.link("set", index=found[0], net_ns_fd=away, **wanted)
         finally:
             os.close(away)

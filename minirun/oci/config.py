@@ -121,7 +121,7 @@ class Config:
 
     @property
     def resources(self) -> "dict[str, Any]":
-        """linux.resources. Before version 1.3 a pids.limit of 0 meant none, and podman writes it."""
+        """linux.resources. Before version 1.3 a pids.limit of 0 meant none; podman writes it."""
         found: "dict[str, Any]" = self.linux.get("resources") or {}
         if (found.get("pids") or {}).get("limit") != 0:
             return found

@@ -42,7 +42,7 @@ def document() -> "dict[str, Any]":
             },
             "seccomp": _seccomp(),
             "apparmor": {"enabled": True},
-            "selinux": {"enabled": True},
+            "selinux": {"enabled": False},
             "intelRdt": {"enabled": False},
             "memoryPolicy": {
                 "modes": sorted(tuning.MEMORY_MODES), "flags": sorted(tuning.MEMORY_FLAGS),

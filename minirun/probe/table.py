@@ -1,6 +1,6 @@
 """All that `minirun doctor` tries, in the order of its report, with what to do where it fails."""
 
-from minirun.probe import Ability
+from minirun.probe import Ability, rootless
 from minirun.probe import kernel as k
 from minirun.probe import machine as m
 
@@ -51,6 +51,7 @@ ABILITIES = (
     Ability("seccomp", 7, False, k.seccomp, "apt-get install libseccomp2"),
     Ability("terminal", 7, False, k.terminal, "run without -t"),
     Ability("memfd exec", 7, True, k.memfd, "sysctl vm.memfd_noexec=0"),
+    *rootless.ABILITIES,
 )
 """What `minirun doctor` tries, in the order of its report."""
 

@@ -37,11 +37,6 @@ def is_one(rows: "Rows", name: str) -> bool:
     return len(rows) == 1 and rows[0]["size"] == 1 and rows[0]["hostID"] == own_ids()[name]
 
 
-def groups_denied(linux: "dict[str, Any]") -> bool:
-    """Whether a namespace with these maps has no setgroups(2)."""
-    return is_one(linux.get("gidMappings") or [], "gid_map")
-
-
 def inside(rows: "Rows", number: int) -> bool:
     """Whether an id of the container has one on the host."""
     return any(r["containerID"] <= number < r["containerID"] + r["size"] for r in rows)
@@ -54,8 +49,8 @@ def write(pid: int, linux: "dict[str, Any]") -> None:
     """
     for name in ("uid_map", "gid_map"):
         rows = linux[_KEYS[name]]
-        if name == "gid_map" and is_one(rows, name):
-            _deny_setgroups(pid)
+        if name == "gid_map" and len(rows) == 1 and rows[0]["size"] == 1:
+            _deny_setgroups(pid)  # without it the kernel refuses the one line
         try:
             namespaces.write_id_map(pid, name, rows)
         except PermissionError:

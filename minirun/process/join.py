@@ -119,12 +119,12 @@ def _joiner(
         container.cgroup.close()
         ends = (channel.read_fd, channel.write_fd)
         kept = {*console, pidfd, *ends, *events.log_fds(), *range(container.preserve_fds + 3)}
-        files.close_all_but(kept)  # processes in there may find what is open here
         barrier.close_imports()
+        files.close_all_but(kept)  # processes in there may find what is open here
         flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
         namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
         if "user" in config.namespaces:
-            privileges.become_user({})
+            privileges.become_user({}, denied=container.groups_denied)
             process.prctl(process.PR_SET_DUMPABLE, 0)
         os.chdir(root or "/")
         if root:

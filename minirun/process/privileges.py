@@ -55,7 +55,7 @@ def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
     if filter and not late:
         _install(filter, channel)  # because it needs CAP_SYS_ADMIN then
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
-    become_user(wanted.get("user") or {})
+    become_user(wanted.get("user") or {}, denied=container.groups_denied)
     sets.apply()  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
@@ -87,12 +87,15 @@ def arm_late(container: "Container") -> None:
         seccomp.install(filter.bpf, filter.flags)
 
 
-def become_user(user: "dict[str, Any]") -> None:
+def become_user(user: "dict[str, Any]", *, denied: bool = False) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 
-    Without it the caller's groups stay (CVE-2022-36109). Raises OSError.
+    Without it the caller's groups stay (CVE-2022-36109), as they must where setgroups is `denied`:
+    user_namespaces(7). Raises OSError.
     """
-    process.setgroups(list(user.get("additionalGids") or []))
+    groups = list(user.get("additionalGids") or [])
+    if groups or not denied:
+        process.setgroups(groups)
     process.setgid(user.get("gid", 0))
     if user.get("uid", 0) != 0:
         process.prctl(process.PR_SET_KEEPCAPS, 1, why="capabilities survive setuid until capset")

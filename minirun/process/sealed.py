@@ -4,24 +4,40 @@ They can see the newcomer in /proc, and its /proc/PID/exe is the host's python3.
 mount that the interpreter lies on, made read-only and attached nowhere, has the same file, but
 nobody can open that for writing (CVE-2019-5736). It costs a second start of the interpreter, so
 `run`, whose init is alone in a new pid namespace and ends in the trampoline, does without.
+
+A user without privileges may not copy a mount of the host. Where the interpreter is root's that is
+not needed, since nobody in such a container is root of the host; where it is the user's own, a copy
+in memory takes its place (memfd_create(2), 3 ms), sealed as runc's once was.
 """
 
+import fcntl
 import os
 import sys
 
+from minirun import rootless
 from minirun.errors import MinirunError
 from minirun.kernel import mounts
 
 _MARK = "_MINIRUN_SEALED"
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_CHUNK = 1 << 24
 
 
 def is_read_only() -> bool:
     """Whether this process's executable lies on a read-only mount."""
-    fd = os.open("/proc/self/exe", os.O_PATH | os.O_CLOEXEC)
+    fd = os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
+        return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY) or _is_sealed(fd)
     finally:
         os.close(fd)
+
+
+def _is_sealed(fd: int) -> bool:
+    """Whether an open file is one in memory that can never be written again."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS == _SEALS
+    except OSError:  # EINVAL: a file as any other
+        return False
 
 
 def ensure() -> None:
@@ -35,7 +51,33 @@ def ensure() -> None:
     if os.environ.pop(_MARK, None):
         raise MinirunError("the interpreter could not be made read-only")
     path = os.readlink("/proc/self/exe")
-    why = "the interpreter's file, on a mount of its own that nobody can write to"
-    tree = mounts.open_tree(mounts.AT_FDCWD, path, mounts.OPEN_TREE_CLONE, why=why)
-    mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=path)
+    if rootless.unprivileged():
+        if not _is_ours(path):
+            return
+        tree = _copy(path)
+    else:
+        why = "the interpreter's file, on a mount of its own that nobody can write to"
+        tree = mounts.open_tree(mounts.AT_FDCWD, path, mounts.OPEN_TREE_CLONE, why=why)
+        mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=path)
     os.execve(tree, sys.orig_argv, {**os.environ, _MARK: "1"})
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a container of the caller could write to the file: then the caller can, or owns it.
+
+    One that is root's is safe from whoever has no privilege on the host.
+    """
+    return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK)
+
+
+def _copy(path: str) -> int:
+    """Return a sealed copy of a program in memory: for who may make no mount. Raises OSError."""
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        copy = os.memfd_create("minirun:python", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        while os.sendfile(copy, source, None, _CHUNK):  # type: ignore[arg-type]
+            pass
+    finally:
+        os.close(source)
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SEALS)
+    return copy

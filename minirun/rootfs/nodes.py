@@ -10,6 +10,7 @@ config.json lists. runc makes the default devices there too, in the image's own 
 import os
 import stat
 
+from minirun import rootless
 from minirun.errors import ConfigError
 from minirun.oci.config import Config
 from minirun.rootfs import plan
@@ -56,12 +57,41 @@ def _node(row: "dict[str, Any]") -> plan.MakeNode:
 def _make(config: Config, root: Root, node: plan.MakeNode) -> None:
     """Make a node; in a user namespace, where mknod is denied, bind the host's own."""
     if "user" in config.namespaces and node.kind != "p":
-        plan.Bind(node.path, node.path, recursive=False).execute(root)
+        _bind(root, node)
         return
     try:
         node.execute(root)
     except FileExistsError:
         _check_same(root, node)
+    except PermissionError:
+        if node.kind == "p" or not rootless.unprivileged():
+            raise
+        _bind(root, node)  # root of a user namespace that an engine has made
+
+
+def _bind(root: Root, node: plan.MakeNode) -> None:
+    """Bind the host's own node. Raises ConfigError where it has none, OSError."""
+    source = _find(node)
+    if not source:
+        number = f"{node.kind} {node.major}:{node.minor}"
+        text = f"{node.path}: {number} cannot be made in a user namespace, and the host has none"
+        raise ConfigError(f"config.json: linux.devices: {text} to bind", "mknod on the host")
+    plan.Bind(source, node.path, recursive=False).execute(root)
+
+
+def _find(node: plan.MakeNode) -> str:
+    """Return where the host has such a node: at the same path, else in /dev; "" for nowhere."""
+    wanted = plan.KINDS[node.kind], os.makedev(node.major, node.minor)
+    for folder, _, names in [("", [], [node.path]), *os.walk("/dev")]:
+        for name in names:
+            path = f"{folder}/{name}" if folder else name
+            try:
+                info = os.lstat(path)
+            except OSError:
+                continue
+            if (stat.S_IFMT(info.st_mode), info.st_rdev) == wanted:
+                return path
+    return ""
 
 
 def _check_same(root: Root, node: plan.MakeNode) -> None:

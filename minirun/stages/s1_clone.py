@@ -81,7 +81,7 @@ def runtime(
 def make_cgroup(container: Container) -> None:
     """Create the container's cgroup, with its limits and device rules, before anybody is in it."""
     cgroup = container.cgroup
-    resources = container.config.linux.get("resources") or {}
+    resources = container.config.resources
     cgroup.create()
     cgroup.set_resources(resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
@@ -116,7 +116,9 @@ def init(container: Container, channel: Channel) -> Root:
     container.record["pid"] = int(os.readlink("/proc/self"))  # the host's /proc: our pid out there
     events.become("init", container.record["pid"])
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
-    process.prctl(process.PR_SET_DUMPABLE, 0, why="nobody may look into a half-made container")
+    if not container.unprivileged:  # else its maps are its owner's to write, until it has them
+        why = "nobody may look into a half-made container"
+        process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
     process.become_named("minirun:init")
     os.umask(0)
     config = container.config
@@ -124,7 +126,7 @@ def init(container: Container, channel: Channel) -> Root:
         container.cgroup.join()
     if "user" in config.namespaces:
         channel.expect(Message.MAPPED)
-        become_root()
+        become_root(container)
     propagation.before(config)
     root = build.mount_root(config, container.lower_places(), container.directory)
     set_names(container)
@@ -137,12 +139,14 @@ def init(container: Container, channel: Channel) -> Root:
     return root
 
 
-def become_root() -> None:
+def become_root(container: Container) -> None:
     """Take on user and group 0 of the new user namespace."""
-    process.setgroups([])
+    if not container.groups_denied:
+        process.setgroups([])
     process.setgid(0)
     process.setuid(0)
-    process.prctl(process.PR_SET_DUMPABLE, 0)
+    if not container.unprivileged:  # else stage 5 gets in only so; and who else is in here?
+        process.prctl(process.PR_SET_DUMPABLE, 0)
 
 
 def set_names(container: Container) -> None:

@@ -53,6 +53,8 @@ def init(
     `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
     """
     config, document = container.config, ready.document
+    if container.unprivileged:
+        process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
         streams.connect(container.console, config.process, root)

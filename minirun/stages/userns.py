@@ -5,6 +5,9 @@ are written from outside (user_namespaces(7)), the container's own layer is give
 each layer of the image is put into init's mount namespace through an id-mapped mount: its files
 stay root's on the disk and are the container's root's inside (mount_setattr(2), Linux 5.12;
 overlayfs on top of it, Linux 5.19).
+
+A runtime without privileges (minirun.rootless) has its own maps written, and uses its own files:
+they are the container's root's, since the container's 0 is the user.
 """
 
 import os
@@ -14,6 +17,8 @@ from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
 from minirun.oci import state
+from minirun.process import idmap
+from minirun.rootfs.tree import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
 def prepare(container: Container, pid: int) -> None:
     """Write the id maps of init `pid` and prepare the layers. Raises OSError, MinirunError."""
     linux = container.config.linux
+    if container.unprivileged:
+        if container.config.new_namespace("user"):
+            idmap.write(pid, linux)
+        return
     if container.config.new_namespace("user"):
         namespaces.write_id_map(pid, "uid_map", linux["uidMappings"])
         namespaces.write_id_map(pid, "gid_map", linux["gidMappings"])
@@ -87,3 +96,36 @@ def _id_mapped(layer: str, owner: int) -> int:
     why = "root's files look like the container's root's"
     mounts.mount_setattr(tree, mounts.MOUNT_ATTR_IDMAP, userns=owner, shown=layer, why=why)
     return tree
+
+
+def remove_directory(container: Container) -> None:
+    """Remove the directory of a container that has files of ids which only its namespace knows.
+
+    And overlay's work directory, which nobody but root may read. Done in a user namespace with the
+    same maps. Raises MinirunError, OSError.
+    """
+    told, tell = os.pipe2(os.O_CLOEXEC)
+    why = "in here the ids of the container's files are known"
+    child, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER, why=why)
+    if child == 0:
+        os.close(tell)
+        try:
+            if os.read(told, 1):
+                os.setresgid(0, 0, 0)
+                os.setresuid(0, 0, 0)
+                remove_tree(container.directory)
+                os._exit(0)
+        except OSError as error:
+            os.write(2, f"minirun: {container.directory}: {error}\n".encode())
+        finally:
+            os._exit(1)
+    try:
+        os.close(told)
+        idmap.write(child, container.config.linux)
+        os.write(tell, b"!")
+    finally:
+        os.close(tell)
+        os.close(pidfd)
+        status = os.waitpid(child, 0)[1]
+    if status != 0:
+        raise MinirunError(f"{container.directory} could not be removed")

@@ -24,13 +24,13 @@ def test_a_living_container_and_one_that_has_gone(minirun: Program) -> None:
     refused = minirun("run", "--rm", "--name", "broken", "busybox", "/nosuch")
     assert refused.returncode == 127
     head, *rows = minirun("timeline").stdout.splitlines()
-    assert head.split() == ["ID", "LAST", "EVENT", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND"]
+    assert head.split() == "ID LAST EVENT STATE STAGES RESULT GPUS IMAGE COMMAND".split()
     broken, alive, gone = (" ".join(row.split()) for row in rows)
-    assert "123--6x failed busybox" in broken
+    assert "removed 123--6x failed busybox" in broken
     assert alive.startswith("alive ")
-    assert alive.endswith(" 123--67 started busybox sleep 60")
+    assert alive.endswith(" running 123--67 started busybox sleep 60")
     assert gone.startswith("gone-1 ")
-    assert gone.endswith(" 1234567 started 0,1 SIMULATED busybox echo hi")
+    assert gone.endswith(" removed 1234567 started 0,1 SIMULATED busybox echo hi")
     shown = minirun("timeline", "-n", "1").stdout.splitlines()
     assert len(shown) == 3
     assert shown[2] == "2 more: minirun timeline --last 0"

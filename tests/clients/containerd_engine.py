@@ -32,13 +32,14 @@ class Containerd(Engine):
     """Plugins that are not needed."""
 
     def set_up(self) -> None:
+        self.env["MINIRUN_STORE"] = f"{self.home}/store"
         self.socket = f"{self.home}/containerd.sock"
         self.ctr = (program("ctr"), "--address", self.socket)
         self.begin()
         self.load(images.archive(self.home / "image.tar", IMAGE))
 
     def begin(self) -> None:
-        """Start the daemon and wait for it. Where no runtime is named, the shim looks for `runc`."""
+        """Start the daemon and wait for it. Where none is named, the shim looks for `runc`."""
         path = self.home / "config.toml"
         path.write_text(tomlkit.dumps(self.configuration()))
         folder = self.home / "bin"
@@ -54,11 +55,15 @@ class Containerd(Engine):
         """What users have in their config.toml, at places within the cell."""
         config = tomllib.loads((REFERENCE / "containerd-config.toml").read_text())
         places = {"root": f"{self.home}/root", "state": "/run/containerd"}
-        return config | places | {"disabled_plugins": list(self.off), "grpc": {"address": self.socket}}
+        return (
+            config | places | {"disabled_plugins": list(self.off), "grpc": {"address": self.socket}}
+        )
 
     def load(self, archive: Path) -> None:
         """Import an image."""
-        self.cell.run(*self.ctr, "--namespace", "k8s.io", "images", "import", str(archive), check=True)
+        self.cell.run(
+            *self.ctr, "--namespace", "k8s.io", "images", "import", str(archive), check=True
+        )
 
     def close(self) -> None:
         super().close()
@@ -91,9 +96,18 @@ class Ctr(Containerd):
     def words(self, *args: str, name: str = "", image: str = IMAGE) -> list[str]:
         """The command line from --runc-binary on: flags, the image, a name, the command."""
         first = flags(args)
-        return ["--runc-binary", self.path, *args[:first], image, name or self.name(), *args[first:]]
+        return [
+            "--runc-binary",
+            self.path,
+            *args[:first],
+            image,
+            name or self.name(),
+            *args[first:],
+        ]
 
-    def all(self, *args: str, input: str = "", image: str = IMAGE) -> subprocess.CompletedProcess[str]:
+    def all(
+        self, *args: str, input: str = "", image: str = IMAGE
+    ) -> subprocess.CompletedProcess[str]:
         """`ctr run --rm` of a command; all that came back."""
         return self.full("run", "--rm", *self.words(*args, image=image), input=input)
 
@@ -114,7 +128,7 @@ class Ctr(Containerd):
         return self("tasks", "exec", *own, name, *args[first:], code=code, input=input)
 
     def status(self, name: str) -> str:
-        """What `ctr tasks ls` says of a container: RUNNING, STOPPED, PAUSED; "" if there is none."""
+        """What `ctr tasks ls` says: RUNNING, STOPPED, PAUSED; "" where there is no task."""
         rows = [line.split() for line in self("tasks", "ls").splitlines()[1:]]
         return next((row[2] for row in rows if row[0] == name), "")
 

@@ -38,8 +38,15 @@ def service() -> Any:
     return pool.FindServiceByName(SERVICE)
 
 
+class Refused(AssertionError):
+    """The service answered a call with an error; its text."""
+
+
 class Calls:
-    """Each call of the service is a method: `calls.StopContainer(container_id=…, timeout=1)`."""
+    """Each call of the service is a method: `calls.StopContainer(container_id=…, timeout=1)`.
+
+    Each raises Refused.
+    """
 
     def __init__(self, path: str) -> None:
         self.channel = grpc.insecure_channel(f"unix:{path}")
@@ -53,7 +60,17 @@ class Calls:
             request_serializer=request.SerializeToString,
             response_deserializer=answer.FromString,
         )
-        return lambda **fields: call(request(**fields), timeout=30)
+
+        def send(**fields: Any) -> Any:
+            try:
+                return call(request(**fields), timeout=30)
+            except grpc.RpcError as error:
+                raise Refused(error.details()) from None
+
+        return send
+
+    def close(self) -> None:
+        self.channel.close()
 
 
 class Stream:
@@ -65,12 +82,12 @@ class Stream:
 
     def __init__(self, url: str, pid: int) -> None:
         parts = urlsplit(url)
-        address = (str(parts.hostname), int(parts.port or 80))
+        self._connection = _connect(pid, (str(parts.hostname), int(parts.port or 80)))
         self._socket = websocket.create_connection(
             url.replace("http:", "ws:"), subprotocols=["v4.channel.k8s.io"], timeout=20,
-            socket=_connect(pid, address),
+            socket=self._connection,
         )  # fmt: skip
-        self.seen = {channel: "" for channel in range(4)}
+        self.seen = dict.fromkeys(range(4), "")
 
     def send(self, text: str, channel: int = 0) -> None:
         self._socket.send_binary(bytes([channel]) + text.encode())
@@ -88,7 +105,7 @@ class Stream:
         """Read to the end; return the exit status that the server tells."""
         while self._read():
             pass
-        self._socket.close()
+        self.close()
         status = json.loads(self.seen[3])
         if status["status"] == "Success":
             return 0
@@ -96,6 +113,7 @@ class Stream:
 
     def close(self) -> None:
         self._socket.close()
+        self._connection.close()
 
     def _read(self) -> bool:
         """Read one message; False at the end."""

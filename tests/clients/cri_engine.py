@@ -5,15 +5,15 @@ The handler is what a RuntimeClass names (tutorials/reference/engines/runtime-cl
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
-import grpc
 import yaml
 
 from clients import images
 from clients.containerd_engine import REFERENCE, Containerd, link
-from clients.cri_client import Calls, Stream
+from clients.cri_client import Calls, Refused, Stream
 from clients.engine import IMAGE, program
 from conftest import wait_until
 
@@ -30,12 +30,15 @@ NETWORK = {
     ],
 }  # fmt: skip
 NVIDIA = """
-nvidia-container-runtime.mode = "legacy"
-nvidia-container-runtime.runtimes = ["{runtime}"]
+nvidia-container-runtime = {{mode = "legacy", runtimes = ["{runtime}"]}}
 nvidia-container-runtime-hook.path = "{hook}"
-nvidia-container-cli.environment = ["MINIRUN_SIM=count=4"]
 """
-"""/etc/nvidia-container-runtime/config.toml: the GPUs are SIMULATED ones."""
+"""/etc/nvidia-container-runtime/config.toml: no CDI, but a prestart hook."""
+HOOK = """#!/bin/sh
+export MINIRUN_SIM=count=4
+exec {minirun} nvidia-container-runtime-hook "$@"
+"""
+"""The hook: the GPUs are SIMULATED ones."""
 Fields = dict[str, Any]
 
 
@@ -54,12 +57,15 @@ class Cri(Containerd):
     def begin(self) -> None:
         folder = self.home / "nvidia-container-runtime"
         folder.mkdir(exist_ok=True)
-        text = NVIDIA.format(runtime=self.path, hook=folder / "nvidia-container-runtime-hook")
+        link(folder / "nvidia-container-runtime", self.minirun)
+        (folder / "hook").write_text(HOOK.format(minirun=self.minirun))
+        (folder / "hook").chmod(0o755)
+        text = NVIDIA.format(runtime=self.path, hook=folder / "hook")
         (folder / "config.toml").write_text(text)
-        for name in ("nvidia-container-runtime", "nvidia-container-runtime-hook"):
-            link(folder / name, self.minirun)
         self.env["XDG_CONFIG_HOME"] = str(self.home)
         super().begin()
+        if hasattr(self, "calls"):
+            self.calls.close()
         self.calls = Calls(self.socket)
         self.cell.wait_for(self.ready, "containerd")
 
@@ -67,7 +73,7 @@ class Cri(Containerd):
         """Whether the node is: the runtime and the network."""
         try:
             conditions = self.calls.Status().status.conditions
-        except grpc.RpcError:
+        except Refused:
             return False
         return {c.type for c in conditions if c.status} >= {"RuntimeReady", "NetworkReady"}
 
@@ -77,11 +83,12 @@ class Cri(Containerd):
         network = self.home / "net.d"
         network.mkdir(exist_ok=True)
         (network / "10-cell.conflist").write_text(json.dumps(NETWORK))
+        plugin = program("bridge", "/usr/lib/cni")
         cri = config["plugins"][CRI]
         cri |= {
             "sandbox_image": PAUSE, "stream_server_port": "0",
             "restrict_oom_score_adj": True,  # raising it needs CAP_SYS_RESOURCE
-            "cni": {"bin_dir": str(Path(program("bridge", "/usr/lib/cni")).parent), "conf_dir": str(network)},
+            "cni": {"bin_dir": os.path.dirname(plugin), "conf_dir": str(network)},
         }  # fmt: skip
         runtimes = cri["containerd"]["runtimes"]
         runtimes["runc"]["options"] = {"BinaryName": program("runc")}
@@ -108,10 +115,11 @@ class Cri(Containerd):
         name = f"p{next(self.numbers)}"
         options = more.pop("namespaces", {})
         security = {"namespace_options": options, "privileged": more.pop("privileged", False)}
+        own = {"cgroup_parent": self.cell.parent, "security_context": security}
         return {
             "metadata": {"name": name, "uid": name, "namespace": "test", "attempt": 0},
             "hostname": name, "log_directory": str(self.home / "logs" / name),
-            "linux": {"cgroup_parent": self.cell.parent, "security_context": security} | (linux or {}),
+            "linux": own | (linux or {}),
         } | more  # fmt: skip
 
     def pod(self, linux: Fields | None = None, *, handler: str = "", **more: Any) -> str:
@@ -132,7 +140,10 @@ class Cri(Containerd):
     def config(self, args: tuple[str, ...], more: Fields) -> Fields:
         """A ContainerConfig; `security` and `resources` are written beside its other fields."""
         name = f"c{next(self.numbers)}"
-        linux = {"resources": more.pop("resources", {}), "security_context": more.pop("security", {})}
+        linux = {
+            "resources": more.pop("resources", {}),
+            "security_context": more.pop("security", {}),
+        }
         return {
             "metadata": {"name": name, "attempt": 0}, "image": {"image": IMAGE},
             "command": list(args or ("sleep", "300")), "log_path": f"{name}.log", "linux": linux,
@@ -171,8 +182,8 @@ class Cri(Containerd):
         """Start a container that cannot be; return the error's text."""
         try:
             self.start(*args, **more)
-        except grpc.RpcError as error:
-            return str(error.details())
+        except Refused as error:
+            return str(error)
         raise AssertionError(f"{args} was started")
 
     def status(self, name: str) -> Any:
@@ -205,6 +216,11 @@ class Cri(Containerd):
         """What a file of a container's cgroup holds."""
         folder = Path("/sys/fs/cgroup", controller, self.cell.parent.lstrip("/"), name)
         return (folder / file).read_text().strip()
+
+    def close(self) -> None:
+        if hasattr(self, "calls"):
+            self.calls.close()
+        super().close()
 
     def clean(self) -> None:
         """Remove all containers, and all pods but the shared one."""

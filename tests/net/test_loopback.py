@@ -84,7 +84,7 @@ def test_interfaces_of_a_container(container: int) -> None:
     (lo,) = interfaces.interfaces(container)
     assert (lo.name, lo.up, lo.addresses) == ("lo", False, ())
     home = os.readlink("/proc/self/ns/net")
-    with interfaces._network_of(container):
+    with interfaces.network_of(container):
         loopback.up()
         assert os.readlink("/proc/self/ns/net") != home
     assert os.readlink("/proc/self/ns/net") == home

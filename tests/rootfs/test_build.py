@@ -10,7 +10,6 @@ import pytest
 from minirun.cgroups import open_cgroup
 from minirun.errors import ConfigError, MinirunError
 from minirun.kernel import mounts as m
-from minirun.kernel import namespaces
 from minirun.oci import generate
 from minirun.oci.config import Config
 from minirun.rootfs import build

@@ -49,7 +49,7 @@ def test_an_unknown_propagation(tmp_path: Path) -> None:
 def test_a_shared_namespace_keeps_the_root_filesystem_to_itself(
     tmp_path: Path, tree: Path, isolated: Any, mount_at: Any
 ) -> None:
-    """pivot_root(2) refuses a new root whose parent is shared, and the host would see its mounts."""
+    """pivot_root(2) refuses a new root whose parent is shared; and the host would see mounts."""
 
     def body() -> None:
         m.mount("tmpfs", str(tree), "tmpfs")

@@ -116,7 +116,7 @@ def test_an_unbindable_mount(bundle: Bundle, host: Path, word: str) -> None:
     assert "unbindable" in bundle.says(HERE, mounts=bundle.mounts(bind(host, word)))
 
 
-# --- tmpcopyup ---------------------------------------------------------------------------------
+# --- tmpcopyup -------------------------------------------------------------------------------
 
 
 def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
@@ -227,7 +227,7 @@ def test_ids_reach_below_only_with_ridmap(bundle: Bundle, host: Path) -> None:
         assert done.stdout.strip() == expected, done.stderr
 
 
-# --- the root --------------------------------------------------------------------------------------
+# --- the root ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def _ask_kernel(container: Container, document: dict[str, Any]) -> None:
         document["usage"] = container.cgroup.stat()._asdict()
         document["deviceRules"] = None if rules is None else list(map(str, rules))
     document["devices"] = limits.nodes(container, pid, rules)
-    document["interfaces"] = _interfaces(pid)
+    if not container.unprivileged:  # else only who never comes back gets in there
+        document["interfaces"] = _interfaces(pid)
     document["memberOf"] = processes.cgroups(pid)
     document["differences"] = asked.differences(document, rules)
 

@@ -1,0 +1,236 @@
+"""The cgroup of a container whose runtime has no privileges: a delegated one, or none.
+
+What the kernel's documentation says (cgroup-v2.rst, "Delegation"): an administrator gives a user
+write access to a cgroup's directory, its cgroup.procs and cgroup.subtree_control; systemd does so
+for its user services and scopes. A process can be moved below such a cgroup by its user only from
+within it. So the container's is made beside the caller's own, or below it.
+
+What cannot work: version 1 is not safe to delegate, says the same document, and is not tried. A
+device program needs CAP_BPF, so the rules of config.json are not kept; what the container can open
+is what the caller could. Without any cgroup a limit is an error, as with runc; a container that
+asks for none runs, is killed as a whole by the end of its pid namespace, and cannot be paused.
+"""
+
+import os
+
+from minirun import events
+from minirun.cgroups import hierarchies, ruleset
+from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, Usage, checked_path
+from minirun.cgroups.v2 import CgroupV2
+from minirun.errors import ConfigError, StateError
+from minirun.oci import state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from minirun.cgroups.rules import DeviceRule
+
+DELEGATE = "a delegated cgroup: systemd-run --user --scope -p Delegate=yes minirun …"
+_NEEDED = ("", "/cgroup.procs", "/cgroup.subtree_control")
+
+
+def open_cgroup(path: str, *, named: bool) -> Cgroup:
+    """Return the cgroup of a container that is to be made, by a caller without privileges.
+
+    `named`: config.json says `path`, from the top of cgroup2; else a place is looked for.
+    Raises ConfigError for a bad path.
+    """
+    path = checked_path(path)
+    place, reason = _find_place(path, named=named)
+    return Delegated(path, place) if place else NoCgroup(path, reason, named=named)
+
+
+def from_record(record: "dict[str, Any]", init: "dict[str, Any] | None") -> Cgroup:
+    """Return the cgroup that a record tells of; `init` is the identity of the container's."""
+    if record["version"] == 0:
+        return NoCgroup(record["path"], record["reason"], init=init)
+    directory: str = record["dirs"][""]
+    return Delegated(record["path"], directory.removesuffix(record["path"]))
+
+
+def _find_place(path: str, *, named: bool) -> "tuple[str, str]":
+    """Return the directory that `path` begins in; or "" and the reason."""
+    mount = next((h.path for h in hierarchies.mounted() if h.version == 2), "")
+    if not mount:
+        return "", "no cgroup2 is mounted, and version 1 cannot be delegated"
+    if named:
+        above = mount + path.rpartition("/")[0]
+        while not os.path.isdir(above):
+            above = above.rpartition("/")[0]
+        refused = _refused(above)
+        return ("", refused) if refused else (mount, "")
+    own = own_path()
+    if ".." in own.split("/"):
+        return "", f"one's own cgroup, {own}, lies outside of the mount at {mount}"
+    own = (mount + own).rstrip("/")
+    beside = own.rpartition("/")[0]
+    places = (beside, own) if beside.startswith(mount) else (own,)
+    place = next((each for each in places if not _refused(each)), "")
+    return (place, "") if place else ("", _refused(own))
+
+
+def own_path() -> str:
+    """Return the caller's cgroup on version 2, from the top of the mount; "/" without one."""
+    with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.rstrip("\n") for line in file]
+    return next((line[3:] for line in lines if line.startswith("0::")), "/")
+
+
+def _refused(directory: str) -> str:
+    """Return which file of a cgroup may not be written; empty where all may."""
+    for name in _NEEDED:
+        if not os.access(directory + name, os.W_OK):
+            return f"{directory}{name} may not be written"
+    return ""
+
+
+def _told(where: str, reason: str) -> None:
+    """Warn that a part of config.json is not kept."""
+    text = f"config.json: {where}: is not kept without root: {reason}"
+    events.emit("note", "warning", {"text": text}, why="the container runs without it")
+    os.write(2, f"minirun: warning: {text}\n".encode(errors="replace"))
+
+
+class Delegated(CgroupV2):
+    """A cgroup2 that belongs to the caller: everything but device rules."""
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Write each limit that has a controller here."""
+        super().set_resources(resources)
+        if resources.get("devices"):
+            _told("linux.resources.devices", "a device program needs CAP_BPF")
+
+    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+        """Keep none: :meth:`set_resources` has said so."""
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Nothing is denied."""
+
+    def effective_device_rules(self) -> "list[DeviceRule]":
+        """Everything is allowed, as far as the nodes' own permissions go."""
+        return [ruleset.ALL]
+
+    def record(self) -> "dict[str, Any]":
+        """Return what a plain one does, and that it is one of these."""
+        return {**super().record(), "rootless": True}
+
+
+class NoCgroup(Cgroup):
+    """What stands in for a cgroup where the caller may make none: the processes of init's."""
+
+    def __init__(
+        self,
+        path: str,
+        reason: str,
+        *,
+        named: bool = False,
+        init: "dict[str, Any] | None" = None,
+    ) -> None:
+        super().__init__(path)
+        self.reason = reason
+        self._named = named
+        self._init = init
+
+    def create(self) -> None:
+        """Make nothing. Raises ConfigError where config.json names the cgroup."""
+        if self._named:
+            where = f"config.json: linux.cgroupsPath: {self.path}"
+            raise ConfigError(f"{where}: cannot be made: {self.reason}", f"needs {DELEGATE}")
+        why = "so nothing is counted, limited or paused; the pid namespace holds them together"
+        events.emit("note", "no cgroup", {"reason": self.reason}, why=why)
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Raise ConfigError for a limit; warn that device rules are not kept."""
+        limits = [key for key, value in resources.items() if key != "devices" and value]
+        if limits:
+            where = f"config.json: linux.resources.{limits[0]}"
+            text = f"there is no cgroup to limit it: {self.reason}"
+            raise ConfigError(f"{where}: {text}", f"needs {DELEGATE}")
+        if resources.get("devices"):
+            _told("linux.resources.devices", "there is no cgroup")
+
+    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+        """Keep none: :meth:`set_resources` has said so."""
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Nothing is denied."""
+
+    def effective_device_rules(self) -> "list[DeviceRule]":
+        """Everything is allowed, as far as the nodes' own permissions go."""
+        return [ruleset.ALL]
+
+    def open_doors(self) -> None:
+        """There is none."""
+
+    def join(self) -> None:
+        """Stay where one is."""
+
+    def clone_fd(self) -> int:
+        """There is none."""
+        return -1
+
+    def add(self, pid: int) -> None:
+        """Leave it where it is."""
+
+    def _places(self) -> "list[str]":
+        return []
+
+    def exists(self) -> bool:
+        """Whether a process of the container lives."""
+        return bool(self.processes())
+
+    def processes(self) -> "list[int]":
+        """Return init and whoever shares its pid namespace, if that is not the caller's too."""
+        if not self._init or not state.is_alive(self._init):
+            return []
+        pid = self._init["pid"]
+        theirs = _pid_namespace(pid)
+        if theirs in (_pid_namespace("self"), 0):
+            return [pid]
+        numbers = [name for name in os.listdir("/proc") if name.isdigit()]
+        return sorted(int(name) for name in numbers if _pid_namespace(name) == theirs)
+
+    def remove(self, seconds: float = 0, *, keep_parent: bool = False) -> None:
+        """Remove nothing."""
+
+    def clear(self, seconds: float = 0) -> None:
+        """Kill what is left; with init, which :meth:`minirun.endings.destroy` kills, all goes."""
+        self.kill()
+
+    def kill(self, signal: int = SIGKILL) -> None:
+        """Send `signal` to every process, one after the other: they cannot be frozen meanwhile."""
+        self._signal_each(signal)
+
+    def stat(self) -> Usage:
+        """Nothing is counted."""
+        return Usage(None, None, None, None)
+
+    def frozen(self) -> bool:
+        """Never."""
+        return False
+
+    def _set_frozen(self, frozen: bool) -> None:
+        text = f"a container without a cgroup cannot be paused: {self.reason}"
+        raise StateError(text, f"needs {DELEGATE}")
+
+    def record(self) -> "dict[str, Any]":
+        """Return the reason, for whoever asks."""
+        found = {"version": 0, "path": self.path, "dirs": {}, "reason": self.reason}
+        return {**found, "rootless": True}
+
+    def mounts_for_container(self) -> ContainerMounts:
+        """Return nothing but an empty tmpfs: another view would show the host's cgroups."""
+        return ContainerMounts(True, (), ())
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _pid_namespace(pid: "str | int") -> int:
+    """Return the number of a process's pid namespace; 0 where it may not be known."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return 0

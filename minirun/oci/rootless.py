@@ -1,0 +1,102 @@
+"""config.json for a user without privileges: what is changed, and what is refused with its reason.
+
+`run IMAGE` makes its own config.json, so that is changed to what such a user may have; a bundle's is
+somebody else's and only checked, before anything is made. What can only be found out by trying
+(whether overlayfs works in a user namespace, which limits the cgroup takes) is told where it fails.
+
+What the real stack does: runc's `spec --rootless` makes a config.json with the same changes, and
+runc refuses the same things. Imported only for such a user.
+"""
+
+from minirun.errors import ConfigError
+from minirun.oci.config import Config
+from minirun.process import caps, idmap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Rows = list[dict[str, int]]
+
+_SETGROUPS = "where only one's own group is mapped, setgroups(2) is denied: user_namespaces(7)"
+_MORE = "ids in /etc/subuid and /etc/subgid, and newuidmap, give more"
+
+
+def adapt(document: "dict[str, Any]") -> None:
+    """Change the config.json of `run IMAGE`: a user namespace, and nothing that it cannot have.
+
+    The device rules go: only root can have any, and without them the permissions of the host's
+    nodes hold, since such a container can make no node.
+    """
+    linux = document["linux"]
+    if not any(row["type"] == "user" for row in linux["namespaces"]):
+        linux["namespaces"].append({"type": "user"})
+        linux["uidMappings"], linux["gidMappings"] = idmap.default()
+    del linux["resources"]["devices"]
+    for row in document["mounts"]:
+        row["options"] = [o for o in row["options"] if _is_mapped(o, linux)]
+
+
+def _is_mapped(option: str, linux: "dict[str, Any]") -> bool:
+    """Whether the owner that a mount option names, as in gid=5, is known in the container."""
+    key, _, value = option.partition("=")
+    rows = linux.get({"uid": "uidMappings", "gid": "gidMappings"}.get(key, ""))
+    return rows is None or not value.isdigit() or idmap.inside(rows, int(value))
+
+
+def check(config: Config) -> None:
+    """Refuse what a caller without privileges cannot have. Raises ConfigError."""
+    if config.linux.get("netDevices"):
+        text = "a network device of the host can be moved by root only"
+        raise ConfigError(f"config.json: linux.netDevices: {text}", "take it out of config.json")
+    if "user" not in config.namespaces:
+        if not _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):
+            text = "without root a container needs a user namespace, and there is none"
+            raise ConfigError(f"config.json: linux.namespaces: {text}", "minirun spec --rootless")
+        return
+    if config.new_namespace("user"):
+        _check_maps(config)
+        _check_user(config)
+
+
+def _holds(capability: int) -> bool:
+    """Whether a capability is in the effective set: proc_pid_status(5)."""
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        (held,) = (line.split()[1] for line in file if line.startswith("CapEff:"))
+    return bool(int(held, 16) >> capability & 1)
+
+
+def _check_maps(config: Config) -> None:
+    """Refuse maps that nobody would write, and those with which image layers cannot be used."""
+    linux = config.linux
+    setter = {"uid_map": "CAP_SETUID", "gid_map": "CAP_SETGID"}
+    for name, key in (("uid_map", "uidMappings"), ("gid_map", "gidMappings")):
+        alone = idmap.is_one(linux[key], name) or _holds(caps.NUMBERS[setter[name]])
+        if not alone and not idmap.find_program(name):
+            raise idmap.lacking(name)
+        own = idmap.own_ids()[name]
+        if config.layers and not any(
+            row["containerID"] == 0 and row["hostID"] == own for row in linux[key]
+        ):
+            text = f"0 must be your own id, {own}: the image's files and the container's are yours"
+            raise ConfigError(f"config.json: linux.{key}: {text}", f"0:{own}:1, then others")
+
+
+def _check_user(config: Config) -> None:
+    """Refuse users and groups that the maps do not have."""
+    linux, user = config.linux, config.process.get("user") or {}
+    where = "config.json: process.user"
+    more = list(user.get("additionalGids") or [])
+    if more and sum(row["size"] for row in linux["gidMappings"]) == 1:
+        raise ConfigError(f"{where}.additionalGids: {more}: {_SETGROUPS}", _MORE)
+    asked = [("uid", user.get("uid", 0)), ("gid", user.get("gid", 0))]
+    for key, number in [*asked, *(("additionalGids", gid) for gid in more)]:
+        rows = linux["uidMappings" if key == "uid" else "gidMappings"]
+        if not idmap.inside(rows, number):
+            text = f"{number} is not mapped; mapped: {_shown(rows)}"
+            raise ConfigError(f"{where}.{key}: {text}", _MORE)
+
+
+def _shown(rows: "Rows") -> str:
+    ranges = [(row["containerID"], row["size"]) for row in rows]
+    return ", ".join(str(a) if n == 1 else f"{a} to {a + n - 1}" for a, n in ranges)

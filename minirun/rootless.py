@@ -1,0 +1,60 @@
+"""Who runs minirun: root of the host, or a user with no rights but in a namespace of its own.
+
+What happens: a user without privileges may still make a user namespace, in which it is root
+(user_namespaces(7)); all that is made along with it belongs to it. So a container works that is
+content with that: minirun.oci.rootless changes and checks config.json, minirun.process.idmap writes
+the id maps, minirun.cgroups.delegated finds a cgroup, or says that there is none.
+
+What the specification says: of the XDG base directories, $XDG_RUNTIME_DIR is the user's own, and
+gone after logout. What the real stack does: runc and crun keep their containers there too, and
+podman keeps its images below ~/.local/share.
+
+This module is all that the plain root's way meets, and reads one small file there.
+"""
+
+import os
+
+from minirun.errors import UsageError
+from minirun.settings import ROOT, STORE
+
+_HOST = b"         0          0 4294967295\n"
+"""uid_map of the host's own user namespace, as the kernel writes it."""
+
+
+def unprivileged() -> bool:
+    """Whether the host is another's: the caller is not user 0, or only that of a user namespace.
+
+    User 0 who has no capability is no root either; what it lacks, the kernel says call by call.
+    """
+    if os.geteuid() != 0:
+        return True
+    fd = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 256) != _HOST
+    finally:
+        os.close(fd)
+
+
+def places() -> "tuple[str, str]":
+    """Return (store, state root) where neither is named.
+
+    Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or
+    ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
+    the store. User 0 of a user namespace whom $USER or an XDG_RUNTIME_DIR tells to be somebody else
+    is a user too (podman unshare): runc looks at the same. Raises UsageError without $HOME.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.geteuid() == 0:
+        named = os.environ.get("USER", "root") != "root" or bool(runtime)
+        if not named or not unprivileged():
+            return STORE, ROOT
+    data = os.environ.get("XDG_DATA_HOME", "")
+    home = os.environ.get("HOME", "")
+    if not data and not home.startswith("/"):
+        hint = "export HOME=…, or name both: --root DIR --store DIR"
+        raise UsageError("there is no $HOME to keep images and containers below", hint)
+    store = f"{data or f'{home}/.local/share'}/minirun"
+    for directory in (runtime, f"/run/user/{os.geteuid()}"):
+        if directory.startswith("/") and os.access(directory, os.W_OK | os.X_OK):
+            return store, f"{directory}/minirun"
+    return store, f"{store}/containers"

@@ -1,0 +1,270 @@
+"""Containers of every state root are found, and the log has the detail that was asked for."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import STORE, Program
+from minirun import roots
+from minirun.settings import Settings
+
+CRI = {
+    "io.kubernetes.cri.container-type": "container",
+    "io.kubernetes.cri.sandbox-namespace": "default",
+    "io.kubernetes.cri.sandbox-name": "web-0",
+    "io.kubernetes.cri.container-name": "nginx",
+    "io.kubernetes.cri.image-name": "docker.io/library/nginx:1",
+}
+Bundle = Callable[..., Path]
+DETAILS = [
+    ({}, {}, True),
+    ({"MINIRUN_LOG": "stages"}, {}, False),
+    ({"MINIRUN_LOG": "syscalls"}, {}, True),
+    ({"MINIRUN_LOG": "stages"}, {"io.minirun.log": "syscalls"}, True),
+    ({"MINIRUN_LOG": ""}, {"io.minirun.log": "stages"}, False),
+    ({"MINIRUN_LOG": "off"}, {"io.minirun.log": "stages"}, False),
+]
+
+
+def run(argv: list[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a program; what it says goes to files, since a container that is made keeps them."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        done = subprocess.run(argv, env=env, stdout=out, stderr=err, check=False, timeout=60)
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(argv, done.returncode, out.read(), err.read())
+
+
+class Host:
+    """The command without --root, as a user types it, and with one, as engines do."""
+
+    def __init__(self, path: str, folder: Path) -> None:
+        self.path = path
+        self.own = folder / "store/containers"
+        self.settings = Settings(str(self.own), str(folder / "store"))
+        self.env = os.environ | {"MINIRUN_STORE": str(folder / "store")}
+        self.env.pop("MINIRUN_ROOT", None)
+
+    def __call__(
+        self, *args: str, root: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        flags = ["--root", str(root)] if root else []
+        return run([self.path, *flags, *args], self.env | env)
+
+    def good(self, *args: str, root: Path | None = None, **env: str) -> str:
+        done = self(*args, root=root, **env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def registered(self) -> list[str]:
+        return [path.read_text().strip() for path in Path(self.settings.store, "roots").glob("*")]
+
+
+@pytest.fixture
+def host(command: str, tmp_path: Path) -> Iterator[Host]:
+    """minirun with a store of its own, whose image is the shared store's busybox."""
+    found = Host(command, tmp_path)
+    (tmp_path / "store").mkdir()
+    yield found
+    for root in {str(found.own), *found.registered()}:
+        for path in Path(root).glob("[!.]*"):
+            found("delete", "--force", path.name, root=Path(root))
+
+
+@pytest.fixture
+def bundle(command: str, tmp_path: Path, layer: Path) -> Bundle:
+    """Make a bundle below a folder that tells of its engine."""
+
+    def make(folder: str, *args: str, **annotations: str) -> Path:
+        place = tmp_path / folder
+        place.mkdir(parents=True)
+        argv = [command, "--store", STORE, "spec", "busybox", *(args or ("sleep", "60"))]
+        config = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+        config["annotations"] = annotations
+        config["root"] = {"path": str(layer), "readonly": True}
+        config["process"].pop("rlimits", None)
+        (place / "config.json").write_text(json.dumps(config))
+        return place
+
+    return make
+
+
+def rows(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_containers_of_every_root(host: Host, bundle: Bundle, tmp_path: Path) -> None:
+    cri, moby = tmp_path / "run/k8s.io", tmp_path / "run/moby"
+    long = f"{os.getpid():x}".rjust(8, "a") + "0" * 56
+    host.good("create", "-b", str(bundle("a", **CRI)), long, root=cri)
+    host.good("start", long, root=cri)
+    tasks = "io.containerd.runtime.v2.task"
+    docker = f"d-{os.getpid()}"
+    host.good("create", "-b", str(bundle(f"{tasks}/moby/{docker}")), docker, root=moby)
+    host.good("delete", "--force", docker, root=moby)
+    by_hand = f"p-{os.getpid()}"
+    host.good("create", "-b", str(bundle("c")), by_hand)
+    assert sorted(host.registered()) == sorted(map(str, (cri, moby)))
+
+    head, plain, gone, living = rows(host.good("timeline"))
+    assert head.split()[:5] == ["ID", "NAME", "ENGINE", "LAST", "EVENT"]
+    assert plain.startswith(f"{by_hand} plain ") and plain.endswith(" created 123--6? unfinished")
+    assert gone.startswith(f"{docker} docker ") and " removed 123--6? " in gone
+    assert living.startswith(f"{long[:12]} default/web-0/nginx containerd/cri ")
+    assert living.endswith(" running 123--67 started docker.io/library/nginx:1 sleep 60")
+
+    for name in (long, long[:12]):
+        assert host.good("timeline", name).startswith(f"container {long}: started after ")
+        assert host.good("replay", name, "--text").startswith(f"container {long}: ")
+        assert host.good("inspect", name).startswith(f"{long}: running")
+        assert "sleep 60" in host.good("ps", name)
+    assert host.good("timeline", docker).startswith(f"container {docker}: unfinished")
+    refused = host("inspect", docker)
+    assert f"container '{docker}' has been deleted" in refused.stderr
+
+    table = rows(host.good("ps"))
+    assert table[0].endswith(" GPUS ENGINE")
+    assert sorted(row.split()[-1] for row in table[1:]) == ["containerd/cri", "plain"]
+    assert rows(host.good("timeline", root=moby))[1].startswith(docker), "--root names one"
+    assert host.good("ps", "-aq", root=moby) == ""
+    assert host("inspect", long[:12], root=moby).returncode == 1
+    assert host("ps", long[:12], root=cri).returncode == 1, "engines name whole ids"
+
+
+def test_a_begin_that_means_two(host: Host, bundle: Bundle, tmp_path: Path) -> None:
+    place = str(bundle("a"))
+    for n in (1, 2):
+        host.good("create", "-b", place, f"two-{n}-{os.getpid()}", root=tmp_path / f"r{n}")
+    theirs = tmp_path / "r1/two-of-runc"  # containerd keeps those of all runtimes at one place
+    theirs.mkdir()
+    (theirs / "state.json").write_text('{"id": "two-of-runc"}')
+    done = host("inspect", "two")
+    assert "two-of-runc" not in done.stderr + host.good("timeline") + host.good("ps", "-a")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "'two' may be two-" in done.stderr and "name the --root" in done.stderr
+
+
+def test_who_has_which_gpu_below_every_root(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "store/images").symlink_to(f"{STORE}/images")
+    flags = ("-d", "--gpus", "1", "--gpu-driver=simulated")
+    for n in (1, 2):
+        host.good(
+            "run", "--name", f"gpu-{n}-{os.getpid()}", *flags, "busybox", "sleep", "60",
+            root=tmp_path / f"r{n}",
+        )  # fmt: skip
+    (row,) = [line for line in rows(host.good("gpu", "ps")) if line.startswith("1 ")]
+    assert row.startswith("1 shared ") and all(f"gpu-{n}-{os.getpid()}" in row for n in (1, 2))
+
+
+def test_a_root_that_is_gone_is_forgotten(host: Host, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        roots.remember(host.settings._replace(root=str(tmp_path / name)))
+    roots.remember(host.settings)
+    assert len(host.registered()) == 2, "the store's own root needs no entry"
+    (tmp_path / "a").rmdir()
+    assert roots.known(host.settings) == [str(host.own), str(tmp_path / "b")]
+    assert host.registered() == [str(tmp_path / "b")]
+    assert roots.known(host.settings._replace(named=True)) == [str(host.own)]
+
+
+def test_the_list_of_roots_is_bounded(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roots, "LIMIT", 3)
+    for n in range(5):
+        root = tmp_path / f"r{n}"
+        (root / ".history").mkdir(parents=True)
+        if n == 1:
+            (root / "living").mkdir()
+        os.utime(root, (n, n))
+        roots.remember(host.settings._replace(root=str(root)))
+    assert sorted(host.registered()) == [str(tmp_path / f"r{n}") for n in (2, 3, 4)]
+    kept = [n for n in range(5) if (tmp_path / f"r{n}/.history").exists()]
+    assert kept == [1, 2, 3, 4], "what lives keeps its history"
+
+
+def test_a_store_that_cannot_be_written_refuses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file")
+    settings = Settings(str(tmp_path), str(tmp_path / "store"))
+    roots.remember(settings)
+    assert roots.known(settings) == [str(tmp_path)]
+
+
+@pytest.mark.parametrize(("env", "annotations", "whole"), DETAILS)
+def test_the_detail_of_the_log(
+    minirun: Program,
+    bundle: Bundle,
+    env: dict[str, str],
+    annotations: dict[str, str],
+    whole: bool,
+) -> None:
+    name = f"log-{os.getpid()}"
+    done = minirun("run", "-b", str(bundle("a", "true", **annotations)), name, env=env)
+    assert done.returncode == 0, done.stderr
+    found = minirun.events(name)
+    for kind in ("begin", "end"):
+        assert [e["stage"] for e in found if e["kind"] == kind] == [1, 2, 3, 6, 7]
+    assert any(e["kind"] == "syscall" for e in found) == whole
+    assert {"note", "message", "exec"} <= {str(e["kind"]) for e in found}
+    (asked,) = [e for e in found if e["name"] == "origin"]
+    args: Any = asked["args"]
+    assert args["engine"] == "plain" and args["root"] == str(minirun.root)
+
+
+def test_no_log_at_all(minirun: Program, bundle: Bundle) -> None:
+    name = f"log-{os.getpid()}"
+    done = minirun("run", "-b", str(bundle("a", "true")), name, env={"MINIRUN_LOG": "off"})
+    assert done.returncode == 0
+    assert not list(minirun.root.glob(".history/*"))
+
+
+@pytest.mark.parametrize(
+    ("env", "annotations", "text"),
+    [
+        ({"MINIRUN_LOG": "all"}, {}, "MINIRUN_LOG: unknown detail 'all' (off, stages or syscalls)"),
+        (
+            {},
+            {"io.minirun.log": "off"},
+            "config.json: annotations.io.minirun.log: unknown detail 'off' (stages or syscalls)",
+        ),
+    ],
+)
+def test_an_unknown_detail(
+    minirun: Program,
+    bundle: Bundle,
+    env: dict[str, str],
+    annotations: dict[str, str],
+    text: str,
+) -> None:
+    done = minirun("create", "-b", str(bundle("a", **annotations)), "x", env=env)
+    assert (done.returncode, done.stderr) == (1, f"minirun: {text}\n")
+    assert not list(minirun.root.glob("*")), "nothing has been made"
+
+
+def test_an_unknown_detail_stops_no_delete(minirun: Program, bundle: Bundle) -> None:
+    name = f"log-{os.getpid()}"
+    made = run(minirun.argv("create", "-b", str(bundle("a")), name), os.environ)
+    assert made.returncode == 0, made.stderr
+    done = minirun("delete", "--force", name, env={"MINIRUN_LOG": "all"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (minirun.root / name).exists()
+
+
+def test_a_log_that_has_grown_too_much_is_closed(minirun: Program) -> None:
+    """A Kubernetes probe executes a command every few seconds, for months."""
+    name = f"log-{os.getpid()}"
+    assert minirun("run", "-d", "--name", name, "busybox", "sleep", "60").returncode == 0
+    log = minirun.root / name / "events.jsonl"
+    before = log.stat().st_size
+    assert minirun("exec", name, "true").returncode == 0
+    assert log.stat().st_size > before
+    os.truncate(log, (1 << 20) + 1)
+    assert minirun("exec", name, "true").returncode == 0
+    assert log.stat().st_size == (1 << 20) + 1

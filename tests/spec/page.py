@@ -1,0 +1,61 @@
+"""Writes tutorials/reference/spec-conformance.md from tests/spec/table.py: `make reference`.
+
+The numbers on the page are counted from the rows.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from spec.table import ROWS, Row  # noqa: E402
+
+PAGE = TESTS.parent / "tutorials/reference/spec-conformance.md"
+WORDS = {"yes": "supported", "part": "in part", "refused": "refused"}
+HEAD = """\
+# What of the runtime-spec minirun does
+
+<!-- written by tests/spec/page.py from tests/spec/table.py: change those, then `make reference` -->
+
+The specification is the Open Container Initiative's runtime-spec 1.3.0, for Linux. A row is a
+property of config.json, or an operation. "Refused" means: an error that names the property, since a
+container that was to have it must not run without it; the remark tells of exceptions. Each test
+makes real containers, or asks the kernel directly, and is run by `make test`.
+
+{summary}
+
+| section | property | support | code | tests | remark |
+|---|---|---|---|---|---|
+"""
+
+
+def functions(test: str) -> list[str]:
+    """The test functions that a row's entry names: one, or all of a file."""
+    path, _, name = test.partition("::")
+    tree = ast.parse((TESTS / path).read_text())
+    found = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    return [f for f in found if f.startswith("test_") and name in ("", f)]
+
+
+def _line(row: Row) -> str:
+    code = ", ".join(f"[{m}](../../minirun/{m})" for m in row.modules)
+    tests = "<br>".join(
+        f"[{t.removesuffix('.py')}](../../tests/{t.partition('::')[0]})" for t in row.tests
+    )
+    cells = (row.section, row.name, WORDS[row.support], code, tests, row.remark)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def text() -> str:
+    """Return the page."""
+    counts = [f"{sum(r.support == key for r in ROWS)} {word}" for key, word in WORDS.items()]
+    named = {test for row in ROWS for test in row.tests}
+    summary = f"{len(ROWS)} rows: {', '.join(counts)}; {len(named)} tests, or files of tests."
+    return HEAD.format(summary=summary) + "".join(map(_line, ROWS))
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(text())
