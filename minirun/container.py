@@ -3,22 +3,20 @@
 import fcntl
 import os
 import time
-from binascii import crc32
 
-from minirun import events, gates, jsonlite, rootless, roots
-from minirun.cgroups import Cgroup, from_record, open_cgroup
-from minirun.errors import ConfigError, StateError, UsageError
-from minirun.kernel import files
+from minirun import events, jsonlite
+from minirun.errors import ConfigError, UsageError
 from minirun.oci import state
 from minirun.oci.config import LOG, Config
 from minirun.process.streams import Console
-from minirun.rootfs.tree import remove_tree
-from minirun.settings import HISTORY, ROOT, Settings
+from minirun.settings import HISTORY, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.cgroups import Cgroup
+    from minirun.gates import Gates
     from minirun.gpu.inventory import Inventory
     from minirun.gpu.vendors import Cards
     from minirun.process.rare import Rare
@@ -43,8 +41,8 @@ class Container:
         self.directory = f"{settings.root}/{self.id}"
         self.unprivileged = bool(record.get("unprivileged"))
         """Whether it is that of a user without privileges: minirun.rootless."""
-        self.cgroup = self._open_cgroup()
-        self.gates: gates.Gates | None = None
+        self._cgroup: Cgroup | None = None
+        self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
         self.inventory: Inventory | Cards | None = None
@@ -55,13 +53,24 @@ class Container:
 
     @property
     def groups_denied(self) -> bool:
-        """Whether setgroups(2) is denied in it: a user who maps but one group must give it up."""
-        rows = self.config.linux.get("gidMappings") or ()
-        alone = len(rows) == 1 and rows[0]["size"] == 1
-        return self.unprivileged and alone and self.config.new_namespace("user")
+        """Whether setgroups(2) is denied in it: minirun.oci.rootless knows where."""
+        return bool(self.record.get("groups_denied"))
 
-    def _open_cgroup(self) -> Cgroup:
+    @property
+    def cgroup(self) -> "Cgroup":
+        """Its cgroup, looked for when it is first asked for: `start`, for one, needs none."""
+        if self._cgroup is None:
+            self._cgroup = self._open_cgroup()
+        return self._cgroup
+
+    @cgroup.setter
+    def cgroup(self, cgroup: "Cgroup") -> None:
+        self._cgroup = cgroup
+
+    def _open_cgroup(self) -> "Cgroup":
         """Return its cgroup: as the record has it, else where it is to be made."""
+        from minirun.cgroups import from_record, open_cgroup
+
         saved, path = self.record.get("cgroup"), self.record["cgroup_path"]
         version, named = self.settings.cgroup_version, bool(self.config.cgroups_path)
         if saved and saved.get("rootless"):
@@ -172,77 +181,6 @@ def detail(config: Config) -> str:
     if word not in DETAILS:
         raise UsageError(f"MINIRUN_LOG: unknown detail {word!r}", "off, stages or syscalls")
     return word
-
-
-def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
-    """Take the name and write the first record; of several creators one wins.
-
-    The directory is made complete under another name and then renamed, so it never exists without
-    its record. Raises StateError, ConfigError, UsageError, OSError.
-    """
-    state.check_id(container_id)
-    detail(config)  # a wrong word is told before anything is made
-    pid = os.getpid()
-    record: dict[str, Any] = {
-        "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
-        "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
-        "annotations": config.annotations, "created": state.timestamp(),
-        "directory": f"{settings.root}/{container_id}", "init": None,
-        "supervisor": state.identity(pid), "complete": False,
-        "managed": False, "auto_remove": False,
-        "cgroup_path": config.cgroups_path or _own_cgroup(settings.root, container_id),
-        "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(), **extra,
-    }  # fmt: skip
-    if record["unprivileged"]:
-        from minirun.oci import rootless as without_root
-
-        without_root.check(config)
-    container = Container(settings, config, record)
-    make_root(settings.root)
-    roots.remember(settings)
-    temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"
-    os.mkdir(temporary, 0o700)
-    try:
-        for name in ("rootfs", "upper", "work") if config.layers else ():
-            os.mkdir(f"{temporary}/{name}", 0o755)
-        if container.lower_places() != config.layers:
-            for number in range(len(config.layers)):
-                os.makedirs(f"{temporary}/lower/{number}")
-        state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
-        state.save(temporary, record)
-        os.rename(temporary, record["directory"])
-    except UnicodeEncodeError as error:
-        remove_tree(temporary)
-        culprit = error.object[: error.end].rpartition("\n")[2].strip()
-        raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None
-    except OSError as error:
-        remove_tree(temporary)
-        if error.errno in (17, 39):  # EEXIST, ENOTEMPTY
-            raise _name_in_use(container_id) from None
-        raise
-    return container
-
-
-def make_root(root: str) -> None:
-    """Make the directory that containers are kept in, where there is none yet. Raises OSError."""
-    if not os.path.isdir(root):
-        os.makedirs(root, mode=0o711, exist_ok=True)
-        files.spread_directories(root)
-
-
-def _own_cgroup(root: str, container_id: str) -> str:
-    """Return the cgroup of a container whose config.json names none.
-
-    An id is unique below one state root; below another one a cgroup has that root's mark.
-    """
-    mark = "" if root == ROOT else f".{crc32(root.encode()):08x}"
-    return f"/minirun/{container_id}{mark}"
-
-
-def _name_in_use(container_id: str) -> StateError:
-    text = f'Conflict. The container name "/{container_id}" is already in use'
-    hint = f"minirun delete {container_id}, or another --name"
-    return StateError(text, hint, status=125)
 
 
 def keep_history(root: str, container_id: str) -> None:

@@ -18,9 +18,10 @@ import sys
 sys.path[:0] = [{source!r}, {packages!r}]
 import fcntl, marshal, posix
 try:
-    low = posix.open(__file__ + {suffix!r}, posix.O_RDONLY | posix.O_CLOEXEC)
-    fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
-    posix.close(low)
+    fd = low = posix.open(__file__ + {suffix!r}, posix.O_RDONLY | posix.O_CLOEXEC)
+    if low < 3:
+        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
+        posix.close(low)
     size = int(posix.read(fd, {digits}))
     hot = marshal.loads(posix.read(fd, size))
     finder = {{"__name__": "minirun.hot"}}

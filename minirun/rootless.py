@@ -40,14 +40,12 @@ def places() -> "tuple[str, str]":
 
     Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or
     ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
-    the store. User 0 of a user namespace whom $USER or an XDG_RUNTIME_DIR tells to be somebody else
-    is a user too (podman unshare): runc looks at the same. Raises UsageError without $HOME.
+    the store. User 0 of a user namespace is such a user where /var/lib is closed to him, as with
+    `podman unshare`; runc asks $USER instead. Raises UsageError without $HOME.
     """
+    if os.geteuid() == 0 and (not unprivileged() or os.access(os.path.dirname(STORE), os.W_OK)):
+        return STORE, ROOT
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.geteuid() == 0:
-        named = os.environ.get("USER", "root") != "root" or bool(runtime)
-        if not named or not unprivileged():
-            return STORE, ROOT
     data = os.environ.get("XDG_DATA_HOME", "")
     home = os.environ.get("HOME", "")
     if not data and not home.startswith("/"):

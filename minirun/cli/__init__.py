@@ -62,7 +62,7 @@ GLOBAL_FLAGS = (
     Flag(("--log-format",), "FORMAT", "text or json", default="text"),
     Flag(("--debug",), "", "show a traceback with an error"),
     Flag(("--systemd-cgroup",), "", "refused by create and run: minirun makes its cgroups itself"),
-    Flag(("--rootless",), "WHEN", "false: without root, insist on cgroups; true, auto: look", default="auto"),
+    Flag(("--rootless",), "WHEN", "without root: false: insist on a cgroup", default="auto"),
     Flag(("-v", "--version"), "", "print the version and exit"),
     HELP,
 )

@@ -4,9 +4,9 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
-from minirun.container import make_root
 from minirun.errors import UsageError
 from minirun.gpu import inventory, mps, select, timeslice
+from minirun.reserve import make_root
 from minirun.settings import Settings
 
 TYPE_CHECKING = False

@@ -8,13 +8,14 @@ import os
 from minirun import endings, events, gates, lifecycle
 from minirun.cli import signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, show_help
-from minirun.container import Container, reserve
+from minirun.container import Container
 from minirun.errors import ConfigError, UsageError
 from minirun.oci import config as oci_config
 from minirun.oci import state
 from minirun.oci.origin import origin
 from minirun.process import sealed
 from minirun.process.streams import Console
+from minirun.reserve import reserve
 from minirun.settings import Settings
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ _HEAD = (
 _IMAGE = re.compile(r"/images/([^/:]+)/layers/")
 _OWN = "minirun"
 """Stands for the engine where a container was made by `run IMAGE`."""
-_LAST = 7
+_LAST_STAGE = 7
 
 
 def listing(roots: list[str], last: int) -> str:
@@ -59,7 +59,7 @@ def _row(log: Log) -> tuple[str, ...]:
             asked = {key: str(value) for key, value in event["args"].items()}
         elif event["name"] == "mount" and event["args"].get("fstype") == "overlay":
             image = " ".join(_IMAGE.findall(str(event["args"].get("data"))))
-        elif event["kind"] == "exec" and event["actor"] == "init" and event["stage"] == _LAST:
+        elif event["kind"] == "exec" and event["actor"] == "init" and event["stage"] == _LAST_STAGE:
             command = " ".join(words)
     gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
     word = result(found).split(" ")[0]

@@ -5,10 +5,11 @@ import os
 from minirun import errors, gates, jsonlite, rootless
 from minirun.cli import output, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import Container, reserve
+from minirun.container import Container
 from minirun.errors import UsageError
 from minirun.oci import config as oci_config
 from minirun.oci import generate, state
+from minirun.reserve import reserve
 from minirun.settings import Settings
 
 PROGRESS = ("auto", "plain", "tty", "quiet")

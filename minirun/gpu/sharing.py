@@ -16,11 +16,12 @@ import fcntl
 import os
 
 from minirun import events, jsonlite
-from minirun.container import Container, make_root
+from minirun.container import Container
 from minirun.errors import GPUError, StateError
 from minirun.oci import state
 from minirun.oci.config import GPU_EXCLUSIVE
 from minirun.record import Record
+from minirun.reserve import make_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,14 +1,15 @@
 """config.json for a user without privileges: what is changed, and what is refused with its reason.
 
-`run IMAGE` makes its own config.json, so that is changed to what such a user may have; a bundle's is
-somebody else's and only checked, before anything is made. What can only be found out by trying
-(whether overlayfs works in a user namespace, which limits the cgroup takes) is told where it fails.
+`run IMAGE` makes its own config.json, so that is changed to what such a user may have; a bundle's
+is somebody else's and only checked, before anything is made. What can only be found out by trying
+(whether overlayfs works in a user namespace, which limits a cgroup takes) is told where it fails.
 
 What the real stack does: runc's `spec --rootless` makes a config.json with the same changes, and
 runc refuses the same things. Imported only for such a user.
 """
 
 from minirun.errors import ConfigError
+from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process import caps, idmap
 
@@ -33,30 +34,41 @@ def adapt(document: "dict[str, Any]") -> None:
         linux["namespaces"].append({"type": "user"})
         linux["uidMappings"], linux["gidMappings"] = idmap.default()
     del linux["resources"]["devices"]
+    maps = linux["uidMappings"], linux["gidMappings"]
     for row in document["mounts"]:
-        row["options"] = [o for o in row["options"] if _is_mapped(o, linux)]
+        row["options"] = [word for word in row["options"] if _is_mapped(word, *maps)]
 
 
-def _is_mapped(option: str, linux: "dict[str, Any]") -> bool:
+def _is_mapped(option: str, uids: "Rows", gids: "Rows") -> bool:
     """Whether the owner that a mount option names, as in gid=5, is known in the container."""
     key, _, value = option.partition("=")
-    rows = linux.get({"uid": "uidMappings", "gid": "gidMappings"}.get(key, ""))
+    rows = {"uid": uids, "gid": gids}.get(key)
     return rows is None or not value.isdigit() or idmap.inside(rows, int(value))
 
 
-def check(config: Config) -> None:
-    """Refuse what a caller without privileges cannot have. Raises ConfigError."""
+def check(config: Config) -> bool:
+    """Refuse what a caller without privileges cannot have. Raises ConfigError.
+
+    Returns whether setgroups(2) is denied in the container.
+    """
     if config.linux.get("netDevices"):
         text = "a network device of the host can be moved by root only"
         raise ConfigError(f"config.json: linux.netDevices: {text}", "take it out of config.json")
-    if "user" not in config.namespaces:
-        if not _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):
-            text = "without root a container needs a user namespace, and there is none"
-            raise ConfigError(f"config.json: linux.namespaces: {text}", "minirun spec --rootless")
-        return
+    if config.namespaces.get("user"):  # one that is there already: its maps are its own
+        return False
     if config.new_namespace("user"):
         _check_maps(config)
-        _check_user(config)
+        uids, gids = config.linux["uidMappings"], config.linux["gidMappings"]
+        denied = len(gids) == 1 and gids[0]["size"] == 1
+    elif _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):  # root of a user namespace that an engine has made
+        uids, gids = idmap.whole("uid_map"), idmap.whole("gid_map")
+        denied = state.read_text("/proc/self/setgroups").strip() == "deny"
+    else:
+        text = "without root a container needs a user namespace, and there is none"
+        raise ConfigError(f"config.json: linux.namespaces: {text}", "minirun spec --rootless")
+    _check_user(config.process.get("user") or {}, uids, gids, denied=denied)
+    _check_mounts(config.raw.get("mounts") or [], uids, gids)
+    return denied
 
 
 def _holds(capability: int) -> bool:
@@ -82,19 +94,29 @@ def _check_maps(config: Config) -> None:
             raise ConfigError(f"config.json: linux.{key}: {text}", f"0:{own}:1, then others")
 
 
-def _check_user(config: Config) -> None:
+def _check_user(user: "dict[str, Any]", uids: "Rows", gids: "Rows", *, denied: bool) -> None:
     """Refuse users and groups that the maps do not have."""
-    linux, user = config.linux, config.process.get("user") or {}
     where = "config.json: process.user"
     more = list(user.get("additionalGids") or [])
-    if more and sum(row["size"] for row in linux["gidMappings"]) == 1:
+    if more and denied:
         raise ConfigError(f"{where}.additionalGids: {more}: {_SETGROUPS}", _MORE)
     asked = [("uid", user.get("uid", 0)), ("gid", user.get("gid", 0))]
     for key, number in [*asked, *(("additionalGids", gid) for gid in more)]:
-        rows = linux["uidMappings" if key == "uid" else "gidMappings"]
+        rows = uids if key == "uid" else gids
         if not idmap.inside(rows, number):
             text = f"{number} is not mapped; mapped: {_shown(rows)}"
             raise ConfigError(f"{where}.{key}: {text}", _MORE)
+
+
+def _check_mounts(rows: "list[dict[str, Any]]", uids: "Rows", gids: "Rows") -> None:
+    """Refuse owners in mount options that the maps do not have: the kernel only says EINVAL."""
+    for index, row in enumerate(rows):
+        for word in row.get("options") or []:
+            if not _is_mapped(word, uids, gids):
+                known = _shown(uids if word.startswith("uid") else gids)
+                where = f"config.json: mounts[{index}].options"
+                text = f"{word}: no such id in the container; mapped: {known}"
+                raise ConfigError(f"{where}: {text}", "minirun spec --rootless leaves it out")
 
 
 def _shown(rows: "Rows") -> str:

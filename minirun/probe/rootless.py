@@ -30,7 +30,7 @@ _PLAIN = ("kernel", "interpreter", "disk", "images", "image builders", "nvidia t
 
 def _become_user() -> None:
     """Give up root where one has it. Raises OSError."""
-    if os.geteuid() == 0:
+    if not rootless.unprivileged():
         process.setgroups([])
         process.setgid(_NOBODY)
         process.setuid(_NOBODY)
@@ -74,9 +74,9 @@ def more_ids(place: Place) -> str:
     missing = [program for name, program in idmap.PROGRAMS.items() if not idmap.find_program(name)]
     if missing:
         raise Lacking(f"not installed: {', '.join(missing)}")
-    if os.geteuid() == 0:
+    if not rootless.unprivileged():
         return "newuidmap and newgidmap are installed; /etc/subuid and /etc/subgid say for whom"
-    counts = [sum(size for _, size in idmap.granted(name)) for name in idmap.PROGRAMS]
+    counts = [sum(row["size"] for row in rows) - 1 for rows in idmap.default()]
     if not all(counts):
         raise Lacking(f"{counts[0]} user ids and {counts[1]} group ids are granted to you")
     return f"{counts[0]} user ids, {counts[1]} group ids"
@@ -86,7 +86,7 @@ def overlay(place: Place) -> str:
     """OverlayFS in a user namespace: Linux 5.11, with its marks in user.* attributes."""
     os.mkdir(f"{place.scratch}/rootless")
     os.chdir(f"{place.scratch}/rootless")  # so that no directory above need be open to the user
-    if os.geteuid() == 0:
+    if not rootless.unprivileged():
         os.chown(".", _NOBODY, _NOBODY)
     _enter()
     namespaces.unshare(namespaces.FLAGS["mount"])
@@ -161,15 +161,17 @@ ABILITIES = (
 )
 """What `doctor` tries on behalf of users; tells root what they will meet."""
 
+_ADVICE = {"gpu": "a real GPU needs NVIDIA's driver; SIMULATED ones need root"}
 _NEEDED = ("user namespace", "overlay by a user", "file systems", "devices")
 
 
 def for_user(table: "tuple[Ability, ...]") -> "tuple[Ability, ...]":
     """Return what a user without root needs and can use, out of root's `table` and from here."""
     others = [row for row in table if row.name not in _HOST and not _is_of_cgroups(row.name)]
-    rows = [
-        row if row.name in _PLAIN else row._replace(attempt=within(row.attempt)) for row in others
-    ]
+    rows = []
+    for row in others:
+        attempt = row.attempt if row.name in _PLAIN else within(row.attempt)
+        rows.append(row._replace(attempt=attempt, advice=_ADVICE.get(row.name, row.advice)))
     own = {row.name for row in ABILITIES}
     return (
         *(row for row in rows if row.name not in own),

@@ -114,7 +114,7 @@ def default() -> "tuple[Rows, Rows]":
     or one of the two files grants nothing. User 0 of a user namespace passes all that it has on.
     """
     if os.geteuid() == 0:
-        return _all_of("uid_map"), _all_of("gid_map")
+        return whole("uid_map"), whole("gid_map")
     grants = {name: granted(name) if find_program(name) else [] for name in PROGRAMS}
     if not all(grants.values()):
         grants = {name: [] for name in PROGRAMS}
@@ -124,7 +124,7 @@ def default() -> "tuple[Rows, Rows]":
     return uids, gids
 
 
-def _all_of(name: str) -> "Rows":
+def whole(name: str) -> "Rows":
     """Return the map that gives every id of this user namespace to one below it, as it is."""
     with open(f"/proc/self/{name}", encoding="ascii") as file:
         lines = [list(map(int, line.split())) for line in file]

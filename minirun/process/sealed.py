@@ -75,7 +75,7 @@ def _copy(path: str) -> int:
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         copy = os.memfd_create("minirun:python", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        while os.sendfile(copy, source, None, _CHUNK):  # type: ignore[arg-type]
+        while os.sendfile(copy, source, None, _CHUNK):
             pass
     finally:
         os.close(source)

@@ -26,6 +26,8 @@ class Narrator:
         self.calls: "dict[int, int]" = {}
         self.born = False
         """Whether clone3 has made init."""
+        self.brief = False
+        """Whether the log leaves system calls out ($MINIRUN_LOG): stage 1 always has some."""
         self.simulated = False
         """Whether the simulated driver's files have been seen."""
         self.over = False
@@ -61,5 +63,8 @@ class Narrator:
 
     def _count(self, stage: int) -> str:
         calls = self.calls.get(stage, 0)
-        mark = ", GPUs SIMULATED" if stage == _GPU_STAGE and self.simulated else ""
-        return f": {calls} system call{'' if calls == 1 else 's'}{mark}"
+        mark = "GPUs SIMULATED" if stage == _GPU_STAGE and self.simulated else ""
+        self.brief |= stage == 1 and not calls
+        count = "" if self.brief else f"{calls} system call{'' if calls == 1 else 's'}"
+        said = ", ".join(part for part in (count, mark) if part)
+        return f": {said}" if said else ""

@@ -218,6 +218,15 @@ def test_the_detail_of_the_log(
     assert args["engine"] == "plain" and args["root"] == str(minirun.root)
 
 
+def test_calls_that_were_left_out_are_not_counted(minirun: Program) -> None:
+    flags = ("--rm", "--name", "brief", "--gpus=0,1", "--gpu-driver=simulated")
+    done = minirun("run", *flags, "busybox", "true", env={"MINIRUN_LOG": "stages"})
+    assert done.returncode == 0, done.stderr
+    assert " removed 1234567 started 0,1 SIMULATED true" in rows(minirun("timeline").stdout)[1]
+    text = minirun("timeline", "brief").stdout
+    assert "done: GPUs SIMULATED" in text and "system call" not in text
+
+
 def test_no_log_at_all(minirun: Program, bundle: Bundle) -> None:
     name = f"log-{os.getpid()}"
     done = minirun("run", "-b", str(bundle("a", "true")), name, env={"MINIRUN_LOG": "off"})

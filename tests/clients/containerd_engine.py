@@ -84,11 +84,19 @@ class Ctr(Containerd):
     """
 
     numbers = itertools.count()
+    dirty = False
+    """Whether there may be containers."""
 
     def load(self, archive: Path) -> None:
         self.space = self.cell.parent.lstrip("/")
         self.client = (*self.ctr, "--namespace", self.space)
         self("images", "import", str(archive))
+
+    def full(
+        self, *args: str, input: str = "", timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        self.dirty |= not {"--rm", "ls"} & set(args)
+        return super().full(*args, input=input, timeout=timeout)
 
     def name(self) -> str:
         return f"c{next(self.numbers)}"
@@ -148,9 +156,14 @@ class Ctr(Containerd):
 
     def screen(self, *args: str) -> Screen:
         """`ctr` at a terminal."""
+        self.dirty = True
         return Screen(self.cell.argv(*self.client, *args), self.env)
 
     def clean(self) -> None:
+        """Remove what is left; `run --rm` leaves nothing, and most scenarios do no more."""
+        if not self.dirty:
+            return
+        self.dirty = False
         for task in self.full("tasks", "ls", "--quiet").stdout.split():
             self.full("tasks", "delete", "--force", task)
         names = self.full("containers", "ls", "--quiet").stdout.split()

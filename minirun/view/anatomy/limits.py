@@ -63,7 +63,9 @@ def _number(text: str) -> int | None:
 
 
 def rules(container: Container) -> list[DeviceRule] | None:
-    """Return the device rules in force; None where the kernel cannot say them."""
+    """Return the device rules in force; None where the kernel cannot say them, or keeps none."""
+    if (container.record.get("cgroup") or {}).get("rootless"):
+        return None
     try:
         return container.cgroup.effective_device_rules()
     except (OSError, MinirunError):

@@ -23,7 +23,7 @@ def lines(found: Document, rules: list[str], width: int, *, unicode: bool = True
         ("User and rights", _rights(found)),
         ("Mounts", _mounts(found)),
         ("Devices, and what the cgroup allows of them", _devices(found)),
-        ("Device rules", rules or found["wanted"]["deviceRules"]),
+        ("Device rules", rules or _wanted_rules(found)),
         ("Cgroup", _cgroup(found)),
         ("Network interfaces", _interfaces(found)),
         ("GPUs", _gpus(found)),
@@ -188,8 +188,17 @@ def _devices(found: Document) -> list[str]:
     return rows
 
 
+def _wanted_rules(found: Document) -> list[str]:
+    if (found["cgroup"] or {}).get("rootless"):
+        return ["none: what its user may open, the container may"]
+    asked: list[str] = found["wanted"]["deviceRules"]
+    return asked
+
+
 def _cgroup(found: Document) -> list[str]:
     rows = []
+    if found["cgroup"] and not found["cgroup"]["version"]:
+        return [f"none: {found['cgroup']['reason']}"]
     if found["cgroup"]:
         version, path = found["cgroup"]["version"], found["cgroup"]["path"]
         below = dict.fromkeys(at.removesuffix(path) for at in found["cgroup"]["dirs"].values())
