@@ -65,6 +65,7 @@ check: setup
 bench: setup
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
+	$(PYTHON) tests/bench/engines.py
 
 conformance: setup
 	@$(MAKE) --no-print-directory packages PACKAGES='$(GO_PACKAGES)'
