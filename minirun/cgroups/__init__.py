@@ -4,8 +4,8 @@ One interface (:class:`Cgroup`), two kernels' ideas behind it: v1.py writes file
 per controller, v2.py one directory and an eBPF program. config.json's linux.cgroupsPath names the
 cgroup, linux.resources its limits and device rules (runtime-spec, config-linux.md).
 
-runc also speaks to systemd over D-Bus to have its cgroups made; minirun, like crun's "cgroupfs"
-manager, makes them itself.
+minirun makes them itself, as runc's "cgroupfs" driver does; with --systemd-cgroup it has systemd
+make them, over D-Bus: minirun.cgroups.systemd, imported only then.
 """
 
 import os
@@ -55,6 +55,10 @@ def from_record(record: "dict[str, Any]") -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json."""
     from minirun.cgroups import hierarchies
 
+    if record.get("scope"):
+        from minirun.cgroups import systemd
+
+        return systemd.from_record(record)
     if record["version"] == 2:
         directory: str = record["dirs"][""]
         return _v2(record["path"], directory.removesuffix(record["path"]))

@@ -93,6 +93,9 @@ class Cgroup(ABC):
     def join(self) -> None:
         """Move the calling process, which must have one thread, into the cgroup. Raises OSError."""
 
+    def entered(self) -> None:  # noqa: B027  (few have anything to do then)
+        """Let go of what kept the cgroup until init was in it."""
+
     @abstractmethod
     def clone_fd(self) -> int:
         """Return a descriptor for CLONE_INTO_CGROUP, -1 on version 1; it stays this object's."""

@@ -18,25 +18,26 @@ Simplified: scopes only, of the system's manager only (runc also asks a user's),
 """
 
 import os
+import select
 
-from minirun.cgroups import hierarchies, open_cgroup, systemd_properties
-from minirun.cgroups.base import REMOVE_SECONDS, Cgroup
-from minirun.cgroups.systemd_bus import Bus
+from minirun import events
+from minirun.cgroups import hierarchies, open_cgroup
+from minirun.cgroups.base import REMOVE_SECONDS, SIGKILL, Cgroup
 from minirun.cgroups.v1 import CgroupV1
-from minirun.cgroups.v2 import CgroupV2
+from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
 from minirun.errors import ConfigError, MinirunError
-from minirun.kernel import namespaces, process
+from minirun.kernel import bpf, files, namespaces, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from minirun.cgroups.rules import DeviceRule
+    from minirun.cgroups.systemd_bus import Bus
 
 BOOTED = "/run/systemd/system"
 """A directory where systemd is the init: sd_booted(3)."""
-_SIGKILL = 9
 
 
 def check() -> None:
@@ -49,6 +50,11 @@ def check() -> None:
     if os.geteuid():
         text = "--systemd-cgroup: only root can ask the system's manager for a scope"
         raise MinirunError(text, "leave the flag out")
+    try:
+        import jeepney  # noqa: F401  (minirun.cgroups.systemd_bus needs it)
+    except ImportError:
+        text = "--systemd-cgroup: the Python package jeepney, which speaks D-Bus, is missing"
+        raise MinirunError(text, "pip install 'minirun[systemd]'") from None
 
 
 def expand(slice_name: str) -> str:
@@ -91,6 +97,7 @@ def open_scope(cgroups_path: str, version: str) -> Cgroup:
 
     Raises ConfigError, MinirunError.
     """
+    check()
     slice_name, scope = parse(cgroups_path)
     path = f"{_top()}{expand(slice_name)}/{scope}"
     record = open_cgroup(path, version, every=True).record()
@@ -101,11 +108,10 @@ def from_record(record: "dict[str, Any]") -> Cgroup:
     """Return the cgroup that :meth:`_Scope.record` described, from state.json."""
     if record["version"] == 2:
         mount: str = record["dirs"][""].removesuffix(record["path"])
-        found: CgroupV1 | CgroupV2 = ScopeV2(record["path"], mount)
+        found: ScopeV1 | ScopeV2 = ScopeV2(record["path"], mount)
     else:
         ones = [h for h in hierarchies.mounted() if h.version == 1]
         found = ScopeV1(record["path"], ones, record["dirs"])
-    assert isinstance(found, _Scope)
     found.slice, found.scope = record["slice"], record["scope"]
     return found
 
@@ -126,81 +132,157 @@ class _Scope(Cgroup):
     scope = ""
     _holder = 0
     _holder_fd = -1
+    _open_bus: "Bus | None" = None
+
+    def _bus(self) -> "Bus":
+        """Return the connection; it is kept, since stage 5 runs in another mount namespace."""
+        if not self._open_bus:
+            from minirun.cgroups import systemd_bus
+
+            self._open_bus = systemd_bus.Bus()
+        return self._open_bus
 
     def create(self) -> None:
         """Start the unit with the holder in it, and make the directories it leaves out.
 
         Raises StateError where there is such a unit, MinirunError where systemd refuses, OSError.
         """
-        check()
+        runtime = os.getpid()
         why = "a scope begins with a process in it: this one sleeps there until init comes"
         self._holder, self._holder_fd = namespaces.clone3(0, why=why)
         if not self._holder:
-            _hold(os.getppid())
+            _hold(runtime)
         try:
-            with Bus() as bus:
-                self._start(bus)
-            super().create()
+            self._start()
+            super().create()  # type: ignore[safe-super]  # a version's, which comes next in line
         except BaseException:
-            self.release()
+            self.entered()
             raise
 
-    def _start(self, bus: Bus) -> None:
+    def _start(self) -> None:
         accounting = "BlockIOAccounting" if self.version == 1 else "IOAccounting"
         names = ("MemoryAccounting", "CPUAccounting", "TasksAccounting", accounting)
-        properties = [
-            ("Description", ("s", f"minirun container {self.scope.removesuffix('.scope')}")),
-            ("Slice", ("s", self.slice)),
-            ("PIDs", ("au", [self._holder])),
-            ("Delegate", ("b", True)),
-            ("DefaultDependencies", ("b", False)),  # or it would stop before a shutdown's services
-            ("DevicePolicy", ("s", "strict")),  # or version 1's devices would be none of its own
-            *((name, ("b", True)) for name in names),
-        ]
-        bus.start_scope(self.scope, properties)
+        self._bus().start_scope(
+            self.scope,
+            [
+                ("Description", ("s", f"minirun container {self.scope.removesuffix('.scope')}")),
+                ("Slice", ("s", self.slice)),
+                ("PIDs", ("au", [self._holder])),
+                ("Delegate", ("b", True)),
+                ("DefaultDependencies", ("b", False)),  # else a shutdown would stop it early
+                ("DevicePolicy", ("s", "strict")),  # else version 1's devices would be the slice's
+                *((name, ("b", True)) for name in names),
+            ],
+        )
 
     def refuse_occupied(self, directory: str) -> None:
         """Pass: a unit has one owner, and systemd has refused a name that is taken."""
 
     def entered(self) -> None:
-        """End the holder: init is in the scope now."""
-        self.release()
-
-    def release(self) -> None:
         """End the holder, where this object has one."""
         if self._holder:
-            process.pidfd_send_signal(self._holder_fd, _SIGKILL)
+            process.pidfd_send_signal(self._holder_fd, SIGKILL)
             os.close(self._holder_fd)
             os.waitpid(self._holder, 0)
             self._holder, self._holder_fd = 0, -1
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Tell systemd what it knows of, then write each limit by hand."""
+        from minirun.cgroups import systemd_properties
+
         properties = systemd_properties.of_resources(resources, self.version)
         if properties:
-            with Bus() as bus:
-                bus.set_properties(self.scope, properties)
-        super().set_resources(resources)
+            self._bus().set_properties(self.scope, properties)
+        super().set_resources(resources)  # type: ignore[safe-super]
+
+    def _tell_devices(self, rules: "list[DeviceRule]") -> None:
+        from minirun.cgroups import systemd_properties
+
+        properties = systemd_properties.of_devices(rules, self.version)
+        self._bus().set_properties(self.scope, properties)
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Tell systemd, then put the rules in force by hand."""
         rules = list(rules)
-        with Bus() as bus:
-            bus.set_properties(self.scope, systemd_properties.of_devices(rules, self.version))
-        super().set_device_rules(rules)
+        self._tell_devices(rules)
+        super().set_device_rules(rules)  # type: ignore[safe-super]
 
     def remove(self, seconds: float = REMOVE_SECONDS, *, keep_parent: bool = False) -> None:
-        """Stop the unit once nobody is in it, and remove the directories systemd left.
+        """Remove the directories once nobody is in them, and have systemd forget the unit.
 
-        Raises StateError where processes are still in it, MinirunError, OSError.
+        Raises StateError where processes are still in it after `seconds`, MinirunError, OSError.
         """
-        self.release()
-        if self.exists():
-            super().remove(seconds, keep_parent=True)
+        self.entered()
+        super().remove(seconds, keep_parent=True)
+        self._hang_up()  # it may be older than systemd, which can execute itself anew
         if os.path.isdir(BOOTED):
-            with Bus() as bus:
-                bus.stop(self.scope)
+            self._bus().stop(self.scope)
+            self._hang_up()
 
     def record(self) -> "dict[str, Any]":
         """Return what the plain cgroup keeps, and the unit: delete has no --systemd-cgroup."""
-        return {**super().record(), "slice": self.slice, "scope": self.scope}
+        plain = super().record()  # type: ignore[safe-super]
+        return {**plain, "slice": self.slice, "scope": self.scope}
+
+    def close(self) -> None:
+        """Close every directory and door, and the connection."""
+        self._hang_up()
+        super().close()  # type: ignore[safe-super]
+
+    def _hang_up(self) -> None:
+        if self._open_bus:
+            self._open_bus.close()
+            self._open_bus = None
+
+
+def _hold(runtime: int) -> "NoReturn":
+    """Sleep in the scope until the runtime ends this process, or itself."""
+    try:
+        events.become("runtime", os.getpid())
+        process.prctl(process.PR_SET_PDEATHSIG, SIGKILL, why="the holder dies with the runtime")
+        process.become_named("minirun:holder")
+        events.close_log()
+        files.close_range(0)
+        if os.getppid() == runtime:
+            select.poll().poll()
+    finally:
+        os._exit(0)
+
+
+class ScopeV1(_Scope, CgroupV1):
+    """A scope on version 1, in every hierarchy."""
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Tell systemd, then write each rule by hand."""
+        rules = list(rules)
+        self._tell_devices([*self.effective_device_rules(), *rules])
+        super().allow_devices(rules)
+
+    def open_doors(self) -> None:
+        """Open tasks in every hierarchy; on a hybrid host in cgroup2 too, where systemd looks."""
+        fresh = not self._doors
+        super().open_doors()
+        for directory in self._hybrid() if fresh else []:
+            path = f"{directory}/cgroup.procs"
+            self._doors.append((os.open(path, os.O_WRONLY | os.O_CLOEXEC), path))
+
+    def _hybrid(self) -> "list[str]":
+        """Return the scope's directory in cgroup2, where systemd has made one."""
+        mounts = (h.path for h in hierarchies.mounted() if h.version == 2)
+        return [path for mount in mounts if os.path.isdir(path := mount + self.path)]
+
+    def _places(self) -> "list[str]":
+        return [*super()._places(), *self._hybrid()]
+
+
+class ScopeV2(_Scope, CgroupV2):
+    """A scope on version 2. allow_devices is set_device_rules, and that tells systemd."""
+
+    def _open_attached(self) -> int:
+        """Return a descriptor of our program; systemd's own may be attached beside it."""
+        for number in bpf.attached(self._dir.fd()):
+            program = bpf.open_program(number)
+            if bpf.program_name(program) == PROGRAM_NAME:
+                return program
+            os.close(program)
+        return -1

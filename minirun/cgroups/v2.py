@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 ALWAYS = ("cpu", "memory", "pids")
 """The controllers that every container gets, as far as version 2 has them."""
 
-_PROGRAM_NAME = "minirun_devices"
+PROGRAM_NAME = "minirun_devices"
+"""What the kernel calls the device program: bpftool cgroup show."""
 
 
 class CgroupV2(Cgroup):
@@ -133,7 +134,7 @@ class CgroupV2(Cgroup):
         """Assemble a program, load it, and attach it in the place of the one before."""
         self._base = list(rules)
         try:
-            program = bpf.load_device_program(devicefilter.assemble(self._base), _PROGRAM_NAME)
+            program = bpf.load_device_program(devicefilter.assemble(self._base), PROGRAM_NAME)
         except OSError as error:
             raise MinirunError(
                 f"device rules: bpf: BPF_PROG_LOAD: {error.strerror}",

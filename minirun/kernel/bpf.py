@@ -127,6 +127,14 @@ def open_program(program_id: int) -> int:
     return _call(PROG_GET_FD_BY_ID, _attr("III", program_id, 0, 0), {"prog_id": program_id})
 
 
+def program_name(program_fd: int) -> str:
+    """Return the name that a program was loaded under. Raises OSError."""
+    info = _attr("80s", b"")
+    attr = _attr("IIQ", program_fd, len(info), ctypes.addressof(info))
+    _call(OBJ_GET_INFO_BY_FD, attr, {"bpf_fd": program_fd})
+    return info.raw[64:80].rstrip(b"\0").decode()
+
+
 def program_instructions(program_fd: int) -> bytes:
     """Return the instructions of a program as the kernel holds them after verification.
 

@@ -75,6 +75,7 @@ def runtime(
     prepare_from_outside(container, init)
     meanwhile()
     init.channel.expect(Message.READY)
+    container.cgroup.entered()
     return init
 
 

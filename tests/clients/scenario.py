@@ -4,13 +4,16 @@ A scenario is a function with asserts that takes an engine. It is held against m
 runc passes it on the same machine; the table of both is printed at the end of a test run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 RUNTIMES = ("runc", "minirun")
 Scenario = Callable[[Any], None]
+Engines = Callable[[str], Any]
+"""Gives the engine with the runtime of that name below it."""
+Record = Callable[[str, object], None]
 PASSED = "passed"
 
 
@@ -23,12 +26,21 @@ def scenarios(module: object) -> list[Scenario]:
     return [f for f in found if not f.__name__.startswith("_") and not isinstance(f, type)]
 
 
-def compare(
-    scenario: Scenario,
-    engines: Callable[[str], Any],
-    record: Callable[[str, object], None],
-    client: str,
-) -> None:
+def pair(kind: Callable[[str, str], Any], command: str) -> Iterator[Engines]:
+    """For a fixture: one engine per runtime, made when it is first asked for, ended afterwards."""
+    made: dict[str, Any] = {}
+
+    def get(runtime: str) -> Any:
+        if runtime not in made:
+            made[runtime] = kind(runtime, command)
+        return made[runtime]
+
+    yield get
+    for engine in made.values():
+        engine.close()
+
+
+def compare(scenario: Scenario, engines: Engines, record: Record, client: str) -> None:
     """Run a scenario under both runtimes; fail where only runc passes it."""
     failures: dict[str, BaseException] = {}
     for runtime in RUNTIMES:

@@ -2,44 +2,27 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from clients import cri, cri_life, ctr, ctr_tasks
-from clients.containerd_engine import Containerd, Ctr
+from clients.containerd_engine import Ctr
 from clients.cri_engine import Cri
-from clients.scenario import Scenario, compare, scenarios
+from clients.scenario import Engines, Record, Scenario, compare, pair, scenarios
 
-Engines = Callable[[str], Any]
-Record = Callable[[str, object], None]
 CTR = [*scenarios(ctr), *scenarios(ctr_tasks)]
 CRI = [*scenarios(cri), *scenarios(cri_life)]
 
 
 @pytest.fixture(scope="session")
 def ctrs(command: str) -> Iterator[Engines]:
-    yield from engines(Ctr, command)
+    yield from pair(Ctr, command)
 
 
 @pytest.fixture(scope="session")
 def cris(command: str) -> Iterator[Engines]:
-    yield from engines(Cri, command)
-
-
-def engines(kind: type[Containerd], command: str) -> Iterator[Engines]:
-    """Give one engine per runtime, made when it is first asked for."""
-    made: dict[str, Containerd] = {}
-
-    def get(runtime: str) -> Containerd:
-        if runtime not in made:
-            made[runtime] = kind(runtime, command)
-        return made[runtime]
-
-    yield get
-    for engine in made.values():
-        engine.close()
+    yield from pair(Cri, command)
 
 
 @pytest.mark.parametrize("scenario", CTR, ids=lambda s: s.__name__)

@@ -6,19 +6,18 @@ import pytest
 
 from clients import buildah, slurm
 from clients.buildah_engine import Buildah
-from clients.scenario import Scenario, compare, scenarios
+from clients.scenario import Engines, Record, Scenario, compare, pair, scenarios
 from clients.slurm_engine import Slurm
-from clients.test_containerd import Engines, Record, engines
 
 
 @pytest.fixture(scope="session")
 def buildahs(command: str) -> Iterator[Engines]:
-    yield from engines(Buildah, command)
+    yield from pair(Buildah, command)
 
 
 @pytest.fixture(scope="session")
 def slurms(command: str) -> Iterator[Engines]:
-    yield from engines(Slurm, command)
+    yield from pair(Slurm, command)
 
 
 @pytest.mark.parametrize("scenario", scenarios(buildah), ids=lambda s: s.__name__)
