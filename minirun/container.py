@@ -79,6 +79,10 @@ class Container:
             return delegated.from_record(saved, self.record["init"])
         if saved:
             return from_record(saved)
+        if self.record.get("systemd_cgroup"):
+            from minirun.cgroups import systemd
+
+            return systemd.open_scope(path, version)
         if self.unprivileged and version != "v1" and self.settings.rootless != "false":
             from minirun.cgroups import delegated
 

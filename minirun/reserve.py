@@ -34,7 +34,8 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "directory": f"{settings.root}/{container_id}", "init": None,
         "supervisor": state.identity(pid), "complete": False,
         "managed": False, "auto_remove": False,
-        "cgroup_path": config.cgroups_path or _own_cgroup(settings.root, container_id),
+        "cgroup_path": config.cgroups_path or _own_cgroup(settings, container_id),
+        "systemd_cgroup": settings.systemd_cgroup,
         "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(), **extra,
     }  # fmt: skip
     if record["unprivileged"]:
@@ -74,13 +75,14 @@ def make_root(root: str) -> None:
         files.spread_directories(root)
 
 
-def _own_cgroup(root: str, container_id: str) -> str:
+def _own_cgroup(settings: Settings, container_id: str) -> str:
     """Return the cgroup of a container whose config.json names none.
 
     An id is unique below one state root; below another one a cgroup has that root's mark.
     """
-    mark = "" if root == ROOT else f".{crc32(root.encode()):08x}"
-    return f"/minirun/{container_id}{mark}"
+    mark = "" if settings.root == ROOT else f".{crc32(settings.root.encode()):08x}"
+    place = ":minirun:" if settings.systemd_cgroup else "/minirun/"
+    return f"{place}{container_id}{mark}"
 
 
 def _name_in_use(container_id: str) -> StateError:

@@ -41,18 +41,18 @@ def places() -> "tuple[str, str]":
     Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or
     ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
     the store. User 0 of a user namespace is such a user where /var/lib is closed to him, as with
-    `podman unshare`; runc asks $USER instead. Raises UsageError without $HOME.
+    `podman unshare`; runc asks $USER instead. podman calls its runtime without $HOME: then the
+    store, which it does not need, is beside the root. Raises UsageError where there is neither.
     """
     if os.geteuid() == 0 and (not unprivileged() or os.access(os.path.dirname(STORE), os.W_OK)):
         return STORE, ROOT
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    data = os.environ.get("XDG_DATA_HOME", "")
+    folders = (runtime, f"/run/user/{os.geteuid()}")
+    own = [each for each in folders if each.startswith("/") and os.access(each, os.W_OK | os.X_OK)]
     home = os.environ.get("HOME", "")
-    if not data and not home.startswith("/"):
+    data = os.environ.get("XDG_DATA_HOME") or (f"{home}/.local/share" if home[:1] == "/" else "")
+    if not data and not own:
         hint = "export HOME=…, or name both: --root DIR --store DIR"
         raise UsageError("there is no $HOME to keep images and containers below", hint)
-    store = f"{data or f'{home}/.local/share'}/minirun"
-    for directory in (runtime, f"/run/user/{os.geteuid()}"):
-        if directory.startswith("/") and os.access(directory, os.W_OK | os.X_OK):
-            return store, f"{directory}/minirun"
-    return store, f"{store}/containers"
+    store = f"{data}/minirun" if data else f"{own[0]}/minirun-store"
+    return store, f"{own[0]}/minirun" if own else f"{store}/containers"

@@ -9,12 +9,13 @@ JobRemoved, says how it ended. jeepney puts messages together and takes them apa
 and awaited here.
 """
 
+import errno
 import os
 import select
+import socket
 import time
 
 import jeepney
-from jeepney.io.blocking import prep_socket
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 
 from minirun import events
@@ -52,11 +53,10 @@ class Bus:
         self._parser = Parser()
         self._jobs: "dict[str, str]" = {}  # how each job ended that has ended
         try:
-            self._socket = prep_socket(SYSTEM_BUS)
-            over_bus = True
+            self._socket = _connect(SYSTEM_BUS)
         except OSError:
-            self._socket, over_bus = _private(), False
-        if over_bus:
+            self._socket = _private()
+        else:
             self._call(jeepney.message_bus, "Hello")
             rule = "type='signal',sender='org.freedesktop.systemd1',member='JobRemoved'"
             self._call(jeepney.message_bus, "AddMatch", "s", (rule,))
@@ -78,7 +78,7 @@ class Bus:
         A failed one of that name, which systemd keeps for its owner to see, is cleared first.
         Raises StateError where one is active, MinirunError.
         """
-        body = (scope, "fail", properties, [])
+        body: tuple[Any, ...] = (scope, "fail", properties, [])
         signature = "ssa(sv)a(sa(sv))"
         try:
             job = self._manager("StartTransientUnit", signature, body)
@@ -182,10 +182,36 @@ class Bus:
         return message
 
 
-def _private() -> "Any":
+def _connect(path: str) -> socket.socket:
+    """Return a socket that messages can be sent on: D-Bus, "Authentication Protocol". Raises OSError.
+
+    All is said at once and before the answer, as systemd's own clients do. A message that reaches
+    systemd's socket together with BEGIN lies there until another one comes.
+    """
+    uid = str(os.geteuid()).encode()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_SECONDS)
+        connection.connect(path)
+        connection.sendall(b"\0AUTH EXTERNAL %s\r\nBEGIN\r\n" % uid.hex().encode())
+        said = b""
+        while not said.endswith(b"\r\n"):
+            data = connection.recv(256)
+            if not data:
+                break
+            said += data
+        if not said.startswith(b"OK "):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _private() -> socket.socket:
     """Return a socket to systemd itself. Raises MinirunError."""
     try:
-        return prep_socket(PRIVATE)
+        return _connect(PRIVATE)
     except OSError as error:
         raise MinirunError(
             f"systemd: neither {SYSTEM_BUS} nor {PRIVATE} answers:"

@@ -61,7 +61,7 @@ GLOBAL_FLAGS = (
     Flag(("--log",), "FILE", "write errors, and with `run IMAGE` all events, to FILE"),
     Flag(("--log-format",), "FORMAT", "text or json", default="text"),
     Flag(("--debug",), "", "show a traceback with an error"),
-    Flag(("--systemd-cgroup",), "", "refused by create and run: minirun makes its cgroups itself"),
+    Flag(("--systemd-cgroup",), "", "create and run: have systemd make the cgroup, over D-Bus"),
     Flag(("--rootless",), "WHEN", "without root: false: insist on a cgroup", default="auto"),
     Flag(("-v", "--version"), "", "print the version and exit"),
     HELP,

@@ -59,9 +59,6 @@ def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -
     """
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
-    if settings.systemd_cgroup:
-        hint = "have the engine use its cgroupfs manager"
-        raise UsageError("--systemd-cgroup is not supported: minirun makes cgroups itself", hint)
     kept, listening = preserved(flags.preserve_fds), listen_fds()
     config = oci_config.load(os.path.abspath(flags.bundle or "."))
     if not config.process:

@@ -37,7 +37,7 @@ def document() -> "dict[str, Any]":
             "namespaces": sorted(validate.NAMESPACES),
             "capabilities": list(caps.NUMBERS),
             "cgroup": {
-                "v1": True, "v2": True, "systemd": False, "systemdUser": False,
+                "v1": True, "v2": True, "systemd": True, "systemdUser": False,
                 "rdma": _takes({"rdma": {"mlx5_0": {"hcaHandles": 1}}}),
             },
             "seccomp": _seccomp(),

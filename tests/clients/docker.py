@@ -56,9 +56,10 @@ def build_with_run(engine: Docker) -> None:
 
 def events_tell_of_its_life(engine: Docker) -> None:
     since = time.time() - 1
-    engine("wait", engine.detached("true"))
+    name = engine.detached("true")
+    engine("wait", name)
     span = (f"--since={since:.3f}", f"--until={time.time() + 0.5:.3f}")
-    words = engine("events", *span, "--format={{.Action}}").split()
+    words = engine("events", *span, f"--filter=container={name}", "--format={{.Action}}").split()
     assert [word for word in words if word in ("start", "die")] == ["start", "die"], words
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from clients.screen import end_all
+
 RUNTIMES = ("runc", "minirun")
 Scenario = Callable[[Any], None]
 Engines = Callable[[str], Any]
@@ -50,6 +52,7 @@ def compare(scenario: Scenario, engines: Engines, record: Record, client: str) -
         except (AssertionError, pytest.fail.Exception, OSError) as failure:
             failures[runtime] = failure
         finally:
+            end_all()
             engine.clean()
     verdicts = [_verdict(failures.get(runtime)) for runtime in RUNTIMES]
     record("client", [client, scenario.__name__, *verdicts])

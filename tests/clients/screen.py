@@ -8,6 +8,16 @@ import subprocess
 import termios
 import time
 
+_LIVING: list["Screen"] = []
+
+
+def end_all() -> None:
+    """End the programs that a failed scenario has left."""
+    while _LIVING:
+        screen = _LIVING[-1]
+        screen.child.kill()
+        screen.wait()
+
 
 class Screen:
     """A program with a terminal of 24 rows and 80 columns."""
@@ -16,12 +26,13 @@ class Screen:
         self.master, slave = os.openpty()
         self._seen = ""
         self.resize(24, 80)
-        self._child = subprocess.Popen(
+        self.child = subprocess.Popen(
             argv, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             env=os.environ | env | {"TERM": "xterm"},
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(slave)
+        _LIVING.append(self)
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the window another size; the program gets SIGWINCH."""
@@ -48,9 +59,10 @@ class Screen:
 
     def wait(self) -> int:
         """Wait for the program's end; return its exit status."""
+        _LIVING.remove(self)
         self.rest()
         os.close(self.master)
-        return self._child.wait(20)
+        return self.child.wait(20)
 
     def _read(self) -> bool:
         """Read once; False at the end."""

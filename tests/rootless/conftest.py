@@ -43,7 +43,7 @@ class User(Program):
         """Return the command line that runs `words` as the user."""
         ids = ("--reuid", str(UID), "--regid", str(UID), "--clear-groups")
         env = [f"{name}={value}" for name, value in self.env.items()]
-        drop = ("--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
+        drop = ("--inh-caps=-all", "--ambient-caps=-all")  # the bounding set is newuidmap's
         return [*self.before, "env", "-i", *env, "setpriv", *ids, *drop, *words]
 
     def argv(self, *args: str) -> list[str]:
@@ -146,6 +146,12 @@ def _removed(top: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def quietly(words: list[str]) -> int:
+    """Run a command whose container keeps its standard streams; return its exit status."""
+    null = subprocess.DEVNULL
+    return subprocess.run(words, stdin=null, stdout=null, stderr=null, check=False).returncode
 
 
 def run(words: list[str]) -> "subprocess.CompletedProcess[str]":
