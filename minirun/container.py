@@ -47,6 +47,8 @@ class Container:
         self.preserve_fds = 0
         self.inventory: Inventory | Cards | None = None
         """What GPUs the host has, once somebody has looked."""
+        self.gpus_claimed = False
+        """Whether the table of who has which GPU has this container's (minirun.gpu.sharing)."""
         self.seccomp: Filter | None = None
         self.rare: Rare | None = None
         self.sources: Sources | None = None

@@ -34,6 +34,7 @@ _SECONDS = 30.0  # runc's patience with a job; a stop may have to kill
 _MANAGER = jeepney.DBusAddress(
     "/org/freedesktop/systemd1", "org.freedesktop.systemd1", "org.freedesktop.systemd1.Manager"
 )
+_PEER = _MANAGER.with_interface("org.freedesktop.DBus.Peer")
 _ERROR = "org.freedesktop.systemd1."
 
 
@@ -99,8 +100,13 @@ class Bus:
             raise MinirunError(f"systemd: starting {scope}: {result}", f"systemctl status {scope}")
 
     def set_properties(self, scope: str, properties: "Properties") -> None:
-        """Change properties of a unit until the next boot. Raises MinirunError."""
+        """Change properties of a unit until the next boot. Raises MinirunError.
+
+        systemd answers first and writes the cgroup's files on its next round, over what others have
+        written since: the answer to a second call says that the round is over.
+        """
         self._manager("SetUnitProperties", "sba(sv)", (scope, True, properties))
+        self._call(_PEER, "Ping")
 
     def stop(self, scope: str) -> None:
         """Stop a unit and wait for its end; one that is gone is fine. Raises MinirunError."""
@@ -183,10 +189,11 @@ class Bus:
 
 
 def _connect(path: str) -> socket.socket:
-    """Return a socket that messages can be sent on: D-Bus, "Authentication Protocol". Raises OSError.
+    """Return a socket that messages can be sent on. Raises OSError.
 
-    All is said at once and before the answer, as systemd's own clients do. A message that reaches
-    systemd's socket together with BEGIN lies there until another one comes.
+    D-Bus specification, "Authentication Protocol". All is said at once and before the answer, as
+    systemd's own clients do: a message that reaches systemd's socket together with BEGIN lies there
+    until another one comes.
     """
     uid = str(os.geteuid()).encode()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

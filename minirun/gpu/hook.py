@@ -31,20 +31,26 @@ def command_line(
     `config` is config.json, `state` the OCI state of which pid and bundle are read.
     Raises GPUError.
     """
+    asked = request(config, settings)
+    if asked is None:
+        return None
+    rootfs = os.path.join(state["bundle"], config["root"]["path"])
+    return arguments(asked._replace(pid=state["pid"], rootfs=rootfs), settings)
+
+
+def request(config: "dict[str, Any]", settings: Settings = DEFAULTS) -> "Request | None":
+    """Return what config.json asks for, without pid and root; None for nothing. Raises GPUError."""
     process = config.get("process") or {}
     env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
     bounding = (process.get("capabilities") or {}).get("bounding") or []
     mounts = mounted_devices(config.get("mounts") or [])
-    request = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
-    if request is None:
-        return None
-    if settings.ignore_imex_channels:
-        request = request._replace(imex_channels=())
-    rootfs = os.path.join(state["bundle"], config["root"]["path"])
-    return arguments(request._replace(pid=state["pid"], rootfs=rootfs), settings)
+    asked = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
+    if asked and settings.ignore_imex_channels:
+        return asked._replace(imex_channels=())
+    return asked
 
 
-def arguments(request: "Request", settings: Settings = DEFAULTS) -> "list[str]":
+def arguments(asked: "Request", settings: Settings = DEFAULTS) -> "list[str]":
     """Write a request as an argument list, in the order in which the real hook does."""
     words = [
         _option("--root", settings.root),
@@ -57,14 +63,14 @@ def arguments(request: "Request", settings: Settings = DEFAULTS) -> "list[str]":
         "configure",
         _option("--ldconfig", settings.ldconfig),
         "--no-cgroups" if settings.no_cgroups else "",
-        _option("--device", ",".join(request.devices)),
-        _option("--mig-config", request.mig_config),
-        _option("--mig-monitor", request.mig_monitor),
-        _option("--imex-channel", ",".join(request.imex_channels)),
-        *(f"--{name}" for name in request.capabilities),
-        *(f"--require={text}" for text in request.requirements),
-        f"--pid={request.pid}",
-        request.rootfs,
+        _option("--device", ",".join(asked.devices)),
+        _option("--mig-config", asked.mig_config),
+        _option("--mig-monitor", asked.mig_monitor),
+        _option("--imex-channel", ",".join(asked.imex_channels)),
+        *(f"--{name}" for name in asked.capabilities),
+        *(f"--require={text}" for text in asked.requirements),
+        f"--pid={asked.pid}",
+        asked.rootfs,
     ]
     return [word for word in words if word]
 

@@ -8,10 +8,15 @@ from minirun.gpu.environment import Settings
 from minirun.gpu.toolkit import config
 from minirun.oci.config import DRIVER_ROOT, LOAD_KMODS
 
+_read: "list[Settings]" = []
+"""What config.toml says, once it was read: the hook is a copy of the runtime, which reads it."""
+
 
 def settings(annotations: "dict[str, str]") -> Settings:
     """Return what the hook passes to nvidia-container-cli. Raises ConfigError."""
-    found = config.load().hook
+    if not _read:
+        _read.append(config.load().hook)
+    found = _read[0]
     if DRIVER_ROOT in annotations:
         found = found._replace(root=annotations[DRIVER_ROOT])
     if annotations.get(LOAD_KMODS) == "true":

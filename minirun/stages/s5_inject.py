@@ -8,13 +8,18 @@ import os
 
 from minirun import events, jsonlite
 from minirun.container import Container
-from minirun.gpu import apply, cli_args, inline, sharing, warn
+from minirun.errors import GPUError
+from minirun.gpu import apply, cli_args, inline, nvidia, select, sharing, warn
+from minirun.gpu import hook as nvidia_hook
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.oci import state
 from minirun.oci.config import GPU_DRIVER, LOAD_KMODS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minirun.gpu.edits import Edits
     from minirun.gpu.request import Request
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
@@ -42,7 +47,8 @@ def _driver(container: Container) -> str:
 def look_early(container: Container) -> None:
     """Look, before stage 5 has its turn, unless that has modules of NVIDIA's to load first.
 
-    Raises GPUError, OSError.
+    Then it is known as well which GPUs the container will get: that is written down at once, while
+    this process has nothing else to do. Raises GPUError, OSError.
     """
     if container.inventory:  # another vendor's
         return
@@ -52,7 +58,14 @@ def look_early(container: Container) -> None:
         complete = all(os.path.exists(root + path) for path in _NODES)
         if not complete or annotations.get(LOAD_KMODS) == "true":
             return
-    container.inventory = look(container)
+    container.inventory = found = look(container)
+    asked = nvidia_hook.request(container.config.raw, inline.settings(annotations))
+    try:
+        chosen = select.choose(found, asked.devices if asked else ())
+    except GPUError:
+        return  # stage 5 will say so
+    sharing.give(container, nvidia.given(found, chosen), found.simulated)
+    container.gpus_claimed = True
 
 
 def _load_modules(container: Container, request: "Request") -> None:
@@ -69,6 +82,10 @@ def _load_modules(container: Container, request: "Request") -> None:
 
 def _tell(text: str) -> None:
     events.emit("note", "kernel modules", {"text": text}, why="as nvidia-modprobe would")
+
+
+def _claim(container: Container) -> "Callable[[Edits], None]":
+    return lambda edits: sharing.give(container, edits.gpus, edits.simulated)
 
 
 def cli(container: Container, argv: "list[str]", pid: int) -> None:
@@ -91,6 +108,6 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
         edits = apply.configure(
             argv, found=found, pid=pid, cgroup=container.cgroup,
             undo_failure=not container.config.layers,
-            before=lambda edits: sharing.give(container, edits.gpus, edits.simulated),
+            before=None if container.gpus_claimed else _claim(container),
         )  # fmt: skip
         state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

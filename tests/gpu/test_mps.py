@@ -5,6 +5,8 @@ shows what minirun tells that program, and that container and daemon meet; not t
 """
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +41,11 @@ done
 
 @pytest.fixture
 def daemon(minirun: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The stand-in, in PATH; it is stopped where a test has left it."""
+    """The stand-in, in PATH; it is stopped where a test has left it.
+
+    The state root is a short one: the daemon's sockets lie below it (unix(7): 107 characters).
+    """
+    minirun.root = Path(tempfile.mkdtemp(prefix="minirun-"))
     path = tmp_path / "bin/nvidia-cuda-mps-control"
     path.parent.mkdir()
     path.write_text(STAND_IN)
@@ -48,6 +54,8 @@ def daemon(minirun: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     yield path
     if mps.daemon(str(minirun.root)):
         mps.stop(str(minirun.root))
+    minirun.clean()
+    shutil.rmtree(minirun.root)
 
 
 @pytest.mark.parametrize(

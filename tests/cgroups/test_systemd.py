@@ -1,0 +1,228 @@
+"""--systemd-cgroup with a real systemd, PID 1 of a sealed cell, on both versions of cgroups."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cgroups.conftest import require_mounted, skip
+from cgroups.systemd_cell import SYSTEMD, SystemdCell
+from conftest import Program, wait_until
+from minirun.cgroups import systemd
+
+MINIRUN = f"{Path(sys.executable).with_name('minirun')} --root /run/mr"
+SCOPE = "cell-one.scope"
+PLACE = f"/machine.slice/machine-test.slice/{SCOPE}"
+DBUS = """
+cd /etc/systemd/system
+sed '/^\\[Unit\\]/a DefaultDependencies=no' /usr/lib/systemd/system/dbus.socket > dbus.socket
+sed '/^\\[Unit\\]/a DefaultDependencies=no' /usr/lib/systemd/system/dbus.service > dbus.service
+systemctl daemon-reload
+systemctl start dbus.socket dbus.service
+until busctl --system status org.freedesktop.systemd1 > /dev/null 2>&1; do sleep 0.05; done
+"""
+RESOURCES = {
+    "devices": [{"allow": False, "access": "rwm"}], "pids": {"limit": 50},
+    "memory": {"limit": 1 << 25}, "cpu": {"shares": 512, "quota": 50_500, "period": 100_000},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["v1", "v2"])
+def cell(request: pytest.FixtureRequest) -> Iterator[SystemdCell]:
+    require_mounted(request.param)
+    if os.geteuid() != 0:
+        skip("namespaces and cgroups need root")
+    if not os.access(SYSTEMD, os.X_OK):
+        skip(f"{SYSTEMD} is not installed")
+    cell = SystemdCell(request.param)
+    yield cell
+    cell.close()
+
+
+@pytest.fixture
+def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
+    """A bundle in the cell's /run/b for a container `one`, which is gone after the test."""
+    cell.sh("mkdir -p /run/b/rootfs/bin /run/b/rootfs/proc; cd /run/b/rootfs/bin; "
+            "cp /usr/bin/busybox .; for n in sh sleep; do ln -sf busybox $n; done")  # fmt: skip
+    config = json.loads(cell.sh(f"{MINIRUN} spec -b /run/b >/dev/null; cat /run/b/config.json"))
+    config["process"] |= {"terminal": False, "args": ["sleep", "600"]}
+    config["linux"]["cgroupsPath"] = "machine-test.slice:cell:one"
+    limits = RESOURCES if cell.version == "v1" else {"devices": RESOURCES["devices"]}
+    config["linux"]["resources"] = limits
+    write(cell, config)
+    yield config
+    cell(*f"{MINIRUN} delete --force one".split())
+    assert cell.sh("systemctl list-units --all --plain --no-legend 'cell-*' 'minirun-*'") == ""
+    assert cell.sh("find /sys/fs/cgroup -name 'cell-*' -o -name 'minirun-*'") == ""
+    cell.sh("rm -rf /run/b")
+
+
+def write(cell: SystemdCell, config: dict[str, Any]) -> None:
+    subprocess.run(
+        ["nsenter", f"--target={cell.pid}", "--mount", "tee", "/run/b/config.json"],
+        input=json.dumps(config).encode(), stdout=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+
+
+def create(
+    cell: SystemdCell, name: str = "one", also: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Create a container; its init's output would hold a pipe open, so none is handed to it."""
+    flags = f"--systemd-cgroup create -b /run/b --pid-file /run/pid {also} {name}"
+    script = f"{MINIRUN} {flags} > /run/said 2>&1 || {{ cat /run/said >&2; exit 1; }}"
+    return cell("sh", "-c", script)
+
+
+def shown(cell: SystemdCell, unit: str = SCOPE) -> dict[str, str]:
+    """What systemd knows of a unit; DeviceAllow's lines joined."""
+    found: dict[str, str] = {}
+    for line in cell.sh(f"systemctl show {unit}").splitlines():
+        name, _, value = line.partition("=")
+        found[name] = f"{found[name]};{value}" if name in found else value
+    return found
+
+
+def joined(cell: SystemdCell) -> dict[str, str]:
+    """Controller to cgroup of the container's init, as the cell sees it."""
+    rows = [line.split(":") for line in cell.sh("cat /proc/$(cat /run/pid)/cgroup").splitlines()]
+    return {names: path for _, names, path in rows if not path.startswith("/..")}
+
+
+def file(cell: SystemdCell, name: str) -> str:
+    controller = "/" + name.partition(".")[0] if cell.version == "v1" else ""
+    return cell.sh(f"cat /sys/fs/cgroup{controller}{PLACE}/{name}").strip()
+
+
+def test_the_container_is_a_scope_in_its_slice(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    assert create(cell).returncode == 0
+    cell.sh(f"{MINIRUN} start one")
+    unit = shown(cell)
+    assert unit["ActiveState"] == "active"
+    assert (unit["Slice"], unit["ControlGroup"]) == ("machine-test.slice", PLACE)
+    assert (unit["Delegate"], unit["DefaultDependencies"]) == ("yes", "no")
+    groups = joined(cell)
+    assert {"", "devices", "name=systemd"} <= set(groups) or set(groups) == {""}
+    assert set(groups.values()) == {PLACE}
+    assert (
+        cell.sh(f"{MINIRUN} ps --format json one | tr -d '[]\\n '")
+        == cell.sh("cat /run/pid").strip()
+    )
+    state = json.loads(cell.sh("cat /run/mr/one/state.json"))
+    assert (state["cgroup"]["slice"], state["cgroup"]["scope"]) == ("machine-test.slice", SCOPE)
+    cell.sh(f"{MINIRUN} kill one KILL; {MINIRUN} pause one 2>/dev/null || true")
+    wait_until(lambda: '"stopped"' in cell.sh(f"{MINIRUN} state one"))
+    cell.sh(f"{MINIRUN} delete one")  # without --systemd-cgroup, as podman calls it
+
+
+def test_limits_are_told_and_written(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    if cell.version == "v2":
+        skip("cgroup2 of this machine has no controllers: version 1 has them")
+    assert create(cell).returncode == 0
+    unit = shown(cell)
+    assert (unit["MemoryLimit"], unit["TasksMax"]) == (str(1 << 25), "50")
+    assert (unit["CPUShares"], unit["CPUQuotaPerSecUSec"]) == ("512", "510ms")
+    assert file(cell, "memory.limit_in_bytes") == str(1 << 25)
+    assert file(cell, "cpu.cfs_quota_us") == "50500"  # exact, where systemd rounds
+    cell.sh(f"{MINIRUN} update --pids-limit 33 --memory 64m one")
+    for reload in ("true", "systemctl daemon-reload"):
+        cell.sh(reload)
+        unit = shown(cell)
+        assert (unit["MemoryLimit"], unit["TasksMax"]) == (str(1 << 26), "33")
+        assert (file(cell, "memory.limit_in_bytes"), file(cell, "pids.max")) == (str(1 << 26), "33")
+        assert set(joined(cell).values()) == {PLACE}
+
+
+def test_devices_stay_after_a_daemon_reload(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    """Elsewhere a reload takes GPUs away, since systemd was not told what a hook has allowed."""
+    args = "--systemd-cgroup run -d --name one --gpus 0 --gpu-driver=simulated busybox sleep 600"
+    cell.sh(f"{MINIRUN} {args} > /run/said 2>&1")
+    unit = json.loads(cell.sh("cat /run/mr/one/state.json"))["cgroup"]["scope"]
+    assert re.fullmatch(r"minirun-one\.[0-9a-f]{8}\.scope", unit)
+    assert "/dev/char/195:0 rw" in shown(cell, unit)["DeviceAllow"]
+    for reload in ("true", "systemctl daemon-reload"):
+        cell.sh(reload)
+        assert shown(cell, unit)["DevicePolicy"] == "strict"
+        probe = "mknod /tmp/k c 1 11; for n in /dev/nvidia0 /dev/null /tmp/k; do : < $n; done"
+        tries = [cell("sh", "-c", f"{MINIRUN} exec one sh -c ': < {node}'").stderr
+                 for node in ("/dev/nvidia0", "/dev/null")]  # fmt: skip
+        assert "No such device or address" in tries[0]  # ENXIO: allowed, and SIMULATED
+        assert tries[1] == ""
+        denied = cell("sh", "-c", f"{MINIRUN} exec one sh -c '{probe}'").stderr
+        assert "/tmp/k: Operation not permitted" in denied
+
+
+def test_a_unit_that_exists_is_refused(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    cell.sh(f"systemd-run --quiet --scope --slice=machine-test.slice --unit={SCOPE} sleep 600 "
+            "> /dev/null 2>&1 & sleep 0.5")  # fmt: skip
+    refused = create(cell)
+    assert refused.returncode == 1
+    assert f"systemd: the unit {SCOPE} exists already" in refused.stderr
+    assert shown(cell)["ActiveState"] == "active"  # a stranger's, and left alone
+    cell.sh(f"systemctl stop {SCOPE}")
+    assert create(cell).returncode == 0
+
+
+def test_a_create_that_fails_leaves_nothing(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    bundle["hooks"] = {"prestart": [{"path": "/bin/false"}]}
+    write(cell, bundle)
+    assert create(cell).returncode == 1
+    assert cell.sh("find /sys/fs/cgroup -name 'cell-*'; ls /run/mr") == ""
+    assert "minirun:holder" not in cell.sh("ps -e -o comm=")
+
+
+def test_a_runtime_that_is_killed_is_cleaned_up_after(
+    cell: SystemdCell, bundle: dict[str, Any]
+) -> None:
+    bundle["hooks"] = {"prestart": [{"path": "/bin/sh", "args": ["sh", "-c", "kill -9 $PPID"]}]}
+    write(cell, bundle)
+    assert create(cell).returncode != 0
+    cell.sh(f"{MINIRUN} delete --force one")
+    assert cell("systemctl", "status", SCOPE).returncode == 4  # no such unit
+
+
+def test_a_wrong_path_is_refused(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    bundle["linux"]["cgroupsPath"] = "/minirun/one"
+    write(cell, bundle)
+    refused = create(cell)
+    assert refused.returncode == 1
+    assert "with --systemd-cgroup it is slice:prefix:name" in refused.stderr
+    assert cell.sh("ls /run/mr") == ""
+
+
+def test_exec_joins_the_scope(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    assert create(cell).returncode == 0
+    cell.sh(
+        f"{MINIRUN} start one; {MINIRUN} exec --pid-file /run/pid -d one sleep 600 >/dev/null 2>&1"
+    )
+    assert set(joined(cell).values()) == {PLACE}
+    cell.sh(f"{MINIRUN} pause one; {MINIRUN} resume one")
+
+
+def test_over_the_system_bus(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    """The last of this module: from here on the cell has a dbus-daemon."""
+    if not shutil.which("dbus-daemon"):
+        skip("dbus-daemon is not installed")
+    cell.sh(DBUS)
+    cell.sh("mv /run/systemd/private /run/systemd/hidden")  # so that it cannot be that one
+    try:
+        assert create(cell).returncode == 0
+        cell.sh(f"{MINIRUN} delete --force one")
+    finally:
+        cell.sh("mv /run/systemd/hidden /run/systemd/private")
+
+
+def test_without_systemd_the_flag_is_refused(minirun: Program) -> None:
+    if os.path.isdir(systemd.BOOTED):
+        skip("systemd runs on this machine")
+    refused = minirun("--systemd-cgroup", "run", "busybox", "true")
+    assert refused.returncode == 125
+    assert "--systemd-cgroup: systemd is not running on this host" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not list(minirun.root.glob("*"))
