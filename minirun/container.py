@@ -69,6 +69,15 @@ class Container:
     def cgroup(self, cgroup: "Cgroup") -> None:
         self._cgroup = cgroup
 
+    @property
+    def is_open_to_owner(self) -> bool:
+        """Whether init stays dumpable until stage 7, when the first program runs in there.
+
+        A user without privileges could not write its id maps else, nor enter it for stage 5; and in
+        a new user namespace nobody else is who could look.
+        """
+        return self.unprivileged and self.config.new_namespace("user")
+
     def _open_cgroup(self) -> "Cgroup":
         """Return its cgroup: as the record has it, else where it is to be made."""
         from minirun.cgroups import from_record, open_cgroup

@@ -43,6 +43,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
 
         record["groups_denied"] = without_root.check(config)
     container = Container(settings, config, record)
+    container.cgroup.directories()  # a wrong path is refused before anything is made
     make_root(settings.root)
     roots.remember(settings)
     temporary = f"{settings.root}/.new-{pid}-{time.monotonic_ns()}"

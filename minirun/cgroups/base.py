@@ -72,6 +72,8 @@ class Cgroup(ABC):
     """One container's cgroup: a directory on version 2, one in each hierarchy on version 1."""
 
     version = 0
+    takes_all_limits = False
+    """Whether set_resources needs all limits each time, and not only those that change."""
 
     def __init__(self, path: str) -> None:
         self.path = path

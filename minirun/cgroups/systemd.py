@@ -10,8 +10,9 @@ A scope needs a process to begin with, and in minirun the cgroup, its limits and
 before init. So a holder, a copy of this process that only sleeps, goes first, and ends once init is
 in the scope; runc hands over its init, still unconfined. What systemd knows as a property it is
 told (minirun.cgroups.systemd_properties), lest it write its own value at the next daemon-reload:
-that is how containers lose their GPUs elsewhere. Then all is written by hand as well, since systemd
-knows less than config.json says, and of version 1 only some hierarchies.
+that is how containers lose their GPUs elsewhere. Each time it is told anything it writes all that
+it knows. So all is written by hand after it, as systemd knows less than config.json says, of
+version 1 only some hierarchies, and of CPU quotas whole percents.
 
 Simplified: scopes only, of the system's manager only (runc also asks a user's), from systemd 244 on
 (2019), and no org.systemd.property annotations.
@@ -25,7 +26,7 @@ from minirun.cgroups import hierarchies, open_cgroup
 from minirun.cgroups.base import REMOVE_SECONDS, SIGKILL, Cgroup
 from minirun.cgroups.v1 import CgroupV1
 from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
-from minirun.errors import ConfigError, MinirunError
+from minirun.errors import ConfigError, MinirunError, StateError
 from minirun.kernel import bpf, files, namespaces, process
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from minirun.cgroups.rules import DeviceRule
-    from minirun.cgroups.systemd_bus import Bus
+    from minirun.cgroups.systemd_bus import Bus, Properties
 
 BOOTED = "/run/systemd/system"
 """A directory where systemd is the init: sd_booted(3)."""
@@ -133,6 +134,8 @@ class _Scope(Cgroup):
     _holder = 0
     _holder_fd = -1
     _open_bus: "Bus | None" = None
+    _limits: "dict[str, Any] | None" = None
+    takes_all_limits = True
 
     def _bus(self) -> "Bus":
         """Return the connection; it is kept, since stage 5 runs in another mount namespace."""
@@ -190,16 +193,20 @@ class _Scope(Cgroup):
         """Tell systemd what it knows of, then write each limit by hand."""
         from minirun.cgroups import systemd_properties
 
-        properties = systemd_properties.of_resources(resources, self.version)
+        self._limits = resources
+        self._tell(systemd_properties.of_resources(resources, self.version))
+
+    def _tell(self, properties: "Properties") -> None:
+        """Tell systemd, and write the limits after it."""
         if properties:
             self._bus().set_properties(self.scope, properties)
-        super().set_resources(resources)  # type: ignore[safe-super]
+        if self._limits:
+            super().set_resources(self._limits)  # type: ignore[safe-super]
 
     def _tell_devices(self, rules: "list[DeviceRule]") -> None:
         from minirun.cgroups import systemd_properties
 
-        properties = systemd_properties.of_devices(rules, self.version)
-        self._bus().set_properties(self.scope, properties)
+        self._tell(systemd_properties.of_devices(rules, self.version))
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Tell systemd, then put the rules in force by hand."""
@@ -251,6 +258,20 @@ def _hold(runtime: int) -> "NoReturn":
 
 class ScopeV1(_Scope, CgroupV1):
     """A scope on version 1, in every hierarchy."""
+
+    def _tell(self, properties: "Properties") -> None:
+        """Tell systemd while nobody runs: it denies all devices before it allows some again."""
+        stop = not (self._holder or self.frozen())
+        try:
+            if stop:
+                self.freeze()
+        except StateError:
+            stop = False  # no freezer, or it takes too long
+        try:
+            super()._tell(properties)
+        finally:
+            if stop:
+                self.thaw()
 
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
         """Tell systemd, then write each rule by hand."""

@@ -61,7 +61,8 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise StateError("container not running", f"it is {container.record['status']}")
     limits = container.record.get("resources") or container.config.resources
     merged = merge(limits, wanted)
-    container.cgroup.set_resources({name: merged[name] for name in wanted})
+    names = merged if container.cgroup.takes_all_limits else wanted
+    container.cgroup.set_resources({name: merged[name] for name in names})
     container.save(resources=merged, cgroup=container.cgroup.record())
     return 0
 

@@ -6,13 +6,19 @@ link to the host, an absolute name or a hard link to a path of the host finds on
 new tree. Refused with one line: a name with "..", a whiteout, a mark of overlay's own (a layer
 with them would change what lies below it), a depth of more than 256. Of extended attributes
 security.capability and user.* are kept: the host's own labels are no part of an image.
+
+Without root every file becomes the user's own, who is root in the container; there are no device
+nodes then, nor file capabilities. (podman calls it ignore_chown_errors.)
 """
 
 import os
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase
 
+from minirun import rootless
 from minirun.errors import ImageError
 from minirun.image.store import failure
 from minirun.image.tarstream import Body, Member, members
@@ -130,14 +136,26 @@ def _finish(fd: int, member: Member, body: Body | None = None) -> None:
         while body and (chunk := body.read(_CHUNK)):
             while chunk:
                 chunk = chunk[os.write(fd, chunk) :]
-        os.fchown(fd, member.uid, member.gid)
+        with _as_far_as_allowed():
+            os.fchown(fd, member.uid, member.gid)
         os.fchmod(fd, member.mode)
         for name, value in member.xattrs.items():
             if name == "security.capability" or name.startswith("user."):
-                os.setxattr(fd, name, value)
+                with _as_far_as_allowed():
+                    os.setxattr(fd, name, value)
         os.utime(fd, ns=(member.mtime, member.mtime))
     finally:
         os.close(fd)
+
+
+@contextmanager
+def _as_far_as_allowed() -> Iterator[None]:
+    """Pass over what only root may do, where the caller is not: the file is the user's then."""
+    try:
+        yield
+    except PermissionError:
+        if not rootless.unprivileged():
+            raise
 
 
 def _hard_link(root: Root, member: Member, parent: int, name: str) -> None:
@@ -157,8 +175,11 @@ def _special(parent: int, name: str, member: Member) -> None:
     else:
         kind = {"c": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}[member.kind]
         device = os.makedev(*member.device) if member.kind != "p" else 0
+        if member.kind != "p" and rootless.unprivileged():
+            return  # no mknod without root; a container's /dev is its own
         files.mknodat(parent, name, kind | 0o600, device, shown=member.name)
-    os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
+    with _as_far_as_allowed():
+        os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
     if member.kind != "link":
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:

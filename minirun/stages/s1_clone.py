@@ -117,7 +117,7 @@ def init(container: Container, channel: Channel) -> Root:
     container.record["pid"] = int(os.readlink("/proc/self"))  # the host's /proc: our pid out there
     events.become("init", container.record["pid"])
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
-    if not container.unprivileged:  # else its maps are its owner's to write, until it has them
+    if not container.is_open_to_owner:
         why = "nobody may look into a half-made container"
         process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
     process.become_named("minirun:init")
@@ -146,7 +146,7 @@ def become_root(container: Container) -> None:
         process.setgroups([])
     process.setgid(0)
     process.setuid(0)
-    if not container.unprivileged:  # else stage 5 gets in only so; and who else is in here?
+    if not container.is_open_to_owner:
         process.prctl(process.PR_SET_DUMPABLE, 0)
 
 

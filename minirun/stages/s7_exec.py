@@ -53,7 +53,7 @@ def init(
     `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
     """
     config, document = container.config, ready.document
-    if container.unprivileged:
+    if container.is_open_to_owner:
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)

@@ -14,8 +14,9 @@ import pytest
 
 from cgroups.conftest import require_mounted, skip
 from cgroups.systemd_cell import SYSTEMD, SystemdCell
-from conftest import Program, wait_until
+from conftest import STORE, Program, wait_until
 from minirun.cgroups import systemd
+from minirun.errors import MinirunError
 
 MINIRUN = f"{Path(sys.executable).with_name('minirun')} --root /run/mr"
 SCOPE = "cell-one.scope"
@@ -49,8 +50,8 @@ def cell(request: pytest.FixtureRequest) -> Iterator[SystemdCell]:
 @pytest.fixture
 def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
     """A bundle in the cell's /run/b for a container `one`, which is gone after the test."""
-    cell.sh("mkdir -p /run/b/rootfs/bin /run/b/rootfs/proc; cd /run/b/rootfs/bin; "
-            "cp /usr/bin/busybox .; for n in sh sleep; do ln -sf busybox $n; done")  # fmt: skip
+    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    cell.sh(f"mkdir -p /run/b; cp -a {layer} /run/b/rootfs")
     config = json.loads(cell.sh(f"{MINIRUN} spec -b /run/b >/dev/null; cat /run/b/config.json"))
     config["process"] |= {"terminal": False, "args": ["sleep", "600"]}
     config["linux"]["cgroupsPath"] = "machine-test.slice:cell:one"
@@ -135,6 +136,8 @@ def test_limits_are_told_and_written(cell: SystemdCell, bundle: dict[str, Any]) 
         cell.sh(reload)
         unit = shown(cell)
         assert (unit["MemoryLimit"], unit["TasksMax"]) == (str(1 << 26), "33")
+        exact = "51000" if reload != "true" else "50500"
+        assert file(cell, "cpu.cfs_quota_us") == exact
         assert (file(cell, "memory.limit_in_bytes"), file(cell, "pids.max")) == (str(1 << 26), "33")
         assert set(joined(cell).values()) == {PLACE}
 
@@ -146,16 +149,16 @@ def test_devices_stay_after_a_daemon_reload(cell: SystemdCell, bundle: dict[str,
     unit = json.loads(cell.sh("cat /run/mr/one/state.json"))["cgroup"]["scope"]
     assert re.fullmatch(r"minirun-one\.[0-9a-f]{8}\.scope", unit)
     assert "/dev/char/195:0 rw" in shown(cell, unit)["DeviceAllow"]
+    kmsg = "mknod /tmp/k c 1 11; : < /tmp/k"  # any node may be made, not any opened
     for reload in ("true", "systemctl daemon-reload"):
         cell.sh(reload)
         assert shown(cell, unit)["DevicePolicy"] == "strict"
-        probe = "mknod /tmp/k c 1 11; for n in /dev/nvidia0 /dev/null /tmp/k; do : < $n; done"
-        tries = [cell("sh", "-c", f"{MINIRUN} exec one sh -c ': < {node}'").stderr
-                 for node in ("/dev/nvidia0", "/dev/null")]  # fmt: skip
-        assert "No such device or address" in tries[0]  # ENXIO: allowed, and SIMULATED
-        assert tries[1] == ""
-        denied = cell("sh", "-c", f"{MINIRUN} exec one sh -c '{probe}'").stderr
-        assert "/tmp/k: Operation not permitted" in denied
+        scripts = (": < /dev/nvidia0", ": < /dev/null", f"rm -f /tmp/k; {kmsg}")
+        argv = f"{MINIRUN} exec one sh -c".split()
+        said = [cell(*argv, script).stderr.strip() for script in scripts]
+        assert said[0].endswith("No such device or address")  # ENXIO: allowed, and SIMULATED
+        assert said[1] == ""
+        assert said[2].endswith("/tmp/k: Operation not permitted")
 
 
 def test_a_unit_that_exists_is_refused(cell: SystemdCell, bundle: dict[str, Any]) -> None:
@@ -206,7 +209,7 @@ def test_exec_joins_the_scope(cell: SystemdCell, bundle: dict[str, Any]) -> None
 
 
 def test_over_the_system_bus(cell: SystemdCell, bundle: dict[str, Any]) -> None:
-    """The last of this module: from here on the cell has a dbus-daemon."""
+    """From here on the cell has a dbus-daemon."""
     if not shutil.which("dbus-daemon"):
         skip("dbus-daemon is not installed")
     cell.sh(DBUS)
@@ -218,6 +221,26 @@ def test_over_the_system_bus(cell: SystemdCell, bundle: dict[str, Any]) -> None:
         cell.sh("mv /run/systemd/hidden /run/systemd/private")
 
 
+def test_podman_with_its_systemd_manager(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    """What podman does where nobody has configured it; it asks over the bus of the test above."""
+    if not shutil.which("podman"):
+        skip("podman is not installed")
+    cell.sh(f"""{DBUS}
+        printf '#!/bin/sh\nexec {MINIRUN} "$@"\n' > /run/minirun; chmod +x /run/minirun
+        mkdir -p /run/b/rootfs/proc /run/b/rootfs/sys /run/b/rootfs/dev /run/b/rootfs/etc""")
+    podman = "podman --cgroup-manager systemd --runtime /run/minirun --storage-driver vfs"
+    limits = "--pids-limit 40" if cell.version == "v1" else "--pids-limit 0"
+    run = f"run -d --name p --network none {limits} --rootfs /run/b/rootfs sleep 600"
+    cell.sh(f"{podman} {run} > /run/said 2>&1")
+    cell.sh(f"{podman} inspect p --format '{{{{.State.Pid}}}}' > /run/pid")
+    (place,) = set(joined(cell).values())
+    assert re.fullmatch(r"/machine\.slice/libpod-[0-9a-f]{64}\.scope", place)
+    unit = place.rpartition("/")[2]
+    assert (shown(cell, unit)["TasksMax"] == "40") is (cell.version == "v1")
+    cell.sh(f"{podman} pause p; {podman} unpause p; {podman} rm --force --time 0 p")
+    assert cell("systemctl", "status", unit).returncode == 4  # no such unit
+
+
 def test_without_systemd_the_flag_is_refused(minirun: Program) -> None:
     if os.path.isdir(systemd.BOOTED):
         skip("systemd runs on this machine")
@@ -226,3 +249,13 @@ def test_without_systemd_the_flag_is_refused(minirun: Program) -> None:
     assert "--systemd-cgroup: systemd is not running on this host" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not list(minirun.root.glob("*"))
+
+
+def test_without_jeepney_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "BOOTED", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jeepney", None)
+    with pytest.raises(MinirunError, match="jeepney") as caught:
+        systemd.check()
+    assert caught.value.hint == "pip install 'minirun[systemd]'"

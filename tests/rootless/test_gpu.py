@@ -6,6 +6,7 @@ behind them: whoever may open one gets ENXIO, and not EPERM.
 
 import json
 import os
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from gpu.conftest import driver, store  # noqa: F401  (fixtures)
 from gpu.pretend import ROOT, Host
 from gpu.sandbox import debian_root
+from minirun.rootfs import nodes
 from rootless.conftest import UID
 
 HOOK = "nvidia-container-runtime-hook"
@@ -48,12 +50,16 @@ def run() -> dict[str, Any]:
     }  # fmt: skip
     config = {
         "ociVersion": "1.2.0", "root": {"path": ROOT}, "process": process,
+        "mounts": [{"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}],
         "hooks": {"prestart": [{"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}]},
         "linux": {
             "namespaces": [{"type": kind} for kind in kinds],
             "uidMappings": row, "gidMappings": row,
         },
     }  # fmt: skip
+    for path, major, minor in nodes.DEVICES:
+        if not os.path.exists(path):
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
     for name in ("bundle", "state"):
         os.mkdir(f"/mnt/{name}")
         os.chown(f"/mnt/{name}", UID, UID)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import stat
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,22 @@ def test_an_image(user: User) -> None:
     assert (user.root / "r/upper/new").stat().st_uid == UID
     assert user("delete", "r").returncode == 0
     assert [path.name for path in user.root.iterdir()] == [".history"], "all of it is gone"
+
+
+def test_an_imported_image(user: User) -> None:
+    """Its files become the user's; nodes are left out."""
+    tree = user.home / "tree"
+    shutil.copytree(user.home / ".local/share/minirun/images/busybox/layers/0", tree, symlinks=True)
+    os.mknod(tree / "dev/node", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.chown(tree / "etc/hosts", 33, 33)
+    with tarfile.open(user.home / "image.tar", "w") as tar:
+        tar.add(tree, ".")
+    done = user("images", "import", "mine", str(user.home / "image.tar"))
+    assert done.returncode == 0, done.stderr
+    script = "stat -c '%n %U' /etc/hosts /bin/busybox; ls /dev/node"
+    ran = user("run", "--rm", "mine", "/bin/sh", "-c", script)
+    assert ran.stdout.splitlines() == ["/etc/hosts root", "/bin/busybox root"]
+    assert "/dev/node: No such file or directory" in ran.stderr
 
 
 def test_every_process_is_the_users(user: User) -> None:

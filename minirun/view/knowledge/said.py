@@ -70,6 +70,16 @@ MESSAGES = (
         kind=MESSAGE,
     ),
     Topic(
+        "systemd",
+        "ask systemd over D-Bus",
+        "Only with --systemd-cgroup: StartTransientUnit makes the container's cgroup as a scope, "
+        "SetUnitProperties tells its limits and devices, StopUnit ends it.",
+        man="org.freedesktop.systemd1(5), systemd.scope(5)",
+        spec="config-linux.md, Cgroups Path",
+        real="runc's systemd driver makes the same calls, with init's number as the first process.",
+        kind=MESSAGE,
+    ),
+    Topic(
         "ERROR",
         "it went wrong; this is why",
         "Either side can say it instead of what is expected. Text, hint and exit status go along "
@@ -153,6 +163,28 @@ NOTES = (
         advice="--gpus puts NVIDIA's hook into config.json.",
         spec="config.md, POSIX-platform Hooks",
         kind=NOTE,
+    ),
+    Topic(
+        "no cgroup",
+        "the user may make none, and the container does without",
+        "Nothing is counted or limited, and it cannot be paused; the end of its pid namespace ends "
+        "all of it. A container that asks for a limit is refused instead.",
+        advice="systemd-run --user --scope -p Delegate=yes minirun …",
+        man="cgroups(7), Cgroups delegation",
+        real="runc and crun go on as well where nothing is asked for.",
+        kind=NOTE,
+    ),
+    *(
+        Topic(
+            name,
+            "a program with the right to do so writes an id map",
+            f"Without root only one's own id can be mapped; {file} grants the others.",
+            man=f"{name}(1), user_namespaces(7)",
+            spec="config-linux.md, User namespace mappings",
+            real="runc, crun and podman call the same program.",
+            kind=NOTE,
+        )
+        for name, file in (("newuidmap", "/etc/subuid"), ("newgidmap", "/etc/subgid"))
     ),
     Topic(
         "hook ended",
