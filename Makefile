@@ -14,7 +14,7 @@ SHELL := /bin/bash
 PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp2 \
 	mmdebstrap busybox-static strace hyperfine runc crun podman tmux iproute2 \
 	chromium containerd containernetworking-plugins docker.io buildah \
-	slurmctld slurmd slurm-client munge
+	slurmctld slurmd slurm-client munge systemd dbus uidmap
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone

@@ -39,6 +39,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(), **extra,
     }  # fmt: skip
     if record["unprivileged"]:
+        rootless.check_home(settings.root)
         from minirun.oci import rootless as without_root
 
         record["groups_denied"] = without_root.check(config)

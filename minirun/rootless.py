@@ -13,6 +13,7 @@ This module is all that the plain root's way meets, and reads one small file the
 """
 
 import os
+import sys
 
 from minirun.errors import UsageError
 from minirun.settings import ROOT, STORE
@@ -42,8 +43,11 @@ def places() -> "tuple[str, str]":
     ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
     the store. User 0 of a user namespace is such a user where /var/lib is closed to him, as with
     `podman unshare`; runc asks $USER instead. podman calls its runtime without $HOME: then the
-    store, which it does not need, is beside the root. Raises UsageError where there is neither.
+    store, which it does not need, is beside the root. Where there is neither, what root has: that
+    can be read (`replay` needs nothing else), and :func:`check_home` says why it is not written.
     """
+    if sys.platform != "linux":
+        return STORE, ROOT
     if os.geteuid() == 0 and (not unprivileged() or os.access(os.path.dirname(STORE), os.W_OK)):
         return STORE, ROOT
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -52,7 +56,13 @@ def places() -> "tuple[str, str]":
     home = os.environ.get("HOME", "")
     data = os.environ.get("XDG_DATA_HOME") or (f"{home}/.local/share" if home[:1] == "/" else "")
     if not data and not own:
-        hint = "export HOME=…, or name both: --root DIR --store DIR"
-        raise UsageError("there is no $HOME to keep images and containers below", hint)
+        return STORE, ROOT
     store = f"{data}/minirun" if data else f"{own[0]}/minirun-store"
     return store, f"{own[0]}/minirun" if own else f"{store}/containers"
+
+
+def check_home(root: str) -> None:
+    """Raise UsageError where a user is about to keep containers in root's place."""
+    if root == ROOT and unprivileged() and not os.access(os.path.dirname(STORE), os.W_OK):
+        hint = "export HOME=…, or name both: --root DIR --store DIR"
+        raise UsageError("there is no $HOME to keep images and containers below", hint)

@@ -18,6 +18,9 @@ import pytest
 from minirun import launcher, roots
 from minirun.settings import STORE as DEFAULT_STORE
 
+# grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")
 """Set to 1 (`make test` does), a missing ability of this machine fails instead of skipping."""

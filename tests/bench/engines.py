@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import run as bench  # this folder's
 
 from clients.engine import IMAGE, Podman
-
 from minirun import launcher
 
 CONTAINERS = 200

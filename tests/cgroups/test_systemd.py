@@ -124,7 +124,7 @@ def test_the_container_is_a_scope_in_its_slice(cell: SystemdCell, bundle: dict[s
 
 def test_limits_are_told_and_written(cell: SystemdCell, bundle: dict[str, Any]) -> None:
     if cell.version == "v2":
-        skip("cgroup2 of this machine has no controllers: version 1 has them")
+        pytest.skip("cgroup2 of this machine has no controllers: version 1 has them")
     assert create(cell).returncode == 0
     unit = shown(cell)
     assert (unit["MemoryLimit"], unit["TasksMax"]) == (str(1 << 25), "50")
@@ -243,7 +243,7 @@ def test_podman_with_its_systemd_manager(cell: SystemdCell, bundle: dict[str, An
 
 def test_without_systemd_the_flag_is_refused(minirun: Program) -> None:
     if os.path.isdir(systemd.BOOTED):
-        skip("systemd runs on this machine")
+        pytest.skip("systemd runs on this machine")
     refused = minirun("--systemd-cgroup", "run", "busybox", "true")
     assert refused.returncode == 125
     assert "--systemd-cgroup: systemd is not running on this host" in refused.stderr

@@ -1,5 +1,6 @@
-"""A program whose containers lie where the root of a user namespace can reach them."""
+"""Programs to call: one that a user namespace can reach, and minirun beside runc."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Program
+from cli.columns import Runtime
+from conftest import Program, skip
 
 
 @pytest.fixture
@@ -19,3 +21,17 @@ def reachable(command: str) -> Iterator[Program]:
     yield program
     program.clean()
     shutil.rmtree(directory)
+
+
+@pytest.fixture(params=["minirun", "runc"])
+def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) -> Iterator[Runtime]:
+    """First minirun, then runc: what a test asserts holds in both columns."""
+    argv = minirun.argv()
+    if request.param == "runc":
+        if not shutil.which("runc"):
+            skip("runc, to compare with, is not installed")
+        argv = ["runc", "--root", str(tmp_path / "runc")]
+    made = Runtime(argv, tmp_path, f"{request.param}-{os.getpid()}")
+    made.config()
+    yield made
+    made("delete", "--force", "ID")

@@ -8,86 +8,12 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from conftest import STORE, Program, cgroup, skip, wait_until
-
-IMAGE = next(Path(STORE, "images").glob("busybox*/layers/0"))
-Done = subprocess.CompletedProcess[str]
-
-
-class Runtime:
-    """One column: a runtime with a state root, a bundle and one container of its own."""
-
-    def __init__(self, argv: list[str], bundle: Path, name: str) -> None:
-        self.argv = argv
-        self.bundle = bundle
-        self.name = name
-        if not (bundle / "rootfs").exists():
-            shutil.copytree(IMAGE, bundle / "rootfs", symlinks=True)
-
-    def __call__(self, *words: str, input: str = "", env: dict[str, str] | None = None) -> Done:
-        """Run it; ID in `words` is the container's."""
-        argv = [*self.argv, *(self.name if word == "ID" else word for word in words)]
-        out = self.bundle / "out"
-        with open(out, "w+") as stdout:  # a container would keep a pipe open
-            done = subprocess.run(
-                argv, input=input, stdout=stdout, stderr=subprocess.PIPE if input else stdout,
-                text=True, check=False, timeout=60, env=env, cwd=self.bundle,
-            )  # fmt: skip
-        return Done(argv, done.returncode, out.read_text(), done.stderr or "")
-
-    def config(self, **process: Any) -> None:
-        """Write config.json: a sleep, and no terminal."""
-        config = {
-            "ociVersion": "1.0.2",
-            "root": {"path": "rootfs", "readonly": True},
-            "process": {
-                "cwd": "/", "args": ["sleep", "100"], "user": {"uid": 0, "gid": 0},
-                "env": ["PATH=/bin:/usr/bin"], "capabilities": {"bounding": ["CAP_KILL"]},
-            } | process,
-            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-            "linux": {
-                "cgroupsPath": f"/minirun-test-{self.name}",
-                "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],
-                "resources": {"devices": [{"allow": True, "access": "rwm"}]},
-            },
-        }  # fmt: skip
-        (self.bundle / "config.json").write_text(json.dumps(config))
-
-    def status(self) -> str:
-        return str(json.loads(self("state", "ID").stdout)["status"])
-
-    def running(self) -> "Runtime":
-        """Create and start the container."""
-        for words in (("create", "ID"), ("start", "ID")):
-            done = self(*words)
-            assert done.returncode == 0, done.stdout
-        return self
-
-    def stopped(self) -> "Runtime":
-        self.running()("kill", "ID", "KILL")
-        wait_until(lambda: self.status() == "stopped")
-        return self
-
-
-@pytest.fixture(params=["minirun", "runc"])
-def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) -> Iterator[Runtime]:
-    """First minirun, then runc: what a test asserts holds in both columns."""
-    argv = minirun.argv()
-    if request.param == "runc":
-        if not shutil.which("runc"):
-            skip("runc, to compare with, is not installed")
-        argv = ["runc", "--root", str(tmp_path / "runc")]
-    made = Runtime(argv, tmp_path, f"{request.param}-{os.getpid()}")
-    made.config()
-    yield made
-    made("delete", "--force", "ID")
-
+from cli.columns import Runtime
+from conftest import Program, wait_until
 
 MISTAKES = (
     (("state", "nosuch"), 1, "does not exist"),
@@ -213,70 +139,6 @@ def test_ps(runtime: Runtime) -> None:
     assert [line.split() for line in lines] == [["PID", "COMMAND"], [str(pid), "sleep"]]
     assert runtime("ps", "ID", "-o", "comm").returncode == 1
     assert runtime("ps", "ID", "--nosuch").returncode == 1
-
-
-EXEC = (
-    (("--user", "5:6", "ID", "id"), "uid=5 gid=6"),
-    (("-g", "7", "ID", "id"), "uid=0(root) gid=0(root) groups=7"),
-    (("-e", "A=b", "ID", "sh", "-c", "echo $A"), "b"),
-    (("--cwd", "/tmp", "ID", "pwd"), "/tmp"),
-    (("--cap", "CAP_NET_RAW", "ID", "grep", "CapEff", "/proc/self/status"),
-     "CapEff:\t0000000000002020"),
-    (("--no-new-privs", "ID", "grep", "NoNewPrivs", "/proc/self/status"), "NoNewPrivs:\t1"),
-    (("--preserve-fds", "0", "ID", "ls", "/proc/self/fd"), "0\n1\n2\n3"),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("words", "said"), EXEC, ids=lambda value: str(value)[:30])
-def test_exec(runtime: Runtime, words: tuple[str, ...], said: str) -> None:
-    runtime.running()
-    done = runtime("exec", *words)
-    assert done.returncode == 0, done.stdout
-    if "/proc/self/fd" in words:
-        assert len(done.stdout.split()) == 4, "stdio, and the one that ls itself opens"
-    else:
-        assert done.stdout.strip().startswith(said)
-
-
-FAILING = (
-    (("ID", "nosuch"), 255, 'exec: "nosuch": executable file not found in $PATH'),
-    (("ID", "/nosuch/x"), 255, "stat /nosuch/x: no such file or directory"),
-    (("ID", "/etc/passwd"), 255, 'exec: "/etc/passwd": permission denied'),
-    (("--cwd", "/nosuch", "ID", "pwd"), 255, "no such file or directory"),
-    (("ID",), 255, ""),
-    (("--process", "/nosuch", "ID"), 255, "no such file or directory"),
-    (("ID", "sh", "-c", "exit 7"), 7, ""),
-    (("ID", "sh", "-c", "kill -9 $$"), 137, ""),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("words", "status", "text"), FAILING, ids=lambda value: str(value)[:30])
-def test_exec_that_fails(runtime: Runtime, words: tuple[str, ...], status: int, text: str) -> None:
-    runtime.running()
-    done = runtime("exec", *words)
-    assert done.returncode == status
-    assert text in done.stdout.replace("\\", ""), "(runc's log quotes the quotes)"
-
-
-def test_exec_as_conmon_and_the_shim_call_it(runtime: Runtime) -> None:
-    runtime.running()
-    process = {"cwd": "/tmp", "args": ["sh", "-c", "pwd; sleep 100"], "env": ["PATH=/bin"],
-               "user": {"uid": 1, "gid": 2}}  # fmt: skip
-    (runtime.bundle / "p.json").write_text(json.dumps(process))
-    words = ("exec", "--pid-file", "pid", "--process", "p.json", "--detach", "ID")
-    assert runtime(*words).returncode == 0
-    pid = (runtime.bundle / "pid").read_text()
-    assert Path(f"/proc/{pid}/comm").read_text().strip() in ("sh", "sleep")
-    assert (os.stat(f"/proc/{pid}").st_uid, os.stat(f"/proc/{pid}").st_gid) == (1, 2)
-    assert int(pid) in json.loads(runtime("ps", "-f", "json", "ID").stdout)
-
-
-def test_exec_has_the_containers_score(runtime: Runtime) -> None:
-    """What a shim has of its own (1, as containerd's) is no score of its container's processes."""
-    runtime.config(oomScoreAdj=321)
-    runtime.running()
-    words = ("exec", "ID", "cat", "/proc/self/oom_score_adj")
-    assert runtime(*words).stdout.strip() == "321"
 
 
 def test_flags_after_the_id_as_slurm_writes_them(runtime: Runtime) -> None:
@@ -431,15 +293,3 @@ def test_checkpoint_says_that_it_cannot(minirun: Program) -> None:
     done = minirun("restore", "-d", "-b", ".", "d")
     assert done.returncode == 1 and "restore is not supported" in done.stderr
     assert minirun("checkpoint", "nosuch").returncode == 1
-
-
-def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
-    minirun_both("run", "-d", "--name", "g", "busybox", "sleep", "100")
-    parent = Path(cgroup(minirun_both, "g"))
-    (parent / "inner").mkdir()
-    path = "inner" if minirun_both.flags[-1] == "v2" else "pids:inner"
-    done = minirun_both("exec", "--cgroup", path, "g", "cat", "/proc/self/cgroup")
-    assert done.returncode == 0, done.stderr
-    assert any(line.endswith("/inner") for line in done.stdout.splitlines())
-    refused = minirun_both("exec", "--cgroup", "../other", "g", "true")
-    assert refused.returncode != 0 and "invalid --cgroup" in refused.stderr

@@ -24,7 +24,17 @@ def test_a_living_container_and_one_that_has_gone(minirun: Program) -> None:
     refused = minirun("run", "--rm", "--name", "broken", "busybox", "/nosuch")
     assert refused.returncode == 127
     head, *rows = minirun("timeline").stdout.splitlines()
-    assert head.split() == "ID LAST EVENT STATE STAGES RESULT GPUS IMAGE COMMAND".split()
+    assert head.split() == [
+        "ID",
+        "LAST",
+        "EVENT",
+        "STATE",
+        "STAGES",
+        "RESULT",
+        "GPUS",
+        "IMAGE",
+        "COMMAND",
+    ]
     broken, alive, gone = (" ".join(row.split()) for row in rows)
     assert "removed 123--6x failed busybox" in broken
     assert alive.startswith("alive ")

@@ -242,7 +242,7 @@ def test_where_things_are_kept(user: User) -> None:
     del user.env["HOME"], user.env["XDG_DATA_HOME"]
     assert user("ps").returncode == 0, "as podman calls its runtime"
     del user.env["XDG_RUNTIME_DIR"]
-    lost = user("ps")
+    lost = user("run", "busybox", "true")
     assert lost.returncode == 125
     assert "there is no $HOME to keep images and containers below" in lost.stderr
 

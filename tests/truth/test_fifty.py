@@ -125,7 +125,7 @@ def cdi_mode(case: Case) -> None:
     found = case.run(*GPUS, "--gpu-mode", "cdi", "busybox", "true", more=200)
     executed = sum(row["count"] for row in found["counts"] if row["event"] == "execve")
     assert found["simulated"]
-    assert executed == 3 + 2, "three hooks of the spec, the trampoline, the command"
+    assert executed == 7 + 2, "seven hooks of the spec, the trampoline, the command"
 
 
 def hooks_of_all_six_kinds(case: Case) -> None:

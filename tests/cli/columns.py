@@ -1,0 +1,67 @@
+"""Two columns: minirun and the real runc, called with the same words."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from conftest import STORE, wait_until
+
+IMAGE = next(Path(STORE, "images").glob("busybox*/layers/0"))
+Done = subprocess.CompletedProcess[str]
+
+
+class Runtime:
+    """One column: a runtime with a state root, a bundle and one container of its own."""
+
+    def __init__(self, argv: list[str], bundle: Path, name: str) -> None:
+        self.argv = argv
+        self.bundle = bundle
+        self.name = name
+        if not (bundle / "rootfs").exists():
+            shutil.copytree(IMAGE, bundle / "rootfs", symlinks=True)
+
+    def __call__(self, *words: str, input: str = "", env: dict[str, str] | None = None) -> Done:
+        """Run it; ID in `words` is the container's."""
+        argv = [*self.argv, *(self.name if word == "ID" else word for word in words)]
+        out = self.bundle / "out"
+        with open(out, "w+") as stdout:  # a container would keep a pipe open
+            done = subprocess.run(
+                argv, input=input, stdout=stdout, stderr=subprocess.PIPE if input else stdout,
+                text=True, check=False, timeout=60, env=env, cwd=self.bundle,
+            )  # fmt: skip
+        return Done(argv, done.returncode, out.read_text(), done.stderr or "")
+
+    def config(self, **process: Any) -> None:
+        """Write config.json: a sleep, and no terminal."""
+        config = {
+            "ociVersion": "1.0.2",
+            "root": {"path": "rootfs", "readonly": True},
+            "process": {
+                "cwd": "/", "args": ["sleep", "100"], "user": {"uid": 0, "gid": 0},
+                "env": ["PATH=/bin:/usr/bin"], "capabilities": {"bounding": ["CAP_KILL"]},
+            } | process,
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+            "linux": {
+                "cgroupsPath": f"/minirun-test-{self.name}",
+                "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],
+                "resources": {"devices": [{"allow": True, "access": "rwm"}]},
+            },
+        }  # fmt: skip
+        (self.bundle / "config.json").write_text(json.dumps(config))
+
+    def status(self) -> str:
+        return str(json.loads(self("state", "ID").stdout)["status"])
+
+    def running(self) -> "Runtime":
+        """Create and start the container."""
+        for words in (("create", "ID"), ("start", "ID")):
+            done = self(*words)
+            assert done.returncode == 0, done.stdout
+        return self
+
+    def stopped(self) -> "Runtime":
+        self.running()("kill", "ID", "KILL")
+        wait_until(lambda: self.status() == "stopped")
+        return self

@@ -1,0 +1,85 @@
+"""runc's `exec`: the same words to minirun and to the real runc, side by side."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.columns import Runtime
+from conftest import Program, cgroup
+
+EXEC = (
+    (("--user", "5:6", "ID", "id"), "uid=5 gid=6"),
+    (("-g", "7", "ID", "id"), "uid=0(root) gid=0(root) groups=7"),
+    (("-e", "A=b", "ID", "sh", "-c", "echo $A"), "b"),
+    (("--cwd", "/tmp", "ID", "pwd"), "/tmp"),
+    (("--cap", "CAP_NET_RAW", "ID", "grep", "CapEff", "/proc/self/status"),
+     "CapEff:\t0000000000002020"),
+    (("--no-new-privs", "ID", "grep", "NoNewPrivs", "/proc/self/status"), "NoNewPrivs:\t1"),
+    (("--preserve-fds", "0", "ID", "ls", "/proc/self/fd"), "0\n1\n2\n3"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), EXEC, ids=lambda value: str(value)[:30])
+def test_exec(runtime: Runtime, words: tuple[str, ...], said: str) -> None:
+    runtime.running()
+    done = runtime("exec", *words)
+    assert done.returncode == 0, done.stdout
+    if "/proc/self/fd" in words:
+        assert len(done.stdout.split()) == 4, "stdio, and the one that ls itself opens"
+    else:
+        assert done.stdout.strip().startswith(said)
+
+
+FAILING = (
+    (("ID", "nosuch"), 255, 'exec: "nosuch": executable file not found in $PATH'),
+    (("ID", "/nosuch/x"), 255, "stat /nosuch/x: no such file or directory"),
+    (("ID", "/etc/passwd"), 255, 'exec: "/etc/passwd": permission denied'),
+    (("--cwd", "/nosuch", "ID", "pwd"), 255, "no such file or directory"),
+    (("ID",), 255, ""),
+    (("--process", "/nosuch", "ID"), 255, "no such file or directory"),
+    (("ID", "sh", "-c", "exit 7"), 7, ""),
+    (("ID", "sh", "-c", "kill -9 $$"), 137, ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "status", "text"), FAILING, ids=lambda value: str(value)[:30])
+def test_exec_that_fails(runtime: Runtime, words: tuple[str, ...], status: int, text: str) -> None:
+    runtime.running()
+    done = runtime("exec", *words)
+    assert done.returncode == status
+    assert text in done.stdout.replace("\\", ""), "(runc's log quotes the quotes)"
+
+
+def test_exec_as_conmon_and_the_shim_call_it(runtime: Runtime) -> None:
+    runtime.running()
+    process = {"cwd": "/tmp", "args": ["sh", "-c", "pwd; sleep 100"], "env": ["PATH=/bin"],
+               "user": {"uid": 1, "gid": 2}}  # fmt: skip
+    (runtime.bundle / "p.json").write_text(json.dumps(process))
+    words = ("exec", "--pid-file", "pid", "--process", "p.json", "--detach", "ID")
+    assert runtime(*words).returncode == 0
+    pid = (runtime.bundle / "pid").read_text()
+    assert Path(f"/proc/{pid}/comm").read_text().strip() in ("sh", "sleep")
+    assert (os.stat(f"/proc/{pid}").st_uid, os.stat(f"/proc/{pid}").st_gid) == (1, 2)
+    assert int(pid) in json.loads(runtime("ps", "-f", "json", "ID").stdout)
+
+
+def test_exec_has_the_containers_score(runtime: Runtime) -> None:
+    """What a shim has of its own (1, as containerd's) is no score of its container's processes."""
+    runtime.config(oomScoreAdj=321)
+    runtime.running()
+    words = ("exec", "ID", "cat", "/proc/self/oom_score_adj")
+    assert runtime(*words).stdout.strip() == "321"
+
+
+def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
+    minirun_both("run", "-d", "--name", "g", "busybox", "sleep", "100")
+    parent = Path(cgroup(minirun_both, "g"))
+    (parent / "inner").mkdir()
+    path = "inner" if minirun_both.flags[-1] == "v2" else "pids:inner"
+    done = minirun_both("exec", "--cgroup", path, "g", "cat", "/proc/self/cgroup")
+    assert done.returncode == 0, done.stderr
+    assert any(line.endswith("/inner") for line in done.stdout.splitlines())
+    refused = minirun_both("exec", "--cgroup", "../other", "g", "true")
+    assert refused.returncode != 0 and "invalid --cgroup" in refused.stderr
