@@ -105,6 +105,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError(f"invalid --progress {flags.progress!r}", ", ".join(PROGRESS))
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
+    rootless.check_home(settings.root)
     settings = _log_settings(flags, settings)
     container_id = flags.name or wishes.random_id()
     wanted, image = wishes.from_flags(flags, settings, container_id)
