@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from cli.test_runc_commands import Runtime, runtime
+from cli.columns import Runtime
 from conftest import Program, cgroup, skip, wait_until
 from minirun.cgroups import stats as counters
 from minirun.cli import update, watch
 from minirun.errors import UsageError
 from minirun.rootfs import options
 
-__all__ = ["runtime"]
 V1 = Path("/sys/fs/cgroup")
 MIB = 1 << 20
 

@@ -25,7 +25,10 @@ def processes() -> dict[int, tuple[int, str, str]]:
 
 
 class Family:
-    """A process, all its descendants, and whoever shares a pid namespace of theirs."""
+    """A process, all its descendants, and whoever shares a pid namespace of theirs.
+
+    The namespaces are held open: the number of one that has ended may soon be another's.
+    """
 
     def __init__(self, pid: int) -> None:
         table = processes()
@@ -33,8 +36,20 @@ class Family:
         for member in members:
             members += [child for child, row in table.items() if row[0] == member]
         self.members = {member: table[member][1] for member in members if member in table}
+        self._held = [fd for member in members if (fd := self._open(member)) >= 0]
         self.namespaces = {self._namespace(member) for member in members}
         self.namespaces -= {self._namespace(os.getpid()), ""}
+
+    def __del__(self) -> None:
+        for fd in self._held:
+            os.close(fd)
+
+    @staticmethod
+    def _open(pid: int) -> int:
+        try:
+            return os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return -1
 
     @staticmethod
     def _namespace(pid: int) -> str:
