@@ -55,6 +55,7 @@ demo: setup
 test: setup
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
 	$(PYTHON) -m pytest -n 2 $(PYTEST)
+	$(if $(CI),@$(MAKE) --no-print-directory conformance)
 
 check: setup
 	$(PYTHON) -m ruff check .
