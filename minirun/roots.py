@@ -1,10 +1,10 @@
 """The state roots that are in use: an engine calls minirun with a --root of its own.
 
 containerd says `--root /run/containerd/runc/NAMESPACE`, dockerd EXECROOT/runtime-runc/moby, podman
-none. So that `timeline`, `inspect` and `ps` find every container, each root is remembered, with
-one small file in the store, when it is first used:
+none. So that `timeline`, `inspect` and `ps` find every container, each root is remembered, by a
+link in the store, when it is first used:
 
-    STORE/roots/CRC32-NAME      one line, the root's path
+    STORE/roots/CRC32-NAME  ->  the root
 
 A root that is gone (/run is empty after a boot) is forgotten by whoever reads. Where a root is
 named, by --root or $MINIRUN_ROOT, it alone counts. runc has nothing like it: its `list` shows one
@@ -33,7 +33,7 @@ def remember(settings: Settings) -> None:
         return
     entry = entry_of(settings.store, settings.root)
     try:
-        os.stat(entry)
+        os.lstat(entry)
     except FileNotFoundError:
         _write(settings, entry)
     except OSError:
@@ -41,20 +41,18 @@ def remember(settings: Settings) -> None:
 
 
 def entry_of(store: str, root: str) -> str:
-    """Return the path of the file that tells of a root."""
+    """Return the path of the link that leads to a root."""
     last = root.rpartition("/")[2][-_LONGEST:]
     return f"{store}/{FOLDER}/{crc32(os.fsencode(root)):08x}-{last}"
 
 
 def _write(settings: Settings, entry: str) -> None:
     folder = f"{settings.store}/{FOLDER}"
-    temporary = f"{folder}/.{os.getpid()}"
     try:
         os.makedirs(folder, mode=0o711, exist_ok=True)
-        state.write(temporary, f"{settings.root}\n")
-        os.rename(temporary, entry)
+        os.symlink(settings.root, entry)  # in one step: nothing half-written, and no other name
         _forget_beyond_the_limit(folder, settings.root)
-    except (OSError, UnicodeEncodeError):
+    except OSError:
         pass
 
 
@@ -87,13 +85,16 @@ def _drop_history(history: str) -> None:
 
 def _read(folder: str) -> "dict[str, str]":
     """Return entry → root, also for roots that are gone; nothing where it cannot be read."""
-    found = {}
+    found: dict[str, str] = {}
     try:
-        for name in sorted(os.listdir(folder)):
-            if not name.startswith("."):
-                found[f"{folder}/{name}"] = state.read_text(f"{folder}/{name}").rstrip("\n")
-    except (OSError, UnicodeDecodeError):
-        pass
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return found
+    for name in names:
+        try:
+            found[f"{folder}/{name}"] = os.readlink(f"{folder}/{name}")
+        except OSError:  # another command has just forgotten it; or it is no link, and none of ours
+            continue
     return found
 
 

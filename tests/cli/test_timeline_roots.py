@@ -63,7 +63,7 @@ class Host:
         return done.stdout
 
     def registered(self) -> list[str]:
-        return [path.read_text().strip() for path in Path(self.settings.store, "roots").glob("*")]
+        return [str(path.readlink()) for path in Path(self.settings.store, "roots").glob("*")]
 
 
 @pytest.fixture
