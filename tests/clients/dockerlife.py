@@ -254,8 +254,9 @@ def health_check(engine: Dockerlike) -> None:
 def signal_through_the_client(engine: Dockerlike) -> None:
     words = ("run", "--rm", "--network=none", "--name=patient", IMAGE, "sh", "-c",
              "trap 'echo asked; exit 8' TERM; echo ready; while :; do sleep 0.1; done")  # fmt: skip
-    client = engine.cell.start(*engine.client, *words, log="signal", env=engine.env)
     out = engine.home / "signal"
+    out.unlink(missing_ok=True)  # what an earlier try has said
+    client = engine.cell.start(*engine.client, *words, log="signal", env=engine.env)
     wait_until(lambda: "ready" in out.read_text())
     os.kill(child(client.pid), signal.SIGTERM)
     assert client.wait(20) == 8 and "asked" in out.read_text()
