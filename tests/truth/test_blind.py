@@ -156,3 +156,19 @@ def test_what_strace_let_go_of_proves_nothing(seen: Seen, calls: list[Call]) -> 
     ]
     gap = unwritten(calls, event)
     assert compare.judge(gap, let_go={init}).missing
+
+
+def test_a_line_that_was_cut_off_by_a_kill(seen: Seen, calls: list[Call]) -> None:
+    """Killed in a write: strace cannot tell whether the line got into the file."""
+    written = seen.report.written
+    at = max(at for at, call in enumerate(calls) if told_by(call))
+    killed = [*calls[:at], calls[at]._replace(ret=None), *calls[at + 1 :]]
+    last = json.loads(compare.log_line(calls[at]) or "")
+    before = [event for event in written if event != last]
+    assert len(before) == len(written) - 1
+    assert not compare.compare(killed, written).untrue
+    assert not compare.compare(killed, before).untrue
+    others = [event for event in before if event["pid"] == last["pid"]]
+    fewer = [event for event in before if event is not others[-1]]
+    assert compare.compare(killed, fewer).untrue
+    assert compare.compare(calls, before).untrue

@@ -102,6 +102,8 @@ def check_file(
         seen = [event for event in report.written if event["pid"] == pid]
         if pid in let_go:
             in_file = in_file[: len(seen)]
+        if pid in report.cut and len(in_file) < len(seen):
+            seen.pop()
         for held, wrote in zip_longest(in_file, seen):
             event = held or wrote
             if held != wrote and event:
@@ -179,6 +181,8 @@ class _Process:
     def _judge(self, call: Call) -> None:
         line = log_line(call)
         if line is not None:
+            if call.ret is None:
+                self.report.cut.add(self.pid)
             if line != self.last_line:  # two log files: the same line twice
                 self._event(json.loads(line))
             self.last_line = line

@@ -49,6 +49,8 @@ class Report:
         self.findings: list[Finding] = []
         self.written: list[Event] = []
         """The events as strace saw them being written; of one process, in order."""
+        self.cut: set[int] = set()
+        """Processes that were killed while they wrote their last line: it may be in the file."""
         self.files: list[Call] = []
         """How files that events were written to were opened and renamed."""
 
