@@ -41,7 +41,8 @@ def start(
         raise _start_failure(container, said)
     if running:
         running()
-    container.save(status=state.RUNNING, complete=True)
+    if not container.record["complete"]:  # of one that `create` has made, exec.fifo's end says it
+        container.save(status=state.RUNNING, complete=True)
     if rows := container.config.hooks("poststart"):
         _poststart(container, rows)
 
@@ -114,6 +115,29 @@ def destroy(container: Container) -> None:
     _poststop(container)
     events.close_log()
     keep_history(container.settings.root, container.id)
+    if not _remove_files(container.directory):
+        _remove_tree(container)
+
+
+def _remove_files(directory: str) -> bool:
+    """Remove a directory with nothing but files in it; False where there is more to it.
+
+    Such is that of a container without layers, where nothing is the container's own.
+    """
+    try:
+        entries = list(os.scandir(directory))
+        if any(entry.is_dir(follow_symlinks=False) for entry in entries):
+            return False
+        for entry in entries:
+            os.unlink(entry.path)
+        os.rmdir(directory)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_tree(container: Container) -> None:
+    """Remove a container's directory with all that the container has written. Raises OSError."""
     from minirun.rootfs.tree import remove_tree
 
     try:

@@ -3,6 +3,7 @@
 import marshal
 import os
 from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import ExtensionFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +15,9 @@ class Hot:
     """A finder and loader (importlib.abc) of modules whose code lies in one dictionary.
 
     Its index maps name → (path, is a package, (mtime in ns, size) of the source, how long the
-    marshalled code is, and where in the file that begins, counted from `base`). Only what is
-    imported is read: at 2 µs a page, all of it would take a millisecond.
+    marshalled code is, and where in the file that begins, counted from `base`); of one that is a
+    shared library, the length is 0. Only what is imported is read: at 2 µs a page, all of it would
+    take a millisecond.
     """
 
     def __init__(
@@ -30,12 +32,17 @@ class Hot:
         entry = self.index.get(name)
         if entry is None:
             return None
+        is_library = not entry[3]
         try:
             info = os.stat(entry[0])
+            if is_library:
+                os.close(os.open(entry[0], os.O_RDONLY))  # no descriptor left: dlopen has no errno
         except OSError:
             return None
         if (info.st_mtime_ns, info.st_size) != entry[2]:
             return None
+        if is_library:
+            return ModuleSpec(name, ExtensionFileLoader(name, entry[0]), origin=entry[0])
         loader: "Any" = self  # a loader by what it can do, not by its base class
         spec = ModuleSpec(name, loader, origin=entry[0], is_package=entry[1])
         spec.has_location = True

@@ -51,7 +51,7 @@ import minirun.gpu.select, minirun.stages.s4_arguments, minirun.stages.s5_inject
 import minirun.gpu.simulated
 for name in sorted(set(sys.modules) - known):
     path = getattr(sys.modules[name], "__file__", None)
-    if path and path.endswith(".py"):
+    if path and path.endswith((".py", ".so")):
         print(name, path)
 """
 
@@ -67,11 +67,15 @@ def collect(python: str, source: str, packages: str) -> bytes:
     for line in listing.splitlines():
         name, path = line.split(" ", 1)
         info = os.stat(path)
-        with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec", dont_inherit=True, optimize=2)
+        code = b""
+        if path.endswith(".py"):
+            with open(path, "rb") as file:
+                code = marshal.dumps(
+                    compile(file.read(), path, "exec", dont_inherit=True, optimize=2)
+                )
         is_package = path.endswith("/__init__.py")
         stamp = (info.st_mtime_ns, info.st_size)
-        rows.append((name, path, is_package, stamp, marshal.dumps(code)))
+        rows.append((name, path, is_package, stamp, code))
     return _file(rows)
 
 

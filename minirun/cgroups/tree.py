@@ -14,11 +14,11 @@ import time
 
 from minirun import events
 from minirun.errors import StateError
-from minirun.kernel import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 OWN_PARENT = "minirun"
 """The one parent that is minirun's own, at the top of a hierarchy: removed when it is empty."""
@@ -101,9 +101,15 @@ def write(fd: int, data: str, path: str, why: str = "") -> None:
     except OSError as error:
         setattr(error, "call", "write")  # noqa: B010  (OSError declares no such field)
         error.filename = path
-        libc.log_failure(error, shown, events.now() - start, why)
+        _log_failure(error, shown, start, why)
         raise
     events.emit("syscall", "write", shown, ret=ret, dur=events.now() - start, why=why)
+
+
+def _log_failure(error: OSError, args: "dict[str, Any]", start: int, why: str) -> None:
+    from minirun.kernel import libc  # `delete` lives without ctypes
+
+    libc.log_failure(error, args, events.now() - start, why)
 
 
 def make(mount: str, path: str, why: str = "") -> bool:
@@ -125,7 +131,7 @@ def make(mount: str, path: str, why: str = "") -> bool:
             make(mount, parent, "the parent of the container's cgroup")
         except OSError as error:
             setattr(error, "call", "mkdir")  # noqa: B010
-            libc.log_failure(error, {"path": whole}, events.now() - start, why)
+            _log_failure(error, {"path": whole}, start, why)
             raise
         else:
             events.emit("syscall", "mkdir", {"path": whole}, dur=events.now() - start, why=why)

@@ -8,7 +8,7 @@ import os
 
 from minirun import jsonlite
 from minirun.errors import ConfigError
-from minirun.oci import state, validate
+from minirun.oci import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,6 +182,8 @@ class Config:
 
 def load(bundle: str) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
+    from minirun.oci import validate  # what is kept of a container has been checked
+
     path = f"{bundle}/config.json"
     try:
         raw = jsonlite.loads(state.read_text(path))
