@@ -47,7 +47,7 @@ import minirun.__main__, minirun.cli.run, minirun.hot
 import minirun.cli.bundle, minirun.cli.delete, minirun.cli.exec, minirun.cli.kill
 import minirun.cli.oci, minirun.cli.start, minirun.cli.state
 import minirun.cgroups.hierarchies, minirun.cgroups.v1, minirun.cgroups.v2
-import minirun.gpu.select, minirun.stages.s4_arguments, minirun.stages.s5_inject
+import minirun.gpu.wish, minirun.stages.s4_arguments, minirun.stages.s5_inject
 import minirun.gpu.simulated
 for name in sorted(set(sys.modules) - known):
     path = getattr(sys.modules[name], "__file__", None)

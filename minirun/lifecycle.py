@@ -28,30 +28,39 @@ def create(container: Container) -> Init:
 
     On any error nothing is left behind. Raises MinirunError.
     """
-    init = None
+    init = hook = None
     try:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
             container.prepare()
-            init = s1_clone.runtime(container, run_init, lambda: s3_prestart.prepare(container))
+            s1_clone.make_places(container)
+            hook = s3_prestart.prepare(container)
+            init = s1_clone.runtime(container, lambda channel: run_init(container, channel, hook))
         init.channel.say(Message.YOUR_TURN)
         init.channel.expect(Message.RUN_HOOKS)  # stage 2 is init's
         init.channel.expect(Message.YOUR_TURN)
-        hook = s3_prestart.runtime(container)
+        s3_prestart.runtime(container, hook)
         s3_prestart.finish(hook)  # stages 4 and 5 are the hook's
         s6_answer.runtime(init.channel)
-        s3_prestart.reap(hook)
+        if hook:
+            hook.wait()
         s7_exec.runtime(container, init)
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
         failure = _reason(container, error)
         if init:
             init.channel.fail(failure)
-        destroy(container)
+        _clear(container, hook)
         raise failure from None
     except BaseException:
-        destroy(container)
+        _clear(container, hook)
         raise
     return init
+
+
+def _clear(container: Container, hook: "s3_prestart.Hook | None") -> None:
+    if hook:
+        hook.end()
+    destroy(container)
 
 
 def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:
@@ -70,9 +79,11 @@ def _reason(container: Container, error: "MinirunError | OSError") -> MinirunErr
     return MinirunError(f"init was killed by signal {end.si_status}", hint)
 
 
-def run_init(container: Container, channel: Channel) -> "NoReturn":
+def run_init(container: Container, channel: Channel, hook: "s3_prestart.Hook | None") -> "NoReturn":
     """All that init does, in the child that clone made. Never returns."""
     try:
+        if hook:
+            hook.close()
         path = f"{container.directory}/{handshake.EXEC}"
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         root = s1_clone.init(container, channel)

@@ -98,7 +98,8 @@ first.check(
 # maker is at that moment, so init makes it itself, once it is in its cgroup.)
 
 # %%
-birth = timeline.filter(stage=1, name="clone3")[0]
+births = timeline.filter(stage=1, name="clone3")
+birth = next(event for event in births if "CLONE_NEW" in event["args"]["flags"])
 print(birth["args"]["flags"].replace("|", "\n"))
 print("→ init is process", birth["ret"], "on the host")
 
@@ -131,7 +132,8 @@ second.check(
 # %% [markdown]
 # ## Stage 3 · the runtime runs the hook
 #
-# For a GPU there is one prestart hook, `nvidia-container-runtime-hook`. minirun forks it in-line.
+# For a GPU there is one prestart hook, `nvidia-container-runtime-hook`. minirun calls it
+# in-line, in a process that it forks early, so that the hook is ready when init asks.
 
 # %%
 third = predict(
@@ -142,9 +144,9 @@ third = predict(
 third
 
 # %%
-fork = timeline.filter(stage=3, name="clone3")[0]
+fork = next(event for event in births if event["ret"] != birth["ret"])
 entered = timeline.filter(name="setns")
-print("stage 3, clone3:", fork["args"]["flags"])
+print(f"stage {fork['stage']}, clone3:", fork["args"]["flags"])
 for event in entered:
     print(f"stage {event['stage']}, setns :", event["args"]["path"])
 

@@ -9,7 +9,7 @@ import sys
 from minirun import roots
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
-from minirun.gpu import inventory, sharing, vendors
+from minirun.gpu import drivers, inventory, sharing, vendors
 from minirun.gpu import usage as gpu_usage
 from minirun.oci.config import VENDORS
 from minirun.settings import Settings
@@ -59,7 +59,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     root, driver = flags.driver_root, flags.gpu_driver
     others = [driver] if driver in VENDORS else [] if driver else vendors.present(root)
     lines = [line for vendor in others for line in vendors.table(vendors.look(vendor, root))]
-    if not others or (not driver and inventory.is_loaded(root)):
+    if not others or (not driver and drivers.is_loaded(root)):
         found = inventory.inventory(driver or "auto", settings.store, root)
         lines = gpu_usage.gpu_table(found) + lines
     return _print(lines)

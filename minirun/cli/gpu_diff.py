@@ -8,9 +8,9 @@ from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
 from minirun.cli.wishes import say
 from minirun.errors import UsageError
-from minirun.gpu import diff, environment, inventory, select
+from minirun.gpu import diff, environment, inventory
 from minirun.gpu.cdi import registry, request
-from minirun.gpu.select import Wish
+from minirun.gpu.wish import Wish, parse_gpus
 from minirun.image import store
 from minirun.rootfs.inroot import Root
 from minirun.settings import Settings
@@ -62,7 +62,7 @@ def _both(
         layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
         place = (layers or list(image.layers))[0]
     if flags.gpus:
-        wish = select.parse_gpus(flags.gpus)
+        wish = parse_gpus(flags.gpus)
         chosen = wish.candidates(found)[: wish.amount] if wish.amount else wish.devices
         env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
         if wish.capabilities:

@@ -6,6 +6,7 @@ from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
 from minirun.errors import UsageError
 from minirun.gpu import inventory, mps, select, timeslice
+from minirun.gpu.wish import parse_gpus
 from minirun.reserve import make_root
 from minirun.settings import Settings
 
@@ -74,7 +75,7 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
 
 def _gpus(flags: Parsed, found: "Inventory") -> "tuple[Gpu, ...]":
     """Return the whole GPUs that --gpus names. Raises UsageError, GPUError."""
-    wish = select.parse_gpus(flags.gpus)
+    wish = parse_gpus(flags.gpus)
     if wish.amount or wish.exclusive or wish.capabilities or any(":" in d for d in wish.devices):
         raise UsageError(f"--gpus {flags.gpus}: name whole gpus here", "all, 0,1, or uuids", 1)
     return select.choose(found, wish.devices)

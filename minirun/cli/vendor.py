@@ -32,16 +32,17 @@ def asked(flags: Parsed, settings: Settings, container_id: str) -> Vendor:
     own = [text for text in flags.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
     if "gpus" not in flags.given:
         return _found(flags, own[-1], places) if own else Vendor(annotations=places)
-    from minirun.gpu import inventory
+    from minirun.gpu import drivers
 
     root = flags.driver_root
-    name = inventory.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
+    name = drivers.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
     if name not in VENDORS:
         return Vendor(annotations=places)
-    from minirun.gpu import select, sharing, vendors
+    from minirun.gpu import sharing, vendors
+    from minirun.gpu.wish import parse_gpus
 
     found = vendors.look(name, root)
-    wish = select.parse_gpus(flags.gpus)
+    wish = parse_gpus(flags.gpus)
     devices = vendors.devices(wish, found)
     if wish.amount:
         there = tuple(str(card.number) for card in found.cards)

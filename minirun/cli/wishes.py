@@ -183,9 +183,9 @@ def _exclusive(flags: Parsed) -> bool:
     """Whether the GPUs are to be the container's alone. Raises UsageError."""
     if "gpus" not in flags.given:
         return False
-    from minirun.gpu import select
+    from minirun.gpu import wish
 
-    return select.parse_gpus(flags.gpus).exclusive
+    return wish.parse_gpus(flags.gpus).exclusive
 
 
 def _gpus(
@@ -198,10 +198,11 @@ def _gpus(
     """
     if "gpus" not in flags.given and own is None:
         return (), ""
-    from minirun.gpu import inventory, select
+    from minirun.gpu import drivers
+    from minirun.gpu.wish import Wish, parse_gpus
 
-    wish = select.Wish() if own else select.parse_gpus(flags.gpus)
-    driver = inventory.which_driver(
+    wish = Wish() if own else parse_gpus(flags.gpus)
+    driver = drivers.which_driver(
         flags.gpu_driver or "auto", flags.driver_root, load_kmods=flags.load_kmods
     )
     if driver == "simulated" and not flags.gpu_driver:
@@ -210,7 +211,7 @@ def _gpus(
         return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
     devices = ",".join(wish.devices)
     if wish.amount:
-        from minirun.gpu import sharing
+        from minirun.gpu import inventory, sharing
 
         there = wish.candidates(inventory.inventory(driver, settings.store, flags.driver_root))
         ask = sharing.Ask(there, wish.amount, wish.exclusive, driver)
@@ -266,8 +267,8 @@ def _cdi(
     annotated = any(text.startswith("cdi.k8s.io/") for text in flags.annotation)
     if not gpus and not annotated and not named and len(nodes) == len(flags.device):
         return None, nodes
-    from minirun.gpu import select
     from minirun.gpu.cdi import names, registry, request
+    from minirun.gpu.wish import Wish, parse_gpus
 
     devices = [text for text in flags.device if text not in nodes]
     for text in devices:
@@ -276,9 +277,9 @@ def _cdi(
             raise UsageError(f"--device {text}: invalid CDI device name", hint)
     devices += named
     devices += names.from_annotations(_pair(text, "--annotation") for text in flags.annotation)
-    wish = select.parse_gpus(flags.gpus) if gpus and not own else None
+    wish = parse_gpus(flags.gpus) if gpus and not own else None
     if gpus and own:
-        wish = select.Wish(own.devices or ("none",))
+        wish = Wish(own.devices or ("none",))
     folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
     driver, mapped = flags.gpu_driver, bool(flags.uidmap)
     place = (settings.root, container_id)

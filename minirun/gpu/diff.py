@@ -7,8 +7,9 @@ toolkit #1456, #1470, #1555).
 """
 
 from minirun.gpu import cli_args, hook, nvidia
+from minirun.gpu.drivers import PROC
 from minirun.gpu.edits import Edits, Tmpfs
-from minirun.gpu.inventory import PROC, Inventory
+from minirun.gpu.inventory import Inventory
 from minirun.record import Record
 
 TYPE_CHECKING = False

@@ -4,24 +4,34 @@
 it does not say is in the toolkit's config.toml (nvidia-container-cli.root, load-kmods, …).
 """
 
-from minirun.gpu.environment import Settings
-from minirun.gpu.toolkit import config
+import os
+
+from minirun.gpu.environment import DEFAULTS, Settings
+from minirun.gpu.toolkit import config_path, ldconfig_of
 from minirun.oci.config import DRIVER_ROOT, LOAD_KMODS
 
 _read: "list[Settings]" = []
-"""What config.toml says, once it was read: the hook is a copy of the runtime, which reads it."""
+"""What config.toml says, once it was read."""
 
 
 def settings(annotations: "dict[str, str]") -> Settings:
     """Return what the hook passes to nvidia-container-cli. Raises ConfigError."""
     if not _read:
-        _read.append(config.load().hook)
+        _read.append(_load())
     found = _read[0]
     if DRIVER_ROOT in annotations:
         found = found._replace(root=annotations[DRIVER_ROOT])
     if annotations.get(LOAD_KMODS) == "true":
         found = found._replace(load_kmods=True)
     return found
+
+
+def _load() -> Settings:
+    if not os.path.lexists(config_path()):
+        return DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
+    from minirun.gpu.toolkit import config  # and what reads TOML: few hosts have the file
+
+    return config.load().hook
 
 
 def driver_place(annotations: "dict[str, str]") -> "tuple[str, str]":

@@ -16,7 +16,7 @@ import stat
 
 from minirun import events
 from minirun.gpu import catalog, imex, mig
-from minirun.gpu.inventory import PROC
+from minirun.gpu.drivers import PROC
 from minirun.kernel import files, mounts, namespaces, process
 from minirun.record import Record
 

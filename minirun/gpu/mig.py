@@ -12,8 +12,9 @@ import os
 from minirun.cgroups.rules import DeviceRule
 from minirun.errors import GPUError
 from minirun.gpu import catalog
+from minirun.gpu.drivers import PROC
 from minirun.gpu.edits import DeviceNode, Mount
-from minirun.gpu.inventory import PROC, Gpu, Inventory
+from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.request import Request
 
 TYPE_CHECKING = False

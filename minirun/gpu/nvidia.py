@@ -14,8 +14,9 @@ from minirun import events
 from minirun.cgroups.rules import DeviceRule
 from minirun.gpu import require
 from minirun.gpu.catalog import FABRICMANAGER, LINKS, PERSISTENCED
+from minirun.gpu.drivers import PROC, proc_folder
 from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
-from minirun.gpu.inventory import PROC, Gpu, HostFile, Inventory, proc_folder
+from minirun.gpu.inventory import Gpu, HostFile, Inventory
 from minirun.gpu.request import Request
 from minirun.gpu.select import choose
 from minirun.oci.state import read_bytes

@@ -23,7 +23,8 @@ import stat
 from minirun import events
 from minirun.errors import GPUError
 from minirun.gpu import catalog, ldcache, nvml
-from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node, proc_folder
+from minirun.gpu.drivers import proc_folder
+from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
 
 LD_SO_CACHE = "/etc/ld.so.cache"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

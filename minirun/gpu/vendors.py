@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.edits import Step
-    from minirun.gpu.select import Wish
+    from minirun.gpu.wish import Wish
 
 KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
 """Vendor → CDI kind."""

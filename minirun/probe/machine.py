@@ -71,10 +71,10 @@ def nvidia_tools(place: Place) -> str:
 
 def gpu(place: Place) -> str:
     """A real driver with at least one GPU; without one GPUs are SIMULATED."""
-    from minirun.gpu import inventory
+    from minirun.gpu import drivers, inventory
 
-    if not os.path.exists(f"{inventory.PROC}/version"):
-        raise Lacking(f"no driver: {inventory.PROC}/version is missing, so GPUs are SIMULATED")
+    if not os.path.exists(f"{drivers.PROC}/version"):
+        raise Lacking(f"no driver: {drivers.PROC}/version is missing, so GPUs are SIMULATED")
     found = inventory.inventory("nvidia", place.store)
     return f"driver {found.driver}, {len(found.gpus)} GPUs"
 

@@ -36,20 +36,19 @@ class Init:
         self.channel = channel
 
 
-def runtime(
-    container: Container,
-    init_main: "Callable[[Container, Channel], NoReturn]",
-    meanwhile: "Callable[[], None]",
-) -> Init:
-    """Make FIFOs and cgroup, clone, and wait for init's root filesystem.
+def make_places(container: Container) -> None:
+    """Make what has to be there before any process is: FIFOs and cgroup. Raises OSError."""
+    make_fifos(container.directory)
+    make_cgroup(container)
 
-    The child goes on in `init_main`; the parent does `meanwhile` before it waits.
+
+def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") -> Init:
+    """Clone, and wait for init's root filesystem. The child goes on in `init_main`.
+
     Raises OSError, MinirunError.
     """
     config = container.config
-    make_fifos(container.directory)
     ends = Ends(container.directory)
-    make_cgroup(container)
     if config.has_unusual_mounts:
         from minirun.rootfs.sources import Sources
 
@@ -65,7 +64,7 @@ def runtime(
             why="a copy of this process, alone in new namespaces",
         )  # fmt: skip
     if pid == 0:
-        init_main(container, ends.init())
+        init_main(ends.init())
     init = Init(pid, pidfd, ends.runtime())
     if container.sources:
         container.sources.close()
@@ -73,7 +72,6 @@ def runtime(
         container.gates.watched.append(pidfd)
     container.save(pid=pid, init=state.identity(pid))
     prepare_from_outside(container, init)
-    meanwhile()
     init.channel.expect(Message.READY)
     container.cgroup.entered()
     return init

@@ -2,7 +2,9 @@
 
 Hooks run in the runtime's namespaces, one after the other. NVIDIA's hook is not executed but
 called, in a child process of its own: stages 4 and 5 happen there, in-line, where they can be
-watched. With `--gpu-mode hook` it is executed like the others, and stages 4 and 5 are its own.
+watched. That process is made during stage 1, and loads its program and looks at the host's GPUs
+while init builds the root filesystem; it does nothing to the container before it gets the state.
+With `--gpu-mode hook` the hook is executed like the others, and stages 4 and 5 are its own.
 """
 
 import os
@@ -23,7 +25,7 @@ _DONE = b"done"
 """What the hook says last. Its end, which takes the kernel 0.6 ms, need not be waited for."""
 
 
-class Child:
+class Hook:
     """The hook's process: a pipe that brings its state, and one that takes back an error."""
 
     def __init__(self, pid: int, stdin: int, stderr: int) -> None:
@@ -31,17 +33,43 @@ class Child:
         self.stdin = stdin
         self.stderr = stderr
 
+    def close(self) -> None:
+        """In init, which is a copy of the runtime: leave the runtime's ends to the runtime."""
+        os.close(self.stdin)
+        os.close(self.stderr)
 
-def prepare(container: Container) -> None:
-    """Load what stages 4 and 5 need, and look what GPUs the host has.
+    def wait(self) -> int:
+        """Collect the process; return its exit status, -n for signal n."""
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.pid = 0
+        return status
 
-    It happens while init is busy with its root filesystem; the hook, a copy of this process, then
-    finds it done. Raises GPUError, OSError.
+    def end(self) -> None:
+        """Kill it, whatever it is doing, unless it was collected before."""
+        if self.pid:
+            os.kill(self.pid, 9)
+            self.wait()
+
+
+def prepare(container: Container) -> "Hook | None":
+    """Make the process of NVIDIA's hook, where config.json has it: it gets ready, and waits.
+
+    Raises OSError.
     """
-    if _gpus_in_line(container):
-        from minirun.stages import s4_arguments, s5_inject  # noqa: F401
-
-        s5_inject.look_early(container)
+    if not _gpus_in_line(container):
+        return None
+    stdin, feed = os.pipe2(os.O_CLOEXEC)
+    said, stderr = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
+    why = "the GPU hook, in-line: it gets ready; the real runtime executes a program in stage 3"
+    pid, pidfd = namespaces.clone3(0, why=why)
+    if pid == 0:
+        os.close(feed)
+        os.close(said)
+        _hook_process(container, stdin, stderr, parent)
+    for fd in (stdin, stderr, pidfd):
+        os.close(fd)
+    return Hook(pid, feed, said)
 
 
 def _gpus_in_line(container: Container) -> bool:
@@ -50,99 +78,103 @@ def _gpus_in_line(container: Container) -> bool:
     return any(map(config.in_line, config.hooks("prestart"))) or bool(config.gpu_vendor)
 
 
-def runtime(container: Container) -> "Child | None":
-    """Run the prestart and createRuntime hooks.
+def runtime(container: Container, gpu_hook: "Hook | None") -> None:
+    """Run the prestart and createRuntime hooks, and give NVIDIA's its state, and with it the turn.
 
-    Returns NVIDIA's hook, started, where config.json has it: it got its state, and the turn.
     Raises HookError, OSError.
     """
     document = container.oci_state(oci_state.CREATING)
     bundle = container.config.bundle
-    child = None
     with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
         rows = container.config.hooks("prestart")
         others = [hook for hook in rows if not container.config.in_line(hook)]
         hooks.run_all(others, "prestart", document, bundle)
         hooks.run_all(container.config.hooks("createRuntime"), "createRuntime", document, bundle)
-        if _gpus_in_line(container):
-            child = _start_gpu_hook(container)
+        if gpu_hook:
+            events.emit("message", "STATE", {"to": "hook"}, why="on its standard input, as JSON")
         elif not rows:
             events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
-    if child:
-        os.write(child.stdin, jsonlite.dumps(document).encode())
-        os.close(child.stdin)
-    return child
-
-
-def _start_gpu_hook(container: Container) -> Child:
-    """Fork the hook's process; it waits for its state on stdin."""
-    stdin, feed = os.pipe2(os.O_CLOEXEC)
-    said, stderr = os.pipe2(os.O_CLOEXEC)
-    parent = os.getpid()
-    why = "the GPU hook, in-line; the real runtime executes a program here"
-    pid, pidfd = namespaces.clone3(0, why=why)
-    if pid == 0:
-        os.close(feed)
-        os.close(said)
-        _hook_process(container, stdin, stderr, parent)
-    for fd in (stdin, stderr, pidfd):
-        os.close(fd)
-    return Child(pid, feed, said)
+    if gpu_hook:
+        os.write(gpu_hook.stdin, jsonlite.dumps(document).encode() + b"\n")
 
 
 def _hook_process(container: Container, stdin: int, stderr: int, parent: int) -> None:
-    """In the child: read the state to its end, do stages 4 and 5, report, exit."""
+    """In the child: get ready, read the state, do stages 4 and 5, report, exit."""
+    early = True
     try:
-        from minirun.stages import s4_arguments, s5_inject  # loaded by prepare, in the parent
-
         events.become("hook", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the hook dies with the runtime")
         process.become_named("minirun:hook")
-        text = bytearray()
-        while chunk := os.read(stdin, 65536):
-            text += chunk
-        if not text or os.getppid() != parent:
+        from minirun.stages import s4_arguments, s5_inject
+
+        failure = _get_ready(container)
+        document = _read_state(stdin)
+        if not document or os.getppid() != parent:
             os._exit(1)
-        document: dict[str, Any] = jsonlite.loads(text.decode())
+        if failure:
+            raise failure
+        early = False
+        if container.gates:
+            container.gates.watched.append(os.pidfd_open(document["pid"]))
         argv = s4_arguments.hook(document)
         if argv:
             s5_inject.cli(container, argv, document["pid"])
         os.write(stderr, _DONE)
         os._exit(0)
     except BaseException as error:
-        _report(stderr, error)
+        _report(stderr, error, early=early)
     finally:
         os._exit(1)
 
 
-def _report(stderr: int, error: BaseException) -> None:
-    """Write what went wrong to the runtime, as JSON."""
+def _get_ready(container: Container) -> "Exception | None":
+    """Look at the host's GPUs; return what is wrong with them or with what is asked for."""
+    from minirun.stages import s5_inject
+
+    try:
+        s5_inject.look_early(container)
+    except (MinirunError, OSError) as error:
+        return error
+    return None
+
+
+def _read_state(stdin: int) -> "dict[str, Any] | None":
+    """Return the container's state, one line of JSON; None where the runtime has given up."""
+    text = bytearray()
+    while not text.endswith(b"\n"):
+        chunk = os.read(stdin, 65536)
+        if not chunk:
+            return None
+        text += chunk
+    document: dict[str, Any] = jsonlite.loads(text.decode())
+    return document
+
+
+def _report(stderr: int, error: BaseException, *, early: bool) -> None:
+    """Write what went wrong to the runtime, as JSON; `early`: before the hook had its turn."""
     if isinstance(error, OSError):
         error = from_os(error)
     hint = error.hint if isinstance(error, MinirunError) else ""
     text = str(error) or type(error).__name__
-    os.write(stderr, jsonlite.dumps({"text": text[:3000], "hint": hint}).encode())
+    who = "" if early else f"{oci_config.GPU_HOOK}: "
+    os.write(stderr, jsonlite.dumps({"text": who + text[:3000], "hint": hint}).encode())
 
 
-def finish(child: "Child | None") -> None:
+def finish(gpu_hook: "Hook | None") -> None:
     """Wait for NVIDIA's hook to be done. Raises HookError with what it reported."""
-    if child is None:
+    if gpu_hook is None:
         return
     said = bytearray()
-    while said != _DONE and (chunk := os.read(child.stderr, 65536)):
+    while said != _DONE and (chunk := os.read(gpu_hook.stderr, 65536)):
         said += chunk
-    os.close(child.stderr)
+    gpu_hook.close()
     if said == _DONE:
         return
-    status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+    status = gpu_hook.wait()
     if status == 0:
         return
     silent = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-    report = jsonlite.loads(said.decode()) if said else {"text": silent, "hint": ""}
-    raise HookError(f"{oci_config.GPU_HOOK}: {report['text']}", report["hint"])
-
-
-def reap(child: "Child | None") -> None:
-    """Collect the hook's process, which has said that it is done."""
-    if child:
-        os.waitpid(child.pid, 0)
+    if not said:
+        raise HookError(f"{oci_config.GPU_HOOK}: {silent}")
+    report = jsonlite.loads(said.decode())
+    raise HookError(report["text"], report["hint"])

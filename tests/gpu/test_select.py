@@ -4,7 +4,8 @@ import pytest
 
 from minirun.errors import GPUError, UsageError
 from minirun.gpu.inventory import Inventory, inventory
-from minirun.gpu.select import choose, parse_gpus
+from minirun.gpu.select import choose
+from minirun.gpu.wish import parse_gpus
 
 UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
 

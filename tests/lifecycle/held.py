@@ -38,7 +38,8 @@ class Held:
     def init(self) -> int:
         """The pid of init, out of the log."""
         events = self.minirun.events(self.name)
-        return next(int(str(e["ret"])) for e in events if e["name"] == "clone3")
+        births = (e for e in events if e["name"] == "clone3")
+        return next(int(str(e["ret"])) for e in births if "CLONE_NEW" in str(e["args"]))
 
     def end(self) -> tuple[int, str]:
         """Wait for the runtime; return its status and what it said."""

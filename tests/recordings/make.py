@@ -16,12 +16,14 @@ import sys
 import time
 from pathlib import Path
 
+from minirun import launcher
 from minirun.recordings import path
 from minirun.settings import HISTORY
 
 CHECKOUT = Path(__file__).parents[2]
-MINIRUN = CHECKOUT / ".venv/bin/minirun"
 ROOT = Path("/run/minirun-demo")
+BIN = Path("/run/minirun-demo.bin")
+MINIRUN = BIN / "minirun"
 GPUS = ("--gpu-driver=simulated", "--gpus")
 FAILING_HOOK = {
     "path": "/bin/sh",
@@ -114,11 +116,14 @@ def plain_surroundings() -> None:
 
 def main() -> None:
     plain_surroundings()
-    shutil.rmtree(ROOT, ignore_errors=True)
-    ROOT.mkdir(mode=0o711)
+    for directory in (ROOT, BIN):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(mode=0o711)
+    launcher.install(str(MINIRUN))  # the file that holds its code is open while it runs
     for record in (plain, gpus, figure_1, failing_hook):
         record()
     shutil.rmtree(ROOT)
+    shutil.rmtree(BIN)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.inventory import Inventory
-    from minirun.gpu.select import Wish
+    from minirun.gpu.wish import Wish
 
 HOOK = "nvidia-cdi-hook"
 

@@ -1,7 +1,8 @@
 """What `nvidia-container-cli info` and `list` print."""
 
 from minirun.gpu import catalog, imex, mig
-from minirun.gpu.inventory import PROC, Gpu, Inventory
+from minirun.gpu.drivers import PROC
+from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.request import Request
 from minirun.gpu.select import choose
 

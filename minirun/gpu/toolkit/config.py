@@ -5,12 +5,10 @@ and /etc/nvidia-container-runtime, and take their own defaults where there is no
 They skip a key that they do not know, and a value of another type; here a wrong type is an error.
 """
 
-import os
-
 from minirun.errors import ConfigError
 from minirun.gpu.catalog import CAPABILITIES
 from minirun.gpu.environment import Settings
-from minirun.gpu.toolkit import versions
+from minirun.gpu.toolkit import config_path, ldconfig_of, versions
 from minirun.oci.state import read_text
 from minirun.record import Record
 
@@ -18,7 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PATH = "nvidia-container-runtime/config.toml"
 LEVELS = ("trace", "debug", "info", "warning", "warn", "error", "fatal", "panic")
 MODES = ("auto", "legacy", "cdi", "csv", "jit-cdi")
 
@@ -46,18 +43,12 @@ class Toolkit(Record):
     """The real toolkit's version whose behaviour is asked for: minirun.gpu.toolkit.versions."""
 
 
-def find() -> str:
-    """Return the path of config.toml, whether or not it is there."""
-    explicit = os.environ.get("NVIDIA_CTK_CONFIG_FILE_PATH")
-    return explicit or f"{os.environ.get('XDG_CONFIG_HOME') or '/etc'}/{PATH}"
-
-
 def load(path: str = "") -> Toolkit:
-    """Read config.toml: `path`, which must be there, or the one that :func:`find` names.
+    """Read config.toml: `path`, which must be there, or the one that :func:`config_path` names.
 
     Raises ConfigError.
     """
-    source = path or find()
+    source = path or config_path()
     try:
         text = read_text(source)
     except FileNotFoundError:
@@ -157,7 +148,7 @@ def _hook(read: _Reader) -> Settings:
         debug=read.text(f"{cli}.debug"),
         ldcache=read.text(f"{cli}.ldcache"),
         user=read.text(f"{cli}.user"),
-        ldconfig=_ldconfig(read.text(f"{cli}.ldconfig") or "@/sbin/ldconfig"),
+        ldconfig=ldconfig_of(read.text(f"{cli}.ldconfig") or "@/sbin/ldconfig"),
         no_cgroups=read.switch(f"{cli}.no-cgroups"),
         disable_require=read.switch("disable-require"),
         supported_capabilities=_capabilities(read),
@@ -182,11 +173,3 @@ def _capabilities(read: _Reader) -> "tuple[str, ...]":
         rest = f"{text} (supported: {','.join(CAPABILITIES)})"
         raise ConfigError(f"Invalid value for config option '{key}'; {rest}", status=1)
     return tuple(name for name in CAPABILITIES if name in wanted)
-
-
-def _ldconfig(path: str) -> str:
-    """Prefer the host's ldconfig.real: on Ubuntu, /sbin/ldconfig is a script around it."""
-    if path.startswith("@"):
-        plain = path[1:].removesuffix(".real")
-        return f"@{plain}.real" if os.path.exists(f"{plain}.real") else f"@{plain}"
-    return path

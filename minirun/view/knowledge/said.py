@@ -36,6 +36,16 @@ MESSAGES = (
         kind=MESSAGE,
     ),
     Topic(
+        "STATE",
+        "the container's state, as JSON, on the hook's standard input",
+        "Stage 3. The hook learns who the container is, and has the turn. Its process was "
+        "made during stage 1, so that it is ready by now.",
+        man="pipe(7)",
+        spec="runtime.md, State; config.md, POSIX-platform Hooks",
+        real="runc executes the hook's program now, and writes the same document to it.",
+        kind=MESSAGE,
+    ),
+    Topic(
         "HOOKS_DONE",
         "every hook ended with status 0",
         "Stage 6. Had one failed, init would read ERROR instead, and end.",

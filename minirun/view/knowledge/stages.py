@@ -41,7 +41,7 @@ STAGES = (
         spec="config.md, POSIX-platform Hooks",
         real="runc does the same, at the same moment: mounts are made, pivot_root is not. "
         "NVIDIA's hook is one of these programs; minirun calls it in-line instead, in a child "
-        "process, so that stages 4 and 5 can be watched.",
+        "process that it made during stage 1, so that stages 4 and 5 can be watched.",
         kind=STAGE,
     ),
     Topic(

@@ -7,7 +7,8 @@ import pytest
 from conftest import Program
 from gpu.sandbox import DATA
 from minirun.errors import ConfigError
-from minirun.gpu.toolkit import config
+from minirun.gpu.environment import DEFAULTS
+from minirun.gpu.toolkit import config, config_path, ldconfig_of
 
 
 @pytest.mark.parametrize("version", ("v1.17.2", "v1.20.0"))
@@ -19,16 +20,18 @@ def test_the_real_default_file_is_our_default(version: str) -> None:
     else:
         assert found.runtimes == default.runtimes
     assert found._replace(source="", runtimes=()) == default._replace(runtimes=())
+    there = DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
+    assert default.hook == there  # what the in-line step takes where there is no file
 
 
 def test_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("NVIDIA_CTK_CONFIG_FILE_PATH", raising=False)
-    assert config.find() == "/etc/nvidia-container-runtime/config.toml"
+    assert config_path() == "/etc/nvidia-container-runtime/config.toml"
     monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
-    assert config.find() == "/x/nvidia-container-runtime/config.toml"
+    assert config_path() == "/x/nvidia-container-runtime/config.toml"
     monkeypatch.setenv("NVIDIA_CTK_CONFIG_FILE_PATH", "/y.toml")
-    assert config.find() == "/y.toml"
+    assert config_path() == "/y.toml"
 
 
 def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:

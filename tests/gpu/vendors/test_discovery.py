@@ -6,7 +6,7 @@ import pytest
 
 from gpu.vendors.tree import DRM, KFD, RENDER, VIDEO, Host, amd_host, gaudi_host, intel_host
 from minirun.errors import GPUError, UsageError
-from minirun.gpu import inventory, vendors
+from minirun.gpu import drivers, vendors
 from minirun.gpu.edits import DeviceNode
 from minirun.gpu.request import Request
 from minirun.gpu.vendors import Cards
@@ -89,7 +89,7 @@ def test_a_driver_without_a_card(vendor: str, tmp_path: Path) -> None:
     with pytest.raises(GPUError, match="device error: 0: unknown device") as caught:
         vendors.choose(found, ("0",))
     assert caught.value.hint == f"this host has no {vendor} gpu"
-    assert inventory.which_driver("auto", str(tmp_path)) == "simulated"
+    assert drivers.which_driver("auto", str(tmp_path)) == "simulated"
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_the_edits(tmp_path: Path) -> None:
 
 
 def test_which_driver(tmp_path: Path) -> None:
-    assert inventory.which_driver("auto", str(amd_host(tmp_path / "a").root)) == "amd"
-    assert inventory.which_driver("auto", str(intel_host(tmp_path / "i").root)) == "intel"
-    assert inventory.which_driver("auto", str(gaudi_host(tmp_path / "g").root)) == "gaudi"
+    assert drivers.which_driver("auto", str(amd_host(tmp_path / "a").root)) == "amd"
+    assert drivers.which_driver("auto", str(intel_host(tmp_path / "i").root)) == "intel"
+    assert drivers.which_driver("auto", str(gaudi_host(tmp_path / "g").root)) == "gaudi"
     host = amd_host(tmp_path / "both")
     host.intel("i915", "0000:00:02.0", 0, 140, "0x4680")
     with pytest.raises(UsageError, match="gpus of amd and intel"):
-        inventory.which_driver("auto", str(host.root))
+        drivers.which_driver("auto", str(host.root))
 
 
 def test_a_node_that_udev_did_not_make(tmp_path: Path) -> None:
