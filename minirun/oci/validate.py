@@ -227,8 +227,8 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
         if path:
             _absolute(path, f"{where}.path")
         paths[kind] = path
-    if paths.get("mount") != "":
-        _fail("linux.namespaces", "a new mount namespace is required, or another's would change")
+    if "mount" not in paths:
+        _fail("linux.namespaces", "a mount namespace is required, or the host's would change")
     for name in ("hostname", "domainname"):
         if config.get(name) and "uts" not in paths:
             _fail(name, "needs a uts namespace of the container's own")

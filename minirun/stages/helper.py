@@ -6,7 +6,8 @@
 setns takes a process along for good, and the runtime must stay on the host: its hooks run there,
 its cgroups and its log are there. So a helper enters them, makes init as the runtime's child, tells
 its pid and is gone. A user namespace comes last, since whoever has entered one rules nothing
-outside; what is new after that belongs to it.
+outside; what is new after that belongs to it. In a mount namespace that has a path the root
+filesystem is built and pivot_root is made as in a new one: whoever lives there sees it, too.
 
 What the spec says: runtime-spec, config-linux.md, "Namespaces": a path that is no namespace of that
 type is an error. What the real stack does: runc's C code, nsenter, does the same in the same order.
@@ -65,6 +66,8 @@ def _open(config: Config) -> "dict[str, int]":
             opened[kind] = fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             if fcntl.ioctl(fd, _NS_GET_NSTYPE) != namespaces.FLAGS[kind]:
                 raise ConfigError(f"{where}: is not a {kind} namespace")
+            if kind == "mount" and os.path.samestat(os.fstat(fd), os.stat("/proc/self/ns/mnt")):
+                raise ConfigError(f"{where}: is the runtime's own: the host's mounts would change")
         except OSError as error:
             text = os.strerror(error.errno or 0).lower()
             text = "is not a namespace" if error.errno == 25 else text  # ENOTTY

@@ -178,7 +178,6 @@ MALFORMED = [
     # namespaces and what needs them
     one("linux", GONE, "linux.namespaces"), one("linux.namespaces", [], "linux.namespaces"),
     one("linux.namespaces", [{"type": "pid"}], "linux.namespaces"),
-    one("linux.namespaces[0].path", "/proc/1/ns/mnt", "linux.namespaces"),
     one("linux.namespaces[1].type", "net"), one("linux.namespaces[1].type", "PID"),
     one("linux.namespaces[3]", {"type": "pid"}, "linux.namespaces[3].type"),
     one("linux.namespaces[3]", {"type": "pid", "path": "/x"}, "linux.namespaces[3].type"),

@@ -113,9 +113,23 @@ def test_a_path_that_is_no_such_namespace(bundle: Bundle, path: str, text: str) 
     assert f"config.json: linux.namespaces[{len(rows) - 1}].path: {path}: {text}" in said
 
 
-def test_a_mount_namespace_by_path_is_refused(bundle: Bundle) -> None:
+def test_a_mount_namespace_by_path(bundle: Bundle, neighbour: Neighbour) -> None:
+    """The container's mounts are made there; the host's stay as they were."""
+    pid, before = neighbour("--mount"), Path("/proc/self/mounts").read_text()
+    rows = bundle.namespaces({"type": "mount", "path": f"/proc/{pid}/ns/mnt"})
+    init = bundle.create("sleep 100", linux__namespaces=rows)["pid"]
+    assert inode(init, "mnt") == inode(pid, "mnt") != inode(os.getpid(), "mnt")
+    assert Path("/proc/self/mounts").read_text() == before
+    seen = [Path(f"/proc/{each}/mounts").read_text() for each in (init, pid)]
+    assert seen[0] == seen[1], "one namespace, one root"
+    assert os.readlink(f"/proc/{init}/root") == "/"
+
+
+def test_the_hosts_mount_namespace_is_refused(bundle: Bundle) -> None:
     rows = bundle.namespaces({"type": "mount", "path": "/proc/self/ns/mnt"})
-    assert "a new mount namespace is required" in bundle.refuses(linux__namespaces=rows)
+    assert "the host's mounts would change" in bundle.refuses(linux__namespaces=rows)
+    rows = [row for row in rows if row["type"] != "mount"]
+    assert "a mount namespace is required" in bundle.refuses(linux__namespaces=rows)
 
 
 # --- clocks --------------------------------------------------------------------------------------
