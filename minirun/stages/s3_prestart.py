@@ -38,6 +38,13 @@ class Hook:
         os.close(self.stdin)
         os.close(self.stderr)
 
+    def say(self, document: "dict[str, Any]") -> None:
+        """Give it the container's state. Raises OSError."""
+        try:
+            os.write(self.stdin, jsonlite.dumps(document).encode() + b"\n")
+        except BrokenPipeError:
+            pass  # it has ended before its turn: finish() finds out why
+
     def wait(self) -> int:
         """Collect the process; return its exit status, -n for signal n."""
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -95,7 +102,7 @@ def runtime(container: Container, gpu_hook: "Hook | None") -> None:
         elif not rows:
             events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
     if gpu_hook:
-        os.write(gpu_hook.stdin, jsonlite.dumps(document).encode() + b"\n")
+        gpu_hook.say(document)
 
 
 def _hook_process(container: Container, stdin: int, stderr: int, parent: int) -> None:

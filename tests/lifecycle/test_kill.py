@@ -13,6 +13,7 @@ import pytest
 from conftest import Program, wait_until
 from lifecycle.held import ALL, CASES, GPUS, Held
 from lifecycle.leftovers import Family, assert_nothing, call, directories
+from minirun.gates import open_gate
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
@@ -46,11 +47,13 @@ def test_init_killed_when_all_is_done(minirun: Program) -> None:
 
 
 def test_hook_killed_at_a_boundary(minirun: Program) -> None:
-    for boundary in ("4:begin", "4:end", "5:begin", "5:end"):
+    for boundary in ("1:end", "2:end", "3:begin", "4:begin", "4:end", "5:begin", "5:end"):
         held = Held(minirun, boundary, "--rm", *GPUS)
         children = Path(f"/proc/{held.runtime.pid}/task/{held.runtime.pid}/children")
         hook = next(int(pid) for pid in children.read_text().split() if int(pid) != held.init)
         os.kill(hook, signal.SIGKILL)
+        if boundary[0] not in "45":  # it is not the hook that waits there
+            open_gate(str(minirun.root / held.name))
         status, said = held.end()
         assert status == 125
         assert said.startswith("minirun: nvidia-container-runtime-hook: "), said
