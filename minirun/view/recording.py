@@ -40,7 +40,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Message:
-    """What one actor said to another through a FIFO: an arrow between two lanes."""
+    """What one actor said to another through a FIFO, or a pipe: an arrow between two lanes."""
 
     t: int
     sender: str
