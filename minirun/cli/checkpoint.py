@@ -1,41 +1,54 @@
-"""`minirun checkpoint` and `restore`: runc's flags, and a refusal that says why.
+"""`minirun checkpoint` and `restore`: runc's flags; the work is minirun.criu's.
 
-runc hands a container to CRIU (criu.org), which writes its processes to files and makes them again
-from these. CRIU has to be told of every mount that the runtime will make anew, and of minirun's
-(an image's layers, what stage 5 puts in) it cannot be told; the state of a GPU it does not save at
-all. So nothing is begun that would end in half a container. `features` does not claim it either.
+What CRIU's options of the same name do, criu(8) says. --lazy-pages, with --status-fd, needs a
+server that stays after the command, and a caller that speaks with it: refused.
 """
 
-import shutil
-import subprocess
+import os
 
-from minirun.cli import existing, oci
-from minirun.cli.flags import HELP, Flag, one_id, parse, show_help
-from minirun.errors import MinirunError
+from minirun import endings
+from minirun.cli import existing, oci, signals
+from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
+from minirun.container import Container
+from minirun.criu import dump
+from minirun.criu import restore as remake
+from minirun.errors import UsageError
+from minirun.oci import config as oci_config
 from minirun.oci import state
 from minirun.settings import Settings
 
-_SWITCHES = ("tcp-established", "ext-unix-sk", "shell-job", "lazy-pages", "file-locks")
+MODES = ("soft", "full", "strict", "ignore")
+_SWITCHES = {
+    "tcp-established": "take connections over TCP along",
+    "ext-unix-sk": "let a Unix socket's other end be outside",
+    "shell-job": "take a session along whose leader is outside",
+    "file-locks": "take locks of files along",
+    "auto-dedup": "free pages that a later dump, or the restore, has made superfluous",
+}
+"""CRIU's options of the same names."""
 _BOTH = (
-    Flag(("--image-path",), "DIR", "where the files are"),
-    Flag(("--work-path",), "DIR", "where CRIU keeps its log"),
-    Flag(("--manage-cgroups-mode",), "MODE", "soft, full, strict or ignore"),
-    Flag(("--empty-ns",), "KIND", "a namespace whose properties are not kept"),
-    Flag(("--auto-dedup",), "", "throw away double pages"),
-    *(Flag((f"--{name}",), "", "CRIU's option of that name") for name in _SWITCHES),
+    Flag(("--image-path",), "DIR", "where the files are (default: ./checkpoint)"),
+    Flag(("--work-path",), "DIR", "where CRIU keeps its log (default: with the files)"),
+    Flag(("--manage-cgroups-mode",), "MODE", "soft, full, strict or ignore", default="soft"),
+    Flag(("--empty-ns",), "KIND", "a namespace whose properties are not kept: network"),
+    *(Flag((f"--{name}",), "", text) for name, text in _SWITCHES.items()),
+    Flag(("--lazy-pages",), "", "refused: it needs a server that goes on"),
     HELP,
 )
 CHECKPOINT = (
-    Flag(("--parent-path",), "DIR", "files of an earlier --pre-dump"),
     Flag(("--leave-running",), "", "let the container go on"),
-    Flag(("--pre-dump",), "", "only its memory"),
-    Flag(("--page-server",), "ADDRESS:PORT", "where memory is sent to"),
-    Flag(("--status-fd",), "FD", "a descriptor that hears when lazy pages are ready"),
+    Flag(("--pre-dump",), "", "save only its memory, and let it go on"),
+    Flag(("--parent-path",), "DIR", "an earlier --pre-dump, relative to --image-path"),
+    Flag(("--page-server",), "ADDRESS:PORT", "where memory is sent to: a `criu page-server`"),
+    Flag(("--status-fd",), "FD", "refused: --lazy-pages would write to it"),
     *_BOTH,
 )
+_CREATE = ("bundle", "pidfd_socket", "pid_file")
 RESTORE = (
-    *oci.CREATE[:-1],
+    *(flag for flag in oci.CREATE if flag.key in _CREATE),
     Flag(("-d", "--detach"), "", "do not wait for the container"),
+    Flag(("--console-socket",), "PATH", "refused: a terminal cannot be restored"),
+    Flag(("--no-pivot",), "", "accepted: CRIU enters the root"),
     Flag(("--no-subreaper",), "", "accepted: minirun is never one"),
     Flag(("--lsm-profile",), "TYPE:NAME", "another security profile"),
     Flag(("--lsm-mount-context",), "CONTEXT", "another SELinux context for mounts"),
@@ -44,34 +57,101 @@ RESTORE = (
 
 
 def main_checkpoint(args: "list[str]", settings: Settings) -> int:
-    """Check the container, and refuse. Raises MinirunError."""
+    """Save a container to files. Raises MinirunError, OSError."""
     flags = parse("checkpoint", CHECKPOINT, args, mixed=True)
     if flags.help:
-        return show_help(
-            "checkpoint", "ID", "Refused: minirun's mounts cannot be told to CRIU.", CHECKPOINT
-        )
-    existing.load(settings, one_id("checkpoint", flags))
-    raise refusal("checkpoint")
+        text = "Save a running container to files, through CRIU, and end it."
+        return show_help("checkpoint", "ID", text, CHECKPOINT)
+    container = existing.load(settings, one_id("checkpoint", flags))
+    wanted = _wanted(flags)
+    words = [*wanted.words, *_parent(flags, wanted.images), *_page_server(flags.page_server)]
+    container.open_log()
+    signals.hold()
+    wanted = wanted._replace(
+        words=words, pre_dump=flags.pre_dump, leave_running=flags.leave_running
+    )
+    dump.checkpoint(container, wanted)
+    return 0
 
 
 def main_restore(args: "list[str]", settings: Settings) -> int:
-    """Check the id, and refuse. Raises MinirunError."""
+    """Make a container again from files. Returns its command's exit status, or 0 with -d.
+
+    Raises MinirunError, OSError.
+    """
     flags = parse("restore", RESTORE, args, mixed=True)
     if flags.help:
-        return show_help(
-            "restore", "ID", "Refused: minirun's mounts cannot be told to CRIU.", RESTORE
-        )
+        text = "Make a container again from the files of a checkpoint, through CRIU."
+        return show_help("restore", "ID", text, RESTORE)
+    flags.values.update(preserve_fds="", no_new_keyring=False, no_pivot=False)
+    wanted = _wanted(flags)
+    words = [*wanted.words, *_value("lsm-profile", flags), *_value("lsm-mount-context", flags)]
+    wanted = wanted._replace(words=words)
     state.check_id(one_id("restore", flags))
-    raise refusal("restore")
+    remake.check(oci_config.load(os.path.abspath(flags.bundle or ".")), wanted)
+    container = oci.new_container(flags, settings)
+    try:
+        signals.catch()
+        pid, pidfd = remake.restore(container, wanted)
+        oci.announce(flags, pid, pidfd)
+    except BaseException:
+        endings.destroy(container)
+        raise
+    return 0 if flags.detach else _wait(container, pid, pidfd)
 
 
-def refusal(what: str) -> MinirunError:
-    """Return the error: that minirun does not, and what this machine's CRIU says of itself."""
-    program = shutil.which("criu")
-    if not program:
-        found = "criu is not installed either"
-    else:
-        done = subprocess.run([program, "check"], capture_output=True, check=False)
-        found = f"criu check ends with status {done.returncode}"
-    hint = f"run the container with runc to {what} it; on this machine {found}"
-    return MinirunError(f"{what} is not supported: minirun's mounts cannot be told to CRIU", hint)
+def _wait(container: Container, pid: int, pidfd: int) -> int:
+    """Wait for the end of a restored container, and delete it, as `run --bundle` does."""
+    signals.forward(pidfd)
+    status = endings.wait(pidfd, pid)
+    endings.destroy(container)
+    return status
+
+
+def _wanted(flags: Parsed) -> dump.Wanted:
+    """Return what both commands tell CRIU. Raises UsageError."""
+    if flags.lazy_pages or flags.values.get("status_fd"):
+        text = "--lazy-pages is not supported: the pages would need a server that goes on"
+        raise UsageError(text, "leave it and --status-fd out", 1)
+    mode = flags.manage_cgroups_mode
+    if mode not in MODES:
+        raise UsageError(f"invalid --manage-cgroups-mode {mode!r}", ", ".join(MODES), 1)
+    if flags.empty_ns not in ("", "network"):
+        raise UsageError(f"invalid --empty-ns {flags.empty_ns!r}", "network", 1)
+    words = [f"--manage-cgroups={mode}", *(["--empty-ns", "net"] if flags.empty_ns else [])]
+    words += [f"--{name}" for name in _SWITCHES if flags.values[name.replace("-", "_")]]
+    images = os.path.abspath(flags.image_path or "checkpoint")
+    return dump.Wanted(images, os.path.abspath(flags.work_path or images), words)
+
+
+def _value(name: str, flags: Parsed) -> "list[str]":
+    value = flags.values[name.replace("-", "_")]
+    return [f"--{name}", value] if value else []
+
+
+def _parent(flags: Parsed, images: str) -> "list[str]":
+    """Return what CRIU is told of an earlier pre-dump, of which it links to the pages.
+
+    Raises UsageError.
+    """
+    parent: str = flags.parent_path
+    if not parent:
+        return ["--track-mem"] if flags.pre_dump else []
+    if parent.startswith("/"):
+        hint = "relative to --image-path, so that both can be moved: ../parent"
+        raise UsageError(f"--parent-path {parent}: must be relative", hint, 1)
+    place = os.path.normpath(f"{images}/{parent}")  # `images` itself may still have to be made
+    if not os.path.isdir(place):
+        raise UsageError(f"--parent-path {parent}: {place}: no such directory", status=1)
+    return ["--prev-images-dir", parent, "--track-mem"]
+
+
+def _page_server(text: str) -> "list[str]":
+    """Return what CRIU is told of --page-server. Raises UsageError."""
+    if not text:
+        return []
+    address, _, port = text.rpartition(":")
+    if not address or not (port.isascii() and port.isdigit()):
+        hint = "as in 192.0.2.1:27015, where `criu page-server` listens"
+        raise UsageError(f"invalid --page-server {text!r}", hint, 1)
+    return ["--page-server", "--address", address, "--port", port]

@@ -4,6 +4,8 @@ Every list is read from the table that the code itself works with, so it says ne
 than what is done. dockerd reads mountOptions: with `rro` in it, its read-only binds get `rro`.
 """
 
+import shutil
+
 from minirun import __version__
 from minirun.cgroups import resources
 from minirun.errors import ConfigError
@@ -50,7 +52,10 @@ def document() -> "dict[str, Any]":
             "mountExtensions": {"idmap": {"enabled": bool(options.ID_MAPS)}},
             "netDevices": {"enabled": "netDevices" in validate.SHAPE["linux"]},
         },
-        "annotations": {"io.minirun.version": __version__},
+        "annotations": {
+            "io.minirun.version": __version__,
+            "io.minirun.checkpoint.enabled": "true" if shutil.which("criu") else "false",
+        },
         "potentiallyUnsafeConfigAnnotations": [config.ANNOTATION],
     }  # fmt: skip
 

@@ -283,13 +283,3 @@ def test_docker_statuses_where_docker_would_run_it(minirun: Program) -> None:
     minirun("run", "-d", "--name", "d", "busybox", "sleep", "100")
     assert minirun("exec", "d", "nosuch").returncode == 127
     assert minirun("exec", "d", "/etc/passwd").returncode == 126
-
-
-def test_checkpoint_says_that_it_cannot(minirun: Program) -> None:
-    minirun("run", "-d", "--name", "c", "busybox", "sleep", "100")
-    done = minirun("checkpoint", "--leave-running", "--image-path", "/nosuch", "c")
-    assert done.returncode == 1 and "checkpoint is not supported" in done.stderr
-    assert done.stderr.count("\n") == 1
-    done = minirun("restore", "-d", "-b", ".", "d")
-    assert done.returncode == 1 and "restore is not supported" in done.stderr
-    assert minirun("checkpoint", "nosuch").returncode == 1

@@ -205,6 +205,17 @@ NOTES = (
         kind=NOTE,
     ),
     Topic(
+        "criu ended",
+        "CRIU has ended",
+        "With its exit status. CRIU saved the container's processes as files, or made them of "
+        "files again; the execve before it has its command line. What it did is in its own log, "
+        "dump.log or restore.log, next to the files.",
+        advice="The first line with Error in that log is nearly always the reason.",
+        man="criu(8)",
+        real="runc runs criu swrk and speaks protocol buffers with it.",
+        kind=NOTE,
+    ),
+    Topic(
         "nvidia-container-cli",
         "the argument list that stage 4 made",
         "What the real hook would execute: --device are the GPUs, --compute and --utility kinds "
