@@ -7,8 +7,9 @@ and takes, at restore, a descriptor that the caller has by then. It knows each b
     file[1b:2137]     a file, by mount and inode, in hexadecimal
 
 descriptors.json holds the three in runc's form, a list of texts; after a file's name comes its
-path. A file must be as long at restore as it was at the checkpoint, since CRIU compares.
-/dev/null of the host is opened anew.
+path. A file that is still the same, and /dev/null, are opened anew; in place of one that is not,
+CRIU gets the caller's own stream. A file must be as long at restore as it was at the checkpoint,
+since CRIU compares.
 """
 
 import os
@@ -88,10 +89,22 @@ def inherit(directory: str) -> Inherited:
     for number, key in enumerate(keys):
         if not key.startswith((*_INODES, "file[")) or key in keys[:number]:
             continue
-        is_null = names[number].endswith(f" {_NULL}")
-        fds[FIRST_FD + number] = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC) if is_null else number
+        fd = _open_again(names[number]) if key.startswith("file[") else -1
+        fds[FIRST_FD + number] = fd if fd >= 0 else number
         words += ["--inherit-fd", f"fd[{FIRST_FD + number}]:{key}"]
     return Inherited(words, fds)
+
+
+def _open_again(name: str) -> int:
+    """Return a new descriptor of a file, -1 where something else has its path by now."""
+    key, _, path = name.partition(" ")
+    try:
+        found = os.stat(path)
+        if path == _NULL or (stat.S_ISREG(found.st_mode) and key.endswith(f":{found.st_ino:x}]")):
+            return os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        pass
+    return -1
 
 
 def _key(name: str) -> str:

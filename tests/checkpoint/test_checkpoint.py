@@ -114,6 +114,19 @@ def test_a_signal_goes_to_the_restored_command(bundle: Bundle) -> None:
     assert waiting.wait(10) == 9
 
 
+def test_a_file_that_it_writes_to_is_opened_again(bundle: Bundle) -> None:
+    """Whatever the streams of whoever restores it are."""
+    bundle.command("sh", "-c", "touch /count; while :; do echo more; sleep 0.05; done")
+    bundle.run()
+    assert bundle.checkpoint().returncode == 0
+    written = bundle.output.read_text()
+    places = ("--image-path", str(bundle.images), "-b", str(bundle.path))
+    done = bundle.minirun("restore", "-d", *places, "c")
+    assert (done.returncode, done.stdout) == (0, "")
+    wait_until(lambda: bundle.output.read_text() > written)
+    assert set(bundle.output.read_text().split()) == {"more"}
+
+
 def test_cgroups_of_others_are_none_of_its_business(bundle_both: Bundle) -> None:
     """At the checkpoint a stranger has cgroups in every hierarchy; by the restore it has gone."""
     bundle = bundle_both
