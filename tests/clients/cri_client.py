@@ -10,6 +10,7 @@ import socket
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,10 +84,14 @@ class Stream:
     def __init__(self, url: str, pid: int) -> None:
         parts = urlsplit(url)
         self._connection = _connect(pid, (str(parts.hostname), int(parts.port or 80)))
-        self._socket = websocket.create_connection(
-            url.replace("http:", "ws:"), subprotocols=["v4.channel.k8s.io"], timeout=20,
-            socket=self._connection,
-        )  # fmt: skip
+        try:
+            self._socket = websocket.create_connection(
+                url.replace("http:", "ws:"), subprotocols=["v4.channel.k8s.io"], timeout=20,
+                socket=self._connection,
+            )  # fmt: skip
+        except BaseException:
+            self._connection.close()
+            raise
         self.seen = dict.fromkeys(range(4), "")
 
     def send(self, text: str, channel: int = 0) -> None:
@@ -112,7 +117,8 @@ class Stream:
         return int(status["details"]["causes"][0]["message"])
 
     def close(self) -> None:
-        self._socket.close()
+        with suppress(OSError, websocket.WebSocketException):
+            self._socket.close()
         self._connection.close()
 
     def _read(self) -> bool:

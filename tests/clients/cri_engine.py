@@ -51,6 +51,7 @@ class Cri(Containerd):
         self.handler = self.runtime
         self.numbers = itertools.count()
         self.shared = ""
+        self.streams: list[Stream] = []
         self.pods: dict[str, Fields] = {}
         super().set_up()
 
@@ -209,8 +210,9 @@ class Cri(Containerd):
         return str(done.stdout.decode()).strip()
 
     def stream(self, answer: Any) -> Stream:
-        """Open the stream of an answer to Exec or Attach."""
-        return Stream(answer.url, self.cell.pid)
+        """Open the stream of an answer to Exec or Attach; it ends with the try at the latest."""
+        self.streams.append(Stream(answer.url, self.cell.pid))
+        return self.streams[-1]
 
     def cgroup(self, name: str, controller: str, file: str) -> str:
         """What a file of a container's cgroup holds."""
@@ -223,7 +225,9 @@ class Cri(Containerd):
         super().close()
 
     def clean(self) -> None:
-        """Remove all containers, and all pods but the shared one."""
+        """End all streams; remove all containers, and all pods but the shared one."""
+        while self.streams:
+            self.streams.pop().close()
         for container in self.calls.ListContainers().containers:
             self.calls.RemoveContainer(container_id=container.id)
         for pod in self.calls.ListPodSandbox().items:
