@@ -90,14 +90,13 @@ def apply(
     ldconfig_fd: int = -1,
     belongs_to: owner.Owner = owner.ROOT,
     path: str = "",
-    meanwhile: "Callable[[], None] | None" = None,
 ) -> None:
     """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
 
     The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
     outside; -1 for none. It takes longer than all the rest, so it starts as soon as the libraries
-    lie there, and is waited for at the end, where the real one only starts; `meanwhile` is called
-    before that. Raises GPUError, OSError.
+    lie there, and is waited for at the end, where the real one only starts.
+    Raises GPUError, OSError.
     """
     todo = operations(edits)
     libraries = [at for at, doing in enumerate(todo) if _folder(doing) in edits.library_folders]
@@ -114,8 +113,6 @@ def apply(
                 running = ldconfig.start(ldconfig_fd, root, edits.library_folders, belongs_to, path)
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())
-        if meanwhile:
-            meanwhile()
     except BaseException:
         if running:
             ldconfig.stop(running)
@@ -143,14 +140,12 @@ def configure(
     cgroup: "Cgroup | None",
     undo_failure: bool = False,
     before: "Callable[[Edits], None] | None" = None,
-    note: "Callable[[Edits], None] | None" = None,
 ) -> Edits:
     """Do all of stage 5: what `nvidia-container-cli ARGV` would do to the container of `pid`.
 
     `found` is what the host has. All that is of the host is opened before entering. Afterwards this
     process is in the container's mount namespace for good. `undo_failure` is for a container whose
-    files outlive it. `before` is called with what will be done, and may refuse it; `note` once it
-    is done, whatever ldconfig still has to do.
+    files outlive it. `before` is called with what will be done, and may refuse it.
     Returns what was done. Raises UsageError, GPUError, OSError.
     """
     request = cli_args.parse(argv)
@@ -168,23 +163,13 @@ def configure(
         before(edits)
     rules = None if request.no_cgroups else cgroup
     owner.become(belongs_to)
-
-    def told() -> None:
-        if note:
-            note(edits)
-
     if undo_failure:
         from minirun.gpu import undo
 
         undo.configure(edits, root, rules, ldconfig_fd, request.rootfs)
     else:
-        apply(
-            edits, root, rules, ldconfig_fd, belongs_to, request.rootfs,
-            meanwhile=told if belongs_to.is_root else None,
-        )  # fmt: skip
+        apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs)
     owner.give_up(belongs_to)
-    if undo_failure or not belongs_to.is_root:
-        told()
     return edits
 
 

@@ -88,11 +88,6 @@ def _claim(container: Container) -> "Callable[[Edits], None]":
     return lambda edits: sharing.give(container, edits.gpus, edits.simulated)
 
 
-def _note(container: Container) -> "Callable[[Edits], None]":
-    path = f"{container.directory}/edits.json"
-    return lambda edits: state.write(path, jsonlite.dumps(apply.record(edits)))
-
-
 def cli(container: Container, argv: "list[str]", pid: int) -> None:
     """Do what `argv` says to the container whose init is `pid`; write edits.json.
 
@@ -110,8 +105,9 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
             found = look(container)
         if isinstance(found, Inventory):
             warn.tell(warn.check(found, request))
-        apply.configure(
+        edits = apply.configure(
             argv, found=found, pid=pid, cgroup=container.cgroup,
             undo_failure=not container.config.layers,
-            before=None if container.gpus_claimed else _claim(container), note=_note(container),
+            before=None if container.gpus_claimed else _claim(container),
         )  # fmt: skip
+        state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +58,12 @@ class Bundle:
         places = ("--image-path", str(self.images), "--bundle", str(self.path))
         self._detached("restore", "-d", *places, *flags, name)
 
+    def goes_on(self) -> None:
+        """Restore it, and see it count on from where it was."""
+        number = self.count()[1]
+        self.restore()
+        wait_until(lambda: self.count()[1] > number)
+
     def _detached(self, *args: str) -> None:
         with self.output.open("a") as file:
             done = subprocess.run(
@@ -87,18 +92,18 @@ class Bundle:
 
 
 @pytest.fixture
-def bundle(
-    minirun: Program, layer: Path, criu: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Bundle]:
-    """A bundle, and a CRIU for it."""
+def working_criu(criu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CRIU that works is the first in PATH."""
     monkeypatch.setenv("PATH", f"{criu}:{os.environ['PATH']}")
-    yield Bundle(minirun, layer)
 
 
 @pytest.fixture
-def bundle_both(
-    minirun_both: Program, layer: Path, criu: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Bundle]:
+def bundle(minirun: Program, layer: Path, working_criu: None) -> Bundle:
+    """A bundle, and a CRIU for it."""
+    return Bundle(minirun, layer)
+
+
+@pytest.fixture
+def bundle_both(minirun_both: Program, layer: Path, working_criu: None) -> Bundle:
     """The same, on cgroup v1 and on cgroup2."""
-    monkeypatch.setenv("PATH", f"{criu}:{os.environ['PATH']}")
-    yield Bundle(minirun_both, layer)
+    return Bundle(minirun_both, layer)

@@ -270,9 +270,7 @@ def test_memory_first(bundle: Bundle) -> None:
     assert done.returncode == 0
     assert bundle.checkpoint("--parent-path", "../first").returncode == 0
     assert (bundle.images / "parent").readlink() == Path("../first")
-    number = bundle.count()[1]
-    bundle.restore()
-    wait_until(lambda: bundle.count()[1] > number)
+    bundle.goes_on()
 
 
 def test_memory_to_a_server(bundle: Bundle) -> None:
@@ -297,9 +295,7 @@ def test_memory_to_a_server(bundle: Bundle) -> None:
     assert list(pages.glob("pages-*.img")) and not list(bundle.images.glob("pages-*.img"))
     for file in pages.glob("page*.img"):
         file.rename(bundle.images / file.name)
-    number = bundle.count()[1]
-    bundle.restore()
-    wait_until(lambda: bundle.count()[1] > number)
+    bundle.goes_on()
 
 
 def test_the_log_says_what_criu_was_told(bundle: Bundle) -> None:
