@@ -4,12 +4,18 @@ The console script that pip makes starts the interpreter with ``site``, which re
 (3 to 20 ms), and then finds, opens and checks some seventy modules one by one (8 ms). The launcher
 starts it with -I -S (isolated: no PYTHON* variable, no user's or current directory in sys.path),
 and takes the code of the modules that `run` needs from one file beside it: an index, and where in
-the file each module's code is. A module whose source has changed since (its time or size) is
-imported in the ordinary way.
+the file each module's code is, and what each brings along. A module whose source has changed since
+(its time or size) is imported in the ordinary way.
 """
 
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from minirun.hot import Entry
 
 TEXT = """#!{python} -IS
 import gc
@@ -41,56 +47,103 @@ DIGITS = 8
 """How the file begins: the length of its index, in so many digits."""
 PROGRAM = """
 import sys
-sys.path[:0] = sys.argv[1:]
+sys.path[:0] = sys.argv[1:3]
+from importlib.machinery import SourceFileLoader as Loader
+done, plain = [], Loader.exec_module
+def exec_module(self, module):
+    plain(self, module)
+    package = module.__name__.rpartition(".")[0]
+    if not package or package in done:
+        done.append(module.__name__)
+Loader.exec_module = exec_module
 known = set(sys.modules)
-import minirun.__main__, minirun.cli.run, minirun.hot
-import minirun.cli.bundle, minirun.cli.delete, minirun.cli.exec, minirun.cli.kill
-import minirun.cli.oci, minirun.cli.start, minirun.cli.state
-import minirun.cgroups.hierarchies, minirun.cgroups.v1, minirun.cgroups.v2
-import minirun.gpu.wish, minirun.stages.s4_arguments, minirun.stages.s5_inject
-import minirun.gpu.simulated
+for name in sys.argv[3].split():
+    __import__(name)
+before = len(done)
+for name in sys.argv[4].split():
+    __import__(name)
+print(*done[before:])
 for name in sorted(set(sys.modules) - known):
-    path = getattr(sys.modules[name], "__file__", None)
-    if path and path.endswith((".py", ".so")):
-        print(name, path)
+    print(name, getattr(sys.modules[name], "__file__", None) or "")
 """
+"""Imports the modules of its third argument, then those of its fourth; prints on one line what
+the latter brought, in the order in which they were complete, then each module and its file. What a
+package imports of its own before it is complete is left to the import system."""
+
+_START = ("minirun.__main__", "minirun.cli", "minirun.process.streams", "minirun.hot")
+GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
+    "minirun.__main__": ((), _START[1:3]),
+    **{
+        f"minirun.cli.{name}": (_START, ())
+        for name in ("run", "bundle", "delete", "exec", "kill", "oci", "start", "state")
+    },
+    "minirun.stages.s4_arguments": (
+        (*_START, "minirun.lifecycle", "minirun.gpu.wish"),
+        ("minirun.stages.s5_inject",),
+    ),
+}
+"""What brings others along: module → (what is there before, what is always imported beside it)."""
+SINGLE = (
+    "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
+    "minirun.gpu.wish", "minirun.gpu.simulated",
+)  # fmt: skip
+
+
+class Collector:
+    """Finds out what is imported, and compiles it."""
+
+    def __init__(self, python: str, source: str, packages: str) -> None:
+        self.argv = [python, "-IS", "-c", PROGRAM, source, packages]
+        self.files: "dict[str, str]" = {}
+
+    def imports(self, before: "tuple[str, ...]", names: "tuple[str, ...]") -> "list[str]":
+        """Return what importing `names` brings after `before`, and note the file of each."""
+        import subprocess
+
+        argv = [*self.argv, " ".join(before), " ".join(names)]
+        done = subprocess.run(argv, check=True, capture_output=True, text=True)
+        first, *rest = done.stdout.splitlines()
+        for line in rest:
+            name, _, path = line.partition(" ")
+            if path.endswith((".py", ".so")):
+                self.files[name] = path
+        return first.split()
+
+    def code(self, name: str) -> "CodeType | None":
+        """Return the module's code; None for a shared library."""
+        path = self.files[name]
+        if not path.endswith(".py"):
+            return None
+        with open(path, "rb") as file:
+            return compile(file.read(), path, "exec", dont_inherit=True, optimize=2)
 
 
 def collect(python: str, source: str, packages: str) -> bytes:
-    """Return what :class:`minirun.hot.Hot` reads: the modules that `run` imports, compiled."""
-    import marshal
-    import subprocess
+    """Return what :class:`minirun.hot.Hot` reads: the modules that `run` imports, compiled.
 
-    argv = [python, "-IS", "-c", PROGRAM, source, packages]
-    listing = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    rows: list[tuple[str, str, bool, tuple[int, int], bytes]] = []
-    for line in listing.splitlines():
-        name, path = line.split(" ", 1)
+    That is the length of the index, the index, and the code, that of the finder first.
+    """
+    import marshal
+
+    found = Collector(python, source, packages)
+    groups = {
+        name: [other for other in found.imports(before, (*beside, name)) if other != name]
+        for name, (before, beside) in GROUPS.items()
+    }
+    found.imports((), SINGLE)
+    index: "dict[str, Entry]" = {}
+    body = b""
+    for name in sorted(found.files, key=lambda name: name != "minirun.hot"):
+        path, code, along = found.files[name], found.code(name), tuple(groups.get(name, ()))
+        data = marshal.dumps(code) if code else b""
         info = os.stat(path)
-        code = b""
-        if path.endswith(".py"):
-            with open(path, "rb") as file:
-                code = marshal.dumps(
-                    compile(file.read(), path, "exec", dont_inherit=True, optimize=2)
-                )
-        is_package = path.endswith("/__init__.py")
         stamp = (info.st_mtime_ns, info.st_size)
-        rows.append((name, path, is_package, stamp, code))
-    return _file(rows)
-
-
-def _file(rows: "list[tuple[str, str, bool, tuple[int, int], bytes]]") -> bytes:
-    """Return the length of the index, the index, and the code, that of the finder first."""
-    import marshal
-
-    rows.sort(key=lambda row: row[0] != "minirun.hot")
-    index: dict[str, object] = {}
-    at = 0
-    for name, path, is_package, stamp, code in rows:
-        index[name] = (path, is_package, stamp, len(code), at)
-        at += len(code)
+        index[name] = (
+            path, path.endswith("/__init__.py"), stamp, len(data), len(body), along
+        )  # fmt: skip
+        body += data
     head = marshal.dumps(index)
-    return b"%0*d" % (DIGITS, len(head)) + head + b"".join(row[4] for row in rows)
+    return b"%0*d" % (DIGITS, len(head)) + head + body
 
 
 def install(path: str) -> None:

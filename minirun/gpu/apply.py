@@ -9,9 +9,10 @@ call, which on cgroup2 is one eBPF program.
 """
 
 import os
+from itertools import groupby
 
 from minirun import rootless
-from minirun.gpu import cli_args, ldconfig, nvidia, owner
+from minirun.gpu import ldconfig, nvidia, owner
 from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.operations import BindFiles, BindHeld, HostNode, SimulatedNode
@@ -39,6 +40,7 @@ _ATTRIBUTES = {
     "nodev": mounts.MOUNT_ATTR_NODEV,
     "noexec": mounts.MOUNT_ATTR_NOEXEC,
 }
+_FILE = sum(_ATTRIBUTES[name] for name in FILE)
 _TMPFS_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
@@ -48,22 +50,27 @@ def operations(edits: Edits, *, joined: bool = True) -> "tuple[Doing, ...]":
     `joined`: files that go into the same folder one after the other make one operation.
     """
     found: "list[Doing]" = []
-    for step in edits.steps:
-        made = _operations(step)
-        last = found[-1] if found and joined else None
-        if isinstance(last, BindFiles) and (both := last.join(made[0])):
-            found[-1] = both
-        else:
-            found += made
+    for folder, steps in groupby(edits.steps, _folder_of_file):
+        if not folder:
+            for step in steps:
+                found += _operations(step)
+            continue
+        files = [(s.host_path, s.path.rpartition("/")[2]) for s in steps if isinstance(s, Mount)]
+        parts = [tuple(files)] if joined else [(file,) for file in files]
+        found += [BindFiles(folder, part, _FILE) for part in parts]
     return tuple(found)
+
+
+def _folder_of_file(step: "Step") -> str:
+    """Return the folder that a file of the driver is mounted in; empty for any other step."""
+    if isinstance(step, Mount) and step.options == FILE:
+        return step.path.rpartition("/")[0]
+    return ""
 
 
 def _operations(step: "Step") -> "tuple[Doing, ...]":
     if isinstance(step, Mount):
         attributes = sum(_ATTRIBUTES[name] for name in step.options)
-        if step.options == FILE:
-            folder, _, name = step.path.rpartition("/")
-            return (BindFiles(folder, ((step.host_path, name),), attributes),)
         return (Bind(step.host_path, step.path, attributes),)
     if isinstance(step, DeviceNode):
         if step.host_path:
@@ -72,8 +79,7 @@ def _operations(step: "Step") -> "tuple[Doing, ...]":
     if isinstance(step, Link):
         return (Symlink(step.target, step.path),)
     if isinstance(step, CompatLibrary):
-        attributes = sum(_ATTRIBUTES[name] for name in FILE)
-        return (BindHeld(step.fd, step.source, step.path, attributes),)
+        return (BindHeld(step.fd, step.source, step.path, _FILE),)
     return _tmpfs(step)
 
 
@@ -133,7 +139,7 @@ def _folder(doing: "Doing") -> str:
 
 
 def configure(
-    argv: "list[str]",
+    request: "Request",
     *,
     found: "Inventory | Cards",
     pid: int,
@@ -141,14 +147,13 @@ def configure(
     undo_failure: bool = False,
     before: "Callable[[Edits], None] | None" = None,
 ) -> Edits:
-    """Do all of stage 5: what `nvidia-container-cli ARGV` would do to the container of `pid`.
+    """Do all of stage 5: what nvidia-container-cli would do to the container of `pid`.
 
     `found` is what the host has. All that is of the host is opened before entering. Afterwards this
     process is in the container's mount namespace for good. `undo_failure` is for a container whose
     files outlive it. `before` is called with what will be done, and may refuse it.
-    Returns what was done. Raises UsageError, GPUError, OSError.
+    Returns what was done. Raises GPUError, OSError.
     """
-    request = cli_args.parse(argv)
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
     belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.of(pid)
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)

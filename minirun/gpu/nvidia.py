@@ -12,7 +12,6 @@ import os
 
 from minirun import events
 from minirun.cgroups.rules import DeviceRule
-from minirun.gpu import require
 from minirun.gpu.catalog import FABRICMANAGER, LINKS, PERSISTENCED
 from minirun.gpu.drivers import PROC, proc_folder
 from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
@@ -92,7 +91,10 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
 
         mig.check(request, gpus)
         keys = " ".join(mig.asked(request))
-    require.check(inventory, gpus, request.requirements)
+    if request.requirements:
+        from minirun.gpu import require
+
+        require.check(inventory, gpus, request.requirements)
     capabilities = frozenset(request.capabilities)
 
     steps: "list[Step]" = []

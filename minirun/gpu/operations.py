@@ -136,14 +136,6 @@ class BindFiles(Record):
     """(path on the host, name in the folder)."""
     attributes: int
 
-    def join(self, other: object) -> "BindFiles | None":
-        """Return one operation that does this and `other`; None where they do not go together."""
-        if not isinstance(other, BindFiles) or other.folder != self.folder:
-            return None
-        if other.attributes != self.attributes:
-            return None
-        return BindFiles(self.folder, self.files + other.files, self.attributes)
-
     def describe(self) -> str:
         """Say it as a shell would, one line a file."""
         lines = (f"mount --bind {source} {self.folder}/{name}" for source, name in self.files)

@@ -14,7 +14,7 @@ import os
 
 from minirun import events
 from minirun.errors import GPUError
-from minirun.gpu import catalog, ldcache
+from minirun.gpu import catalog
 from minirun.gpu.inventory import HostFile, Inventory
 from minirun.record import Record
 
@@ -133,6 +133,8 @@ def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]"
 
 def _cached(found: Inventory, cache: str) -> "dict[str, str]":
     """Return SONAME → path of what the loader's cache lists for this machine."""
+    from minirun.gpu import ldcache
+
     try:
         with open(found.root + cache, "rb") as file:
             entries = ldcache.parse(file.read())

@@ -106,7 +106,7 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
         if isinstance(found, Inventory):
             warn.tell(warn.check(found, request))
         edits = apply.configure(
-            argv, found=found, pid=pid, cgroup=container.cgroup,
+            request, found=found, pid=pid, cgroup=container.cgroup,
             undo_failure=not container.config.layers,
             before=None if container.gpus_claimed else _claim(container),
         )  # fmt: skip
