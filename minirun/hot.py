@@ -63,7 +63,8 @@ class Hot:
         new = [name for name in entry[5] if name not in sys.modules]
         if all(name in self.index and _is_unchanged(self.index[name]) for name in new):
             for name in new:
-                self._bring(name)
+                if name not in sys.modules:  # imported meanwhile, by one that needs it half done
+                    self._bring(name)
         exec(self._code(entry), module.__dict__)
 
     def _bring(self, name: str) -> None:

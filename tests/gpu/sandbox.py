@@ -17,7 +17,7 @@ from typing import Any
 
 from minirun import events
 from minirun.errors import MinirunError, from_os
-from minirun.gpu import apply
+from minirun.gpu import apply, cli_args
 from minirun.gpu.inventory import inventory
 from minirun.kernel import mounts, namespaces
 from minirun.rootfs.inroot import Root
@@ -108,7 +108,8 @@ class Sandbox:
             os.environ.update(environment)
             argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, self.root]
             found = inventory("simulated", store)
-            edits = apply.configure(argv, found=found, pid=self.pid, cgroup=recorder)
+            request = cli_args.parse(argv)
+            edits = apply.configure(request, found=found, pid=self.pid, cgroup=recorder)
             return {"edits": apply.record(edits), "rules": recorder.rules}
 
         return self._child(work)
