@@ -69,6 +69,9 @@ class Hot:
 
     def _bring(self, name: str) -> None:
         """Import a module that nobody has asked for yet."""
+        package, _, own = name.rpartition(".")
+        if package:
+            __import__(package)
         entry = self.index.pop(name)
         module = sys.modules[name] = module_from_spec(self._spec(name, entry))
         try:
@@ -76,7 +79,6 @@ class Hot:
         except BaseException:
             del sys.modules[name]
             raise
-        package, _, own = name.rpartition(".")
         if package:
             setattr(sys.modules[package], own, module)
 

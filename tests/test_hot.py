@@ -78,6 +78,20 @@ def test_what_always_comes_together(library: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_package_that_is_not_there_yet(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one brings along is found out in a program that has imported more than another has."""
+    (library / "lib/pack/far.py").write_text("value = 2\n")
+    (library / "lib/high.py").write_text(
+        "from lib import low\nfrom lib.pack import far\nvalue = [low.value, far.value]\n"
+    )
+    monkeypatch.setattr(launcher, "GROUPS", {"lib.high": (("lib.pack",), ())})
+    (library / "hot").write_bytes(launcher.collect(sys.executable, str(tmp_path), ROOT))
+    assert index(library / "hot")["lib.high"][5] == ("lib.low", "lib.pack.far")
+    assert use(library)[0] == "['low', 2]"
+
+
 def test_of_a_changed_source_nothing_old_is_used(library: Path) -> None:
     (library / "lib/low.py").write_text("value = 'new'\n")
     os.utime(library / "lib/low.py", ns=(1, 1))
