@@ -68,7 +68,8 @@ def _warn_of_slow_inodes(place: str) -> None:
     and a run with all GPUs makes fifty more than one without.
     """
     argv = ["findmnt", "-no", "FSTYPE,SOURCE", "--target", place]
-    kind, source = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    kind, source = done.stdout.splitlines()[-1].split()  # the last of several is the one on top
     journal = Path("/sys/fs/ext4", Path(source).name, "journal_task")
     if kind == "ext4" and journal.exists() and journal.read_text().strip() == "<none>":
         print(
