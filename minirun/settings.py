@@ -9,6 +9,8 @@ STORE = "/var/lib/minirun"
 ROOT = f"{STORE}/containers"
 HISTORY = ".history"
 """Below the state root: the events files of containers that are gone."""
+NEW = ".new"
+"""Below the state root: where the directories of containers are made (minirun.reserve)."""
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
 """Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from minirun import launcher, roots
+from minirun.settings import HISTORY, NEW
 from minirun.settings import STORE as DEFAULT_STORE
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
@@ -29,6 +30,10 @@ REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")
 def pytest_configure(config: pytest.Config) -> None:
     if os.geteuid() != 0:
         pytest.exit("the tests make real containers: run them as root", returncode=2)
+
+
+KEPT = (HISTORY, NEW, ".gpus")
+"""What stays in a state root."""
 
 
 class Program:
@@ -69,6 +74,11 @@ class Program:
         gone = sorted(self.root.glob(f".history/*{container_id}.jsonl"))
         text = (living or gone)[-1].read_text()
         return [json.loads(line) for line in text.splitlines()]
+
+    def left(self) -> list[str]:
+        """What lies in the state root, but for history, table of GPUs, and empty nurseries."""
+        found = [path.name for path in self.root.glob("*") if path.name not in KEPT]
+        return found + [str(path) for path in self.root.glob(f"{NEW}/*/*")]
 
     def clean(self) -> None:
         """Delete whatever a test left."""

@@ -15,7 +15,7 @@ from minirun.errors import MinirunError, StateError
 from minirun.image import catalogue
 from minirun.oci import state
 from minirun.rootfs.tree import remove_tree
-from minirun.settings import Settings
+from minirun.settings import NEW, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,17 +90,15 @@ def why_orphan(record: "dict[str, Any]") -> str:
 
 def _drop_unnamed(root: str, *, dry: bool) -> None:
     """Remove directories that were to become containers and whose maker is gone."""
-    try:
-        found = os.listdir(root)
-    except FileNotFoundError:
+    nurseries = f"{root}/{NEW}"
+    if not os.path.isdir(nurseries):
         return
-    for name in found:
-        if name.startswith(".new-"):
-            pid = name.split("-")[1]
-            if not os.path.exists(f"/proc/{pid}"):
-                _say(name, "its maker died", dry)
+    for nursery in os.listdir(nurseries):
+        for name in os.listdir(f"{nurseries}/{nursery}"):
+            if not os.path.exists(f"/proc/{name.partition('-')[0]}"):
+                _say(f"{NEW}/{nursery}/{name}", "its maker died", dry)
                 if not dry:
-                    remove_tree(f"{root}/{name}")
+                    remove_tree(f"{nurseries}/{nursery}/{name}")
 
 
 def _say(name: str, reason: str, dry: bool) -> None:

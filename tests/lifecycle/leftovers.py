@@ -79,17 +79,9 @@ def mounts(root: Path) -> list[str]:
     return [line for line in lines if line.split()[4].startswith(f"{root}/")]
 
 
-KEPT = (".history", ".gpus")
-
-
-def directories(minirun: Program) -> list[str]:
-    """Return what is in the state root, but for the history and the table of who has which GPU."""
-    return [path.name for path in minirun.root.glob("*") if path.name not in KEPT]
-
-
 def assert_nothing(minirun: Program, name: str, family: Family | None = None) -> None:
     """Fail where anything of the container `name` is left."""
-    assert directories(minirun) == []
+    assert minirun.left() == []
     assert cgroups(name) == []
     assert mounts(minirun.root) == []
     if family:

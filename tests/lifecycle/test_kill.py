@@ -12,8 +12,9 @@ import pytest
 
 from conftest import Program, wait_until
 from lifecycle.held import ALL, CASES, GPUS, Held
-from lifecycle.leftovers import Family, assert_nothing, call, directories
+from lifecycle.leftovers import Family, assert_nothing, call
 from minirun.gates import open_gate
+from minirun.settings import NEW
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
@@ -106,13 +107,34 @@ def test_two_collectors_at_once(minirun: Program) -> None:
         assert_nothing(minirun, one.name, one.family)
 
 
+def test_gc_of_what_never_got_its_name(minirun: Program) -> None:
+    nursery = minirun.root / NEW / "3"
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    ours, theirs = nursery / f"{os.getpid()}-1", nursery / f"{gone.pid}-2"
+    for path in (ours, theirs / "upper"):
+        path.mkdir(parents=True)
+    said = f"{NEW}/3/{gone.pid}-2: its maker died\n"
+    assert minirun("gc", "--dry-run").stdout == f"would remove {said}"
+    assert minirun("gc").stdout == f"removed {said}"
+    assert minirun.left() == [str(ours)]
+    ours.rmdir()
+
+
+def test_containers_are_born_in_many_places(minirun: Program) -> None:
+    for _ in range(6):
+        assert minirun("run", "--rm", "busybox", "true").returncode == 0
+    assert len(list((minirun.root / NEW).iterdir())) > 1
+    assert minirun.left() == []
+
+
 def test_gc_leaves_the_living(minirun: Program) -> None:
     held = Held(minirun, "5:begin", "--rm", *GPUS)
     minirun("run", "-d", "--name", f"{held.name}-d", "busybox", "sleep", "100")
     minirun("run", "--name", f"{held.name}-s", "busybox", "true")
     done = minirun("gc")
     assert (done.returncode, done.stdout) == (0, "")
-    assert sorted(directories(minirun)) == [held.name, f"{held.name}-d", f"{held.name}-s"]
+    assert sorted(minirun.left()) == [held.name, f"{held.name}-d", f"{held.name}-s"]
     held.runtime.kill()
     held.end()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
+from minirun.settings import HISTORY, NEW
 from rootless.conftest import UID, User, owned, quietly, run
 
 ONE = f"0 {UID} 1"
@@ -28,7 +29,7 @@ def test_an_image(user: User) -> None:
     assert done.stderr == ""
     assert (user.root / "r/upper/new").stat().st_uid == UID
     assert user("delete", "r").returncode == 0
-    assert [path.name for path in user.root.iterdir()] == [".history"], "all of it is gone"
+    assert {path.name for path in user.root.iterdir()} == {HISTORY, NEW}, "all of it is gone"
 
 
 def test_an_imported_image(user: User) -> None:

@@ -37,9 +37,7 @@ def test_every_command_does_what_the_text_says(
         assert block.expected is None or matches(block.expected, said), (
             f"{path.name}:{block.line}\n{block.commands}prints\n{said}"
         )
-    assert {path.name for path in minirun.root.iterdir()} <= {".history", ".gpus"}, (
-        "nothing is left"
-    )
+    assert minirun.left() == []
 
 
 @pytest.mark.parametrize("path", [p for p in TUTORIALS if ".ko." in p.name], ids=lambda p: p.name)
