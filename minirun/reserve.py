@@ -82,9 +82,9 @@ def _make_unnamed(root: str) -> str:
 
     On ext4 a directory's files lie in its group of inodes, and without a journal each new file
     passes over all inodes that were freed in that group in the last minutes. A new directory goes
-    where there are the fewest: that may be the same three groups for all containers, again and
-    again. A nursery stays, so each lies in a group of its own, and who is born in it stays in that
-    group, whatever its name is then. Raises OSError.
+    where there are the fewest: that may be the same group for every third container. A nursery
+    stays, so each lies in a group of its own, and who is born in it stays in that group, whatever
+    its name is then. Raises OSError.
     """
     now = time.monotonic_ns()
     nurseries = f"{root}/{NEW}"
