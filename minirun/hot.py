@@ -63,15 +63,16 @@ class Hot:
         new = [name for name in entry[5] if name not in sys.modules]
         if all(name in self.index and _is_unchanged(self.index[name]) for name in new):
             for name in new:
-                if name not in sys.modules:  # imported meanwhile, by one that needs it half done
-                    self._bring(name)
+                self._bring(name)
         exec(self._code(entry), module.__dict__)
 
     def _bring(self, name: str) -> None:
-        """Import a module that nobody has asked for yet."""
+        """Import a module that nobody has asked for yet, and its package before it."""
         package, _, own = name.rpartition(".")
         if package:
             __import__(package)
+        if name in sys.modules:  # by its package, or by one that needs it half done
+            return
         entry = self.index.pop(name)
         module = sys.modules[name] = module_from_spec(self._spec(name, entry))
         try:

@@ -14,6 +14,7 @@ from minirun.rootfs.tree import remove_tree
 from minirun.settings import NEW, ROOT, Settings
 
 _NURSERIES = 64
+"""So many, made as they are needed: one costs a directory, which stays."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
