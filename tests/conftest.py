@@ -165,17 +165,26 @@ def _cgroups() -> set[str]:
     return {path for path in found if os.path.isdir(path)}
 
 
-def _processes() -> set[str]:
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
+def processes() -> Iterator[tuple[int, str, list[str]]]:
+    """Yield each process's pid, name, and fields from the third (its state) on: proc_pid_stat(5).
+
+    One may end at any moment. Path.glob would not do: between its listing and its look at the file
+    that is ESRCH, which it does not pass over.
+    """
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            left, _, right = path.read_text().rpartition(")")
+            left, _, right = Path("/proc", pid, "stat").read_text().rpartition(")")
         except OSError:
             continue
-        name, state = left.partition("(")[2], right.split()[0]
-        if name.startswith("minirun:") and state != "Z":  # a zombie waits for pid 1, not for us
-            found.add(f"{path.parent.name} {name}")
-    return found
+        yield int(pid), left.partition("(")[2], right.split()
+
+
+def _processes() -> set[str]:
+    return {
+        f"{pid} {name}"
+        for pid, name, (state, *_) in processes()
+        if name.startswith("minirun:") and state != "Z"  # a zombie waits for pid 1, not for us
+    }
 
 
 def _links() -> set[str]:

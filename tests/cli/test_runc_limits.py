@@ -182,7 +182,7 @@ def descriptors(pid: int) -> list[str]:
     for entry in os.scandir(f"/proc/{pid}/fd"):
         try:
             found.append(os.readlink(entry.path))
-        except FileNotFoundError:
+        except OSError:
             continue
     return found
 

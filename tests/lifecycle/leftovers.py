@@ -7,21 +7,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from conftest import Program, wait_until
+from conftest import Program, processes, wait_until
 
-_ZOMBIE = ("Z", "X")
-
-
-def processes() -> dict[int, tuple[int, str, str]]:
-    """Return pid → (parent, start time, state) of every process: proc_pid_stat(5)."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        found[int(path.parent.name)] = (int(fields[1]), fields[19], fields[0])
-    return found
+_STATE, _PARENT, _STARTED = 0, 1, 19
+"""Where the fields 3, 4 and 22 of proc_pid_stat(5) are in what `processes` yields."""
 
 
 class Family:
@@ -31,12 +20,13 @@ class Family:
     """
 
     def __init__(self, pid: int) -> None:
-        table = processes()
+        self._held: list[int] = []
+        table = {pid: fields for pid, _, fields in processes()}
         members = [pid]
         for member in members:
-            members += [child for child, row in table.items() if row[0] == member]
-        self.members = {member: table[member][1] for member in members if member in table}
-        self._held = [fd for member in members if (fd := self._open(member)) >= 0]
+            members += [child for child, row in table.items() if int(row[_PARENT]) == member]
+        self.members = {pid: table[pid][_STARTED] for pid in members if pid in table}
+        self._held += [fd for member in members if (fd := self._open(member)) >= 0]
         self.namespaces = {self._namespace(member) for member in members}
         self.namespaces -= {self._namespace(os.getpid()), ""}
 
@@ -62,9 +52,11 @@ class Family:
         """Return the pids of those that still run."""
         return [
             pid
-            for pid, (_, started, state) in processes().items()
-            if state not in _ZOMBIE
-            and (self.members.get(pid) == started or self._namespace(pid) in self.namespaces)
+            for pid, _, fields in processes()
+            if fields[_STATE] not in "ZX"
+            and (
+                self.members.get(pid) == fields[_STARTED] or self._namespace(pid) in self.namespaces
+            )
         ]
 
 
