@@ -121,6 +121,14 @@ class Channel:
             rest += chunk
         return bytes(rest)
 
+    def is_closed(self) -> bool:
+        """Whether the other side has closed its end; what it has said may still be unread."""
+        import select
+
+        poll = select.poll()
+        poll.register(self.read_fd, 0)
+        return any(event & select.POLLHUP for _, event in poll.poll(0))
+
     def close(self) -> None:
         """Close both ends."""
         os.close(self.read_fd)

@@ -7,6 +7,7 @@ The program is called as users call it, in a process of its own. Images come fro
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,15 @@ REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")
 def pytest_configure(config: pytest.Config) -> None:
     if os.geteuid() != 0:
         pytest.exit("the tests make real containers: run them as root", returncode=2)
+    _heed_signals()
+
+
+def _heed_signals() -> None:
+    """Undo what nohup and a shell's background ignore: what is started here would inherit it."""
+    usual = {signal.SIGHUP: signal.SIG_DFL, signal.SIGQUIT: signal.SIG_DFL}
+    for number, handler in {**usual, signal.SIGINT: signal.default_int_handler}.items():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 KEPT = (HISTORY, NEW, ".gpus")

@@ -209,8 +209,8 @@ class CgroupV2(Cgroup):
             try:
                 self._dir.write("cgroup.kill", "1", "every process at once")
                 return
-            except FileNotFoundError:
-                pass
+            except OSError:
+                pass  # Linux before 5.14, or removed in between
         super().kill(signal)
 
     def record(self) -> "dict[str, Any]":

@@ -2,7 +2,9 @@
 
     hold       they wait: there is something to clean up, and nobody yet who would
     catch      one ends the command as an error, which cleans up; others are ignored then
+    divide     the container may run by now: if it does they are the container's
     forward    the container runs: they are the container's
+    collect    they wait, as with hold, and forward passes them on: nothing is to be cleaned up
 
 What the caller has blocked or ignored counts for nothing: SIGTERM must reach who waits for a hook.
 """
@@ -23,6 +25,9 @@ FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
 """SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
 
 
+_collected: "list[int]" = []
+
+
 class Interrupted(MinirunError):
     """A signal came before the container's command ran."""
 
@@ -34,27 +39,48 @@ def hold() -> None:
 
 def catch() -> None:
     """Let a signal end this command: the first one raises Interrupted (status 128 + number)."""
+    _handle(ENDING, _interrupt)
 
-    def interrupt(number: int, frame: object) -> None:
-        for each in ENDING:  # SIG_IGN would make the interpreter complain of one that waits
-            _signal.signal(each, lambda number, frame: None)  # cleaning up is not interrupted
-        raise Interrupted(f"interrupted by signal {number}", status=128 + number)
 
-    for number in ENDING:
-        _signal.signal(number, interrupt)
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
+def _interrupt(number: int, frame: object) -> None:
+    for each in ENDING:  # SIG_IGN would make the interpreter complain of one that waits
+        _signal.signal(each, lambda number, frame: None)  # cleaning up is not interrupted
+    raise Interrupted(f"interrupted by signal {number}", status=128 + number)
+
+
+def divide(runs: "Callable[[], bool]", pidfd: int) -> None:
+    """From now on, a signal is the container's where `runs` says that its command runs by now.
+
+    Before it does, the signal ends this command as an error. The command may have been running,
+    and have said so, for a while when we hear of it.
+    """
+
+    def either(number: int, frame: object) -> None:
+        if runs():
+            _pass_on(pidfd, number)
+        else:
+            _interrupt(number, frame)
+
+    _handle(ENDING, either)
+
+
+def collect() -> None:
+    """Keep signals for :func:`forward`. A hold would be inherited by what is started now."""
+    _handle(FORWARDED, lambda number, frame: _collected.append(number))
 
 
 def forward(pidfd: int) -> None:
-    """From now on, pass signals on to the process of `pidfd`, the container's init."""
+    """From now on, pass signals on to the process of `pidfd`, and those that were collected."""
+    _handle(FORWARDED, lambda number, frame: _pass_on(pidfd, number))
+    while _collected:
+        _pass_on(pidfd, _collected.pop(0))
 
-    def pass_on(number: int, frame: object) -> None:
-        try:
-            process.pidfd_send_signal(pidfd, number)
-        except ProcessLookupError:
-            pass
 
-    _handle(FORWARDED, pass_on)
+def _pass_on(pidfd: int, number: int) -> None:
+    try:
+        process.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        pass
 
 
 def forward_to_child(pid: int) -> None:

@@ -63,6 +63,7 @@ def _run(
         streams.close_containers_ends()
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
+        signals.divide(init.channel.is_closed, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # nobody stops at what comes after the start
         viewers.finish()

@@ -6,13 +6,14 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import Program, wait_until
+from conftest import Program, processes, wait_until
 from lifecycle.held import CASES, GPUS, Held
-from lifecycle.leftovers import Family, assert_nothing
+from lifecycle.leftovers import PARENT, Family, assert_nothing, call
 from minirun import gates
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -147,3 +148,53 @@ def test_blocked_and_ignored_by_the_caller(minirun: Program) -> None:
         assert waiting.wait(timeout=10) == 143
     finally:
         waiting.kill()
+
+
+SAYS_7 = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"
+
+
+def _while_it_stands_still(client: subprocess.Popen[str], begin: Callable[[], object]) -> None:
+    """Send SIGTERM to `client`, which has not heard yet that its command runs, and let it end."""
+    client.send_signal(signal.SIGSTOP)
+    begin()
+    assert client.stdout
+    assert client.stdout.readline() == "ready\n"
+    client.send_signal(signal.SIGTERM)
+    client.send_signal(signal.SIGCONT)
+    assert client.communicate(timeout=20) == ("", "")
+    assert client.returncode == 7
+
+
+def _bundle(minirun: Program, layer: Path, *command: str, **hooks: object) -> str:
+    config = json.loads(minirun("spec", "busybox", *command).stdout)
+    del config["annotations"]["io.minirun.layers"]
+    config["root"]["path"] = str(layer)
+    config["hooks"] = hooks
+    (layer.parent / "config.json").write_text(json.dumps(config))
+    return str(layer.parent)
+
+
+def test_the_command_has_begun_and_nobody_knows(minirun: Program, layer: Path) -> None:
+    script = "touch /begins; while ! [ -e /go ]; do sleep 0.01; done"
+    late = {"path": "/bin/sh", "args": ["sh", "-c", script]}
+    bundle = _bundle(minirun, layer, "sh", "-c", SAYS_7, startContainer=[late])
+    client = minirun.start("run", "--bundle", bundle, name := f"late-{os.getpid()}")
+    wait_until((layer / "begins").exists)
+    _while_it_stands_still(client, (layer / "go").touch)
+    assert_nothing(minirun, name)
+
+
+def test_the_command_of_exec_has_begun_and_nobody_knows(minirun: Program, layer: Path) -> None:
+    name = f"late-{os.getpid()}"
+    bundle = _bundle(minirun, layer, "sleep", "100")
+    assert call(minirun, "run", "-d", "--bundle", bundle, name) == (0, "")
+    minirun("pause", name)
+    client = minirun.start("exec", "--ignore-paused", name, "sh", "-c", SAYS_7)
+    wait_until(lambda: _children(client.pid))
+    _while_it_stands_still(client, lambda: minirun("resume", name))
+    minirun("delete", "--force", name)
+    assert_nothing(minirun, name)
+
+
+def _children(pid: int) -> list[int]:
+    return [child for child, _, fields in processes() if int(fields[PARENT]) == pid]
