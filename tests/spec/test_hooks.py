@@ -30,7 +30,7 @@ def recorded(bundle: Bundle, hook: Hook, tmp_path: Path) -> Callable[[], list[di
                 f"n=$(ls {place} | wc -l); "
                 f'echo "{{\\"kind\\": \\"{kind}\\", \\"args\\": \\"$*\\", \\"A\\": \\"$A\\", '
                 f'\\"cwd\\": \\"$(pwd)\\", \\"mnt\\": \\"$(readlink /proc/self/ns/mnt)\\", '
-                f'\\"state\\": $(cat)}}" >{place}/$n'
+                f'\\"state\\": $(cat)}}" >{place}/$n-{kind}'
             )
             rows[kind] = [hook(script, f"hook-{kind}", args=["h", kind, "x"])]
             rows[kind][0]["env"].append("A=b c")
@@ -38,9 +38,10 @@ def recorded(bundle: Bundle, hook: Hook, tmp_path: Path) -> Callable[[], list[di
                 (bundle.rootfs / "hook").write_text((tmp_path / f"hook-{kind}").read_text())
                 (bundle.rootfs / "hook").chmod(0o755)
                 rows[kind][0]["path"] = "/hook"
-        state = bundle.says("ls /seen | wc -l", hooks=rows, annotations={"a": "b"})
-        assert state == "4", "four kinds come before the command"
-        return [json.loads((inside / str(n)).read_text()) for n in range(len(KINDS))]
+        others = "ls /seen | grep -vc poststart"  # which runs while the command does
+        before = bundle.says(others, hooks=rows, annotations={"a": "b"})
+        assert before == "4", "four kinds come before the command"
+        return [json.loads(next(inside.glob(f"{n}-*")).read_text()) for n in range(len(KINDS))]
 
     return run
 
