@@ -94,6 +94,12 @@ REASONS = (
     ),
 )
 
+RACES = {
+    "killsig": "it sends its signal as soon as the container runs; the shell inside, process 1 of"
+    " its pid namespace, may not have set its trap by then, and what it has no trap for is nothing",
+}
+"""Programs that may fail by their own doing, whatever the runtime does: they get a second try."""
+
 
 def why(program: str, complaint: str, printed: str) -> str:
     """Return the reason for a program's complaint; empty where none is known."""

@@ -53,14 +53,31 @@ SUITE = {
 }
 
 
+def write(directory, suite):
+    (directory / "validation").mkdir()
+    for name, text in suite.items():
+        path = directory / "validation" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+def test_a_program_that_may_lose_a_race_has_a_second_try(tmp_path, monkeypatch, capsys):
+    import run
+
+    first = tmp_path / "first"
+    late = f"#!/bin/sh\nif [ -e {first} ]; then echo ok 1; else touch {first}; echo not ok 1; fi\n"
+    write(tmp_path, {"killsig": late, "talks": SUITE["talks"]})
+    monkeypatch.setattr(run, "TEST_CGROUPS", ())
+    for name, complaints in (("killsig", 0), ("talks", 1)):
+        found = run._run_fairly(tmp_path, name, "/bin/false", tmp_path / f"{name}.txt")
+        assert len(found.complaints) == complaints
+    assert capsys.readouterr().out.startswith("killsig: a second try: it sends its signal")
+
+
 def test_programs_in_namespaces_of_their_own(tmp_path, monkeypatch, capsys):
     import run
 
-    (tmp_path / "validation").mkdir()
-    for name, text in SUITE.items():
-        path = tmp_path / "validation" / name
-        path.write_text(text)
-        path.chmod(0o755)
+    write(tmp_path, SUITE)
     monkeypatch.setattr(run, "TIMEOUT", 1)
     monkeypatch.setattr(run, "TEST_CGROUPS", ())
     found = {n: run._run(tmp_path, n, "/bin/false", tmp_path / f"{n}.txt") for n in SUITE}
