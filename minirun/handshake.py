@@ -123,7 +123,7 @@ class Channel:
 
     def is_closed(self) -> bool:
         """Whether the other side has closed its end; what it has said may still be unread."""
-        import select
+        import select  # only a signal asks
 
         poll = select.poll()
         poll.register(self.read_fd, 0)

@@ -26,6 +26,8 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")
 """Set to 1 (`make test` does), a missing ability of this machine fails instead of skipping."""
+KEPT = (HISTORY, NEW, ".gpus")
+"""What stays in a state root."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,10 +42,6 @@ def _heed_signals() -> None:
     for number, handler in {**usual, signal.SIGINT: signal.default_int_handler}.items():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
-
-
-KEPT = (HISTORY, NEW, ".gpus")
-"""What stays in a state root."""
 
 
 class Program:

@@ -24,7 +24,6 @@ ENDING = (1, 2, 15)
 FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
 """SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
 
-
 _collected: "list[int]" = []
 
 
@@ -65,7 +64,10 @@ def divide(runs: "Callable[[], bool]", pidfd: int) -> None:
 
 
 def collect() -> None:
-    """Keep signals for :func:`forward`. A hold would be inherited by what is started now."""
+    """Keep signals for :func:`forward`. A hold would be inherited by what is started now.
+
+    There is no other end then than SIGKILL, should the start hang, as with runc.
+    """
     _handle(FORWARDED, lambda number, frame: _collected.append(number))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conftest import Program, processes, wait_until
 
-STATE, PARENT, STARTED = 0, 1, 19
+_STATE, _PARENT, _STARTED = 0, 1, 19
 """Where the fields 3, 4 and 22 of proc_pid_stat(5) are in what `processes` yields."""
 
 
@@ -20,12 +20,12 @@ class Family:
     """
 
     def __init__(self, pid: int) -> None:
-        self._held: list[int] = []
+        self._held: list[int] = []  # __del__ asks for it, whatever fails here
         table = {pid: fields for pid, _, fields in processes()}
         members = [pid]
         for member in members:
-            members += [child for child, row in table.items() if int(row[PARENT]) == member]
-        self.members = {pid: table[pid][STARTED] for pid in members if pid in table}
+            members += [child for child, row in table.items() if int(row[_PARENT]) == member]
+        self.members = {pid: table[pid][_STARTED] for pid in members if pid in table}
         self._held += [fd for member in members if (fd := self._open(member)) >= 0]
         self.namespaces = {self._namespace(member) for member in members}
         self.namespaces -= {self._namespace(os.getpid()), ""}
@@ -53,9 +53,9 @@ class Family:
         return [
             pid
             for pid, _, fields in processes()
-            if fields[STATE] not in "ZX"
+            if fields[_STATE] not in "ZX"
             and (
-                self.members.get(pid) == fields[STARTED] or self._namespace(pid) in self.namespaces
+                self.members.get(pid) == fields[_STARTED] or self._namespace(pid) in self.namespaces
             )
         ]
 

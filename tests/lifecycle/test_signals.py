@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Program, processes, wait_until
+from conftest import Program, wait_until
 from lifecycle.held import CASES, GPUS, Held
-from lifecycle.leftovers import PARENT, Family, assert_nothing, call
+from lifecycle.leftovers import Family, assert_nothing, call
 from minirun import gates
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -93,14 +93,21 @@ def _wait_for_a_gate(log: Path) -> None:
     time.sleep(0.01)
 
 
-def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
-    config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
+def _bundle(minirun: Program, layer: Path, *command: str, **hooks: object) -> str:
+    """Make a bundle of `layer`; `hooks`: kind → the rows of config.json."""
+    config = json.loads(minirun("spec", "busybox", *command).stdout)
     del config["annotations"]["io.minirun.layers"]
+    config["hooks"] = hooks
     (layer.parent / "config.json").write_text(json.dumps(config))
+    return str(layer.parent)
+
+
+def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
+    bundle = _bundle(minirun, layer, "sleep", "100")
     for boundary in ("1:begin", "3:end", "7:begin"):
         name = f"create-{os.getpid()}"
         env = os.environ | {"MINIRUN_GATES": boundary}
-        runtime = minirun.start("create", "--bundle", str(layer.parent), name, env=env)
+        runtime = minirun.start("create", "--bundle", bundle, name, env=env)
         log = minirun.root / name / "events.jsonl"
         _wait_for_a_gate(log)
         runtime.terminate()
@@ -165,15 +172,6 @@ def _while_it_stands_still(client: subprocess.Popen[str], begin: Callable[[], ob
     assert client.returncode == 7
 
 
-def _bundle(minirun: Program, layer: Path, *command: str, **hooks: object) -> str:
-    config = json.loads(minirun("spec", "busybox", *command).stdout)
-    del config["annotations"]["io.minirun.layers"]
-    config["root"]["path"] = str(layer)
-    config["hooks"] = hooks
-    (layer.parent / "config.json").write_text(json.dumps(config))
-    return str(layer.parent)
-
-
 def test_the_command_has_begun_and_nobody_knows(minirun: Program, layer: Path) -> None:
     script = "touch /begins; while ! [ -e /go ]; do sleep 0.01; done"
     late = {"path": "/bin/sh", "args": ["sh", "-c", script]}
@@ -190,11 +188,8 @@ def test_the_command_of_exec_has_begun_and_nobody_knows(minirun: Program, layer:
     assert call(minirun, "run", "-d", "--bundle", bundle, name) == (0, "")
     minirun("pause", name)
     client = minirun.start("exec", "--ignore-paused", name, "sh", "-c", SAYS_7)
-    wait_until(lambda: _children(client.pid))
+    children = Path(f"/proc/{client.pid}/task/{client.pid}/children")
+    wait_until(children.read_text)
     _while_it_stands_still(client, lambda: minirun("resume", name))
     minirun("delete", "--force", name)
     assert_nothing(minirun, name)
-
-
-def _children(pid: int) -> list[int]:
-    return [child for child, _, fields in processes() if int(fields[PARENT]) == pid]
