@@ -58,7 +58,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
             for number in range(len(config.layers)):
                 os.makedirs(f"{temporary}/lower/{number}")
         state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
-        state.save(temporary, record)
+        state.write(f"{temporary}/state.json", jsonlite.dumps(record))
         os.rename(temporary, record["directory"])
     except UnicodeEncodeError as error:
         remove_tree(temporary)

@@ -81,10 +81,9 @@ class Locked:
         return self
 
     def write(self, rows: "list[Holder]") -> None:
-        """Put these rows into the table, by rename. Raises OSError."""
-        temporary = f"{self.folder}/.{TABLE}"
-        state.write(temporary, jsonlite.dumps([row._asdict() for row in rows]))
-        os.rename(temporary, f"{self.folder}/{TABLE}")
+        """Put these rows into the table, in one step. Raises OSError."""
+        text = jsonlite.dumps([row._asdict() for row in rows])
+        state.replace(f"{self.folder}/{TABLE}", text, f"{self.folder}/.{TABLE}")
 
     def __exit__(self, *_: object) -> None:
         os.close(self.fd)

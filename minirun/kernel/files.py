@@ -23,8 +23,10 @@ _openat2 = libc.bind_syscall(c_int, c_char_p, c_void_p, c_size_t)
 _close_range = libc.bind_syscall(c_uint, c_uint, c_uint)
 _fstatfs = libc.bind("fstatfs", c_int, c_void_p)
 _faccessat = libc.bind("faccessat", c_int, c_char_p, c_int, c_int)
+_renameat2 = libc.bind_syscall(c_int, c_char_p, c_int, c_char_p, c_uint)
 
 _AT_FDCWD, _AT_EACCESS, _EPERM = -100, 0x200, 1
+_RENAME_EXCHANGE = 2
 
 
 class OpenHow(ctypes.Structure):
@@ -76,6 +78,14 @@ def may_execute(path: str) -> bool:
     raw = path.encode(errors="surrogateescape")
     ret = _faccessat(_AT_FDCWD, raw, os.X_OK, _AT_EACCESS)
     return ret == 0 or ctypes.get_errno() == _EPERM
+
+
+def exchange(one: str, other: str) -> None:
+    """Let two files change names, in one step: renameat2(2), RENAME_EXCHANGE. Raises OSError."""
+    raw = [os.fsencode(path) for path in (one, other)]
+    number = libc.number(316, 276)
+    ret = _renameat2(number, _AT_FDCWD, raw[0], _AT_FDCWD, raw[1], _RENAME_EXCHANGE)
+    libc.check("renameat2", ret, other)
 
 
 def filesystem_magic(fd: int) -> int:

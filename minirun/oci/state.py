@@ -86,11 +86,27 @@ def is_alive(process: "dict[str, Any] | None") -> bool:
 
 
 def save(directory: str, record: "dict[str, Any]") -> None:
-    """Write state.json with rename. Raises OSError."""
-    temporary = f"{directory}/.state.{os.getpid()}"
+    """Write state.json. Raises OSError."""
+    replace(f"{directory}/state.json", jsonlite.dumps(record), f"{directory}/.state.{os.getpid()}")
+
+
+def replace(path: str, text: str, temporary: str) -> None:
+    """Write a file anew, in one step: who reads it finds the old text or the new. Raises OSError.
+
+    What was written as `temporary`, beside it, changes places with it. A rename onto it would be as
+    good, but a file that replaces another one goes to the disk at once on ext4 (auto_da_alloc),
+    which takes 0.5 ms and not 0.07.
+    """
+    from minirun.kernel import files
+
     try:
-        write(temporary, jsonlite.dumps(record))
-        os.rename(temporary, f"{directory}/state.json")
+        write(temporary, text)
+        try:
+            files.exchange(temporary, path)
+        except OSError:  # it is not there yet, or the file system cannot
+            os.rename(temporary, path)
+            return
+        os.unlink(temporary)
     except OSError:
         try:
             os.unlink(temporary)  # on a full disk every page counts
