@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minirun.gpu.vendors import Cards
     from minirun.process.rare import Rare
     from minirun.process.seccomp import Filter
+    from minirun.rootfs.initlayer import InitLayer
     from minirun.rootfs.sources import Sources
 
 HISTORY_LIMIT = 200
@@ -52,6 +53,8 @@ class Container:
         self.seccomp: Filter | None = None
         self.rare: Rare | None = None
         self.sources: Sources | None = None
+        self.init_layer: InitLayer | None = None
+        """Mount points for the GPUs' files, where they are known from an earlier container."""
 
     @property
     def groups_denied(self) -> bool:

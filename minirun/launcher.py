@@ -78,14 +78,14 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
         for name in ("run", "bundle", "delete", "exec", "kill", "oci", "start", "state")
     },
     "minirun.stages.s4_arguments": (
-        (*_START, "minirun.lifecycle", "minirun.gpu.wish"),
+        (*_START, "minirun.lifecycle", "minirun.gpu.wish", "minirun.rootfs.initlayer"),
         ("minirun.stages.s5_inject",),
     ),
 }
 """What brings others along: module → (what is there before, what is always imported beside it)."""
 SINGLE = (
     "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
-    "minirun.gpu.wish", "minirun.gpu.simulated",
+    "minirun.gpu.wish", "minirun.gpu.simulated", "minirun.rootfs.initlayer",
 )  # fmt: skip
 
 

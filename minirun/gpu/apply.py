@@ -4,8 +4,9 @@ The half-started container is a mount namespace in which everything is mounted, 
 host's tree can still be seen: sources are paths of the host, destinations are resolved below a
 descriptor of the container's root, and no path of the image is ever a source (CVE-2024-0132,
 CVE-2025-23359; minirun.gpu.compat says what stands in for one). nvidia-container-cli does the same
-work in the same order; it allows each device in the cgroup as it goes, minirun all of them in one
-call, which on cgroup2 is one eBPF program.
+work in the order of the steps. minirun mounts the libraries before all else, since ldconfig takes
+longer than the rest and can start then; and where the real one allows each device in the cgroup as
+it goes, minirun allows all of them in one call, which on cgroup2 is one eBPF program.
 """
 
 import os
@@ -100,23 +101,25 @@ def apply(
     """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
 
     The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
-    outside; -1 for none. It takes longer than all the rest, so it starts as soon as the libraries
-    lie there, and is waited for at the end, where the real one only starts.
+    outside; -1 for none. It is waited for at the end, where the real one only starts.
     Raises GPUError, OSError.
     """
-    todo = operations(edits)
-    libraries = [at for at, doing in enumerate(todo) if _folder(doing) in edits.library_folders]
-    start_at = libraries[-1] if libraries else len(todo) - 1
+    libraries: "list[Doing]" = []
+    others: "list[Doing]" = []
+    for doing in operations(edits):
+        (libraries if _folder(doing) in edits.library_folders else others).append(doing)
     running = None
     mask = os.umask(0)
     try:
-        for at, doing in enumerate(todo):
+        for doing in libraries:
+            doing.execute(root)
+        if ldconfig_fd >= 0:
+            running = ldconfig.start(ldconfig_fd, root, edits.library_folders, belongs_to, path)
+        for doing in others:
             if isinstance(doing, SimulatedNode) and not belongs_to.is_root:
                 doing.execute_for_user_namespace(root)
             else:
                 doing.execute(root)
-            if ldconfig_fd >= 0 and at == start_at:
-                running = ldconfig.start(ldconfig_fd, root, edits.library_folders, belongs_to, path)
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())
     except BaseException:
@@ -145,13 +148,14 @@ def configure(
     pid: int,
     cgroup: "Cgroup | None",
     undo_failure: bool = False,
-    before: "Callable[[Edits], None] | None" = None,
+    before: "Callable[[Edits, Root], None] | None" = None,
 ) -> Edits:
     """Do all of stage 5: what nvidia-container-cli would do to the container of `pid`.
 
     `found` is what the host has. All that is of the host is opened before entering. Afterwards this
     process is in the container's mount namespace for good. `undo_failure` is for a container whose
-    files outlive it. `before` is called with what will be done, and may refuse it.
+    files outlive it. `before` is called with what will be done and the container's root, and may
+    refuse it.
     Returns what was done. Raises GPUError, OSError.
     """
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
@@ -165,7 +169,7 @@ def configure(
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
     if before:
-        before(edits)
+        before(edits, root)
     rules = None if request.no_cgroups else cgroup
     owner.become(belongs_to)
     if undo_failure:

@@ -124,6 +124,12 @@ class Edits(Record):
         """The symbolic links."""
         return tuple(step for step in self.steps if isinstance(step, Link))
 
+    @property
+    def names(self) -> "list[str]":
+        """The paths that need a name in the container's own tree: what is not in /dev or /proc."""
+        steps = (step for step in self.steps if not isinstance(step, DeviceNode))
+        return [step.path for step in steps if not step.path.startswith("/proc/")]
+
     def device_rules(self) -> "list[DeviceRule]":
         """The cgroup's rules: exactly these nodes, by major and minor, never a whole major."""
         nodes = [

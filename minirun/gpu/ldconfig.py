@@ -148,7 +148,7 @@ def _drain(fd: int) -> "tuple[str, bool]":
     poll.register(fd, select.POLLIN)
     said = b""
     while poll.poll(max(0, deadline - events.now()) // 1_000_000):
-        chunk = os.read(fd, 65536)
+        chunk = os.read(fd, _SAID)
         if not chunk:
             return " ".join(said.decode(errors="replace").split()), True
         said = (said + chunk)[-_SAID:]
@@ -160,6 +160,7 @@ def _steps(
 ) -> "list[vfork.Step]":
     """Return what the child does to become ldconfig, alone with the container's root."""
     return [
+        *steps.leave_processor(),  # what is left of stage 5 is done meanwhile
         steps.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="nobody waits for it then"),
         *(steps.dup3(said, number) for number in (0, 1, 2)),
         # the container's root becomes the only file system there is

@@ -4,13 +4,17 @@ See minirun.kernel.vfork, which makes them, and writes for each the event that t
 same name elsewhere in this room writes.
 """
 
-from minirun.kernel import mounts, process, securebits
+import os
+
+from minirun.kernel import libc, mounts, process, securebits
 from minirun.kernel.namespaces import clone_flag_names
 from minirun.kernel.vfork import Step
 
 _PR_SET_SECUREBITS = securebits.PR_SET_SECUREBITS
 _AT_EMPTY_PATH = mounts.AT_EMPTY_PATH
 _CAPABILITY_VERSION_3 = 0x20080522
+
+_sched_getcpu = libc.bind("sched_getcpu")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +24,20 @@ if TYPE_CHECKING:
 def dup3(fd: int, number: int) -> Step:
     """Make the descriptor `number` the same as `fd`, not close-on-exec: dup3(2)."""
     return Step("dup3", (292, 24), (fd, number, 0))
+
+
+def leave_processor() -> "list[Step]":
+    """Run anywhere but on the processor that this process is on: sched_setaffinity(2).
+
+    A parent that waits for vfork is often woken there where its child runs, and waits on, though
+    another processor has nothing to do. Empty where there is only one.
+    """
+    others = os.sched_getaffinity(0) - {_sched_getcpu()}
+    if not others:
+        return []
+    size = max(others) // 64 * 8 + 8  # bytes, in whole words
+    mask = sum(1 << number for number in others).to_bytes(size, "little")
+    return [Step("sched_setaffinity", (203, 122), (0, size, mask))]
 
 
 def fchdir(fd: int) -> Step:

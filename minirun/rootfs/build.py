@@ -16,14 +16,17 @@ from minirun.rootfs.inroot import Root
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cgroups.base import ContainerMounts
+    from minirun.rootfs.initlayer import InitLayer
     from minirun.rootfs.sources import Sources
 
 
-def mount_root(config: Config, lower: "list[str]", own: str) -> Root:
+def mount_root(
+    config: Config, lower: "list[str]", own: str, init_layer: "InitLayer | None" = None
+) -> Root:
     """Make root.path a mount of its own, and open it.
 
     `lower` are the image's layers, lowest first; with them it is an overlay, whose writable
-    layer lies in the directory `own`.
+    layer lies in the directory `own`. `init_layer` is to lie between the two.
     Raises OSError, MinirunError.
     """
     path = config.rootfs
@@ -34,6 +37,9 @@ def mount_root(config: Config, lower: "list[str]", own: str) -> Root:
         hint = "a directory, not a link; with layers it is only their mount point"
         raise ConfigError(f"config.json: root.path: {path}: {text}", hint) from None
     if lower:
+        if init_layer:
+            init_layer.mount(path)  # the overlay covers it, and holds it
+            lower = [*lower, path]
         _overlay(config, path, lower, own)
     else:
         mounts.mount(

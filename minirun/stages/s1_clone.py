@@ -127,7 +127,8 @@ def init(container: Container, channel: Channel) -> Root:
         channel.expect(Message.MAPPED)
         become_root(container)
     propagation.before(config)
-    root = build.mount_root(config, container.lower_places(), container.directory)
+    lower = container.lower_places()
+    root = build.mount_root(config, lower, container.directory, container.init_layer)
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()

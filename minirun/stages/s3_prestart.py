@@ -65,6 +65,10 @@ def prepare(container: Container) -> "Hook | None":
     """
     if not _gpus_in_line(container):
         return None
+    if container.config.layers and not container.config.gpu_vendor and not container.gates:
+        from minirun.rootfs import initlayer  # who steps through a run sees all of it in stage 5
+
+        container.init_layer = initlayer.recall(container.settings.root, container.config)
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stderr = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
@@ -127,6 +131,7 @@ def _hook_process(container: Container, stdin: int, stderr: int, parent: int) ->
         if argv:
             s5_inject.cli(container, argv, document["pid"])
         os.write(stderr, _DONE)
+        os.read(stdin, 1)  # its end: whoever answers init goes first, on whichever processor
         os._exit(0)
     except BaseException as error:
         _report(stderr, error, early=early)
@@ -149,7 +154,7 @@ def _read_state(stdin: int) -> "dict[str, Any] | None":
     """Return the container's state, one line of JSON; None where the runtime has given up."""
     text = bytearray()
     while not text.endswith(b"\n"):
-        chunk = os.read(stdin, 65536)
+        chunk = os.read(stdin, 4096)
         if not chunk:
             return None
         text += chunk
@@ -172,7 +177,7 @@ def finish(gpu_hook: "Hook | None") -> None:
     if gpu_hook is None:
         return
     said = bytearray()
-    while said != _DONE and (chunk := os.read(gpu_hook.stderr, 65536)):
+    while said != _DONE and (chunk := os.read(gpu_hook.stderr, 4096)):
         said += chunk
     gpu_hook.close()
     if said == _DONE:

@@ -17,10 +17,9 @@ from minirun.oci.config import GPU_DRIVER, LOAD_KMODS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from minirun.gpu.edits import Edits
     from minirun.gpu.request import Request
+    from minirun.rootfs.inroot import Root
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """Where one of them is missing the driver is not ready: after boot nobody loads nvidia-uvm."""
@@ -84,8 +83,17 @@ def _tell(text: str) -> None:
     events.emit("note", "kernel modules", {"text": text}, why="as nvidia-modprobe would")
 
 
-def _claim(container: Container) -> "Callable[[Edits], None]":
-    return lambda edits: sharing.give(container, edits.gpus, edits.simulated)
+def _before(container: Container, edits: "Edits", root: "Root") -> None:
+    """Claim the GPUs, unless it is done, and see whether the init layer is right for their files.
+
+    Raises GPUError, OSError.
+    """
+    if not container.gpus_claimed:
+        sharing.give(container, edits.gpus, edits.simulated)
+    if container.init_layer and container.init_layer.names != edits.names:
+        from minirun.gpu import mountpoints
+
+        mountpoints.forget(container.init_layer, root)
 
 
 def cli(container: Container, argv: "list[str]", pid: int) -> None:
@@ -108,6 +116,10 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
         edits = apply.configure(
             request, found=found, pid=pid, cgroup=container.cgroup,
             undo_failure=not container.config.layers,
-            before=None if container.gpus_claimed else _claim(container),
+            before=lambda edits, root: _before(container, edits, root),
         )  # fmt: skip
+        if not container.init_layer and isinstance(found, Inventory):
+            from minirun.gpu import mountpoints
+
+            mountpoints.remember(container, edits)
         state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

@@ -34,6 +34,9 @@ def test_gpus(minirun_both: Program, check: Check) -> None:
     assert report.matched["clone"] == 1
     if "v2" in minirun_both.flags:
         assert report.matched["bpf"] > 4
+    again = check(minirun_both, "run", *GPUS, "busybox", "true")
+    assert again.matched["mount"] == report.matched["mount"] + 1, "its init layer"
+    assert again.matched["symlinkat"] > report.matched["symlinkat"]
 
 
 def test_cgroup2(minirun_both: Program, check: Check) -> None:

@@ -42,7 +42,7 @@ EMITTED = (
     literals("logged", 0) | literals("_logged_python", 0) | literals("Step", 0)
     | literals("emit", 1) | literals("stage", 2)
     | {value for key, value in vars(Message).items() if key.isupper()}
-) - {"dup3", "fchdir", "chdir", "close_range"}  # fmt: skip
+) - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}  # fmt: skip
 """All names that an event can have; of a Step's calls, those that the log tells."""
 
 

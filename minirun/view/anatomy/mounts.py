@@ -77,7 +77,10 @@ def _unescape(path: str) -> str:
 
 
 def _layer(container: Container, path: str) -> dict[str, Any]:
-    """Return a layer with the image that it is of; a user namespace sees id-mapped copies."""
+    """Return a layer with the image that it is of; a user namespace sees id-mapped copies.
+
+    `init`: it is the init layer, a tmpfs mounted where the overlay then was (rootfs.initlayer).
+    """
     mapped = path.startswith(f"{container.directory}/lower/")
     number = os.path.basename(path)
     layers = container.config.layers
@@ -87,4 +90,5 @@ def _layer(container: Container, path: str) -> dict[str, Any]:
     return {
         "path": path, "image": image[1] if image else "",
         "layer": int(image[2]) if image else None, "idMapped": mapped,
+        "init": path == container.config.rootfs,
     }  # fmt: skip

@@ -18,7 +18,8 @@ TOPICS = (
         "the container's root filesystem",
         "OverlayFS stacks directories: lowerdir are the image's layers, read-only and shared by "
         "all containers; upperdir gets what this container writes; workdir is the kernel's "
-        "scratch space beside it. A file is copied up at its first change.",
+        "scratch space beside it. A file is copied up at its first change. Below upper there "
+        "may be an init layer: the container's own tmpfs of mount points for the GPUs' files.",
         advice="What a container changed is what lies in <root>/<id>/upper.",
         man="mount(2); the kernel's Documentation/filesystems/overlayfs.rst",
         spec="config.md, Root",

@@ -259,6 +259,14 @@ NOTES = (
         kind=NOTE,
     ),
     Topic(
+        "init layer out of date",
+        "mount points of another driver's files were there",
+        "Where a container of this image had GPUs before, its mount points are made in stage 1, on "
+        "a tmpfs below the container's own layer. The driver was changed since: they are removed.",
+        real="docker has a layer ID-init too, but none for GPUs.",
+        kind=NOTE,
+    ),
+    Topic(
         "driver libraries absent",
         "no library of the driver's version was found",
         "Kernel module and libraries come from different releases, or ld.so.cache is stale.",

@@ -1,0 +1,131 @@
+"""What mount points the GPUs' files took in a container: written down, or found to be wrong.
+
+The hook does this, in stage 5, while nobody lives in the container: what lies in its upper then is
+what was just made for the driver's files, and what ldconfig has made beside them. The next
+container of the same image begins with it (minirun.rootfs.initlayer).
+"""
+
+import os
+import stat
+
+from minirun import events, jsonlite
+from minirun.oci import state
+from minirun.rootfs import initlayer
+from minirun.rootfs.initlayer import InitLayer
+from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.container import Container
+    from minirun.gpu.edits import Edits
+    from minirun.rootfs.initlayer import Tree
+
+LIMIT = 64
+"""How many layers are kept below one state root; of more, the oldest goes."""
+_ORIGIN = "trusted.overlay.origin"
+"""Of a folder that was copied up: that the image has it too."""
+_EXPECTED = frozenset((_ORIGIN, "trusted.overlay.impure", "trusted.overlay.uuid"))
+"""More than these on a folder, such as an ACL, and the layer could not stand for it."""
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Unusual(Exception):
+    """Something in upper that a layer of empty files, folders and links cannot stand for."""
+
+
+def forget(layer: InitLayer, root: Root) -> None:
+    """Take away what the layer has made, since it was made for another driver's files.
+
+    What is removed from a lower layer gets a whiteout in upper; then all is made there anew.
+    Raises OSError.
+    """
+    why = "the driver's files are others by now: all is made anew, and written down at the next run"
+    events.emit("note", "init layer out of date", {"file": layer.file}, why=why)
+    _empty(os.dup(root.fd), layer.tree)
+    _remove(layer.file)
+
+
+def _empty(place: int, tree: "Tree") -> None:
+    """Remove what the layer has in a directory, and the folders that the image has not."""
+    fd = os.open(".", _DIRECTORY, dir_fd=place)
+    os.close(place)
+    try:
+        _, _, _, _, empty, links, below = tree
+        for name in (*empty, *links):
+            os.unlink(name, dir_fd=fd)
+        for name, inner in below.items():
+            _empty(os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd), inner)
+            if not inner[3]:
+                os.rmdir(name, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # another container was quicker
+
+
+def remember(container: "Container", edits: "Edits") -> None:
+    """Write down what was made, for the next container of this image with these wishes.
+
+    Where that cannot be, nothing is written, and nothing is lost but two milliseconds.
+    """
+    if container.unprivileged or not initlayer.fits(container.config):
+        return
+    root = container.settings.root
+    try:
+        key = initlayer.key(container.config)
+        # What a planned link (libcuda.so) leads to, ldconfig has to make: where the link leads to
+        # something when ldconfig looks, it goes into ld.so.cache as a library of its own.
+        left = frozenset(link.target for link in edits.links)
+        tree = _tree(os.open(f"{container.directory}/upper", _DIRECTORY), left)
+        file = initlayer.file_of(root, key)
+        folder = os.path.dirname(file)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = {"key": key, "names": edits.names, "tree": tree}
+        state.replace(file, jsonlite.dumps(found), f"{folder}/.{os.getpid()}")
+        _forget_beyond_the_limit(folder)
+    except (_Unusual, OSError):
+        return
+
+
+def _tree(fd: int, left: "frozenset[str]") -> "Tree":
+    """Return what a directory of upper holds but links called as in `left`, and close it.
+
+    Raises _Unusual, OSError.
+
+    A file that is not empty is no mount point, but ldconfig's cache.
+    """
+    empty: "list[str]" = []
+    links: "dict[str, str]" = {}
+    below: "dict[str, Tree]" = {}
+    try:
+        for name in sorted(os.listdir(fd)):
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                below[name] = _tree(os.open(name, _DIRECTORY, dir_fd=fd), left)
+            elif stat.S_ISLNK(found.st_mode) and name in left:
+                continue
+            elif stat.S_ISLNK(found.st_mode):
+                links[name] = os.readlink(name, dir_fd=fd)
+            elif not stat.S_ISREG(found.st_mode):
+                raise _Unusual
+            elif not found.st_size:
+                empty.append(name)
+        attributes = os.listxattr(fd)
+        if not _EXPECTED.issuperset(attributes):
+            raise _Unusual
+        own = os.fstat(fd)
+        mode, copied = stat.S_IMODE(own.st_mode), _ORIGIN in attributes
+        return (mode, own.st_uid, own.st_gid, copied, empty, links, below)
+    finally:
+        os.close(fd)
+
+
+def _forget_beyond_the_limit(folder: str) -> None:
+    kept = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime_ns)
+    for entry in kept[:-LIMIT]:
+        os.unlink(entry.path)

@@ -1,0 +1,140 @@
+"""The init layer: mount points for the GPUs' files, between the image and what is written.
+
+    upper         what the container writes, on the disk
+    init layer    a tmpfs of this container: empty files, folders and links
+    layers        the image's, read-only and shared
+
+A driver brings forty files and links in a dozen folders. Made in upper, through the overlay, each
+folder is copied up and each name costs ten times what it costs on a tmpfs; and at the end all that
+goes one by one, where the tmpfs goes with the mount namespace. But an overlay's layers have to be
+complete before it is mounted, and only in the mounted overlay can the image's links be followed. So
+the first container of an image gets its mount points in upper (minirun.gpu.apply), and what is
+there then is written down (minirun.gpu.mountpoints):
+
+    ROOT/.gpus/mountpoints/CRC32.json    {"key": …, "names": […], "tree": […]}
+
+The next one with the same image and wishes begins with it. docker's overlay2 has such a layer too,
+ID-init, for /dev, /proc and /etc/hosts; NVIDIA's stack leaves the empty files in the image's tree.
+"""
+
+import os
+from binascii import crc32
+
+from minirun import jsonlite
+from minirun.kernel import files, mounts
+from minirun.oci.config import DRIVER_ROOT, GPU_DRIVER, LAYERS, Config
+from minirun.oci.state import read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Tree = tuple[int, int, int, bool, list[str], dict[str, str], dict[str, Any]]
+
+FOLDER = ".gpus/mountpoints"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PSEUDO = ("/proc/", "/dev/", "/sys/")
+_ROOM = 3000
+"""Characters of layers' paths up to which one more surely fits into the page of mount options."""
+
+
+class InitLayer:
+    """What is to be in the layer, as it was written down in `file`."""
+
+    def __init__(self, file: str, names: "list[str]", tree: "Tree") -> None:
+        self.file = file
+        self.names = names
+        """What the GPUs' planner asked for (Edits.names): the layer is right for that alone."""
+        self.tree = tree
+        """A directory: (mode, user, group, whether the image has it too, empty files, links by
+        name, directories by name)."""
+
+    def mount(self, place: str) -> None:
+        """Mount the layer at the host's directory `place`. Raises OSError."""
+        flags = mounts.MS_NOSUID | mounts.MS_NODEV
+        why = "a layer of mount points, as the last container of this image and wishes needed them"
+        mounts.mount("tmpfs", place, "tmpfs", flags, "mode=755,size=1m", why=why)
+        top = os.open(place, _DIRECTORY)
+        try:
+            _fill(top, "", self.tree)
+        finally:
+            os.close(top)
+
+
+def _fill(top: int, above: str, tree: "Tree", made: str = "") -> str:
+    """Make what is in the directory `above`; return an empty file, which all others are links of.
+
+    Every folder on the way was made here, or mkdir has failed: none is a link.
+    """
+    _, _, _, _, empty, links, below = tree
+    for name in empty:
+        path = f"{above}{name}"
+        if made:
+            os.link(made, path, src_dir_fd=top, dst_dir_fd=top)
+        else:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=top))
+            made = path
+    for name, target in links.items():
+        files.symlinkat(target, top, f"{above}{name}")
+    for name, inner in below.items():
+        path = f"{above}{name}"
+        mode, user, group = inner[:3]
+        os.mkdir(path, mode, dir_fd=top)
+        if user or group or mode > 0o777:
+            os.chown(path, user, group, dir_fd=top, follow_symlinks=False)
+            os.chmod(path, mode, dir_fd=top)  # mkdir leaves out set-group-ID
+        made = _fill(top, f"{path}/", inner, made)
+    return made
+
+
+def recall(root: str, config: Config) -> "InitLayer | None":
+    """Return the layer for a container of the state root `root`; None where there is none yet."""
+    if not fits(config):
+        return None
+    try:
+        wanted = key(config)
+        file = file_of(root, wanted)
+        found = jsonlite.loads(read_text(file))
+        if found["key"] != wanted:
+            return None
+        return InitLayer(file, found["names"], found["tree"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # nothing is lost: mount points are made in upper then
+
+
+def fits(config: Config) -> bool:
+    """Whether only the GPUs can bring mount points here: no volume does, and no other hook.
+
+    In a user namespace the files are somebody else's.
+    """
+    text = config.annotations.get(LAYERS, "")
+    if not 0 < len(text) < _ROOM or "user" in config.namespaces:
+        return False
+    if not config.new_namespace("mount") or config.linux.get("rootfsPropagation"):
+        return False
+    hooks: "dict[str, Any]" = config.raw.get("hooks") or {}
+    if any(not config.in_line(hook) for rows in hooks.values() for hook in rows or ()):
+        return False
+    rows = config.raw.get("mounts") or ()
+    return all(f"{row['destination']}/".startswith(_PSEUDO) for row in rows)
+
+
+def key(config: Config) -> str:
+    """Return what the mount points depend on and stage 1 can know: the image, and the wishes.
+
+    Which GPUs they are makes no difference: their nodes lie in /dev. Raises OSError.
+    """
+    layers = [(path, os.stat(path)) for path in config.layers]
+    stamps = [f"{path} {found.st_ino} {found.st_mtime_ns}" for path, found in layers]
+    wishes = sorted(
+        f"{name}={value}"
+        for name, value in config.environment.items()
+        if name.startswith("NVIDIA_") and name != "NVIDIA_VISIBLE_DEVICES"
+    )
+    places = [config.annotations.get(name, "") for name in (GPU_DRIVER, DRIVER_ROOT)]
+    return "\n".join([*stamps, *wishes, *places, config.simulation])
+
+
+def file_of(root: str, wanted: str) -> str:
+    """Return where the layer with this key is written down."""
+    return f"{root}/{FOLDER}/{crc32(wanted.encode()):08x}.json"
