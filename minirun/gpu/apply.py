@@ -160,12 +160,7 @@ def configure(
     """
     ldconfig_fd = ldconfig.open_host(request.ldconfig)
     belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.of(pid)
-    namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        why = "the container's mounts, before pivot_root: both trees can be seen"
-        namespaces.setns(namespace, namespaces.CLONE_NEWNS, shown=f"/proc/{pid}/ns/mnt", why=why)
-    finally:
-        os.close(namespace)
+    enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
     if before:
@@ -180,6 +175,17 @@ def configure(
         apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs)
     owner.give_up(belongs_to)
     return edits
+
+
+def enter(pid: int) -> None:
+    """Move into the mount namespace of `pid`. Raises OSError."""
+    path = f"/proc/{pid}/ns/mnt"
+    namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        why = "the container's mounts, before pivot_root: both trees can be seen"
+        namespaces.setns(namespace, namespaces.CLONE_NEWNS, shown=path, why=why)
+    finally:
+        os.close(namespace)
 
 
 def _plan(found: "Inventory | Cards", request: "Request", root: Root) -> Edits:

@@ -39,7 +39,7 @@ def forget(layer: InitLayer, root: Root) -> None:
     What is removed from a lower layer gets a whiteout in upper; then all is made there anew.
     Raises OSError.
     """
-    why = "the driver's files are others by now: all is made anew, and written down at the next run"
+    why = "the driver's files are others by now: names are made anew, and written down next time"
     events.emit("note", "init layer out of date", {"file": layer.file}, why=why)
     _empty(os.dup(root.fd), layer.tree)
     _remove(layer.file)

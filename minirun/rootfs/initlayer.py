@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FOLDER = ".gpus/mountpoints"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PSEUDO = ("/proc/", "/dev/", "/sys/")
+_PECULIAR = frozenset(("rootfsPropagation", "mountLabel"))
 _ROOM = 3000
 """Characters of layers' paths up to which one more surely fits into the page of mount options."""
 
@@ -103,14 +104,16 @@ def recall(root: str, config: Config) -> "InitLayer | None":
 
 
 def fits(config: Config) -> bool:
-    """Whether only the GPUs can bring mount points here: no volume does, and no other hook.
+    """Whether GPUs are asked for, and only they can bring mount points: no volume, no other hook.
 
     In a user namespace the files are somebody else's.
     """
     text = config.annotations.get(LAYERS, "")
     if not 0 < len(text) < _ROOM or "user" in config.namespaces:
         return False
-    if not config.new_namespace("mount") or config.linux.get("rootfsPropagation"):
+    if not config.new_namespace("mount") or not _PECULIAR.isdisjoint(config.linux):
+        return False
+    if config.environment.get("NVIDIA_VISIBLE_DEVICES") in (None, "", "void"):
         return False
     hooks: "dict[str, Any]" = config.raw.get("hooks") or {}
     if any(not config.in_line(hook) for rows in hooks.values() for hook in rows or ()):

@@ -130,6 +130,8 @@ def _hook_process(container: Container, stdin: int, stderr: int, parent: int) ->
         argv = s4_arguments.hook(document)
         if argv:
             s5_inject.cli(container, argv, document["pid"])
+        elif container.init_layer:
+            s5_inject.nothing(container.init_layer, document["pid"], container.config.rootfs)
         os.write(stderr, _DONE)
         os.read(stdin, 1)  # its end: whoever answers init goes first, on whichever processor
         os._exit(0)

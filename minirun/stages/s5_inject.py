@@ -14,12 +14,13 @@ from minirun.gpu import hook as nvidia_hook
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.oci import state
 from minirun.oci.config import GPU_DRIVER, LOAD_KMODS
+from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.gpu.edits import Edits
     from minirun.gpu.request import Request
-    from minirun.rootfs.inroot import Root
+    from minirun.rootfs.initlayer import InitLayer
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """Where one of them is missing the driver is not ready: after boot nobody loads nvidia-uvm."""
@@ -83,7 +84,7 @@ def _tell(text: str) -> None:
     events.emit("note", "kernel modules", {"text": text}, why="as nvidia-modprobe would")
 
 
-def _before(container: Container, edits: "Edits", root: "Root") -> None:
+def _before(container: Container, edits: "Edits", root: Root) -> None:
     """Claim the GPUs, unless it is done, and see whether the init layer is right for their files.
 
     Raises GPUError, OSError.
@@ -94,6 +95,17 @@ def _before(container: Container, edits: "Edits", root: "Root") -> None:
         from minirun.gpu import mountpoints
 
         mountpoints.forget(container.init_layer, root)
+
+
+def nothing(layer: "InitLayer", pid: int, rootfs: str) -> None:
+    """Take the init layer's names away: the toolkit's config.toml refuses what was wished for.
+
+    Raises OSError.
+    """
+    from minirun.gpu import mountpoints
+
+    apply.enter(pid)
+    mountpoints.forget(layer, Root.at(rootfs))
 
 
 def cli(container: Container, argv: "list[str]", pid: int) -> None:

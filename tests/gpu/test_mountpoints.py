@@ -123,6 +123,30 @@ def test_the_event_says_that_it_was_out_of_date(place: Place) -> None:
     assert "init layer out of date" in names
 
 
+LOOK = "busybox find / -xdev -name '*nvidia*' -o -xdev -name 'libcuda*'; echo done"
+
+
+@pytest.mark.parametrize("word", ["", "void"])
+def test_nobody_asks_for_gpus(place: Place, word: str) -> None:
+    place.see()
+    flags = ("--rm", "-e", f"NVIDIA_VISIBLE_DEVICES={word}", "--gpu-driver=simulated")
+    done = place.program("run", *flags, "box", "busybox", "sh", "-c", LOOK)
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+
+
+def test_the_toolkit_refuses_what_was_asked_for(place: Place, tmp_path: Path) -> None:
+    place.see()
+    folder = tmp_path / "nvidia-container-runtime"
+    folder.mkdir()
+    text = "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"
+    (folder / "config.toml").write_text(text)
+    argv = ("run", "--rm", *GPUS, "box", "busybox", "sh", "-c", LOOK)
+    done = place.program(*argv, env={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+    names = [event["name"] for event in place.program.events()]
+    assert "init layer out of date" in names
+
+
 def test_an_image_that_was_changed_is_another_one(place: Place) -> None:
     place.see()
     (place.layer / "lib").mkdir()

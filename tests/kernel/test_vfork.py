@@ -52,6 +52,39 @@ def test_it_becomes_the_program_in_its_own_namespaces(log: Path) -> None:
     assert clone["t"] <= prctl["t"] <= execve["t"] <= clone["t"] + clone["dur"]
 
 
+@pytest.fixture
+def processors() -> Iterator[list[int]]:
+    """The processors that we may run on; afterwards as before."""
+    allowed = os.sched_getaffinity(0)
+    yield sorted(allowed)
+    os.sched_setaffinity(0, allowed)
+
+
+def test_it_runs_on_another_processor(
+    processors: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if len(processors) == 1:
+        pytest.skip("one processor")
+    monkeypatch.setattr(steps, "_sched_getcpu", lambda: processors[1])
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    script = "grep Cpus_allowed_list /proc/self/status"
+    wanted = [*steps.leave_processor(), *busybox("sh", "-c", script, out=writing)]
+    pid, pidfd = vfork.spawn(0, wanted, actor="cli")
+    os.close(writing)
+    os.close(pidfd)
+    with open(reading) as file:
+        words = file.read().split()
+    assert os.waitpid(pid, 0)[1] == 0
+    assert words[1].split(",")[0].split("-")[0] == str(processors[0])
+    assert str(processors[1]) not in words[1].replace("-", ",").split(",")
+    assert os.sched_getaffinity(0) == set(processors), "we ourselves may run anywhere"
+
+
+def test_of_one_processor_there_is_no_other(processors: list[int]) -> None:
+    os.sched_setaffinity(0, processors[:1])
+    assert steps.leave_processor() == []
+
+
 def test_the_call_that_fails_is_named_and_nobody_is_left(log: Path) -> None:
     wanted = [steps.chdir("/nosuch"), *busybox("true", out=2)]
     with pytest.raises(FileNotFoundError, match="/nosuch") as caught:

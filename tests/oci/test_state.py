@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from conftest import Program, wait_until
 from minirun.errors import StateError
+from minirun.kernel import files
 from minirun.oci import state
 
 NAME = f"state-{os.getpid()}"
@@ -274,6 +275,26 @@ def test_readers_never_see_half_a_record(tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+def test_replacing_leaves_one_file(tmp_path: Path) -> None:
+    path, beside = tmp_path / "x", str(tmp_path / ".x")
+    state.replace(str(path), "one", beside)
+    first = path.stat().st_ino
+    state.replace(str(path), "two", beside)
+    assert path.read_text() == "two"
+    assert path.stat().st_ino != first, "the old file was never written to"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_replacing_where_names_cannot_be_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: str) -> None:
+        raise OSError(22, "as NFS says it")
+
+    monkeypatch.setattr(files, "exchange", refused)
+    test_replacing_leaves_one_file(tmp_path)
 
 
 def test_a_writer_that_is_killed_leaves_the_record_before(tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ namespaces); the real one goes the long way to the same place: its parent's pid 
 import os
 
 from minirun.errors import GPUError, from_os
-from minirun.gpu import ldconfig, nvidia, undo
+from minirun.gpu import apply, ldconfig, nvidia, undo
 from minirun.gpu.devicecgroup import of_process
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.program.debug import Log
 from minirun.gpu.program.options import Line
-from minirun.kernel import namespaces
 from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
@@ -48,13 +47,7 @@ def configure(line: Line, found: Inventory, log: Log) -> None:
 def _enter(request: "Request") -> Root:
     """Go to where the container's mounts are, and return its root. Raises OSError."""
     if request.pid:
-        path = f"/proc/{request.pid}/ns/mnt"
-        namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            why = "the container's mounts, before pivot_root: both trees can be seen"
-            namespaces.setns(namespace, namespaces.CLONE_NEWNS, shown=path, why=why)
-        finally:
-            os.close(namespace)
+        apply.enter(request.pid)
     return Root.at(request.rootfs)
 
 
