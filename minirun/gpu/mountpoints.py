@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LIMIT = 64
 """How many layers are kept below one state root; of more, the oldest goes."""
+MOST = 1000
+"""How many names a layer has at most: with links as long as a page, it is as large as its tmpfs."""
+_DEEPEST = 32
 _ORIGIN = "trusted.overlay.origin"
 """Of a folder that was copied up: that the image has it too."""
 _EXPECTED = frozenset((_ORIGIN, "trusted.overlay.impure", "trusted.overlay.uuid"))
@@ -81,7 +84,7 @@ def remember(container: "Container", edits: "Edits") -> None:
         # What a planned link (libcuda.so) leads to, ldconfig has to make: where the link leads to
         # something when ldconfig looks, it goes into ld.so.cache as a library of its own.
         left = frozenset(link.target for link in edits.links)
-        tree = _tree(os.open(f"{container.directory}/upper", _DIRECTORY), left)
+        tree = _Walk(left).tree(os.open(f"{container.directory}/upper", _DIRECTORY))
         file = initlayer.file_of(root, key)
         folder = os.path.dirname(file)
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -92,37 +95,46 @@ def remember(container: "Container", edits: "Edits") -> None:
         return
 
 
-def _tree(fd: int, left: "frozenset[str]") -> "Tree":
-    """Return what a directory of upper holds but links called as in `left`, and close it.
+class _Walk:
+    """A walk through upper, which a hostile image can make ldconfig fill."""
 
-    Raises _Unusual, OSError.
+    def __init__(self, left: "frozenset[str]") -> None:
+        self.left = left
+        """Links called so are passed over."""
+        self.count = 0
 
-    A file that is not empty is no mount point, but ldconfig's cache.
-    """
-    empty: "list[str]" = []
-    links: "dict[str, str]" = {}
-    below: "dict[str, Tree]" = {}
-    try:
-        for name in sorted(os.listdir(fd)):
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
-                below[name] = _tree(os.open(name, _DIRECTORY, dir_fd=fd), left)
-            elif stat.S_ISLNK(found.st_mode) and name in left:
-                continue
-            elif stat.S_ISLNK(found.st_mode):
-                links[name] = os.readlink(name, dir_fd=fd)
-            elif not stat.S_ISREG(found.st_mode):
+    def tree(self, fd: int, depth: int = 0) -> "Tree":
+        """Return what a directory holds, and close it. Raises _Unusual, OSError.
+
+        A file that is not empty is no mount point, but ldconfig's cache.
+        """
+        empty: "list[str]" = []
+        links: "dict[str, str]" = {}
+        below: "dict[str, Tree]" = {}
+        try:
+            names = sorted(os.listdir(fd))
+            self.count += len(names)
+            if self.count > MOST or depth > _DEEPEST:
                 raise _Unusual
-            elif not found.st_size:
-                empty.append(name)
-        attributes = os.listxattr(fd)
-        if not _EXPECTED.issuperset(attributes):
-            raise _Unusual
-        own = os.fstat(fd)
-        mode, copied = stat.S_IMODE(own.st_mode), _ORIGIN in attributes
-        return (mode, own.st_uid, own.st_gid, copied, empty, links, below)
-    finally:
-        os.close(fd)
+            for name in names:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    below[name] = self.tree(os.open(name, _DIRECTORY, dir_fd=fd), depth + 1)
+                elif stat.S_ISLNK(found.st_mode):
+                    if name not in self.left:
+                        links[name] = os.readlink(name, dir_fd=fd)
+                elif not stat.S_ISREG(found.st_mode):
+                    raise _Unusual
+                elif not found.st_size:
+                    empty.append(name)
+            attributes = os.listxattr(fd)
+            if not _EXPECTED.issuperset(attributes):
+                raise _Unusual
+            own = os.fstat(fd)
+            mode, copied = stat.S_IMODE(own.st_mode), _ORIGIN in attributes
+            return (mode, own.st_uid, own.st_gid, copied, empty, links, below)
+        finally:
+            os.close(fd)
 
 
 def _forget_beyond_the_limit(folder: str) -> None:

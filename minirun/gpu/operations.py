@@ -160,15 +160,23 @@ class BindFiles(Record):
         tree = mounts.open_tree(mounts.AT_FDCWD, source, mounts.OPEN_TREE_CLONE)
         try:
             mounts.mount_setattr(tree, self.attributes, shown=path)
-            try:
-                root.make_empty(folder, name)
-            except FileExistsError:  # it may be a link, which ends inside the root
-                _hang(tree, root.open(path), path)
-            else:
+            if not _is_file(folder, name):
+                try:
+                    root.make_empty(folder, name)
+                except FileExistsError:  # it may be a link, which ends inside the root
+                    return _hang(tree, root.open(path), path)
                 _keep(root, folder, name)
-                mounts.move_mount(tree, folder, name, shown=path)
+            mounts.move_mount(tree, folder, name, shown=path)
         finally:
             os.close(tree)
+
+
+def _is_file(folder: int, name: str) -> bool:
+    """Whether a file is there already: of the image, or of its init layer."""
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _hang(tree: int, target: int, path: str) -> None:

@@ -54,7 +54,7 @@ class InitLayer:
         """Mount the layer at the host's directory `place`. Raises OSError."""
         flags = mounts.MS_NOSUID | mounts.MS_NODEV
         why = "a layer of mount points, as the last container of this image and wishes needed them"
-        mounts.mount("tmpfs", place, "tmpfs", flags, "mode=755,size=1m", why=why)
+        mounts.mount("tmpfs", place, "tmpfs", flags, "mode=755,size=4m", why=why)
         top = os.open(place, _DIRECTORY)
         try:
             _fill(top, "", self.tree)

@@ -14,6 +14,7 @@ from conftest import Program, wait_until
 from gpu import images
 from gpu.sandbox import fingerprint
 from minirun.gpu import mountpoints
+from minirun.gpu.simulated import elf
 from minirun.oci.config import Config
 from minirun.rootfs import initlayer
 
@@ -198,6 +199,37 @@ def test_a_folder_with_attributes_is_left_to_overlayfs(place: Place) -> None:
     os.setxattr(folder, "user.note", b"kept by the copy in upper")
     place.see()
     assert place.files() == []
+
+
+def library(path: Path, soname: bytes) -> None:
+    """Put a library into the image that ldconfig makes a link called `soname` for."""
+    stand_in = "x" * len(soname)
+    data = elf.shared_object(stand_in, os.uname().machine, (), "")
+    path.write_bytes(data.replace(stand_in.encode(), soname, 1))
+
+
+def test_a_library_may_be_called_whatever_it_likes(place: Place) -> None:
+    library(place.layer / "usr/lib/lib1.so.9", b"lib\xff\xfe.so.1")
+    first = place.see()
+    assert len(place.files()) == 1
+    assert place.see() == first
+    assert place.own() == LEFT
+
+
+@pytest.mark.parametrize("kind", ["very many", "very deep"])
+def test_a_hostile_image_can_only_prevent_it(place: Place, kind: str) -> None:
+    """ldconfig makes links for whatever libraries an image has, wherever its ld.so.conf says."""
+    if kind == "very many":
+        for number in range(mountpoints.MOST):
+            library(place.layer / f"usr/lib/lib{number}.so.9", b"lib%d.so.1" % number)
+    else:
+        folder = place.layer.joinpath(*["deep"] * 40)
+        folder.mkdir(parents=True)
+        library(folder / "lib1.so.9", b"lib1.so.1")
+        (place.layer / "etc/ld.so.conf").write_text("/deep" * 40)
+    first = place.see()
+    assert place.files() == []
+    assert place.see() == first
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"key": "another"}'])
