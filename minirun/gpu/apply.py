@@ -179,13 +179,8 @@ def configure(
 
 def enter(pid: int) -> None:
     """Move into the mount namespace of `pid`. Raises OSError."""
-    path = f"/proc/{pid}/ns/mnt"
-    namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        why = "the container's mounts, before pivot_root: both trees can be seen"
-        namespaces.setns(namespace, namespaces.CLONE_NEWNS, shown=path, why=why)
-    finally:
-        os.close(namespace)
+    why = "the container's mounts, before pivot_root: both trees can be seen"
+    namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS, why=why)
 
 
 def _plan(found: "Inventory | Cards", request: "Request", root: Root) -> Edits:

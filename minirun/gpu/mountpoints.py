@@ -36,39 +36,35 @@ class _Unusual(Exception):
     """Something in upper that a layer of empty files, folders and links cannot stand for."""
 
 
-def forget(layer: InitLayer, root: Root) -> None:
-    """Take away what the layer has made, since it was made for another driver's files.
+def forget(layer: InitLayer, root: Root, why: str) -> None:
+    """Take away what the layer has made, and what was written down; `why` goes into the log.
 
-    What is removed from a lower layer gets a whiteout in upper; then all is made there anew.
+    What is removed from a lower layer gets a whiteout in upper. What is needed all the same is made
+    there afterwards, and the next container writes it down anew. Raises OSError.
+    """
+    events.emit("note", "init layer out of date", {"file": layer.file}, why=why)
+    _empty(os.open(".", _DIRECTORY, dir_fd=root.fd), layer.tree)
+    try:
+        os.unlink(layer.file)
+    except FileNotFoundError:
+        pass  # another container was quicker
+
+
+def _empty(fd: int, tree: "Tree") -> None:
+    """Remove what the layer has in a directory, with its folders that the image has not; close it.
+
     Raises OSError.
     """
-    why = "the driver's files are others by now: names are made anew, and written down next time"
-    events.emit("note", "init layer out of date", {"file": layer.file}, why=why)
-    _empty(os.dup(root.fd), layer.tree)
-    _remove(layer.file)
-
-
-def _empty(place: int, tree: "Tree") -> None:
-    """Remove what the layer has in a directory, and the folders that the image has not."""
-    fd = os.open(".", _DIRECTORY, dir_fd=place)
-    os.close(place)
+    empty, links, below = tree[4:]
     try:
-        _, _, _, _, empty, links, below = tree
         for name in (*empty, *links):
             os.unlink(name, dir_fd=fd)
         for name, inner in below.items():
-            _empty(os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd), inner)
+            _empty(os.open(name, _DIRECTORY, dir_fd=fd), inner)
             if not inner[3]:
                 os.rmdir(name, dir_fd=fd)
     finally:
         os.close(fd)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass  # another container was quicker
 
 
 def remember(container: "Container", edits: "Edits") -> None:

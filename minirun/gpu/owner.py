@@ -41,12 +41,8 @@ def enter(pid: int) -> Owner:
     """
     path = f"/proc/{pid}/ns/user"
     if os.stat(path).st_ino != os.stat("/proc/self/ns/user").st_ino:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            why = "the user has no rights outside, and all of them in here"
-            namespaces.setns(fd, namespaces.CLONE_NEWUSER, shown=path, why=why)
-        finally:
-            os.close(fd)
+        why = "the user has no rights outside, and all of them in here"
+        namespaces.enter(path, namespaces.CLONE_NEWUSER, why=why)
         process.setgid(0)
         process.setuid(0)
     return ROOT

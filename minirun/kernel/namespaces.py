@@ -117,3 +117,12 @@ def setns(fd: int, kind: int, *, shown: str = "", why: str = "") -> None:
     """Enter the namespace (or, with a pidfd, the namespaces) that `fd` refers to: setns(2)."""
     args = {"fd": fd, "nstype": libc.flag_names(kind, _NAMES), "path": shown}
     libc.logged("setns", _setns, (fd, kind), args, shown or None, why)
+
+
+def enter(path: str, kind: int, *, why: str = "") -> None:
+    """Enter the namespace that the file `path` is, such as /proc/PID/ns/mnt. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        setns(fd, kind, shown=path, why=why)
+    finally:
+        os.close(fd)

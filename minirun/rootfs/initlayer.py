@@ -67,7 +67,7 @@ def _fill(top: int, above: str, tree: "Tree", made: str = "") -> str:
 
     Every folder on the way was made here, or mkdir has failed: none is a link.
     """
-    _, _, _, _, empty, links, below = tree
+    empty, links, below = tree[4:]
     for name in empty:
         path = f"{above}{name}"
         if made:

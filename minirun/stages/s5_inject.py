@@ -94,7 +94,8 @@ def _before(container: Container, edits: "Edits", root: Root) -> None:
     if container.init_layer and container.init_layer.names != edits.names:
         from minirun.gpu import mountpoints
 
-        mountpoints.forget(container.init_layer, root)
+        why = "the driver's files are others by now"
+        mountpoints.forget(container.init_layer, root, why)
 
 
 def nothing(layer: "InitLayer", pid: int, rootfs: str) -> None:
@@ -105,7 +106,7 @@ def nothing(layer: "InitLayer", pid: int, rootfs: str) -> None:
     from minirun.gpu import mountpoints
 
     apply.enter(pid)
-    mountpoints.forget(layer, Root.at(rootfs))
+    mountpoints.forget(layer, Root.at(rootfs), "the container gets no GPU")
 
 
 def cli(container: Container, argv: "list[str]", pid: int) -> None:

@@ -260,9 +260,9 @@ NOTES = (
     ),
     Topic(
         "init layer out of date",
-        "mount points of another driver's files were there",
-        "Where a container of this image had GPUs before, its mount points are made in stage 1, on "
-        "a tmpfs below the container's own layer. The driver was changed since: they are removed.",
+        "mount points of files that it does not get were there",
+        "Where a container of this image had GPUs before, mount points are made in stage 1, below "
+        "upper. They are removed: the driver was changed since, or the container gets no GPU.",
         real="docker has a layer ID-init too, but none for GPUs.",
         kind=NOTE,
     ),
