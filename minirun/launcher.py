@@ -81,11 +81,16 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
         (*_START, "minirun.lifecycle", "minirun.gpu.wish", "minirun.rootfs.initlayer"),
         ("minirun.stages.s5_inject",),
     ),
+    "minirun.gpu.ldconfig": (
+        (*_START, "minirun.lifecycle", "minirun.stages.s4_arguments", "minirun.stages.s5_inject"),
+        (),
+    ),
 }
 """What brings others along: module → (what is there before, what is always imported beside it)."""
 SINGLE = (
     "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
     "minirun.gpu.wish", "minirun.gpu.simulated", "minirun.rootfs.initlayer",
+    "minirun.gpu.mountpoints",
 )  # fmt: skip
 
 

@@ -33,8 +33,9 @@ def create(container: Container) -> Init:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
             container.prepare()
             s1_clone.make_places(container)
-            hook = s3_prestart.prepare(container)
-            init = s1_clone.runtime(container, lambda channel: run_init(container, channel, hook))
+            init = s1_clone.runtime(container, lambda channel: run_init(container, channel))
+            hook = s3_prestart.prepare(container, init)
+            s1_clone.wait(container, init)
         init.channel.say(Message.YOUR_TURN)
         init.channel.expect(Message.RUN_HOOKS)  # stage 2 is init's
         init.channel.expect(Message.YOUR_TURN)
@@ -79,11 +80,9 @@ def _reason(container: Container, error: "MinirunError | OSError") -> MinirunErr
     return MinirunError(f"init was killed by signal {end.si_status}", hint)
 
 
-def run_init(container: Container, channel: Channel, hook: "s3_prestart.Hook | None") -> "NoReturn":
+def run_init(container: Container, channel: Channel) -> "NoReturn":
     """All that init does, in the child that clone made. Never returns."""
     try:
-        if hook:
-            hook.close()
         path = f"{container.directory}/{handshake.EXEC}"
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         root = s1_clone.init(container, channel)

@@ -13,7 +13,7 @@ import os
 from itertools import groupby
 
 from minirun import rootless
-from minirun.gpu import ldconfig, nvidia, owner
+from minirun.gpu import nvidia, owner
 from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.operations import BindFiles, BindHeld, HostNode, SimulatedNode
@@ -114,6 +114,8 @@ def apply(
         for doing in libraries:
             doing.execute(root)
         if ldconfig_fd >= 0:
+            from minirun.gpu import ldconfig  # few need it: see minirun.rootfs.initlayer
+
             running = ldconfig.start(ldconfig_fd, root, edits.library_folders, belongs_to, path)
         for doing in others:
             if isinstance(doing, SimulatedNode) and not belongs_to.is_root:
@@ -124,12 +126,12 @@ def apply(
             cgroup.allow_devices(edits.device_rules())
     except BaseException:
         if running:
-            ldconfig.stop(running)
+            running.stop()
         raise
     finally:
         os.umask(mask)
     if running:
-        ldconfig.finish(running)
+        running.finish()
 
 
 def _folder(doing: "Doing") -> str:
@@ -147,24 +149,25 @@ def configure(
     found: "Inventory | Cards",
     pid: int,
     cgroup: "Cgroup | None",
+    ldconfig_fd: int,
+    before: "Callable[[Edits, Root], bool]",
     undo_failure: bool = False,
-    before: "Callable[[Edits, Root], None] | None" = None,
 ) -> Edits:
     """Do all of stage 5: what nvidia-container-cli would do to the container of `pid`.
 
-    `found` is what the host has. All that is of the host is opened before entering. Afterwards this
-    process is in the container's mount namespace for good. `undo_failure` is for a container whose
-    files outlive it. `before` is called with what will be done and the container's root, and may
-    refuse it.
+    `found` is what the host has, `ldconfig_fd` its ldconfig: all that is of the host is opened
+    before entering. Afterwards this process is in the container's mount namespace for good.
+    `undo_failure` is for a container whose files outlive it. `before` is called with what will be
+    done and the container's root, and may refuse it; it returns whether the container has what
+    ldconfig makes.
     Returns what was done. Raises GPUError, OSError.
     """
-    ldconfig_fd = ldconfig.open_host(request.ldconfig)
     belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.of(pid)
     enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
-    if before:
-        before(edits, root)
+    if before(edits, root):
+        ldconfig_fd = -1
     rules = None if request.no_cgroups else cgroup
     owner.become(belongs_to)
     if undo_failure:

@@ -4,7 +4,7 @@ It makes the SONAME links of the libraries just mounted and writes /etc/ld.so.ca
 container's own layer. Real nvidia-container-cli (nvc_ldcache.c) opens the host's ldconfig first,
 then runs it after a pivot into the container's root, in new pid and ipc namespaces, with /sys and
 /dev hidden. So does minirun, with two things more: the program must be static (its loader would
-come from the image), and it runs without capabilities except CAP_DAC_OVERRIDE.
+come from the image: minirun.gpu.ldprogram), and it has no capability except CAP_DAC_OVERRIDE.
 
 What this withstands: an image's own ldconfig is never executed (CVE-2024-0136, -0137); the host's
 cannot be written to (CVE-2024-0135: it is held by a read-only descriptor and lives in no pid
@@ -15,10 +15,10 @@ FIFO as ld.so.conf only costs TIMEOUT.
 
 import os
 import select
-import stat
 
 from minirun import events
 from minirun.errors import GPUError
+from minirun.gpu.ldprogram import HINT
 from minirun.gpu.owner import ROOT, Owner
 from minirun.kernel import mounts, namespaces, process, steps, vfork
 from minirun.kernel.securebits import SECBIT_NOROOT, SECBIT_NOROOT_LOCKED
@@ -30,46 +30,9 @@ TIMEOUT = 20
 _CAP_DAC_OVERRIDE = 1
 _SIGKILL = 9
 _SAID = 4096
-_PT_INTERP = 3
 _NAME = "ldconfig"
 _HIDDEN = ("/proc", "/sys", "/dev")
 _COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-_HINT = 'choose another with ldconfig = "@PATH" in the nvidia toolkit\'s config.toml'
-
-
-def open_host(ldconfig: str) -> int:
-    """Open the host's program that `@PATH` names; -1, with a note, where there is none to run.
-
-    On Ubuntu /sbin/ldconfig is a script and the program is ldconfig.real beside it.
-    Raises GPUError for a program that would load code of the image.
-    """
-    if not ldconfig.startswith("@"):
-        why = "the container's own ldconfig is code of the image: it is never run"
-        events.emit("note", "ldconfig absent", {"ldconfig": ldconfig}, why=why)
-        return -1
-    for path in (f"{ldconfig[1:]}.real", ldconfig[1:]):
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue
-        if _is_static(fd):
-            return fd
-        os.close(fd)
-        raise GPUError(f"ldconfig error: {path} is no static program", _HINT)
-    why = "this host has none: the libraries get no SONAME links"
-    events.emit("note", "ldconfig absent", {"ldconfig": ldconfig}, why=why)
-    return -1
-
-
-def _is_static(fd: int) -> bool:
-    """Tell whether this is an ELF program without PT_INTERP: elf(5)."""
-    header = os.pread(fd, 4096, 0)
-    if not stat.S_ISREG(os.fstat(fd).st_mode) or header[:5] != b"\x7fELF\x02":
-        return False
-    start = int.from_bytes(header[32:40], "little")
-    size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
-    kinds = (header[start + at * size : start + at * size + 4] for at in range(count))
-    return all(int.from_bytes(kind, "little") != _PT_INTERP for kind in kinds)
 
 
 class Running(Record):
@@ -78,6 +41,29 @@ class Running(Record):
     pid: int
     pidfd: int
     said: int
+
+    def finish(self) -> None:
+        """Wait for its end. Raises GPUError where it failed or took longer than TIMEOUT."""
+        text, ended = "", False
+        try:
+            text, ended = _drain(self.said)
+        finally:
+            status = self.stop()
+        events.emit("note", "ldconfig ended", {"status": status, "said": text})
+        if not ended:
+            hint = "something in /etc/ld.so.conf of the image blocks it"
+            raise GPUError(f"ldconfig took longer than {TIMEOUT} s", hint)
+        if status != 0:
+            raise GPUError(f"ldconfig failed with error code: {status}: {text}", HINT)
+
+    def stop(self) -> int:
+        """Kill it, unless it has ended by itself; return its exit status."""
+        # Where it has closed its output it is in exit_group(2), whose status no signal can change.
+        process.pidfd_send_signal(self.pidfd, _SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.pidfd)
+        os.close(self.said)
+        return status
 
 
 def start(
@@ -114,31 +100,6 @@ def _configuration(root: Root) -> None:
     except OSError:
         why = "the image has none: only the driver's and the standard folders are looked through"
         events.emit("note", "ld.so.conf absent", {"path": "/etc/ld.so.conf"}, why=why)
-
-
-def finish(running: Running) -> None:
-    """Wait for the program's end. Raises GPUError where it failed or took longer than TIMEOUT."""
-    text, ended = "", False
-    try:
-        text, ended = _drain(running.said)
-    finally:
-        status = stop(running)
-    events.emit("note", "ldconfig ended", {"status": status, "said": text})
-    if not ended:
-        hint = "something in /etc/ld.so.conf of the image blocks it"
-        raise GPUError(f"ldconfig took longer than {TIMEOUT} s", hint)
-    if status != 0:
-        raise GPUError(f"ldconfig failed with error code: {status}: {text}", _HINT)
-
-
-def stop(running: Running) -> int:
-    """Kill the program, unless it has ended by itself; return its exit status."""
-    # Where it has closed its output it is in exit_group(2), whose status no signal can change.
-    process.pidfd_send_signal(running.pidfd, _SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(running.pid, 0)[1])
-    os.close(running.pidfd)
-    os.close(running.said)
-    return status
 
 
 def _drain(fd: int) -> "tuple[str, bool]":

@@ -7,6 +7,7 @@ container of the same image begins with it (minirun.rootfs.initlayer).
 
 import os
 import stat
+from binascii import b2a_base64
 
 from minirun import events, jsonlite
 from minirun.oci import state
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 LIMIT = 64
 """How many layers are kept below one state root; of more, the oldest goes."""
 MOST = 1000
-"""How many names a layer has at most: with links as long as a page, it is as large as its tmpfs."""
+"""How many names a layer has at most: with links as long as a page, that is half of its tmpfs."""
+MOST_BYTES = 1 << 20
+"""How much its files hold at most. ld.so.cache takes 64 bytes or so a library."""
 _DEEPEST = 32
 _ORIGIN = "trusted.overlay.origin"
 """Of a folder that was copied up: that the image has it too."""
@@ -33,7 +36,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Unusual(Exception):
-    """Something in upper that a layer of empty files, folders and links cannot stand for."""
+    """Something in upper that a layer of files, folders and links cannot stand for."""
 
 
 def forget(layer: InitLayer, root: Root, why: str) -> None:
@@ -55,9 +58,9 @@ def _empty(fd: int, tree: "Tree") -> None:
 
     Raises OSError.
     """
-    empty, links, below = tree[4:]
+    empty, others, links, below = tree[4:]
     try:
-        for name in (*empty, *links):
+        for name in (*empty, *others, *links):
             os.unlink(name, dir_fd=fd)
         for name, inner in below.items():
             _empty(os.open(name, _DIRECTORY, dir_fd=fd), inner)
@@ -67,24 +70,21 @@ def _empty(fd: int, tree: "Tree") -> None:
         os.close(fd)
 
 
-def remember(container: "Container", edits: "Edits") -> None:
+def remember(container: "Container", edits: "Edits", ldconfig_fd: int) -> None:
     """Write down what was made, for the next container of this image with these wishes.
 
-    Where that cannot be, nothing is written, and nothing is lost but two milliseconds.
+    Where that cannot be, nothing is written, and nothing is lost but some milliseconds.
     """
     if container.unprivileged or not initlayer.fits(container.config):
         return
     root = container.settings.root
     try:
         key = initlayer.key(container.config)
-        # What a planned link (libcuda.so) leads to, ldconfig has to make: where the link leads to
-        # something when ldconfig looks, it goes into ld.so.cache as a library of its own.
-        left = frozenset(link.target for link in edits.links)
-        tree = _Walk(left).tree(os.open(f"{container.directory}/upper", _DIRECTORY))
+        tree = _Walk().tree(os.open(f"{container.directory}/upper", _DIRECTORY))
         file = initlayer.file_of(root, key)
         folder = os.path.dirname(file)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        found = {"key": key, "names": edits.names, "tree": tree}
+        found = {"key": key, "made_for": initlayer.needs(edits, ldconfig_fd), "tree": tree}
         state.replace(file, jsonlite.dumps(found), f"{folder}/.{os.getpid()}")
         _forget_beyond_the_limit(folder)
     except (_Unusual, OSError):
@@ -94,17 +94,17 @@ def remember(container: "Container", edits: "Edits") -> None:
 class _Walk:
     """A walk through upper, which a hostile image can make ldconfig fill."""
 
-    def __init__(self, left: "frozenset[str]") -> None:
-        self.left = left
-        """Links called so are passed over."""
+    def __init__(self) -> None:
         self.count = 0
+        self.bytes = 0
 
     def tree(self, fd: int, depth: int = 0) -> "Tree":
         """Return what a directory holds, and close it. Raises _Unusual, OSError.
 
-        A file that is not empty is no mount point, but ldconfig's cache.
+        A file that is not empty is no mount point, but a cache of ldconfig's.
         """
         empty: "list[str]" = []
+        others: "dict[str, tuple[int, str]]" = {}
         links: "dict[str, str]" = {}
         below: "dict[str, Tree]" = {}
         try:
@@ -117,20 +117,33 @@ class _Walk:
                 if stat.S_ISDIR(found.st_mode):
                     below[name] = self.tree(os.open(name, _DIRECTORY, dir_fd=fd), depth + 1)
                 elif stat.S_ISLNK(found.st_mode):
-                    if name not in self.left:
-                        links[name] = os.readlink(name, dir_fd=fd)
+                    links[name] = os.readlink(name, dir_fd=fd)
                 elif not stat.S_ISREG(found.st_mode):
                     raise _Unusual
-                elif not found.st_size:
+                elif found.st_size:
+                    others[name] = stat.S_IMODE(found.st_mode), self._content(name, fd)
+                else:
                     empty.append(name)
             attributes = os.listxattr(fd)
             if not _EXPECTED.issuperset(attributes):
                 raise _Unusual
             own = os.fstat(fd)
             mode, copied = stat.S_IMODE(own.st_mode), _ORIGIN in attributes
-            return (mode, own.st_uid, own.st_gid, copied, empty, links, below)
+            return (mode, own.st_uid, own.st_gid, copied, empty, others, links, below)
         finally:
             os.close(fd)
+
+    def _content(self, name: str, folder: int) -> str:
+        """Return what the file `name` holds, in base64. Raises _Unusual, OSError."""
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            data = os.read(fd, MOST_BYTES)
+        finally:
+            os.close(fd)
+        self.bytes += len(data)
+        if self.bytes >= MOST_BYTES:
+            raise _Unusual
+        return b2a_base64(data, newline=False).decode()
 
 
 def _forget_beyond_the_limit(folder: str) -> None:

@@ -74,7 +74,7 @@ def configure(
 
 def _ldconfig(edits: "Edits", root: Root, fd: int) -> None:
     try:
-        ldconfig.finish(ldconfig.start(fd, root, edits.library_folders))
+        ldconfig.start(fd, root, edits.library_folders).finish()
     except GPUError as error:
         program = edits.ldconfig.lstrip("@")
         said = str(error).replace("ldconfig failed", f"process {program} failed", 1)

@@ -40,13 +40,14 @@ def make_places(container: Container) -> None:
     """Make what has to be there before any process is: FIFOs and cgroup. Raises OSError."""
     make_fifos(container.directory)
     make_cgroup(container)
+    if container.config.layers and container.config.nvidia_in_line and not container.gates:
+        from minirun.rootfs import initlayer  # who steps through a run sees all of it in stage 5
+
+        container.init_layer = initlayer.recall(container.settings.root, container.config)
 
 
 def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") -> Init:
-    """Clone, and wait for init's root filesystem. The child goes on in `init_main`.
-
-    Raises OSError, MinirunError.
-    """
+    """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
     config = container.config
     ends = Ends(container.directory)
     if config.has_unusual_mounts:
@@ -68,13 +69,20 @@ def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") ->
     init = Init(pid, pidfd, ends.runtime())
     if container.sources:
         container.sources.close()
+    return init
+
+
+def wait(container: Container, init: Init) -> None:
+    """Do for init what it cannot do, and wait for its root filesystem.
+
+    Raises OSError, MinirunError.
+    """
     if container.gates:
-        container.gates.watched.append(pidfd)
-    container.save(pid=pid, init=state.identity(pid))
+        container.gates.watched.append(init.pidfd)
+    container.save(pid=init.pid, init=state.identity(init.pid))
     prepare_from_outside(container, init)
     init.channel.expect(Message.READY)
     container.cgroup.entered()
-    return init
 
 
 def make_cgroup(container: Container) -> None:

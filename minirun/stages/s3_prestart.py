@@ -2,7 +2,7 @@
 
 Hooks run in the runtime's namespaces, one after the other. NVIDIA's hook is not executed but
 called, in a child process of its own: stages 4 and 5 happen there, in-line, where they can be
-watched. That process is made during stage 1, and loads its program and looks at the host's GPUs
+watched. That process is made right after init, and loads its program and looks at the host's GPUs
 while init builds the root filesystem; it does nothing to the container before it gets the state.
 With `--gpu-mode hook` the hook is executed like the others, and stages 4 and 5 are its own.
 """
@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.stages.s1_clone import Init
+
 
 _DONE = b"done"
 """What the hook says last. Its end, which takes the kernel 0.6 ms, need not be waited for."""
@@ -34,7 +36,7 @@ class Hook:
         self.stderr = stderr
 
     def close(self) -> None:
-        """In init, which is a copy of the runtime: leave the runtime's ends to the runtime."""
+        """Close the runtime's ends."""
         os.close(self.stdin)
         os.close(self.stderr)
 
@@ -58,35 +60,26 @@ class Hook:
             self.wait()
 
 
-def prepare(container: Container) -> "Hook | None":
+def prepare(container: Container, init: "Init") -> "Hook | None":
     """Make the process of NVIDIA's hook, where config.json has it: it gets ready, and waits.
 
     Raises OSError.
     """
-    if not _gpus_in_line(container):
+    if not container.config.nvidia_in_line and not container.config.gpu_vendor:
         return None
-    if container.config.layers and not container.config.gpu_vendor and not container.gates:
-        from minirun.rootfs import initlayer  # who steps through a run sees all of it in stage 5
-
-        container.init_layer = initlayer.recall(container.settings.root, container.config)
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stderr = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     why = "the GPU hook, in-line: it gets ready; the real runtime executes a program in stage 3"
     pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
-        os.close(feed)
-        os.close(said)
+        for fd in (feed, said, init.pidfd):
+            os.close(fd)
+        init.channel.close()  # the hook is a copy of the runtime: its ends are for the runtime
         _hook_process(container, stdin, stderr, parent)
     for fd in (stdin, stderr, pidfd):
         os.close(fd)
     return Hook(pid, feed, said)
-
-
-def _gpus_in_line(container: Container) -> bool:
-    """Whether stages 4 and 5 are done here: for NVIDIA's hook, or for another vendor's GPUs."""
-    config = container.config
-    return any(map(config.in_line, config.hooks("prestart"))) or bool(config.gpu_vendor)
 
 
 def runtime(container: Container, gpu_hook: "Hook | None") -> None:
@@ -145,6 +138,8 @@ def _get_ready(container: Container) -> "Exception | None":
     """Look at the host's GPUs; return what is wrong with them or with what is asked for."""
     from minirun.stages import s5_inject
 
+    if not container.init_layer:
+        from minirun.gpu import ldconfig, mountpoints  # noqa: F401 - while there is time
     try:
         s5_inject.look_early(container)
     except (MinirunError, OSError) as error:

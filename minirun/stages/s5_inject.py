@@ -9,11 +9,12 @@ import os
 from minirun import events, jsonlite
 from minirun.container import Container
 from minirun.errors import GPUError
-from minirun.gpu import apply, cli_args, inline, nvidia, select, sharing, warn
+from minirun.gpu import apply, cli_args, inline, ldprogram, nvidia, select, sharing, warn
 from minirun.gpu import hook as nvidia_hook
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.oci import state
 from minirun.oci.config import GPU_DRIVER, LOAD_KMODS
+from minirun.rootfs import initlayer
 from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
@@ -84,18 +85,24 @@ def _tell(text: str) -> None:
     events.emit("note", "kernel modules", {"text": text}, why="as nvidia-modprobe would")
 
 
-def _before(container: Container, edits: "Edits", root: Root) -> None:
+def _before(container: Container, edits: "Edits", root: Root, ldconfig_fd: int) -> bool:
     """Claim the GPUs, unless it is done, and see whether the init layer is right for their files.
 
-    Raises GPUError, OSError.
+    Return whether it is: then it has what ldconfig makes. Raises GPUError, OSError.
     """
     if not container.gpus_claimed:
         sharing.give(container, edits.gpus, edits.simulated)
-    if container.init_layer and container.init_layer.names != edits.names:
-        from minirun.gpu import mountpoints
+    layer = container.init_layer
+    if not layer:
+        return False
+    if layer.made_for == initlayer.needs(edits, ldconfig_fd):
+        why = "image, libraries and ldconfig are as they were when it was made: see init layer"
+        events.emit("note", "ld.so.cache kept", {"file": layer.file}, why=why)
+        return True
+    from minirun.gpu import mountpoints
 
-        why = "the driver's files are others by now"
-        mountpoints.forget(container.init_layer, root, why)
+    mountpoints.forget(layer, root, "the driver's files are others by now")
+    return False
 
 
 def nothing(layer: "InitLayer", pid: int, rootfs: str) -> None:
@@ -126,13 +133,14 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
             found = look(container)
         if isinstance(found, Inventory):
             warn.tell(warn.check(found, request))
+        ldconfig_fd = ldprogram.open_host(request.ldconfig)
         edits = apply.configure(
-            request, found=found, pid=pid, cgroup=container.cgroup,
+            request, found=found, pid=pid, cgroup=container.cgroup, ldconfig_fd=ldconfig_fd,
             undo_failure=not container.config.layers,
-            before=lambda edits, root: _before(container, edits, root),
+            before=lambda edits, root: _before(container, edits, root, ldconfig_fd),
         )  # fmt: skip
         if not container.init_layer and isinstance(found, Inventory):
             from minirun.gpu import mountpoints
 
-            mountpoints.remember(container, edits)
+            mountpoints.remember(container, edits, ldconfig_fd)
         state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))

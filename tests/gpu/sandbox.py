@@ -17,7 +17,7 @@ from typing import Any
 
 from minirun import events
 from minirun.errors import MinirunError, from_os
-from minirun.gpu import apply, cli_args
+from minirun.gpu import apply, cli_args, ldprogram
 from minirun.gpu.inventory import inventory
 from minirun.kernel import mounts, namespaces
 from minirun.rootfs.inroot import Root
@@ -109,7 +109,10 @@ class Sandbox:
             argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, self.root]
             found = inventory("simulated", store)
             request = cli_args.parse(argv)
-            edits = apply.configure(request, found=found, pid=self.pid, cgroup=recorder)
+            edits = apply.configure(
+                request, found=found, pid=self.pid, cgroup=recorder,
+                ldconfig_fd=ldprogram.open_host(request.ldconfig), before=lambda *_: False,
+            )  # fmt: skip
             return {"edits": apply.record(edits), "rules": recorder.rules}
 
         return self._child(work)

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
-from minirun.gpu import cli_args, compat, edits, escape, ldconfig, nvidia, undo
+from minirun.gpu import cli_args, compat, edits, escape, ldprogram, nvidia, undo
 from minirun.gpu.inventory import inventory
 from minirun.gpu.simulated import elf
 from minirun.rootfs.inroot import Root
@@ -120,7 +120,7 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
         plan = nvidia.plan(found, request, nvidia.facts(root, request))
         if more.get("change"):
             plan = more["change"](plan)
-        fd = ldconfig.open_host(request.ldconfig)
+        fd = ldprogram.open_host(request.ldconfig)
         undo.configure(plan, root, more.get("cgroup"), fd, box.root)
         return {"rules": [str(rule) for rule in plan.device_rules()]}
 

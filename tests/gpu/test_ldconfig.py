@@ -11,7 +11,7 @@ import pytest
 
 from gpu.sandbox import Sandbox
 from minirun.errors import GPUError
-from minirun.gpu import ldcache, ldconfig
+from minirun.gpu import ldcache, ldconfig, ldprogram
 from minirun.rootfs.inroot import Root
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -20,8 +20,8 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 def run(box: Sandbox, program: str, timeout: float = 20) -> dict[str, Any]:
     def work(root: Root) -> None:
         ldconfig.TIMEOUT = timeout  # type: ignore[assignment]
-        fd = ldconfig.open_host(f"@{program}")
-        ldconfig.finish(ldconfig.start(fd, root, (LIBRARIES,)))
+        fd = ldprogram.open_host(f"@{program}")
+        ldconfig.start(fd, root, (LIBRARIES,)).finish()
 
     return box.inside(work)
 
@@ -82,14 +82,14 @@ def test_a_script_is_refused(debian: Sandbox, tmp_path: Path) -> None:
 def test_ubuntus_program_is_the_one_beside_the_script(tmp_path: Path) -> None:
     (tmp_path / "ldconfig").write_text("#!/bin/sh\n")
     shutil.copy("/sbin/ldconfig", tmp_path / "ldconfig.real")
-    fd = ldconfig.open_host(f"@{tmp_path}/ldconfig")
+    fd = ldprogram.open_host(f"@{tmp_path}/ldconfig")
     assert os.readlink(f"/proc/self/fd/{fd}") == f"{tmp_path}/ldconfig.real"
     os.close(fd)
 
 
 @pytest.mark.parametrize("name", ("", "/sbin/ldconfig", "@/nowhere/ldconfig"))
 def test_the_containers_own_is_never_run(name: str) -> None:
-    assert ldconfig.open_host(name) == -1
+    assert ldprogram.open_host(name) == -1
 
 
 def test_it_fails(debian: Sandbox) -> None:
@@ -101,7 +101,7 @@ def test_it_fails(debian: Sandbox) -> None:
 
 def test_it_cannot_even_start(debian: Sandbox) -> None:
     def work(root: Root) -> None:
-        ldconfig.finish(ldconfig.start(os.open("/etc", os.O_RDONLY), root, ()))
+        ldconfig.start(os.open("/etc", os.O_RDONLY), root, ()).finish()
 
     error = debian.inside(work)["error"]
     assert error.startswith("execve: ldconfig: Permission denied")
@@ -134,7 +134,7 @@ def test_no_configuration_at_all(busybox: Sandbox, store: str) -> None:
 
 def test_a_missing_program_is_told(debian: Sandbox) -> None:
     def work(root: Root) -> int:
-        return ldconfig.open_host("@/nowhere/ldconfig")
+        return ldprogram.open_host("@/nowhere/ldconfig")
 
     outcome = debian.inside(work)
     (note,) = (event for event in outcome["events"] if event["name"] == "ldconfig absent")
@@ -143,4 +143,4 @@ def test_a_missing_program_is_told(debian: Sandbox) -> None:
 
 def test_open_host_names_the_culprit() -> None:
     with pytest.raises(GPUError, match="/bin/true is no static program"):
-        ldconfig.open_host("@/bin/true")
+        ldprogram.open_host("@/bin/true")

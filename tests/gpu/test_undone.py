@@ -15,7 +15,7 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
-from minirun.gpu import apply, cli_args, ldconfig, nvidia, undo
+from minirun.gpu import apply, cli_args, ldprogram, nvidia, undo
 from minirun.gpu.inventory import inventory
 from minirun.rootfs.inroot import Root
 
@@ -52,7 +52,7 @@ def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]
                 if next(told) == number:
                     raise Broken
 
-            fd = ldconfig.open_host(request.ldconfig)
+            fd = ldprogram.open_host(request.ldconfig)
             try:
                 undo.configure(plan, root, None, fd, box.root, tell)
             except Broken:

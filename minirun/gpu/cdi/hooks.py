@@ -21,7 +21,7 @@ import os
 import stat
 
 from minirun.errors import MinirunError
-from minirun.gpu import ldconfig
+from minirun.gpu import ldconfig, ldprogram
 from minirun.kernel import files, mounts
 from minirun.rootfs.inroot import Root
 from minirun.rootfs.plan import Bind
@@ -71,10 +71,10 @@ def _is_link_to(parent: int, name: str, target: str) -> bool:
 
 def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
     """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError."""
-    fd = ldconfig.open_host(f"@{program.removeprefix('@')}")
+    fd = ldprogram.open_host(f"@{program.removeprefix('@')}")
     if fd < 0:
         raise MinirunError(f"nvidia-cdi-hook: there is no {program} on this host", "", 1)
-    ldconfig.finish(ldconfig.start(fd, root, folders))
+    ldconfig.start(fd, root, folders).finish()
 
 
 def pin_device_nodes(root: Root) -> None:

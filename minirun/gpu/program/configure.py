@@ -8,7 +8,7 @@ namespaces); the real one goes the long way to the same place: its parent's pid 
 import os
 
 from minirun.errors import GPUError, from_os
-from minirun.gpu import apply, ldconfig, nvidia, undo
+from minirun.gpu import apply, ldprogram, nvidia, undo
 from minirun.gpu.devicecgroup import of_process
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.program.debug import Log
@@ -53,7 +53,7 @@ def _enter(request: "Request") -> Root:
 
 def _open_ldconfig(request: "Request") -> int:
     """Open the host's ldconfig; -1 where none is asked for. Raises GPUError where it is missing."""
-    fd = ldconfig.open_host(request.ldconfig)
+    fd = ldprogram.open_host(request.ldconfig)
     if fd < 0 and request.ldconfig.startswith("@"):
         path = request.ldconfig[1:]
         raise GPUError(f"ldcache error: open failed: {path}: no such file or directory")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 
 from minirun.errors import _GENERAL, HINTS
-from minirun.view.knowledge import errnos, files, mounts, privileges, processes, said, stages
+from minirun.view.knowledge import errnos, files, gpus, mounts, privileges, processes, said, stages
 from minirun.view.knowledge import troubles as gpu_troubles
 from minirun.view.knowledge.hints import hints
 from minirun.view.knowledge.hints import topic as hint_topic
@@ -31,7 +31,7 @@ ALIASES = {
 _BY_NAME = {
     topic.name: topic
     for group in (processes.TOPICS, mounts.TOPICS, files.TOPICS, privileges.TOPICS,
-                  said.MESSAGES, said.NOTES, said.GATES)
+                  said.MESSAGES, said.NOTES, gpus.NOTES, said.GATES)
     for topic in group
 }  # fmt: skip
 _ERRNOS = {topic.name: topic for topic in errnos.TOPICS}

@@ -67,8 +67,9 @@ STAGES = (
         "source of a mount, and nothing of it is executed.",
         man="setns(2), mount_namespaces(7)",
         spec="the Container Device Interface's containerEdits; not in the runtime-spec",
-        real="nvidia-container-cli does the same work in the same order, but for the device rules: "
-        "it writes one after each node, minirun all of them at the end.",
+        real="nvidia-container-cli does the same work, with ldconfig last and a device rule after "
+        "each node; minirun lets ldconfig work beside the rest, and writes all rules at the end. "
+        "What it made for an earlier container of the image is kept: see `ld.so.cache kept`.",
         kind=STAGE,
     ),
     Topic(
