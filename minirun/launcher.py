@@ -81,6 +81,7 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
         (*_START, "minirun.lifecycle", "minirun.gpu.wish", "minirun.rootfs.initlayer"),
         ("minirun.stages.s5_inject",),
     ),
+    "minirun.gpu.simulated": ((*_START, "minirun.lifecycle", "minirun.stages.s4_arguments"), ()),
     "minirun.gpu.ldconfig": (
         (*_START, "minirun.lifecycle", "minirun.stages.s4_arguments", "minirun.stages.s5_inject"),
         (),
@@ -89,7 +90,7 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
 """What brings others along: module → (what is there before, what is always imported beside it)."""
 SINGLE = (
     "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
-    "minirun.gpu.wish", "minirun.gpu.simulated", "minirun.rootfs.initlayer",
+    "minirun.gpu.wish", "minirun.rootfs.initlayer",
     "minirun.gpu.mountpoints",
 )  # fmt: skip
 

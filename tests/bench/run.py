@@ -21,7 +21,7 @@ from minirun.settings import STORE as DEFAULT_STORE
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 
 
-ROUNDS = 5
+ROUNDS = 20
 GPUS = {
     "GPUs 0,1": "--gpus 0,1",
     "GPUs all": "--gpus all -e NVIDIA_DRIVER_CAPABILITIES=all",
@@ -109,12 +109,12 @@ def _works(peer: str, bundle: Path) -> bool:
 def _hyperfine(commands: dict[str, str], runs: int, directory: Path) -> dict[str, float]:
     """Return each command's median, in seconds.
 
-    The commands take turns, ROUNDS times: a machine that others share is slower in one minute than
+    The commands take turns, ROUNDS times: a machine that others share is slower in one second than
     in the next, and that is nobody's merit.
     """
     out = directory / "times.json"
     each = str(max(1, runs // ROUNDS))
-    argv = [*HIDE_UNIFIED, "hyperfine", "-N", "-w", "2", "-r", each, "--export-json", str(out)]
+    argv = [*HIDE_UNIFIED, "hyperfine", "-N", "-w", "1", "-r", each, "--export-json", str(out)]
     for name, command in [*commands.items()] * ROUNDS:
         argv += ["-n", name, command]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
