@@ -153,8 +153,9 @@ def key(config: Config) -> str:
 def needs(edits: "Edits", ldconfig_fd: int) -> "list[str]":
     """Return what the layer depends on and stage 5 can know: the driver, and the host's ldconfig.
 
-    That is every name that the planner asks for, and which files are the libraries and the program,
-    -1 for none. The caller can still see the host's tree. Raises OSError.
+    That is every name that the planner asks for, the folders that ldconfig looks through, and which
+    files are the libraries and the program, -1 for none. The caller can still see the host's tree.
+    Raises OSError.
     """
     folders = edits.library_folders
     found = [
@@ -164,7 +165,7 @@ def needs(edits: "Edits", ldconfig_fd: int) -> "list[str]":
     ]
     if ldconfig_fd >= 0:
         found.append(os.fstat(ldconfig_fd))
-    return [*edits.names, *(f"{s.st_ino} {s.st_size} {s.st_mtime_ns}" for s in found)]
+    return [*edits.names, *folders, *(f"{s.st_ino} {s.st_size} {s.st_mtime_ns}" for s in found)]
 
 
 def file_of(root: str, wanted: str) -> str:

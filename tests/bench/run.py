@@ -39,7 +39,7 @@ HIDE_UNIFIED = (
 def main() -> int:
     """Measure, and print a table; exit status 1 where --limit is given and exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=120)
     parser.add_argument("--limit", type=float, help="fail where minirun/runc is above this")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

@@ -15,6 +15,7 @@ from conftest import Program, wait_until
 from gpu import images
 from gpu.sandbox import fingerprint
 from minirun.gpu import mountpoints
+from minirun.gpu.edits import Edits
 from minirun.gpu.simulated import elf
 from minirun.oci.config import Config
 from minirun.rootfs import initlayer
@@ -140,6 +141,12 @@ def test_another_file_under_the_same_name_is_another_driver(place: Place) -> Non
     for again in (True, False):
         assert place.see() == first
         assert place.ran_ldconfig() == again
+
+
+def test_other_folders_for_ldconfig_are_another_need() -> None:
+    edits = Edits(library_folders=("/usr/lib64",))
+    more = edits._replace(library_folders=("/usr/lib64", "/usr/local/cuda/compat"))
+    assert initlayer.needs(edits, -1) != initlayer.needs(more, -1)
 
 
 def test_another_ldconfig_runs_again(place: Place, tmp_path: Path) -> None:
