@@ -37,11 +37,14 @@ class Init:
 
 
 def make_places(container: Container) -> None:
-    """Make what has to be there before any process is: FIFOs and cgroup. Raises OSError."""
+    """Make what has to be there before any process is: FIFOs and cgroup; find the init layer.
+
+    Raises OSError.
+    """
     make_fifos(container.directory)
     make_cgroup(container)
     if container.config.layers and container.config.nvidia_in_line and not container.gates:
-        from minirun.rootfs import initlayer  # who steps through a run sees all of it in stage 5
+        from minirun.rootfs import initlayer  # whoever watches a run sees all of it in stage 5
 
         container.init_layer = initlayer.recall(container.settings.root, container.config)
 

@@ -149,6 +149,15 @@ def test_other_folders_for_ldconfig_are_another_need() -> None:
     assert initlayer.needs(edits, -1) != initlayer.needs(more, -1)
 
 
+@pytest.mark.parametrize("flags", [("--progress", "plain"), ("--snapshots",)])
+def test_whoever_watches_sees_all_of_it(place: Place, flags: tuple[str, ...]) -> None:
+    first = place.see()
+    assert place.see(*flags) == first
+    assert place.ran_ldconfig()
+    assert place.see() == first
+    assert not place.ran_ldconfig()
+
+
 def test_another_ldconfig_runs_again(place: Place, tmp_path: Path) -> None:
     first = place.see()
     folder = tmp_path / "nvidia-container-runtime"

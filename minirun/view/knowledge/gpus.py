@@ -98,8 +98,9 @@ NOTES = (
         "An earlier container had the same image, the same libraries of the driver and the same "
         "ldconfig. What that made for it, links and /etc/ld.so.cache, lies in this container's "
         "init layer, on a tmpfs of its own, since stage 1.",
-        advice="minirun run --step makes everything anew, and shows ldconfig at work. The file "
-        "in the event can be removed at any time: the next container writes it again.",
+        advice="A run that is watched, on a terminal or with --step, makes everything anew and "
+        "shows ldconfig at work. The file in the event can be removed at any time: the next "
+        "container writes it again.",
         man="ldconfig(8)",
         real="nvidia-container-cli runs ldconfig for each container.",
         kind=NOTE,
