@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from minirun import launcher, roots
-from minirun.settings import HISTORY, NEW
+from minirun.settings import HISTORY, NEW, ROOT
 from minirun.settings import STORE as DEFAULT_STORE
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
@@ -207,8 +207,14 @@ def _images() -> set[str]:
     }
 
 
+def _containers() -> set[str]:
+    """The containers of the state root that engines, who choose none, work with."""
+    return {str(path) for path in Path(ROOT).glob("[!.]*")}
+
+
 _SNAPSHOTS = {
     "mount": _mounts, "cgroup": _cgroups, "process": _processes, "link": _links, "image": _images,
+    "container": _containers,
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ def podman(command: str, criu: str) -> Iterator[Podman]:
         engine.cell.run("mount", "--bind", f"{criu}/criu", installed, check=True)
         yield engine
     finally:
+        engine.clean()
         engine.close()
 
 
