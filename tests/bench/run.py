@@ -8,6 +8,7 @@ busybox's root filesystem as their root. The containers lie below $TMPDIR.
 import argparse
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -20,8 +21,7 @@ from minirun.settings import STORE as DEFAULT_STORE
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 
-
-ROUNDS = 20
+WARMUPS = 2
 GPUS = {
     "GPUs 0,1": "--gpus 0,1",
     "GPUs all": "--gpus all -e NVIDIA_DRIVER_CAPABILITIES=all",
@@ -109,17 +109,21 @@ def _works(peer: str, bundle: Path) -> bool:
 def _hyperfine(commands: dict[str, str], runs: int, directory: Path) -> dict[str, float]:
     """Return each command's median, in seconds.
 
-    The commands take turns, ROUNDS times: a machine that others share is slower in one second than
-    in the next, and that is nobody's merit.
+    The commands take turns, run by run: a machine that others share is a third slower in one second
+    than in the next. Where each had a second of its own, its median would be of the one kind or of
+    the other, and that is nobody's merit. Each round has an order of its own: what a container
+    leaves to the kernel to clear away takes time from whatever is run next.
     """
     out = directory / "times.json"
-    each = str(max(1, runs // ROUNDS))
-    argv = [*HIDE_UNIFIED, "hyperfine", "-N", "-w", "1", "-r", each, "--export-json", str(out)]
-    for name, command in [*commands.items()] * ROUNDS:
-        argv += ["-n", name, command]
+    argv = [*HIDE_UNIFIED, "hyperfine", "-N", "-r", "1", "--export-json", str(out)]
+    turns = [*commands.items()]
+    for _ in range(runs + WARMUPS):
+        random.shuffle(turns)
+        for name, command in turns:
+            argv += ["-n", name, command]
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     times: dict[str, list[float]] = {name: [] for name in commands}
-    for row in json.loads(out.read_text())["results"]:
+    for row in json.loads(out.read_text())["results"][len(commands) * WARMUPS :]:
         times[row["command"]] += row["times"]
     return {name: statistics.median(values) for name, values in times.items()}
 
