@@ -1,14 +1,13 @@
 """How fast minirun is as an engine's runtime, beside runc in the same hyperfine run.
 
     create + start + delete of /bin/true; state of a running container; podman run --rm;
-    list of 200 containers
+    list of many containers
 
 The commands take turns (see run.py). Every number is a ratio against runc.
 """
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,19 +20,19 @@ import run as bench  # this folder's
 from clients.engine import IMAGE, Podman
 from minirun import launcher
 
-CONTAINERS = 200
-
 
 def main() -> int:
     """Measure, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=40)
-    runs = parser.parse_args().runs
+    parser.add_argument("--containers", type=int, default=200)
+    args = parser.parse_args()
+    runs = args.runs
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         path = directory / "minirun"
         launcher.install(str(path))
-        bundle = bench._bundle(directory, f"{path} --store {bench.STORE}")
+        bundle = bench.make_bundle(directory, f"{path} --store {bench.STORE}")
         runtimes = {"minirun": f"{path} --root {directory}/m", "runc": f"runc --root {directory}/r"}
         life = "{0} create -b {1} bench && {0} start bench && {0} delete --force bench"
         _compare(
@@ -42,25 +41,15 @@ def main() -> int:
             runs, directory,
         )  # fmt: skip
         _state(runtimes, bundle, runs, directory)
-        _list(runtimes["minirun"], directory, bundle)
+        _list(runtimes["minirun"], directory, bundle, args.containers)
     _podman(str(path), runs)
     return 0
 
 
 def _compare(what: str, commands: dict[str, str], runs: int, directory: Path) -> None:
     """Run the commands in turns and print the medians and their ratio."""
-    out = directory / "times.json"
-    each = str(max(1, runs // bench.ROUNDS))
-    argv = ["hyperfine", "-N", "-w", "1", "-r", each, "--export-json", str(out)]
-    for name, command in [*commands.items()] * bench.ROUNDS:
-        argv += ["-n", name, command]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{what}: {done.stderr}")
-    times: dict[str, list[float]] = {name: [] for name in commands}
-    for row in json.loads(out.read_text())["results"]:
-        times[row["command"]] += row["times"]
-    ours, theirs = (statistics.median(times[name]) * 1000 for name in ("minirun", "runc"))
+    found = bench.medians(commands, runs, directory)
+    ours, theirs = (found[name] * 1000 for name in ("minirun", "runc"))
     print(f"{what:<26} minirun {ours:7.1f} ms   runc {theirs:7.1f} ms   {ours / theirs:.2f}")
 
 
@@ -82,9 +71,9 @@ def _sleepy(bundle: Path) -> None:
     path.write_text(json.dumps(config))
 
 
-def _list(runtime: str, directory: Path, bundle: Path) -> None:
-    """Create, start, list, kill and delete many containers."""
-    names = [f"many{number}" for number in range(CONTAINERS)]
+def _list(runtime: str, directory: Path, bundle: Path, count: int) -> None:
+    """Create, start, list, kill and delete so many containers."""
+    names = [f"many{number}" for number in range(count)]
     argv = runtime.split()
     for name in names:
         subprocess.run([*argv, "create", "-b", str(bundle), name], check=True)
@@ -97,7 +86,7 @@ def _list(runtime: str, directory: Path, bundle: Path) -> None:
         subprocess.run([*argv, "kill", name, "KILL"], check=True)
         subprocess.run([*argv, "delete", "--force", name], check=True)
     left = subprocess.run([*argv, "list", "-q"], check=True, capture_output=True, text=True).stdout
-    print(f"list of {CONTAINERS:<19} minirun {median:7.1f} ms   left afterwards: {left!r}")
+    print(f"list of {count:<19} minirun {median:7.1f} ms   left afterwards: {left!r}")
 
 
 def _podman(minirun: str, runs: int) -> None:

@@ -47,7 +47,7 @@ def main() -> int:
         _warn_of_slow_inodes(place)
         minirun = _launcher(directory)
         commands = {"minirun": f"{minirun} run --rm busybox /bin/true"}
-        bundle = _bundle(directory, minirun)
+        bundle = make_bundle(directory, minirun)
         for peer in ("runc", "crun"):
             if shutil.which(peer) and _works(peer, bundle):
                 commands[peer] = f"{peer} run -b {bundle} bench-{peer}"
@@ -55,9 +55,9 @@ def main() -> int:
             flags = f"--gpu-driver=simulated {asked}"
             commands[f"minirun, {name}"] = f"{minirun} run --rm {flags} busybox /bin/true"
         commands["minirun, no log"] = f"env MINIRUN_LOG=off {commands['minirun']}"
-        medians = _hyperfine(commands, args.runs, directory)
+        found = medians(commands, args.runs, directory, HIDE_UNIFIED)
         print(f"runtime's peak memory: {_peak(commands['minirun']):.1f} MB")
-    return _report(medians, args.limit)
+    return _report(found, args.limit)
 
 
 def _warn_of_slow_inodes(place: str) -> None:
@@ -85,7 +85,7 @@ def _launcher(directory: Path) -> str:
     return f"{path} --root {directory / 'containers'} --store {STORE}"
 
 
-def _bundle(directory: Path, minirun: str) -> Path:
+def make_bundle(directory: Path, minirun: str) -> Path:
     """A bundle for the peers: the same config.json, on the image's directory, read-only."""
     bundle = directory / "bundle"
     bundle.mkdir()
@@ -106,8 +106,10 @@ def _works(peer: str, bundle: Path) -> bool:
     return done.returncode == 0
 
 
-def _hyperfine(commands: dict[str, str], runs: int, directory: Path) -> dict[str, float]:
-    """Return each command's median, in seconds.
+def medians(
+    commands: dict[str, str], runs: int, directory: Path, around: tuple[str, ...] = ()
+) -> dict[str, float]:
+    """Return each command's median, in seconds; `around` is a command that hyperfine is run by.
 
     The commands take turns, run by run: a machine that others share is a third slower in one second
     than in the next. Where each had a second of its own, its median would be of the one kind or of
@@ -115,13 +117,15 @@ def _hyperfine(commands: dict[str, str], runs: int, directory: Path) -> dict[str
     leaves to the kernel to clear away takes time from whatever is run next.
     """
     out = directory / "times.json"
-    argv = [*HIDE_UNIFIED, "hyperfine", "-N", "-r", "1", "--export-json", str(out)]
+    argv = [*around, "hyperfine", "-N", "-r", "1", "--export-json", str(out)]
     turns = [*commands.items()]
     for _ in range(runs + WARMUPS):
         random.shuffle(turns)
         for name, command in turns:
             argv += ["-n", name, command]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
     times: dict[str, list[float]] = {name: [] for name in commands}
     for row in json.loads(out.read_text())["results"][len(commands) * WARMUPS :]:
         times[row["command"]] += row["times"]
@@ -137,20 +141,20 @@ def _peak(command: str) -> float:
     return int(done.stdout) * 1024 / 1e6
 
 
-def _report(medians: dict[str, float], limit: float | None) -> int:
-    own = medians["minirun"]
-    for name, median in medians.items():
+def _report(found: dict[str, float], limit: float | None) -> int:
+    own = found["minirun"]
+    for name, median in found.items():
         print(f"{name:<20} {median * 1000:7.1f} ms   {median / own:5.2f} × minirun")
-    if "runc" in medians:
-        ratio = own / medians["runc"]
+    if "runc" in found:
+        ratio = own / found["runc"]
         print(f"\nminirun / runc          {ratio:.2f}")
         if limit and ratio > limit:
             return 1
     for name in GPUS:
-        added = medians[f"minirun, {name}"] - own
-        of_runc = f", {added / medians['runc']:.2f} × runc" if "runc" in medians else ""
+        added = found[f"minirun, {name}"] - own
+        of_runc = f", {added / found['runc']:.2f} × runc" if "runc" in found else ""
         print(f"{name} add            {added * 1000:.1f} ms{of_runc}")
-    print(f"the log costs           {(own / medians['minirun, no log'] - 1) * 100:.1f} %")
+    print(f"the log costs           {(own / found['minirun, no log'] - 1) * 100:.1f} %")
     return 0
 
 
