@@ -90,8 +90,7 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
 """What brings others along: module → (what is there before, what is always imported beside it)."""
 SINGLE = (
     "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
-    "minirun.gpu.wish", "minirun.rootfs.initlayer",
-    "minirun.gpu.mountpoints",
+    "minirun.gpu.wish", "minirun.gpu.mountpoints", "minirun.rootfs.initlayer",
 )  # fmt: skip
 
 

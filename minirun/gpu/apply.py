@@ -101,7 +101,8 @@ def apply(
     """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
 
     The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
-    outside; -1 for none. It is waited for at the end, where the real one only starts.
+    outside; -1 for none, or where nothing is left to do for it. It is waited for at the end, where
+    the real one only starts.
     Raises GPUError, OSError.
     """
     libraries: "list[Doing]" = []

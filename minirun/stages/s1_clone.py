@@ -43,7 +43,7 @@ def make_places(container: Container) -> None:
     """
     make_fifos(container.directory)
     make_cgroup(container)
-    if container.config.layers and container.config.nvidia_in_line and not container.gates:
+    if container.config.nvidia_in_line and not container.gates:
         from minirun.rootfs import initlayer  # whoever watches a run sees all of it in stage 5
 
         container.init_layer = initlayer.recall(container.settings.root, container.config)
