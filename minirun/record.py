@@ -13,19 +13,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple as Record
 else:
-    from _collections import _tuplegetter  # what collections.namedtuple itself uses
+    try:
+        from _collections import _tuplegetter  # what collections.namedtuple itself uses
+    except ImportError:  # a name of the interpreter's own, which may go
+
+        def _tuplegetter(index, doc):
+            return property(lambda record: record[index])
 
     class _RecordType(type):
         def __new__(mcls, name, bases, namespace):
-            fields = tuple(namespace.get("__annotations__", ()))
-            defaults = {field: namespace.pop(field) for field in fields if field in namespace}
-            namespace["_fields"] = fields
-            namespace["_defaults"] = defaults
-            namespace["_tail"] = tuple(defaults.values())
-            namespace["__slots__"] = ()
+            # Since Python 3.14 the namespace has a function in place of the annotations: PEP 649.
+            # The class answers for them in every version.
+            cls = type.__new__(mcls, name, bases, {**namespace, "__slots__": ()})
+            fields = tuple(cls.__annotations__)
+            defaults = {field: namespace[field] for field in fields if field in namespace}
+            cls._fields = fields
+            cls._defaults = defaults
+            cls._tail = tuple(defaults.values())
             for index, field in enumerate(fields):
-                namespace[field] = _tuplegetter(index, field)
-            return type.__new__(mcls, name, bases, namespace)
+                setattr(cls, field, _tuplegetter(index, field))
+            return cls
 
     class Record(tuple, metaclass=_RecordType):
         """Base of all records."""

@@ -1,14 +1,17 @@
 """What one process can change about itself: identity, privileges, names; and becoming another."""
 
-import _signal  # ditto: importing signal pulls in enum
+import _signal  # the C half: signal itself imports enum, 3 ms
 import ctypes
 import os
-
-import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
 
 from minirun import events
 from minirun.kernel import libc
 from minirun.kernel.libc import c_char_p, c_int, c_long, c_size_t, c_uint, c_ulong, c_void_p
+
+try:
+    import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
+except ImportError:  # it has to be compiled, and not every machine has a compiler
+    _prctl = None
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ _PRCTL_NAMES = {v: k for k, v in list(globals().items()) if k.startswith("PR_")}
 _PRCTL_NAMES[PR_SET_DUMPABLE] = "PR_SET_DUMPABLE"
 
 _prctl_long = libc.bind("prctl", c_int, c_ulong, c_ulong, c_ulong, c_ulong)
+_prctl_text = libc.bind("prctl", c_int, c_char_p, c_ulong, c_ulong, c_ulong)
 _sethostname = libc.bind("sethostname", c_char_p, c_size_t)
 _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
@@ -35,15 +39,25 @@ _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 
 
 def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -> int:
-    """Change or read a property of this process: prctl(2), through python-prctl where it can."""
+    """Change or read a property of this process: prctl(2).
+
+    `arg2` is a text for PR_SET_NAME alone, which python-prctl sets if it is installed.
+    """
     name = prctl_name(option)
-    if option == PR_SET_NAME:
-        start = events.now()
-        _prctl.prctl(option, arg2)
-        events.emit("syscall", "prctl", {"option": name, "name": arg2}, dur=events.now() - start)
+    if isinstance(arg2, str):
+        _set_text(option, name, arg2)
         return 0
     args = {"option": name, "arg2": arg2, "arg3": arg3}
     return libc.logged("prctl", _prctl_long, (option, arg2, arg3, 0, 0), args, name, why)
+
+
+def _set_text(option: int, name: str, text: str) -> None:
+    start = events.now()
+    if _prctl:
+        _prctl.prctl(option, text)
+    else:
+        libc.check("prctl", _prctl_text(option, text.encode(), 0, 0, 0), name)
+    events.emit("syscall", "prctl", {"option": name, "name": text}, dur=events.now() - start)
 
 
 def prctl_name(option: int) -> str:
