@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ assert second == first == 4711, (first, second)
 print(state.is_alive(known), state.is_alive(state.identity(second)))
 os.kill(second, 9)
 """
-    argv = ["unshare", "--pid", "--fork", "--mount-proc", "python3", "-IS", "-c", script]
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-IS", "-c", script]
     done = subprocess.run(
         [*argv, str(Path(__file__).parents[2])], capture_output=True, text=True, check=False
     )
@@ -325,10 +326,10 @@ except OSError as error:
     print(error.strerror)
 print(state.load(os.getcwd(), "c1")["status"], os.listdir("c1"))
 """
-    shell = 'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && exec python3 -IS -c "$2" "$3"'
+    shell = 'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && exec "$4" -IS -c "$2" "$3"'
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", shell, "-", str(tmp_path), script,
-         str(Path(__file__).parents[2])],
+         str(Path(__file__).parents[2]), sys.executable],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == "No space left on device\nstopped ['state.json']\n", done.stderr

@@ -81,7 +81,7 @@ def test_a_mount_point_in_the_way_is_an_error_and_is_not_emptied(tmp_path: Path)
     (host / "file").write_text("stays")
     script = f"""
 mount --make-rprivate / && mount --bind {host} {tree}/a/mnt || exit 3
-exec python3 -c 'import sys; sys.path[:0] = [sys.argv[1]]
+exec {sys.executable} -c 'import sys; sys.path[:0] = [sys.argv[1]]
 from minirun.rootfs.tree import remove_tree
 try: remove_tree(sys.argv[2])
 except OSError as error: print(error.strerror)' {Path(__file__).parents[2]} {tree}

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import sysconfig
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from conftest import Program, wait_until
 from minirun.teach.oracle import compare, strace, witness
 from security.conftest import NAME, Evil
 
-PYTHON = Path("/usr/bin/python3.11").resolve()
+PYTHON = Path(sys.executable).resolve()
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 
 
