@@ -33,6 +33,7 @@ class Streams:
         self.master = -1
         self.detach = detach
         self.interactive = interactive
+        self.owner = _root_of(container)
         self.log_path = f"{container.directory}/log.json"
         stdin = 0 if interactive and not detach else self._null()
         if container.config.terminal:
@@ -50,6 +51,8 @@ class Streams:
 
     def _pipe(self, name: str, target: int) -> int:
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        if self.owner:
+            os.fchown(write_fd, *self.owner)
         self.pipes[read_fd] = (name, -1 if self.detach else target)
         self.theirs.append(write_fd)
         return write_fd
@@ -119,6 +122,19 @@ class Streams:
             except OSError:  # the caller's stdout is gone; the log goes on
                 self.pipes[fd] = (name, -1)
         return False
+
+
+def _root_of(container: Container) -> "tuple[int, int] | None":
+    """Return the host's ids of the container's root; None where it knows the caller's own ids.
+
+    In a user namespace init can give a pipe to the command's user only if it knows its owner.
+    """
+    if container.unprivileged or not container.config.new_namespace("user"):
+        return None
+    from minirun.stages import userns
+
+    linux = container.config.linux
+    return userns.host_id(linux["uidMappings"], 0), userns.host_id(linux["gidMappings"], 0)
 
 
 def _write_all(fd: int, data: bytes) -> None:

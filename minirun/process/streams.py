@@ -1,6 +1,7 @@
 """What the container's command gets as standard input, output and error."""
 
 import os
+import stat
 
 from minirun.record import Record
 
@@ -34,13 +35,33 @@ def connect(
 
         wish = process.get("consoleSize") or {}
         size = (wish.get("height", 0), wish.get("width", 0))
-        uid = (process.get("user") or {}).get("uid", 0)
-        terminal.take(root, console.socket, console_node=console_node, size=size, uid=uid)
-        return
-    wanted = (console.stdin, console.stdout, console.stderr)
-    high = [_above_stdio(fd) for fd in wanted]
-    for number, fd in enumerate(high):
-        os.dup2(fd, number, inheritable=True)
+        terminal.take(root, console.socket, console_node=console_node, size=size)
+    else:
+        wanted = (console.stdin, console.stdout, console.stderr)
+        high = [_above_stdio(fd) for fd in wanted]
+        for number, fd in enumerate(high):
+            os.dup2(fd, number, inheritable=True)
+    give_to((process.get("user") or {}).get("uid", 0))
+
+
+def give_to(uid: int) -> None:
+    """Make user `uid` the owner of 0, 1 and 2 where they are pipes or terminals.
+
+    /dev/stdout is a link to /proc/self/fd/1, and opening it asks the pipe's or terminal's owner
+    and mode. runc gives everything away but /dev/null, the host's files too; here they stay whose
+    they are, and so do sockets, which cannot be opened by a path at all. Where a user namespace
+    knows no such owner (EINVAL, EPERM), or the file system is read-only, the owner stays.
+    Raises OSError.
+    """
+    for fd in range(3):
+        info = os.fstat(fd)
+        terminal = stat.S_ISCHR(info.st_mode) and os.isatty(fd)
+        if info.st_uid != uid and (terminal or stat.S_ISFIFO(info.st_mode)):
+            try:
+                os.fchown(fd, uid, -1)
+            except OSError as error:
+                if error.errno not in (1, 22, 30):  # EPERM, EINVAL, EROFS
+                    raise
 
 
 def _above_stdio(fd: int) -> int:

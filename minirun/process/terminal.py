@@ -45,19 +45,16 @@ def take(
     *,
     console_node: bool = True,
     size: "tuple[int, int]" = (0, 0),
-    uid: int = 0,
 ) -> None:
     """In init: get a terminal, send its master end through `socket`, live on the slave end.
 
     Needs a session of its own without a terminal (setsid). `console_node` binds the terminal at
-    /dev/console too; `size` is (rows, columns); `uid` becomes the terminal's owner.
+    /dev/console too; `size` is (rows, columns).
     Raises OSError, MinirunError.
     """
     master, slave = open_console(root)
     if size != (0, 0):
         set_size(master, *size)
-    if uid:
-        os.fchown(slave, uid, -1)
     if console_node:
         bind_console(root, slave)
     send_master(socket, master)

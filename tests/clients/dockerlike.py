@@ -46,6 +46,19 @@ def standard_error_is_apart(engine: Dockerlike) -> None:
     assert (done.stdout, done.stderr) == ("out\n", "err\n")
 
 
+def user_opens_its_streams(engine: Dockerlike) -> None:
+    script = "echo hi >/dev/stdout; echo err >/dev/stderr"
+    done = engine.error("--user=1000", "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "err\n")
+    done = engine.full("exec", "--user=1000", engine.detached(), "sh", "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "err\n")
+
+
+def user_opens_its_terminal(engine: Dockerlike) -> None:
+    name = engine.detached("-t", "--user=1000", "sh", "-c", "echo hi >/dev/stdout; sleep 100")
+    engine.cell.wait_for(lambda: "hi" in engine("logs", name), "log")
+
+
 def much_output(engine: Dockerlike) -> None:
     text = engine.run("sh", "-c", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
     assert len(text.splitlines()) == 20000 and text.endswith("line 19999")

@@ -13,7 +13,7 @@ import pytest
 
 from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
-from minirun.process import relay, terminal
+from minirun.process import relay, streams, terminal
 from minirun.rootfs.inroot import Root
 
 DEADLINE = 20.0
@@ -63,8 +63,8 @@ class Processes:
         self.pids.append(pid)
         return pid
 
-    def container(self, script: str, **options: object) -> tuple[int, int]:
-        """Run a shell script on a terminal of its own devpts; return (pid, master)."""
+    def container(self, script: str, uid: int = 0, **options: object) -> tuple[int, int]:
+        """Run a shell script on a terminal of its own devpts, `uid`'s; return (pid, master)."""
         ours, theirs = socket.socketpair()
 
         def init() -> None:
@@ -72,6 +72,7 @@ class Processes:
             os.setsid()
             root, before = Root.at("/"), os.listdir("/proc/self/fd")
             terminal.take(root, theirs.fileno(), **options)  # type: ignore[arg-type]
+            streams.give_to(uid)
             if os.listdir("/proc/self/fd") != before:
                 os._exit(9)
             os.execv("/bin/sh", ["sh", "-c", script])
