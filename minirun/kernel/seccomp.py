@@ -1,14 +1,15 @@
-"""seccomp(2): which system calls a process may still make; and libseccomp, which has their names.
+"""seccomp(2): which system calls a process may still make; and libseccomp, which compiles that.
 
-The kernel takes a program of classic BPF, 8 bytes an instruction (minirun.process.filterprogram
-writes it). A call has another number on each architecture: libseccomp(3) knows them all. It is
-opened here directly: its Python wrappers search for it by running ldconfig, twice.
+The kernel takes a program of classic BPF, 8 bytes an instruction. Writing one for hundreds of
+calls on three processors needs their numbers and a good decision tree: libseccomp(3) has both.
+It is opened here directly: its Python wrappers search for it by running ldconfig, twice.
 """
 
 import ctypes
+import os
 
 from minirun.kernel import libc
-from minirun.kernel.libc import c_char_p, c_int, c_uint, c_void_p
+from minirun.kernel.libc import c_char_p, c_int, c_uint, c_uint64, c_void_p
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _SHOWN = {
     "SECCOMP_FILTER_FLAG_TSYNC_ESRCH": TSYNC_ESRCH,
 }  # fmt: skip
 
+_OPTIMIZE, _BINARY_TREE = 8, 2  # SCMP_FLTATR_CTL_OPTIMIZE, libseccomp 2.5
+_NO_SUCH_CALL = -1  # __NR_SCMP_ERROR
 _EFAULT = 14
 
 _seccomp = libc.bind_syscall(c_uint, c_uint, c_void_p)
@@ -39,6 +42,12 @@ class Program(ctypes.Structure):
     """struct sock_fprog of seccomp(2): a count of instructions, and where they lie."""
 
     _fields_ = [("count", ctypes.c_ushort), ("code", c_void_p)]
+
+
+class Comparison(ctypes.Structure):
+    """struct scmp_arg_cmp of seccomp_rule_add(3): a condition on one argument of a call."""
+
+    _fields_ = [("index", c_uint), ("op", c_int), ("value", c_uint64), ("value_two", c_uint64)]
 
 
 def install(bpf: bytes, flags: int = 0, *, why: str = "") -> int:
@@ -79,35 +88,81 @@ def pidfd_getfd(pidfd: int, number: int) -> int:
     return libc.check("pidfd_getfd", _pidfd_getfd(438, pidfd, number, 0))
 
 
-class Names:
-    """The names of system calls, and their numbers on every architecture: libseccomp's tables."""
+class Compiler:
+    """One filter in the making: seccomp_init(3) and its relatives. Raises OSError throughout."""
 
-    def __init__(self) -> None:
-        """Load libseccomp. Raises OSError where it is not installed."""
+    def __init__(self, default_action: int) -> None:
+        """Load libseccomp. OSError where it is not installed, or the action is unknown to it."""
         library = ctypes.CDLL("libseccomp.so.2")
-        self._token = _function(library, "seccomp_arch_resolve_name", c_uint, c_char_p)
-        self._number = _function(
+        self._init = _function(library, "seccomp_init", c_void_p, c_uint)
+        self._release = _function(library, "seccomp_release", None, c_void_p)
+        self._arch = _function(library, "seccomp_arch_resolve_name", c_uint, c_char_p)
+        self._add_arch = _function(library, "seccomp_arch_add", c_int, c_void_p, c_uint)
+        self._call = _function(library, "seccomp_syscall_resolve_name", c_int, c_char_p)
+        self._call_on = _function(
             library, "seccomp_syscall_resolve_name_arch", c_int, c_uint, c_char_p
         )
-        self.native: int = _function(library, "seccomp_arch_native", c_uint)()
-        """This machine's architecture, as SCMP_ARCH_* of seccomp.h: mostly AUDIT_ARCH_*."""
+        self._architectures = [_function(library, "seccomp_arch_native", c_uint)()]
+        self._attr = _function(library, "seccomp_attr_set", c_int, c_void_p, c_int, c_uint)
+        self._add_rule = _function(
+            library, "seccomp_rule_add_array", c_int, c_void_p, c_uint, c_int, c_uint, c_void_p
+        )
+        self._export = _function(library, "seccomp_export_bpf", c_int, c_void_p, c_int)
+        self._filter = self._init(default_action)
+        if not self._filter:
+            raise OSError(22, os.strerror(22), hex(default_action))
+        self._attr(self._filter, _OPTIMIZE, _BINARY_TREE)  # an older library does without
 
-    def architecture(self, name: str) -> int:
-        """Return the token of an architecture (x86, x32, arm, …); 0 for an unknown name."""
-        token: int = self._token(name.encode())
-        return token
+    def add_architecture(self, name: str) -> bool:
+        """Let calls of another architecture (x86, x32, …) in too; False for an unknown name.
 
-    def numbers(self, token: int, calls: "Sequence[bytes]") -> "list[int]":
-        """Return the number of each call on an architecture.
-
-        -1 stands for a name that libseccomp does not know at all, a lower one for a call that this
-        architecture lacks, or has only behind another call: seccomp_syscall_resolve_name(3).
+        A call of an architecture that was not added ends the process.
         """
-        number = self._number
-        return [number(token, call) for call in calls]
+        token = self._arch(name.encode())
+        if token:
+            _check(self._add_arch(self._filter, token), name)
+            self._architectures.append(token)
+        return bool(token)
+
+    def newest(self, calls: "Sequence[str]") -> "dict[int, int]":
+        """Return the highest number among `calls`, per architecture, by its AUDIT_ARCH_* token."""
+        raw = [call.encode() for call in calls]
+        numbers = {t: [self._call_on(t, call) for call in raw] for t in self._architectures}
+        return {token: max(found) for token, found in numbers.items() if max(found, default=-1) > 0}
+
+    def add_rule(
+        self, action: int, call: str, conditions: "Sequence[tuple[int, int, int, int]]" = ()
+    ) -> bool:
+        """Add a rule for a call: (argument's index, operator, value, value two) must all hold.
+
+        False where libseccomp does not know the call: then the default action meets it.
+        """
+        number = self._call(call.encode())
+        if number == _NO_SUCH_CALL:
+            return False
+        array = (Comparison * len(conditions))(*(Comparison(*c) for c in conditions))
+        address = ctypes.addressof(array)
+        _check(self._add_rule(self._filter, action, number, len(conditions), address), call)
+        return True
+
+    def compile(self) -> bytes:
+        """Return the program and let go of the filter."""
+        memfd = os.memfd_create("minirun:seccomp")
+        try:
+            _check(self._export(self._filter, memfd), "seccomp_export_bpf")
+            return os.pread(memfd, os.fstat(memfd).st_size, 0)
+        finally:
+            os.close(memfd)
+            self._release(self._filter)
 
 
 def _function(library: "Any", name: str, result: "Any", *argtypes: "Any") -> "Any":
     function = library[name]
     function.restype, function.argtypes = result, argtypes
     return function
+
+
+def _check(ret: int, culprit: str) -> None:
+    """libseccomp returns -errno. That a rule is there already (EEXIST) is no harm."""
+    if ret < 0 and ret != -17:
+        raise OSError(-ret, os.strerror(-ret), culprit)

@@ -11,7 +11,7 @@ from minirun.cgroups import resources
 from minirun.errors import ConfigError
 from minirun.kernel import seccomp as kernel_seccomp
 from minirun.oci import config, state, validate
-from minirun.process import caps, filterprogram, seccomp, tuning
+from minirun.process import caps, seccomp, tuning
 from minirun.rootfs import options
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ def _seccomp() -> "dict[str, Any]":
     return {
         "enabled": True,
         "actions": sorted(seccomp.ACTIONS),
-        "operators": sorted(filterprogram.OPERATORS),
+        "operators": sorted(seccomp.OPERATORS),
         "archs": architectures,
         "knownFlags": sorted(kernel_seccomp.FLAGS),
         "supportedFlags": sorted(n for n in kernel_seccomp.FLAGS if kernel_seccomp.has_flag(n)),
@@ -90,9 +90,16 @@ def _seccomp() -> "dict[str, Any]":
 
 def _architectures() -> "list[str]":
     """Return those that libseccomp knows; none where it is not installed."""
-    try:
-        names = kernel_seccomp.Names()
-    except OSError:
-        return []
-    known = (name for name in ARCHITECTURES if names.architecture(name.lower()))
-    return [f"SCMP_ARCH_{name}" for name in known]
+    found = []
+    for name in ARCHITECTURES:
+        try:
+            known = kernel_seccomp.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"]).add_architecture(
+                name.lower()
+            )
+        except OSError as error:
+            if not error.errno:
+                return []
+            known = True  # but in no filter together with this machine's own: another byte order
+        if known:
+            found.append(f"SCMP_ARCH_{name}")
+    return found

@@ -1,28 +1,23 @@
 """config.json's linux.seccomp: which system calls the container may make.
 
-What happens: the runtime compiles the filter *before* clone, into plain bytes; init, as one of its
-last acts, hands the bytes to the kernel (minirun.kernel.seccomp.install). So nothing is opened,
-resolved or allocated by a library close to pivot_root. Without linux.seccomp this module is never
-imported.
+What happens: the runtime compiles the filter *before* clone, with libseccomp, into plain bytes;
+init, as one of its last acts, hands the bytes to the kernel (minirun.kernel.seccomp.install). So
+nothing is opened, resolved or allocated by a library close to pivot_root. Without linux.seccomp
+this module is never imported.
 
 What the spec says: runtime-spec, config-linux.md, "Seccomp": a default action, and for lists of
 calls, possibly only with certain arguments, other actions. Names that this machine's libseccomp
 does not know are skipped: profiles are written for newer kernels too.
 
-Newer calls than the profile knows get ENOSYS, "no such call", not the profile's refusal: a program
-built for a later kernel then falls back to an older call, where at EPERM it gives up (glibc's
-clone3, faccessat2 and fchmodat2 each broke containers so). What is no newer than the newest call of
-the profile was known, and its author meant the refusal. The spec does not say so; runc does it.
-
-What the real stack does: runc compiles in its init, crun in the parent.
+What the real stack does: runc compiles in its init, crun in the parent. Calls that are newer than
+the profile get ENOSYS, as with runc: see minirun.process.newcalls.
 
 SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.process.notify.
 """
 
 from minirun.errors import ConfigError, MinirunError
 from minirun.kernel import seccomp
-from minirun.process import filterprogram
-from minirun.process.filterprogram import OPERATORS, X32, Architecture, Rule
+from minirun.process import newcalls
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -49,6 +44,12 @@ _NOTIFY = "SCMP_ACT_NOTIFY"
 _EPERM, _ENOSYS = 1, 38
 _PERMISSIVE = ("SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE")
 
+OPERATORS = {
+    "SCMP_CMP_NE": 1, "SCMP_CMP_LT": 2, "SCMP_CMP_LE": 3, "SCMP_CMP_EQ": 4, "SCMP_CMP_GE": 5,
+    "SCMP_CMP_GT": 6, "SCMP_CMP_MASKED_EQ": 7,
+}  # fmt: skip
+"""seccomp.h of libseccomp, enum scmp_compare."""
+
 
 class Listener(Record):
     """The program behind SCMP_ACT_NOTIFY."""
@@ -66,8 +67,6 @@ class Filter(Record):
     flags: int
     skipped: "tuple[str, ...]"
     """Names of calls that this machine's libseccomp does not know."""
-    allowed: int
-    """How many of this machine's calls a rule lets through, be it with some arguments only."""
     listener: "Listener | None" = None
     """Who is asked about calls with SCMP_ACT_NOTIFY."""
 
@@ -84,55 +83,31 @@ def load(config: "dict[str, Any]") -> Filter:
     for index, name in enumerate(_list(config, "flags", str, where)):
         flags |= _lookup(seccomp.FLAGS, name, f"{where}.flags[{index}]")
     try:
-        names = seccomp.Names()
+        compiler = seccomp.Compiler(default)
     except OSError as error:
         raise MinirunError(
             f"linux.seccomp asks for a filter: {error}", "apt-get install libseccomp2"
         ) from None
-    tokens = _tokens(names, config, where)
-    rules: "list[Rule]" = []
-    for index, row in enumerate(_list(config, "syscalls", dict, where)):
-        rules += _rules(row, f"{where}.syscalls[{index}]")
+    for index, name in enumerate(_list(config, "architectures", str, where)):
+        short = name.removeprefix("SCMP_ARCH_").lower()
+        if not compiler.add_architecture(short):
+            raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {name!r}")
+    skipped: "list[str]" = []
+    for index, rule in enumerate(_list(config, "syscalls", dict, where)):
+        skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
     listener = _listener(config, where)
     if listener:
         flags |= seccomp.NEW_LISTENER
         if flags & seccomp.TSYNC:  # both want to return something: linux/seccomp.h
             flags |= seccomp.TSYNC_ESRCH
-    calls = tuple(dict.fromkeys(call for rule in rules for call in rule.calls))
-    newer = ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS
-    strict = config["defaultAction"] not in _PERMISSIVE and default != newer
-    architectures = _numbers(names, tokens, calls, newest=strict)
-    numbers = architectures[0].numbers
-    bpf = filterprogram.assemble(
-        [rule for rule in rules if rule.action != default],
-        default, architectures, newer,
-    )  # fmt: skip
-    unknown = tuple(call for call in calls if numbers[call] == -1)
-    return Filter(bpf, flags, unknown, filterprogram.allowed(rules, numbers), listener)
-
-
-def _tokens(names: seccomp.Names, config: "dict[str, Any]", where: str) -> "list[int]":
-    """Return this machine's architecture, and those that config.json names. Raises ConfigError."""
-    tokens = {names.native: None}
-    for index, name in enumerate(_list(config, "architectures", str, where)):
-        token = names.architecture(name.removeprefix("SCMP_ARCH_").lower())
-        if not token:
-            raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {name!r}")
-        tokens[token] = None
-    return list(tokens)
-
-
-def _numbers(
-    names: seccomp.Names, tokens: "list[int]", calls: "tuple[str, ...]", *, newest: bool
-) -> "list[Architecture]":
-    """Return each architecture with its number for each call; with `newest`, also the highest."""
-    raw = [call.encode() for call in calls]
-    found = []
-    for token in tokens:
-        numbers = names.numbers(token, raw)
-        top = max(numbers, default=0) if newest and token != X32 else 0
-        found.append(Architecture(token, dict(zip(calls, numbers)), max(top, 0)))  # noqa: B905
-    return found
+    bpf = b""
+    if (
+        config["defaultAction"] not in _PERMISSIVE
+        and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS
+    ):
+        known = [name for rule in config.get("syscalls") or [] for name in rule["names"]]
+        bpf = newcalls.before(compiler.newest(known))
+    return Filter(bpf + compiler.compile(), flags, tuple(skipped), listener)
 
 
 def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
@@ -155,19 +130,31 @@ def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
     return Listener(path, metadata) if rows else None
 
 
-def _rules(row: "dict[str, Any]", where: str) -> "list[Rule]":
-    """Return the rules of one entry of linux.seccomp.syscalls. Raises ConfigError."""
-    action = _action(row, "action", "errnoRet", where)
-    args = _list(row, "args", dict, where)
-    conditions = tuple(_condition(arg, f"{where}.args[{index}]") for index, arg in enumerate(args))
-    names = tuple(_list(row, "names", str, where))
+def _add(
+    compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str
+) -> "list[str]":
+    """Add one entry of linux.seccomp.syscalls; return the names that are unknown here."""
+    action = _action(rule, "action", "errnoRet", where)
+    args = _list(rule, "args", dict, where)
+    conditions = [_condition(arg, f"{where}.args[{index}]") for index, arg in enumerate(args)]
+    names = _list(rule, "names", str, where)
     if not names:
         raise ConfigError(f"{where}.names: at least one system call is needed")
-    # Conditions of one entry are all required; but two on the same argument, which libseccomp
+    if action == default:
+        return []
+    # Conditions of one rule are all required; but two on the same argument, which libseccomp
     # cannot express, have become alternatives in runc, and profiles rely on that.
+    together = [conditions]
     if len({condition[0] for condition in conditions}) < len(conditions):
-        return [Rule(action, names, (condition,)) for condition in conditions]
-    return [Rule(action, names, conditions)]
+        together = [[condition] for condition in conditions]
+    skipped = []
+    for name in names:
+        try:
+            if not all(compiler.add_rule(action, name, group) for group in together):
+                skipped.append(name)
+        except OSError as error:
+            raise ConfigError(f"{where}: {name}: {error.strerror}") from None
+    return skipped
 
 
 def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:

@@ -9,11 +9,10 @@ import pytest
 
 from minirun.kernel import process
 from minirun.kernel import seccomp as kernel
-from minirun.process import seccomp
-from process import libseccomp
+from minirun.process import newcalls, seccomp
 
 try:
-    names = kernel.Names()
+    compiler = kernel.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"])
 except OSError as error:
     pytest.skip(f"no libseccomp: {error}", allow_module_level=True)
 
@@ -37,7 +36,7 @@ def errno_of(number: int, **changes: Any) -> int:
 
 
 def numbers(*calls: str) -> list[int]:
-    return names.numbers(names.native, [call.encode() for call in calls])
+    return [next(iter(compiler.newest([call]).values())) for call in calls]
 
 
 def test_what_the_profile_could_not_know() -> None:
@@ -65,11 +64,14 @@ def test_a_kill_is_for_what_was_known() -> None:
 
 
 def test_who_allows_by_default_is_not_asked() -> None:
-    assert errno_of(FUTURE, defaultAction="SCMP_ACT_ALLOW") == errno.ENOSYS, "the kernel's own"
-    rows = [{"names": ["getcwd"], "action": "SCMP_ACT_KILL"}]
-    strict, lax = (
-        seccomp.load({"defaultAction": action, "syscalls": rows}).bpf
-        for action in ("SCMP_ACT_ERRNO", "SCMP_ACT_ALLOW")
-    )
-    assert libseccomp.answer(strict, names.native, FUTURE) == 0x00050000 | errno.ENOSYS
-    assert libseccomp.answer(lax, names.native, FUTURE) == seccomp.ACTIONS["SCMP_ACT_ALLOW"]
+    filter = seccomp.load({"defaultAction": "SCMP_ACT_ALLOW"})
+    assert filter.bpf == kernel.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"]).compile()
+    assert newcalls.before({}) == b""
+
+
+def test_the_listing_of_the_docstring() -> None:
+    rows = newcalls.before({0xC000003E: 451})
+    assert [rows[n : n + 8].hex(" ") for n in range(0, len(rows), 8)] == [
+        "20 00 00 00 04 00 00 00", "15 00 00 04 3e 00 00 c0", "20 00 00 00 00 00 00 00",
+        "35 00 02 00 00 00 00 40", "25 00 00 01 c3 01 00 00", "06 00 00 00 26 00 05 00",
+    ]  # fmt: skip

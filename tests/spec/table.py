@@ -134,7 +134,7 @@ ROWS = (
     Row("config-linux.md", "seccomp", "yes", ("process/seccomp.py", "kernel/seccomp.py"),
         ("process/test_seccomp.py", "spec/test_seccomp.py::test_what_is_wrong")),
     Row("config-linux.md", "seccomp: calls newer than the profile", "yes",
-        ("process/filterprogram.py",), ("process/test_newcalls.py",), "ENOSYS, as with runc"),
+        ("process/newcalls.py",), ("process/test_newcalls.py",), "ENOSYS, as with runc"),
     Row("config-linux.md", "seccomp: SCMP_ACT_NOTIFY", "yes", ("process/notify.py",),
         ("spec/test_seccomp.py::test_the_agent_decides",
          "spec/test_seccomp.py::test_an_exec_has_a_listener_of_its_own"),
