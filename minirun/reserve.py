@@ -5,6 +5,7 @@ import time
 from binascii import crc32
 
 from minirun import jsonlite, rootless, roots
+from minirun.choices import KEY
 from minirun.container import Container, detail
 from minirun.errors import ConfigError, StateError
 from minirun.kernel import files
@@ -39,7 +40,8 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "managed": False, "auto_remove": False,
         "cgroup_path": config.cgroups_path or _own_cgroup(settings, container_id),
         "systemd_cgroup": settings.systemd_cgroup,
-        "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(), **extra,
+        "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(),
+        KEY: config.choices.as_json(), **extra,
     }  # fmt: skip
     if record["unprivileged"]:
         rootless.check_home(settings.root)

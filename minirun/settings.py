@@ -3,6 +3,7 @@
 A leaf: commands that only read files (`replay`, `timeline FILE`) run where there is no Linux.
 """
 
+from minirun.choices import NOTHING, Choices
 from minirun.record import Record
 
 STORE = "/var/lib/minirun"
@@ -30,3 +31,5 @@ class Settings(Record):
     rootless: str = "auto"
     named: bool = False
     """Whether the root was named (--root, $MINIRUN_ROOT), so that no other one is looked at."""
+    choices: Choices = NOTHING
+    """What the flags before the command choose for each container that is made: for engines."""

@@ -4,6 +4,7 @@ import os
 import sys
 
 from minirun import __version__, rootless
+from minirun.choices import Choices
 from minirun.cli.flags import HELP, Flag, parse
 from minirun.errors import MinirunError, UsageError, as_runc, from_os
 from minirun.settings import ROOT, STORE, Settings
@@ -63,6 +64,11 @@ GLOBAL_FLAGS = (
     Flag(("--debug",), "", "show a traceback with an error"),
     Flag(("--systemd-cgroup",), "", "create and run: have systemd make the cgroup, over D-Bus"),
     Flag(("--rootless",), "WHEN", "without root: false: insist on a cgroup", default="auto"),
+    Flag(("--gpu-driver",), "NAME", "for engines: nvidia, simulated, amd, intel or gaudi"),
+    Flag(("--gpus",), "GPUS", "for engines, of amd, intel or gaudi: which, instead of a variable"),
+    Flag(("--driver-root",), "DIR", "for engines: where the GPU driver is, if not in /"),
+    Flag(("--load-kmods",), "", "for engines: load NVIDIA's kernel modules and make its nodes"),
+    Flag(("--gpu-exclusive",), "", "for engines: no other container gets this one's GPUs"),
     Flag(("-v", "--version"), "", "print the version and exit"),
     HELP,
 )
@@ -133,6 +139,11 @@ def _settings(values: "dict[str, str]") -> Settings:
         os.path.abspath(root), os.path.abspath(store), values["cgroup"], bool(values["debug"]),
         values["log"], values["log_format"], gates, bool(values["systemd_cgroup"]),
         values["rootless"], bool(values["root"] or os.environ.get("MINIRUN_ROOT")),
+        Choices(
+            gpu_driver=values["gpu_driver"], gpus=values["gpus"] or None,
+            driver_root=values["driver_root"], load_kmods=bool(values["load_kmods"]),
+            exclusive=bool(values["gpu_exclusive"]),
+        ),
     )  # fmt: skip
 
 

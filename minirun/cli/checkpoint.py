@@ -7,7 +7,7 @@ server that stays after the command, and a caller that speaks with it: refused.
 import os
 
 from minirun import endings
-from minirun.cli import existing, oci, signals
+from minirun.cli import chosen, existing, oci, signals
 from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
 from minirun.container import Container
 from minirun.criu import dump
@@ -88,7 +88,8 @@ def main_restore(args: "list[str]", settings: Settings) -> int:
     words = [*wanted.words, *_value("lsm-profile", flags), *_value("lsm-mount-context", flags)]
     wanted = wanted._replace(words=words)
     state.check_id(one_id("restore", flags))
-    remake.check(oci_config.load(os.path.abspath(flags.bundle or ".")), wanted)
+    choices = chosen.of_bundle(flags, settings.choices)
+    remake.check(oci_config.load(os.path.abspath(flags.bundle or "."), choices), wanted)
     container = oci.new_container(flags, settings)
     try:
         signals.catch()

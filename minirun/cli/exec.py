@@ -86,7 +86,11 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
     score = container.config.process.get("oomScoreAdj")
     if score is not None:
         process.setdefault("oomScoreAdj", score)  # every process of the container has it
-    config = Config({**container.config.raw, "process": process}, container.config.bundle)
+    config = Config(
+        {**container.config.raw, "process": process},
+        container.config.bundle,
+        container.config.choices,
+    )
     container.config = config
     container.prepare()
     if flags.cgroup:

@@ -1,6 +1,6 @@
 """A container that exists, as the commands for it find it: its record, and its config.json."""
 
-from minirun import jsonlite
+from minirun import choices, jsonlite
 from minirun.container import Container
 from minirun.oci import config as oci_config
 from minirun.oci import state
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def load(settings: Settings, container_id: str) -> Container:
     """Return an existing container. Raises StateError, ConfigError."""
     record = state.load(settings.root, container_id)
-    config = oci_config.Config(_saved_config(record), record["bundle"])
+    chosen = choices.of_record(record)
+    config = oci_config.Config(_saved_config(record), record["bundle"], chosen)
     return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
 
 

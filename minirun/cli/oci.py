@@ -6,10 +6,10 @@ What the others (kill, delete, pause, update, …) share with them is here too.
 import os
 
 from minirun import endings, events, gates, lifecycle
-from minirun.cli import signals
+from minirun.cli import chosen, signals
 from minirun.cli.flags import HELP, Flag, Parsed, parse, show_help
 from minirun.container import Container
-from minirun.errors import ConfigError, UsageError
+from minirun.errors import UsageError
 from minirun.oci import config as oci_config
 from minirun.oci import state
 from minirun.oci.origin import origin
@@ -60,10 +60,10 @@ def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
     kept, listening = preserved(flags.preserve_fds), listen_fds()
-    config = oci_config.load(os.path.abspath(flags.bundle or "."))
+    choices = chosen.of_bundle(flags, settings.choices)
+    config = oci_config.load(os.path.abspath(flags.bundle or "."), choices)
     if not config.process:
         raise UsageError("config.json: process: is required to create a container", status=1)
-    _check_layers(config.layers, settings)
     if config.namespaces.get("pid"):
         sealed.ensure()
     if config.terminal != bool(flags.console_socket) and not (config.terminal and relayed):
@@ -91,24 +91,13 @@ def _reserve(flags: Parsed, settings: Settings, config: oci_config.Config) -> Co
         container.open_log()
         places = {"bundle": config.bundle, "root": settings.root}
         events.emit("note", "origin", asked | places, why="who asked for this container, and where")
+        chosen.tell_ignored(config)
         if settings.gates:
             container.gates = gates.Gates(container.directory, settings.gates)
     except BaseException:
         endings.destroy(container)
         raise
     return container
-
-
-def _check_layers(layers: "list[str]", settings: Settings) -> None:
-    """Refuse layers that are no image's, since an engine lets its users write annotations.
-
-    Raises ConfigError.
-    """
-    images = f"{settings.store}/images/"
-    for layer in layers:
-        if not layer.startswith(images) or ".." in layer.split("/"):
-            where = f"config.json: annotations.{oci_config.LAYERS}"
-            raise ConfigError(f"{where}: {layer} is not a layer of an image in {images}")
 
 
 def preserved(text: str) -> int:

@@ -115,7 +115,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         from minirun.oci import rootless as without_root
 
         without_root.adapt(document)
-    config = oci_config.Config(document, directory)
+    config = oci_config.Config(document, directory, wanted.choices)
     options = supervise.Options(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         wanted=_wanted(flags), pid_file=flags.pid_file,
@@ -142,7 +142,7 @@ def _note(container: Container, wanted: generate.Wishes) -> None:
         text = jsonlite.dumps(wanted.cdi.as_json())
         state.write(f"{container.directory}/edits.json", text)
     else:
-        sharing.give_of_hook(container, wanted.gpu_driver)
+        sharing.give_of_hook(container, wanted.choices.gpu_driver)
 
 
 SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."

@@ -1,6 +1,6 @@
-"""What `run --gpus` asks for where the GPUs are not NVIDIA's: annotations, groups, CDI names.
+"""What `run --gpus` asks for where the GPUs are not NVIDIA's: choices, groups, CDI names.
 
-    --gpus 0,1 --gpu-driver=amd                    annotations, which stages 4 and 5 read
+    --gpus 0,1 --gpu-driver=amd                    choices, which stages 4 and 5 get
     --gpus 0,1 --gpu-driver=amd --gpu-mode=cdi     the names amd.com/gpu=0 and =1
     -e AMD_VISIBLE_DEVICES=0,1                     the user's word, as the first; an image's is none
 
@@ -9,9 +9,10 @@
 
 import os
 
+from minirun.choices import Choices
 from minirun.cli.flags import Parsed
 from minirun.errors import UsageError
-from minirun.oci.config import DRIVER_ROOT, GPU_DEVICES, GPU_DRIVER, LOAD_KMODS, VENDORS
+from minirun.oci.config import VENDORS
 from minirun.record import Record
 from minirun.settings import Settings
 
@@ -20,7 +21,7 @@ class Vendor(Record):
     """What is asked for; `name` is empty where it is nothing, or NVIDIA's."""
 
     name: str = ""
-    annotations: "tuple[tuple[str, str], ...]" = ()
+    choices: Choices = Choices()
     groups: "tuple[int, ...]" = ()
     names: "tuple[str, ...]" = ()
     """CDI names, in cdi mode."""
@@ -31,13 +32,13 @@ def asked(flags: Parsed, settings: Settings, container_id: str) -> Vendor:
     places = _places(flags)
     own = [text for text in flags.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
     if "gpus" not in flags.given:
-        return _found(flags, own[-1], places) if own else Vendor(annotations=places)
+        return _found(flags, own[-1], places) if own else Vendor(choices=places)
     from minirun.gpu import drivers
 
     root = flags.driver_root
     name = drivers.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
     if name not in VENDORS:
-        return Vendor(annotations=places)
+        return Vendor(choices=places)
     from minirun.gpu import sharing, vendors
     from minirun.gpu.wish import parse_gpus
 
@@ -54,20 +55,18 @@ def asked(flags: Parsed, settings: Settings, container_id: str) -> Vendor:
 _VARIABLES = {variable: vendor for vendor, variable in VENDORS.items() if variable}
 
 
-def _places(flags: Parsed) -> "tuple[tuple[str, str], ...]":
-    """Return the annotations for --driver-root and --load-kmods. Raises UsageError."""
-    rows = []
+def _places(flags: Parsed) -> Choices:
+    """Return what --driver-root and --load-kmods choose. Raises UsageError."""
+    root = ""
     if flags.driver_root:
         if not os.path.isdir(flags.driver_root):
             text = f"--driver-root {flags.driver_root}: no such directory"
             raise UsageError(text, "the folder that has the driver's usr/lib, dev and proc or sys")
-        rows.append((DRIVER_ROOT, os.path.abspath(flags.driver_root)))
-    if flags.load_kmods:
-        rows.append((LOAD_KMODS, "true"))
-    return tuple(rows)
+        root = os.path.abspath(flags.driver_root)
+    return Choices(driver_root=root, load_kmods=flags.load_kmods)
 
 
-def _found(flags: Parsed, text: str, places: "tuple[tuple[str, str], ...]") -> Vendor:
+def _found(flags: Parsed, text: str, places: Choices) -> Vendor:
     """Return what `vendor=devices`, or `VARIABLE=devices`, means. Raises GPUError."""
     from minirun.gpu import vendors
     from minirun.gpu.request import Request
@@ -84,5 +83,5 @@ def _found(flags: Parsed, text: str, places: "tuple[tuple[str, str], ...]") -> V
     if flags.gpu_mode == "hook":
         hint = "leave --gpu-mode out, or take cdi"
         raise UsageError(f"--gpu-mode hook: {name} has no such hook", hint)
-    rows = (*places, (GPU_DRIVER, name), (GPU_DEVICES, value))
-    return Vendor(name, rows, () if flags.uidmap else tuple(vendors.groups(edits)))
+    chosen = places._replace(gpu_driver=name, gpus=value)
+    return Vendor(name, chosen, () if flags.uidmap else tuple(vendors.groups(edits)))

@@ -2,6 +2,8 @@
 
 import os
 
+from minirun.choices import NOTHING
+from minirun.cli import chosen
 from minirun.cli.flags import Parsed
 from minirun.errors import UsageError
 from minirun.image import store
@@ -32,6 +34,7 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
     For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.
     Raises MinirunError.
     """
+    chosen.take_global(flags, settings.choices)
     image = store.ensure(settings.store, flags.args[0], say)
     env = _environment(flags, image)
     own, refused = _consent(flags, image)
@@ -60,17 +63,13 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
         gpu_env=gpu_env,
-        gpu_driver=driver,
-        gpu_exclusive=_exclusive(flags),
         gpu_hook=_gpu_hook(driver, settings) if flags.gpu_mode == "hook" and driver else None,
         cdi=cdi,
         warnings=(*([refused] if refused else []), *(cdi.warnings if cdi else ())),
-        layers=image.layers,
-        volatile=flags.rm,
-        annotations=(
-            *(_pair(text, "--annotation") for text in flags.annotation),
-            *(vendor.annotations if vendor else ()),
+        choices=chosen.of_run(
+            flags, settings.choices, image.layers, vendor.choices if vendor else NOTHING, driver
         ),
+        annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
     )
     if "gpu_mps" in flags.given:
         from minirun.gpu import mps
@@ -177,15 +176,6 @@ def _in_groups(
     """Let the command be in the groups of its GPUs' nodes, too."""
     uid, gid, groups = user
     return uid, gid, tuple(dict.fromkeys((*groups, *(vendor.groups if vendor else ()))))
-
-
-def _exclusive(flags: Parsed) -> bool:
-    """Whether the GPUs are to be the container's alone. Raises UsageError."""
-    if "gpus" not in flags.given:
-        return False
-    from minirun.gpu import wish
-
-    return wish.parse_gpus(flags.gpus).exclusive
 
 
 def _gpus(

@@ -1,27 +1,27 @@
-"""How stages 4 and 5 are done in-line: config.toml, as the real hook reads it, and annotations.
+"""How stages 4 and 5 are done in-line: config.toml, as the real hook reads it, and flags.
 
-`minirun run --driver-root DIR --load-kmods` writes annotations, so that config.json says all; what
-it does not say is in the toolkit's config.toml (nvidia-container-cli.root, load-kmods, …).
+What the flags do not say (--driver-root DIR, --load-kmods: minirun.choices) is in the toolkit's
+config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
 """
 
 import os
 
+from minirun.choices import Choices
 from minirun.gpu.environment import DEFAULTS, Settings
 from minirun.gpu.toolkit import config_path, ldconfig_of
-from minirun.oci.config import DRIVER_ROOT, LOAD_KMODS
 
 _read: "list[Settings]" = []
 """What config.toml says, once it was read."""
 
 
-def settings(annotations: "dict[str, str]") -> Settings:
+def settings(chosen: Choices) -> Settings:
     """Return what the hook passes to nvidia-container-cli. Raises ConfigError."""
     if not _read:
         _read.append(_load())
     found = _read[0]
-    if DRIVER_ROOT in annotations:
-        found = found._replace(root=annotations[DRIVER_ROOT])
-    if annotations.get(LOAD_KMODS) == "true":
+    if chosen.driver_root:
+        found = found._replace(root=chosen.driver_root)
+    if chosen.load_kmods:
         found = found._replace(load_kmods=True)
     return found
 
@@ -34,13 +34,13 @@ def _load() -> Settings:
     return config.load().hook
 
 
-def driver_place(annotations: "dict[str, str]") -> "tuple[str, str]":
+def driver_place(chosen: Choices) -> "tuple[str, str]":
     """Return the root of NVIDIA's driver, "" for the host's own, and its ld.so.cache below that.
 
     Raises ConfigError.
     """
     from minirun.gpu import real  # nobody else needs it where the driver is simulated
 
-    found = settings(annotations)
+    found = settings(chosen)
     cache = found.ldcache or real.LD_SO_CACHE
     return found.root.rstrip("/") or real.driver_root(cache), cache

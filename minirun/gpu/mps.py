@@ -114,7 +114,7 @@ def join(wanted: "Wishes", text: str, settings: Settings) -> "Wishes":
     if wanted.cdi:
         count = len(wanted.cdi.gpus)
     elif devices == "all":
-        count = len(inventory.inventory(wanted.gpu_driver, settings.store).gpus)
+        count = len(inventory.inventory(wanted.choices.gpu_driver, settings.store).gpus)
     else:
         count = len([name for name in devices.split(",") if name not in ("", "none", "void")])
     if not count:

@@ -19,7 +19,6 @@ from minirun import events, jsonlite
 from minirun.container import Container
 from minirun.errors import GPUError, StateError
 from minirun.oci import state
-from minirun.oci.config import GPU_EXCLUSIVE
 from minirun.record import Record
 from minirun.reserve import make_root
 
@@ -112,9 +111,9 @@ def overlap(one: str, other: str) -> bool:
 def give(container: Container, given: "tuple[Given, ...]", simulated: bool) -> None:
     """Write down that a container has these GPUs; the log says which of them it shares.
 
-    They are exclusive where config.json has the annotation. Raises GPUError, OSError.
+    They are exclusive where the caller chose it. Raises GPUError, OSError.
     """
-    exclusive = container.config.annotations.get(GPU_EXCLUSIVE) == "true"
+    exclusive = container.config.choices.exclusive
     driver = "simulated" if simulated else "nvidia"
     created = container.record["created"]
     rows = [

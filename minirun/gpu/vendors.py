@@ -6,7 +6,9 @@ in the image, and what a container needs of the host are device nodes. So discov
 
     --gpus 0,1 --gpu-driver=amd      stages 4 and 5, as with NVIDIA
     --device amd.com/gpu=0           CDI; where no spec of that kind is there, one is made in memory
-    AMD_VISIBLE_DEVICES=0-3          in the environment of a bundle; HABANA_VISIBLE_DEVICES
+    AMD_VISIBLE_DEVICES=0-3          in the environment of a bundle; HABANA_VISIBLE_DEVICES. Only
+                                     where minirun was started with --gpu-driver=amd, or gaudi:
+                                     an image may have set it, and that is no consent
 
 What the real ones do: amd-container-runtime and habana-container-runtime write nodes and cgroup
 rules (rwm) into config.json and hand over to runc; Intel has CDI specs alone. Here a node is bound
@@ -21,7 +23,7 @@ import os
 from minirun.errors import GPUError
 from minirun.gpu.edits import DeviceNode, Edits, Given, Mount
 from minirun.gpu.request import Request
-from minirun.oci.config import DRIVER_ROOT, GPU_DEVICES, VENDORS, Config
+from minirun.oci.config import VENDORS, Config
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -142,7 +144,7 @@ def prepare(config: Config) -> Cards:
 
     Before stage 1 has its clone, since it is the clone that joins the groups. Raises GPUError.
     """
-    found = look(config.gpu_vendor, config.annotations.get(DRIVER_ROOT, ""))
+    found = look(config.gpu_vendor, config.choices.driver_root)
     edits = plan(found, Request(devices=wanted(config)))
     if not config.new_namespace("user"):
         user = config.process.setdefault("user", {})
@@ -153,7 +155,7 @@ def prepare(config: Config) -> Cards:
 
 def wanted(config: Config) -> "tuple[str, ...]":
     """Return the selectors in config.json: of `run --gpus`, else of the vendor's own variable."""
-    text = config.annotations.get(GPU_DEVICES)
+    text = config.choices.gpus
     if text is None:
         text = config.environment.get(VENDORS[config.gpu_vendor], "")
     return tuple(word for word in text.split(",") if word.strip().lower() not in _NOTHING)

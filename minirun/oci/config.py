@@ -1,4 +1,4 @@
-"""config.json: what the stages read, and the only thing they read.
+"""config.json: what the stages read; beside it only what minirun's caller chose (Choices).
 
 A thin view on the parsed document, so that properties this version does not know are kept and
 passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
@@ -7,6 +7,7 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 import os
 
 from minirun import jsonlite
+from minirun.choices import NOTHING, Choices
 from minirun.errors import ConfigError
 from minirun.oci import state
 
@@ -15,26 +16,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 ANNOTATION = "io.minirun."
-LAYERS = ANNOTATION + "layers"
-"""Layers of an image, lowest first, separated by colons; then root.path is an overlay of them."""
-VOLATILE = ANNOTATION + "volatile"
-"""true: what the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
-GPU_DRIVER = ANNOTATION + "gpu-driver"
-"""Which GPU driver the in-line step takes: nvidia, simulated, or one of VENDORS."""
-GPU_DEVICES = ANNOTATION + "gpus"
-"""Which GPUs of a vendor other than NVIDIA are asked for: selectors with commas."""
-DRIVER_ROOT = ANNOTATION + "driver-root"
-"""Where the GPU driver's files, nodes and /sys or /proc are; the host's own root without it."""
-LOAD_KMODS = ANNOTATION + "load-kmods"
-"""true: the in-line step loads the driver's kernel modules and makes its nodes first."""
+LOG = ANNOTATION + "log"
+"""stages or syscalls: what its log holds (minirun.container.detail). No other one is obeyed."""
 VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → its variable in a container's environment, where it has one."""
-GPU_MODE = ANNOTATION + "gpu-mode"
-"""hook: NVIDIA's hook is executed as any other, and not taken in-line."""
-GPU_EXCLUSIVE = ANNOTATION + "gpu-exclusive"
-"""true: no other container gets this one's GPUs while it runs (minirun.gpu.sharing)."""
-LOG = ANNOTATION + "log"
-"""stages or syscalls: what its log holds (minirun.container.detail)."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
 _RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
@@ -50,11 +35,12 @@ _NOTHING = ("", "none", "void")
 
 
 class Config:
-    """A validated config.json and the directory (bundle) that it lies in."""
+    """A validated config.json, the directory (bundle) that it lies in, and what is not its word."""
 
-    def __init__(self, raw: "dict[str, Any]", bundle: str) -> None:
+    def __init__(self, raw: "dict[str, Any]", bundle: str, choices: Choices = NOTHING) -> None:
         self.raw = raw
         self.bundle = bundle
+        self.choices = choices
         self.linux: dict[str, Any] = raw.get("linux") or {}
         self.process: dict[str, Any] = raw.get("process") or {}
         self.annotations: dict[str, str] = raw.get("annotations") or {}
@@ -78,13 +64,13 @@ class Config:
     @property
     def layers(self) -> "list[str]":
         """Directories of the image's layers, lowest first; empty where root.path is used as is."""
-        text = self.annotations.get(LAYERS, "")
-        return text.split(":") if text else []
+        return list(self.choices.layers)
 
     @property
-    def volatile(self) -> bool:
-        """Whether the container's own layer is thrown away at its end."""
-        return self.annotations.get(VOLATILE) == "true"
+    def ignored_annotations(self) -> "list[str]":
+        """The annotations in minirun's own name that it does not obey: all but LOG."""
+        own = (key for key in self.annotations if key.startswith(ANNOTATION))
+        return sorted(key for key in own if key != LOG)
 
     @property
     def namespaces(self) -> "dict[str, str]":
@@ -134,7 +120,7 @@ class Config:
 
     def in_line(self, hook: "dict[str, Any]") -> bool:
         """Whether a prestart hook is NVIDIA's, and minirun itself does its work (Figure 2)."""
-        return is_gpu_hook(hook) and self.annotations.get(GPU_MODE) != "hook"
+        return is_gpu_hook(hook) and not self.choices.gpu_hook
 
     @property
     def nvidia_in_line(self) -> bool:
@@ -145,7 +131,8 @@ class Config:
     def simulation(self) -> str:
         """What the in-line hook's own environment says of the simulated driver ($MINIRUN_SIM).
 
-        An engine hands its hooks its whole environment: there it is asked for explicitly.
+        An engine hands its hooks its whole environment: there it is asked for explicitly. Hooks
+        come from the engine's own configuration, never from an image.
         """
         for hook in filter(self.in_line, self.hooks("prestart")):
             for entry in hook.get("env") or []:
@@ -157,35 +144,29 @@ class Config:
     def gpu_vendor(self) -> str:
         """Which vendor's GPUs the in-line step gives, out of VENDORS; "" for none, and NVIDIA.
 
-        By annotation, or by what :attr:`gpu_variable` finds where the vendor's driver is loaded.
+        That vendor was chosen, and so were its GPUs; or :attr:`gpu_variable` asks for them, and the
+        vendor's driver is loaded.
         """
-        driver = self.annotations.get(GPU_DRIVER, "")
-        if driver in VENDORS:
-            return driver
+        chosen = self.choices
+        if chosen.gpus is not None and chosen.gpu_driver in VENDORS:
+            return chosen.gpu_driver
         variable = self.gpu_variable
-        if not variable or not os.path.isdir(
-            self.annotations.get(DRIVER_ROOT, "") + _SIGNS[variable]
-        ):
-            return ""
-        return next(vendor for vendor, name in VENDORS.items() if name == variable)
+        loaded = variable and os.path.isdir(chosen.driver_root + _SIGNS[variable])
+        return chosen.gpu_driver if loaded else ""
 
     @property
     def gpu_variable(self) -> str:
-        """The variable by which a bundle asks for another vendor's GPUs than NVIDIA's, or "".
+        """The variable by which the environment asks for GPUs of the vendor that was chosen, or "".
 
-        Whoever wrote the bundle, as the vendors' own runtimes have it; but what an image says is no
-        word of the user of `run IMAGE`, and where NVIDIA's hook is, that alone counts.
+        An image may have set it. So it is obeyed only where the caller chose that vendor
+        (--gpu-driver=amd), as the vendors' own runtimes are chosen.
         """
-        if self.annotations.get(GPU_DRIVER) or self.layers:
-            return ""
-        if any(map(is_gpu_hook, self.hooks("prestart"))):
-            return ""
-        env = self.environment
-        asked = (name for name in _SIGNS if env.get(name, "").strip().lower() not in _NOTHING)
-        return next(asked, "")
+        variable = VENDORS.get(self.choices.gpu_driver, "")
+        asked = self.environment.get(variable, "").strip().lower() if variable else ""
+        return "" if asked in _NOTHING or self.choices.gpus is not None else variable
 
 
-def load(bundle: str) -> Config:
+def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     from minirun.oci import validate  # what is kept of a container has been checked
 
@@ -197,7 +178,7 @@ def load(bundle: str) -> Config:
         raise ConfigError(f"{path}: no such file", hint, status=1) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error}", status=1) from None
-    return Config(validate.check(raw), bundle)
+    return Config(validate.check(raw), bundle, choices)
 
 
 def is_gpu_hook(hook: "dict[str, Any]") -> bool:

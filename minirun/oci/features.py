@@ -56,7 +56,7 @@ def document() -> "dict[str, Any]":
             "io.minirun.version": __version__,
             "io.minirun.checkpoint.enabled": "true" if shutil.which("criu") else "false",
         },
-        "potentiallyUnsafeConfigAnnotations": [config.ANNOTATION],
+        "potentiallyUnsafeConfigAnnotations": [config.LOG],
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Figure 2: `run` flags and an image become a config.json; nothing else reaches the stages.
+"""Figure 2: `run` flags and an image become a config.json, and Choices where it has no say.
 
 The defaults are docker's: fourteen capabilities, masked and read-only paths below /proc and /sys,
 a private /dev, and a device list that ends with what every program needs.
@@ -7,9 +7,10 @@ a private /dev, and a device list that ends with what every program needs.
 import os
 
 from minirun.cgroups.rules import DEFAULT
+from minirun.choices import Choices
 from minirun.errors import UsageError
 from minirun.oci import state
-from minirun.oci.config import GPU_DRIVER, GPU_EXCLUSIVE, GPU_HOOK, GPU_MODE, LAYERS, VOLATILE
+from minirun.oci.config import GPU_HOOK
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -73,14 +74,12 @@ class Wishes(Record):
     gid_maps: "tuple[tuple[int, int, int], ...]" = ()
     gpu_env: "tuple[str, ...]" = ()
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
-    gpu_driver: str = ""
-    gpu_exclusive: bool = False
     gpu_hook: "dict[str, Any] | None" = None
     """NVIDIA's hook as a program that is executed; None where its work is done in-line."""
     cdi: "Injection | None" = None
     """CDI devices; in cdi mode the GPUs are among them."""
-    layers: "tuple[str, ...]" = ()
-    volatile: bool = False
+    choices: Choices = Choices()
+    """What does not become part of config.json: see minirun.choices."""
     annotations: "tuple[tuple[str, str], ...]" = ()
     warnings: "tuple[str, ...]" = ()
     """What the user was told before there was a container, and a log."""
@@ -88,7 +87,6 @@ class Wishes(Record):
 
 def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
     """Return the config.json for a container. Raises UsageError."""
-    annotations = dict(wishes.annotations)
     hooks: dict[str, Any] = {}
     hostname = wishes.hostname or container_id[:64]  # the kernel takes no longer one
     env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *wishes.env]
@@ -96,17 +94,8 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         env.insert(1, "TERM=xterm")
     if wishes.gpu_env:
         env += wishes.gpu_env
-        annotations[GPU_DRIVER] = wishes.gpu_driver
         hook = wishes.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
-        if wishes.gpu_hook:
-            annotations[GPU_MODE] = "hook"
         hooks = {"hooks": {"prestart": [hook]}}
-    if wishes.gpu_exclusive:
-        annotations[GPU_EXCLUSIVE] = "true"
-    if wishes.layers:
-        annotations[LAYERS] = ":".join(wishes.layers)
-    if wishes.volatile:
-        annotations[VOLATILE] = "true"
     document = {
         "ociVersion": state.OCI_VERSION,
         "process": _process(wishes, env),
@@ -114,7 +103,7 @@ def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
         "hostname": hostname,
         "mounts": _mounts(wishes),
         **hooks,
-        "annotations": annotations,
+        "annotations": dict(wishes.annotations),
         "linux": _linux(wishes),
     }
     if wishes.cdi:

@@ -56,7 +56,7 @@ def _overlay(config: Config, path: str, lower: "list[str]", own: str) -> None:
     data = f"lowerdir={joined},upperdir={base}/upper,workdir={base}/work"
     if "user" in config.namespaces:
         data += ",userxattr"
-    if config.volatile:
+    if config.choices.volatile:
         data += ",volatile"  # else the kernel syncs the whole disk below when it unmounts
     if len(data) >= 4095:
         raise MinirunError(f"{len(lower)} layers do not fit into one page of mount options")

@@ -25,7 +25,7 @@ from binascii import a2b_base64, crc32
 
 from minirun import jsonlite
 from minirun.kernel import files, mounts
-from minirun.oci.config import DRIVER_ROOT, GPU_DRIVER, LAYERS, Config
+from minirun.oci.config import Config
 from minirun.oci.state import read_text
 
 TYPE_CHECKING = False
@@ -120,8 +120,7 @@ def fits(config: Config) -> bool:
 
     In a user namespace the files are somebody else's.
     """
-    text = config.annotations.get(LAYERS, "")
-    if not 0 < len(text) < _ROOM or "user" in config.namespaces:
+    if not 0 < len(":".join(config.layers)) < _ROOM or "user" in config.namespaces:
         return False
     if not config.new_namespace("mount") or not _PECULIAR.isdisjoint(config.linux):
         return False
@@ -146,7 +145,7 @@ def key(config: Config) -> str:
         for name, value in config.environment.items()
         if name.startswith("NVIDIA_") and name != "NVIDIA_VISIBLE_DEVICES"
     )
-    places = [config.annotations.get(name, "") for name in (GPU_DRIVER, DRIVER_ROOT)]
+    places = [config.choices.gpu_driver, config.choices.driver_root]
     return "\n".join([*stamps, *wishes, *places, config.simulation])
 
 

@@ -120,7 +120,7 @@ def _hook_process(container: Container, stdin: int, stderr: int, parent: int) ->
         early = False
         if container.gates:
             container.gates.watched.append(os.pidfd_open(document["pid"]))
-        argv = s4_arguments.hook(document)
+        argv = s4_arguments.hook(document, container.config.choices)
         if argv:
             s5_inject.cli(container, argv, document["pid"])
         elif container.init_layer:

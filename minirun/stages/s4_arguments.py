@@ -6,6 +6,7 @@ vendor the list is as short as its step is: which devices, for whom (minirun.gpu
 """
 
 from minirun import events, jsonlite
+from minirun.choices import Choices
 from minirun.gpu import hook as nvidia_hook
 from minirun.gpu import inline
 from minirun.oci import state as oci_state
@@ -16,22 +17,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def hook(state: "dict[str, Any]") -> "list[str] | None":
+def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
     """Return the argument list for the container in `state`; None where it asks for no GPU.
 
-    Reads config.json in the bundle that `state` names, as the real hook does.
+    Reads config.json in the bundle that `state` names, as the real hook does. What config.json has
+    no say in is `chosen`, from the container's record.
     Raises GPUError, OSError.
     """
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
         config = jsonlite.loads(oci_state.read_text(f"{state['bundle']}/config.json"))
-        vendor = Config(config, state["bundle"]).gpu_vendor
+        view = Config(config, state["bundle"], chosen)
+        vendor = view.gpu_vendor
         argv: "list[str] | None"
         if vendor:
-            argv = _vendor_line(Config(config, state["bundle"]), state["pid"])
+            argv = _vendor_line(view, state["pid"])
         else:
-            settings = inline.settings(config.get("annotations") or {})
-            argv = nvidia_hook.command_line(config, state, settings)
+            argv = nvidia_hook.command_line(config, state, inline.settings(chosen))
         note = "this is what the real hook would execute" if argv else "no GPU was asked for"
         if vendor:
             note = f"{vendor} has no such program: minirun's own step reads these"

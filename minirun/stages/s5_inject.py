@@ -13,7 +13,6 @@ from minirun.gpu import apply, cli_args, inline, ldprogram, nvidia, select, shar
 from minirun.gpu import hook as nvidia_hook
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.oci import state
-from minirun.oci.config import GPU_DRIVER, LOAD_KMODS
 from minirun.rootfs import initlayer
 from minirun.rootfs.inroot import Root
 
@@ -29,11 +28,10 @@ _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 
 def look(container: Container) -> Inventory:
     """Return what NVIDIA GPUs and driver files the host has. Raises GPUError, OSError."""
-    annotations = container.config.annotations
     driver = _driver(container)
     if driver == "simulated":
         return inventory(driver, container.settings.store)
-    root, cache = inline.driver_place(annotations)
+    root, cache = inline.driver_place(container.config.choices)
     return inventory(driver, container.settings.store, root, cache)
 
 
@@ -41,7 +39,7 @@ def _driver(container: Container) -> str:
     """Which driver is asked for; the real one, where nobody asks for the simulated one."""
     if simulation := container.config.simulation:
         os.environ["MINIRUN_SIM"] = simulation
-    named = container.config.annotations.get(GPU_DRIVER)
+    named = container.config.choices.gpu_driver
     return named or ("simulated" if simulation else "nvidia")
 
 
@@ -53,19 +51,19 @@ def look_early(container: Container) -> None:
     """
     if container.inventory:  # another vendor's
         return
-    annotations = container.config.annotations
+    chosen = container.config.choices
     if _driver(container) != "simulated":
-        root, _ = inline.driver_place(annotations)
+        root, _ = inline.driver_place(chosen)
         complete = all(os.path.exists(root + path) for path in _NODES)
-        if not complete or annotations.get(LOAD_KMODS) == "true":
+        if not complete or chosen.load_kmods:
             return
     container.inventory = found = look(container)
-    asked = nvidia_hook.request(container.config.raw, inline.settings(annotations))
+    asked = nvidia_hook.request(container.config.raw, inline.settings(chosen))
     try:
-        chosen = select.choose(found, asked.devices if asked else ())
+        gpus = select.choose(found, asked.devices if asked else ())
     except GPUError:
         return  # stage 5 will say so
-    sharing.give(container, nvidia.given(found, chosen), found.simulated)
+    sharing.give(container, nvidia.given(found, gpus), found.simulated)
     container.gpus_claimed = True
 
 
@@ -73,7 +71,7 @@ def _load_modules(container: Container, request: "Request") -> None:
     """Load what is missing of the real driver, and make its nodes. Raises GPUError."""
     from minirun.gpu import kmods
 
-    root, _ = inline.driver_place(container.config.annotations)
+    root, _ = inline.driver_place(container.config.choices)
     channels = () if request.no_create_imex_channels else request.imex_channels
     if missing := kmods.load(root, channels, _tell):
         text = f"could not load kernel module {', '.join(missing)}"

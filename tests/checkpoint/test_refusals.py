@@ -160,7 +160,6 @@ def test_a_name_that_is_taken(bundle: Bundle) -> None:
             {"hooks": {"createRuntime": [{"path": "/bin/true"}]}},
             ("createRuntime hooks cannot be restored",),
         ),
-        ({"annotations": {"io.minirun.layers": "/x"}}, ("`run IMAGE` cannot be restored",)),
         ({"process": {"terminal": True}}, ("with a terminal cannot be restored",)),
         ({"linux": {"uidMappings": []}}, ("in a user namespace cannot be restored",)),
         (

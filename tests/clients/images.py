@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,20 @@ LAYER, CONFIG, MANIFEST = (
 )
 
 
-def archive(target: Path, name: str, *, cmd: tuple[str, ...] = ("sh",), **config: Any) -> Path:
-    """Write busybox as the image `name` (with a tag) to the tar file `target`."""
-    layer = _layer()
+def archive(
+    target: Path,
+    name: str,
+    *,
+    cmd: tuple[str, ...] = ("sh",),
+    layer: bytes = b"",
+    annotations: dict[str, str] | None = None,
+    **config: Any,
+) -> Path:
+    """Write busybox, or another `layer`, as the image `name` (with a tag) to the tar `target`.
+
+    `annotations` are the manifest's: podman and CRI-O copy them into config.json.
+    """
+    layer = layer or busybox()
     more = {"Env": [PATH], "Cmd": list(cmd), **config}
     diff = f"sha256:{hashlib.sha256(layer).hexdigest()}"
     image = _json(
@@ -37,6 +49,7 @@ def archive(target: Path, name: str, *, cmd: tuple[str, ...] = ("sh",), **config
         {
             "schemaVersion": 2, "mediaType": MANIFEST,
             "config": _descriptor(CONFIG, image), "layers": [_descriptor(LAYER, layer)],
+            "annotations": annotations or {},
         }
     )  # fmt: skip
     blobs.append(manifest)
@@ -64,13 +77,15 @@ FILES = {
 """Added to busybox's: a user, a file to read, and one that nobody may run."""
 
 
-def _layer() -> bytes:
+def busybox(more: Callable[[tarfile.TarFile], None] = lambda tar: None) -> bytes:
+    """A layer with busybox and FILES in it; `more` adds what a test wants besides."""
     source = next(Path(STORE, "images").glob("busybox*/layers/0"))
     memory = io.BytesIO()
     with tarfile.open(fileobj=memory, mode="w") as tar:
         tar.add(source, ".", filter=lambda member: None if member.name in FILES else member)
         for name, text in FILES.items():
             _add(tar, name, text.encode())
+        more(tar)
     return memory.getvalue()
 
 

@@ -107,7 +107,9 @@ def test_in_a_bundle_the_rule_of_the_real_stack_holds(asking: Program, tmp_path:
                              NODES).stdout)  # fmt: skip
     env = [row for row in spec["process"]["env"] if not row.startswith("NVIDIA_")]
     spec["process"]["env"] = [*env, *ALL]
-    (tmp_path / "bundle/rootfs").mkdir(parents=True)
+    spec["root"]["path"] = str(next((tmp_path / "store/images/cuda/layers").iterdir()))
+    (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle/config.json").write_text(json.dumps(spec))
-    done = asking("run", "--bundle", str(tmp_path / "bundle"), "b")
+    flags = ("--gpu-driver", "simulated", "--bundle", str(tmp_path / "bundle"))
+    done = asking("run", *flags, "b")
     assert done.stdout == "4\n", done.stderr

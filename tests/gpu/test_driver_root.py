@@ -1,4 +1,4 @@
-"""A driver that is not installed in "/": told by flag, annotation or config.toml, or found.
+"""A driver that is not installed in "/": told by flag or config.toml, or found.
 
 Whole containers in the pretend host of the recorded cases (gpu.pretend), whose driver is moved
 away. The bundle's root filesystem is the half-made container there, which shows the kernel module's
@@ -41,8 +41,8 @@ def host(driver: Path, tmp_path: Path) -> Host:
     return found
 
 
-def run(program: Program, annotations: dict[str, str], **env: str) -> dict[str, Any]:
-    """Run a bundle that asks for GPU 1, in the pretend host."""
+def run(program: Program, *flags: str, **env: str) -> dict[str, Any]:
+    """Run a bundle that asks for GPU 1, in the pretend host; `flags` stand before the command."""
     namespaces = [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")]
     process = {
         "args": ["/bin/busybox", "sh", "-c", SCRIPT], "cwd": "/", "user": {"uid": 0, "gid": 0},
@@ -51,13 +51,20 @@ def run(program: Program, annotations: dict[str, str], **env: str) -> dict[str, 
     rules = [{"allow": False, "access": "rwm"}]
     config = {
         "ociVersion": "1.2.0", "root": {"path": ROOT}, "process": process,
-        "annotations": annotations,
         "hooks": {"prestart": [{"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}]},
         "linux": {"namespaces": namespaces, "resources": {"devices": rules}},
     }  # fmt: skip
     Path("/mnt/bundle").mkdir()
     Path("/mnt/bundle/config.json").write_text(json.dumps(config))
-    words = ("--root", "/mnt/state", "run", "--bundle", "/mnt/bundle", f"root-{os.getpid()}")
+    words = (
+        "--root",
+        "/mnt/state",
+        *flags,
+        "run",
+        "--bundle",
+        "/mnt/bundle",
+        f"root-{os.getpid()}",
+    )
     clean = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"} | env
     done = subprocess.run(
         [program.path, *words], capture_output=True, text=True, check=False, env=clean, timeout=60
@@ -75,8 +82,8 @@ def refused(line: str) -> bool:
     return line.endswith("/dev/nvidia1': No such device or address")
 
 
-def test_told_by_an_annotation(minirun: Program, host: Host) -> None:
-    found = host.run(lambda: run(minirun, {"io.minirun.driver-root": MOVED}))
+def test_told_by_a_flag(minirun: Program, host: Host) -> None:
+    found = host.run(lambda: run(minirun, "--driver-root", MOVED))
     assert found["out"] == EXPECTED
     assert len(found["err"]) == 1 and refused(found["err"][0])
     argv = next(e["args"]["argv"] for e in found["events"] if e["name"] == "nvidia-container-cli")
@@ -88,7 +95,7 @@ def test_told_by_config_toml(minirun: Program, host: Host) -> None:
     def work() -> dict[str, Any]:
         text = f'[nvidia-container-cli]\nroot = "{MOVED}"\nno-cgroups = true\n'
         Path("/mnt/config.toml").write_text(text)
-        return run(minirun, {}, NVIDIA_CTK_CONFIG_FILE_PATH="/mnt/config.toml")
+        return run(minirun, NVIDIA_CTK_CONFIG_FILE_PATH="/mnt/config.toml")
 
     found = host.run(work)
     assert found["out"] == EXPECTED
@@ -107,7 +114,7 @@ def test_the_root_of_the_drivers_container_is_found(minirun: Program, host: Host
         loaded(host)
 
     host.change = change
-    found = host.run(lambda: run(minirun, {}))
+    found = host.run(lambda: run(minirun))
     assert found["out"] == EXPECTED
     note = next(event for event in found["events"] if event["name"] == "driver root")
     assert note["args"] == {"path": "/run/nvidia/driver"}
@@ -128,7 +135,7 @@ def test_libraries_that_ld_so_cache_does_not_know(minirun: Program, host: Host) 
         host.make_nodes("/dev")
 
     host.change = change
-    found = host.run(lambda: run(minirun, {}))
+    found = host.run(lambda: run(minirun))
     assert found["out"] == EXPECTED
     paths = [e["args"]["path"] for e in found["events"] if e["name"] == "open_tree"]
     assert f"/usr/local/nvidia/lib64/libcuda.so.{VERSION}" in paths
@@ -149,7 +156,7 @@ def test_missing_nodes_are_made_in_stage_5(minirun: Program, host: Host) -> None
 
     def work() -> dict[str, Any]:
         pci_bus()
-        return run(minirun, {"io.minirun.load-kmods": "true"})
+        return run(minirun, "--load-kmods")
 
     found = host.run(work)
     assert found["out"] == EXPECTED
@@ -166,7 +173,7 @@ def test_modules_that_do_not_load_are_one_warning(minirun: Program, host: Host) 
     if Path("/sys/module/nvidia").exists():
         skip("NVIDIA's module is loaded on this machine")
     host.moved = False
-    found = host.run(lambda: run(minirun, {"io.minirun.load-kmods": "true"}))
+    found = host.run(lambda: run(minirun, "--load-kmods"))
     assert found["out"] == EXPECTED
     assert len(found["err"]) == 2 and refused(found["err"][1])
     text = "minirun: warning: could not load kernel module nvidia, nvidia-uvm, nvidia-modeset ("
@@ -176,12 +183,13 @@ def test_modules_that_do_not_load_are_one_warning(minirun: Program, host: Host) 
 # --- the flags ---------------------------------------------------------------------------------
 
 
-def test_the_flags_become_annotations(minirun: Program, tmp_path: Path) -> None:
-    flags = ("--gpus", "0", "--gpu-driver", "nvidia", "--driver-root", f"{tmp_path}/.")
-    done = minirun("spec", *flags, "--load-kmods", "busybox", "true")
-    annotations = json.loads(done.stdout)["annotations"]
-    assert annotations["io.minirun.driver-root"] == str(tmp_path)
-    assert annotations["io.minirun.load-kmods"] == "true"
+def test_the_flags_are_in_the_record_alone(minirun: Program, tmp_path: Path) -> None:
+    flags = ("-e", "NVIDIA_VISIBLE_DEVICES=void", "--driver-root", f"{tmp_path}/.")
+    minirun("run", "--name", "c", *flags, "--load-kmods", "busybox", "true")
+    chosen = json.loads((minirun.root / "c/state.json").read_text())["choices"]
+    assert (chosen["driver_root"], chosen["load_kmods"]) == (str(tmp_path), True)
+    config = json.loads((minirun.root / "c/config.json").read_text())
+    assert config["annotations"] == {} and str(tmp_path) not in str(config)
 
 
 def test_a_driver_root_that_is_none_is_one_line(minirun: Program) -> None:

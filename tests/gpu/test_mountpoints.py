@@ -14,6 +14,7 @@ import pytest
 from conftest import Program, wait_until
 from gpu import images
 from gpu.sandbox import fingerprint
+from minirun.choices import Choices
 from minirun.gpu import mountpoints
 from minirun.gpu.edits import Edits
 from minirun.gpu.simulated import elf
@@ -211,7 +212,7 @@ def test_where_upper_holds_other_things_too(place: Place, tmp_path: Path) -> Non
 def test_not_in_a_user_namespace(place: Place) -> None:
     for flags in (), ("--uidmap", "0:100000:9"):
         raw = json.loads(place.program("spec", *GPUS, *flags, "box").stdout)
-        assert initlayer.fits(Config(raw, "")) == (not flags)
+        assert initlayer.fits(Config(raw, "", Choices(layers=("/layer",)))) == (not flags)
 
 
 def test_owners_and_modes_of_the_images_folders(place: Place) -> None:

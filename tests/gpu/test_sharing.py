@@ -264,14 +264,12 @@ def test_an_installed_hooks_gpus_count_too(minirun: Program, tmp_path: Path) -> 
     assert "gpu 2 is exclusive" in refused(minirun, "2", "--gpu-mode=hook", env=env)
 
 
-def test_a_bundle_says_it_by_annotation(minirun: Program, tmp_path: Path) -> None:
+def test_for_a_bundle_a_flag_says_it(minirun: Program, tmp_path: Path, layer: Path) -> None:
     done = minirun("spec", "--gpus", "1,exclusive", *SIMULATED, "busybox", "sleep", "60")
-    config = json.loads(done.stdout)
-    assert config["annotations"]["io.minirun.gpu-exclusive"] == "true"
-    (tmp_path / "rootfs").mkdir()
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(done.stdout)
     name = f"x-{os.getpid()}"
-    create = minirun.argv("create", "--bundle", str(tmp_path), name)
+    flags = ("--gpu-exclusive", *SIMULATED)
+    create = minirun.argv(*flags, "create", "--bundle", str(tmp_path), name)
     subprocess.run(create, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     assert f"gpu 1 is exclusive to container '{name}'" in refused(minirun, "1")
     minirun("delete", "--force", name)

@@ -25,7 +25,6 @@ def bundle(minirun: Program, layer: Path) -> Bundle:
 
     def make(hooks: dict[str, str] | None = None, **linux: object) -> Path:
         config: dict[str, Any] = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
-        del config["annotations"]["io.minirun.layers"]
         config["root"]["path"] = str(layer)
         config["linux"] |= linux
         config["hooks"] = {
@@ -86,7 +85,6 @@ def test_failing_hooks_after_the_start(minirun: Program, bundle: Bundle, tmp_pat
 
 def test_a_child_that_holds_stderr_past_the_timeout(minirun: Program, layer: Path) -> None:
     config = json.loads(minirun("spec", "busybox", "true").stdout)
-    del config["annotations"]["io.minirun.layers"]
     config["root"]["path"] = str(layer)
     hook = {"path": "/bin/sh", "args": ["sh", "-c", "sleep 77 & wait"], "timeout": 1}
     config["hooks"] = {"prestart": [hook]}

@@ -96,7 +96,6 @@ def _wait_for_a_gate(log: Path) -> None:
 def _bundle(minirun: Program, layer: Path, *command: str, **hooks: object) -> str:
     """Make a bundle of `layer`; `hooks`: kind → the rows of config.json."""
     config = json.loads(minirun("spec", "busybox", *command).stdout)
-    del config["annotations"]["io.minirun.layers"]
     config["hooks"] = hooks
     (layer.parent / "config.json").write_text(json.dumps(config))
     return str(layer.parent)

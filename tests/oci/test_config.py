@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from minirun.choices import Choices
 from minirun.oci import config as oci_config
 from minirun.oci.config import Config
 
@@ -45,7 +46,8 @@ def test_the_environment_as_a_program_sees_it() -> None:
 
 
 def test_layers() -> None:
-    assert config(annotations={oci_config.LAYERS: "/a:/b"}).layers == ["/a", "/b"]
+    assert config(annotations={"io.minirun.layers": "/a:/b"}).layers == []
+    assert Config({}, "/bundle", Choices(layers=("/a", "/b"))).layers == ["/a", "/b"]
 
 
 @pytest.mark.parametrize(

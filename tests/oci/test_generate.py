@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, skip
+from minirun.choices import Choices
 from minirun.errors import UsageError
 from minirun.oci import generate, validate
 from minirun.oci.generate import Wishes
@@ -66,9 +67,9 @@ def test_the_mounts_are_dockers() -> None:
 
 
 VARIANTS: list[dict[str, Any]] = [
-    {}, {"terminal": True}, {"gpu_env": GPUS, "gpu_driver": "simulated"}, {"memory": 1 << 30},
+    {}, {"terminal": True}, {"gpu_env": GPUS}, {"memory": 1 << 30},
     {"cpus": 0.5, "pids_limit": 10, "readonly": True}, {"cap_add": ("ALL",), "cap_drop": ("KILL",)},
-    {"mounts": (("/etc", "/mnt", ("ro",)),)}, {"host_network": True}, {"layers": ("/a", "/b")},
+    {"mounts": (("/etc", "/mnt", ("ro",)),)}, {"host_network": True},
     {"uid_maps": ((0, 100000, 65536),)}, {"annotations": (("k", "v"),)}, {"user": (5, 6, (7, 8))},
     {"devices": ({"type": "c", "path": "/dev/fuse", "major": 10, "minor": 229, "fileMode": 0o666,
                   "uid": 0, "gid": 0, "access": "rw"},)},
@@ -82,9 +83,9 @@ def test_what_is_made_passes_our_own_check(wishes: dict[str, Any]) -> None:
 
 
 def test_figure_2() -> None:
-    """GPUs are two variables, one prestart hook, and an annotation for the in-line step."""
+    """GPUs are two variables and one prestart hook; the driver is no word of config.json."""
     env = ("A=1", "NVIDIA_VISIBLE_DEVICES=none")
-    document = config(gpu_env=GPUS, gpu_driver="simulated", env=env)
+    document = config(gpu_env=GPUS, choices=Choices(gpu_driver="simulated"), env=env)
     found = variables(document)
     assert found["NVIDIA_VISIBLE_DEVICES"] == "0,1", "--gpus wins over -e"
     assert found["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
@@ -97,7 +98,7 @@ def test_figure_2() -> None:
             }
         ]
     }
-    assert document["annotations"]["io.minirun.gpu-driver"] == "simulated"
+    assert document["annotations"] == {}
 
 
 def test_without_gpus_the_variables_are_the_users() -> None:
@@ -189,9 +190,11 @@ def test_a_user_namespace() -> None:
     assert own["gidMappings"] == [{"containerID": 0, "hostID": 2000, "size": 20}]
 
 
-def test_layers_and_annotations() -> None:
-    annotations = config(layers=("/a", "/b"), annotations=(("k", "v"),))["annotations"]
-    assert annotations == {"io.minirun.layers": "/a:/b", "k": "v"}
+def test_what_is_chosen_is_no_annotation() -> None:
+    chosen = Choices("amd", "0", "/d", True, True, True, ("/a", "/b"), True)
+    document = config(choices=chosen, annotations=(("k", "v"),))
+    assert document["annotations"] == {"k": "v"}
+    assert "minirun" not in json.dumps(document)
 
 
 def test_spec_prints_what_run_would_make(minirun: Program) -> None:

@@ -32,7 +32,6 @@ def run(minirun: Program, layer: Path, tmp_path: Path) -> Run:
     ) -> subprocess.CompletedProcess[str]:
         args = ["sh", "-c", command] if isinstance(command, str) else command
         config = json.loads(minirun("spec", "busybox", *args).stdout)
-        del config["annotations"]["io.minirun.layers"]
         config["process"] |= process
         for key in [key for key, value in process.items() if value is None]:
             del config["process"][key]

@@ -24,7 +24,6 @@ class Evil:
         self.layer = layer
         self.host = host
         config: dict[str, Any] = json.loads(minirun("spec", "busybox", "true").stdout)
-        del config["annotations"]["io.minirun.layers"]
         config["root"]["path"] = str(layer)
         self.config = config
         (host / "secret").write_text("the host's secret\n")

@@ -25,7 +25,6 @@ class Bundle:
         self.rootfs = path / "rootfs"
         self.name = f"s-{path.name[-20:]}-{os.getpid()}"
         self.config = json.loads(program("spec", "busybox", "true").stdout)
-        del self.config["annotations"]["io.minirun.layers"]
 
     def write(self, command: str | list[str], **changes: Any) -> None:
         """Write config.json; `linux__sysctl={…}` is a change of linux.sysctl."""

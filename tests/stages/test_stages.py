@@ -20,7 +20,6 @@ def bundle(minirun: Program, layer: Path, tmp_path: Path) -> Bundle:
 
     def make(*args: str, change: Callable[[dict[str, Any]], None] | None = None) -> Path:
         config = json.loads(minirun("spec", "busybox", *args).stdout)
-        del config["annotations"]["io.minirun.layers"]
         config["root"]["path"] = str(layer)
         if change:
             change(config)

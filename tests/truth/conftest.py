@@ -90,7 +90,6 @@ def bundle(minirun: Program, layer: Path) -> Path:
 def plain_config(program: Program, layer: Path) -> dict[str, Any]:
     """The config.json of a container that sleeps, with `layer` as its root filesystem."""
     config: dict[str, Any] = json.loads(program("spec", "busybox", "sleep", "100").stdout)
-    del config["annotations"]["io.minirun.layers"]
     config["root"]["path"] = str(layer)
     return config
 

@@ -4,7 +4,6 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,11 +30,10 @@ def run(program: Program, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def bundle(program: Program, layer: Path, env: list[str], **more: Any) -> str:
+def bundle(program: Program, layer: Path, env: list[str]) -> str:
     """A bundle around a root filesystem, as an engine would write it."""
     config = json.loads(program("spec", "busybox", "sh", "-c", "ls /dev/dri; id -G").stdout)
     config["process"]["env"] += env
-    config["annotations"] = more
     config["root"] = {"path": str(layer)}
     folder = layer.parent / "bundle"
     folder.mkdir()
@@ -153,8 +151,9 @@ def test_the_environment_of_a_bundle(
     minirun: Program, tmp_path: Path, layer: Path, env: str, nodes: list[str]
 ) -> None:
     place = amd_host(tmp_path / "amd", 4).root
-    folder = bundle(minirun, layer, [env], **{"io.minirun.driver-root": str(place)})
-    done = minirun("run", "--bundle", folder, f"b-{os.getpid()}")
+    folder = bundle(minirun, layer, [env])
+    flags = ("--gpu-driver=amd", *root(place))
+    done = minirun(*flags, "run", "--bundle", folder, f"b-{os.getpid()}")
     assert done.returncode == 0, done.stderr
     groups = ["0", str(VIDEO), str(RENDER)] if nodes else ["0"]
     assert done.stdout.split() == nodes + groups
@@ -164,12 +163,12 @@ def test_gaudi_in_the_environment_of_a_bundle(
     minirun: Program, tmp_path: Path, layer: Path
 ) -> None:
     place = gaudi_host(tmp_path / "gaudi").root
-    more = {"io.minirun.driver-root": str(place)}
-    folder = bundle(minirun, layer, ["HABANA_VISIBLE_DEVICES=1"], **more)
+    folder = bundle(minirun, layer, ["HABANA_VISIBLE_DEVICES=1"])
     (tmp_path / "bundle/config.json").write_text(
         (tmp_path / "bundle/config.json").read_text().replace("/dev/dri", "/dev/accel")
     )
-    done = minirun("run", "--bundle", folder, f"h-{os.getpid()}")
+    flags = ("--gpu-driver=gaudi", *root(place))
+    done = minirun("run", *flags, "--bundle", folder, f"h-{os.getpid()}")
     assert done.stdout.split() == ["accel1", "accel_controlD1", "0"]
 
 
@@ -189,9 +188,9 @@ def test_a_bundle_asks_where_there_is_no_driver(
     minirun: Program, tmp_path: Path, layer: Path
 ) -> None:
     """AMD's own runtime fails here; under a general one the container runs, and it is said."""
-    more = {"io.minirun.driver-root": str(tmp_path)}
-    folder = bundle(minirun, layer, ["AMD_VISIBLE_DEVICES=all"], **more)
-    done = minirun("run", "--bundle", folder, f"n-{os.getpid()}")
+    folder = bundle(minirun, layer, ["AMD_VISIBLE_DEVICES=all"])
+    flags = ("--gpu-driver=amd", *root(tmp_path))
+    done = minirun(*flags, "run", "--bundle", folder, f"n-{os.getpid()}")
     assert done.stdout == "0\n"
     text = "minirun: warning: AMD_VISIBLE_DEVICES asks for gpus, and their driver is not loaded ("
     assert done.stderr.startswith(text)
