@@ -2,14 +2,14 @@
 
 import fcntl
 import os
-import time
 
-from minirun import events, jsonlite
-from minirun.errors import ConfigError, UsageError
+from minirun import events
+from minirun.errors import ConfigError, StateError, UsageError
+from minirun.oci import record as records
 from minirun.oci import state
 from minirun.oci.config import LOG, Config
 from minirun.process.streams import Console
-from minirun.settings import HISTORY, Settings
+from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from minirun.rootfs.initlayer import InitLayer
     from minirun.rootfs.sources import Sources
 
-HISTORY_LIMIT = 200
-"""How many events files of removed containers are kept below one state root."""
 LOG_LIMIT = 1 << 20
 """Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
 DETAILS = ("off", "stages", "syscalls")
@@ -162,11 +160,11 @@ class Container:
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            saved = jsonlite.loads(state.read_text(f"{self.directory}/state.json"))
+            saved = records.read(self.directory)
             if not saved.get(key):
                 self.save(**{key: True})
             return not saved.get(key)
-        except FileNotFoundError:
+        except (FileNotFoundError, StateError):
             return False
         finally:
             os.close(fd)
@@ -199,25 +197,3 @@ def detail(config: Config) -> str:
     if word not in DETAILS:
         raise UsageError(f"MINIRUN_LOG: unknown detail {word!r}", "off, stages or syscalls")
     return word
-
-
-def keep_history(root: str, container_id: str) -> None:
-    """Move a removed container's events to the history, and forget the oldest beyond the limit.
-
-    Where there is no room for them they go with the container.
-    """
-    history = f"{root}/{HISTORY}"
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    target = f"{history}/{stamp}.{time.monotonic_ns()}.{container_id}.jsonl"
-    try:
-        if not os.path.isdir(history):
-            os.makedirs(history, mode=0o700, exist_ok=True)
-        os.rename(f"{root}/{container_id}/events.jsonl", target)
-    except OSError:
-        return
-    kept = sorted(os.listdir(history))
-    for name in kept[:-HISTORY_LIMIT]:
-        try:
-            os.unlink(f"{history}/{name}")
-        except FileNotFoundError:
-            pass

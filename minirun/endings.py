@@ -9,8 +9,8 @@ import os
 import select
 import time
 
-from minirun import events, handshake
-from minirun.container import Container, keep_history
+from minirun import events, handshake, history, removal
+from minirun.container import Container
 from minirun.errors import CommandError, MinirunError, StateError
 from minirun.handshake import Channel
 from minirun.oci import state
@@ -114,40 +114,20 @@ def destroy(container: Container) -> None:
     outlive_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
-    keep_history(container.settings.root, container.id)
-    if not _remove_files(container.directory):
-        _remove_tree(container)
+    history.keep(container.settings.root, container.id)
+    removal.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
-def _remove_files(directory: str) -> bool:
-    """Remove a directory with nothing but files in it; False where there is more to it.
-
-    Such is that of a container without layers, where nothing is the container's own.
-    """
+def _empty(container: Container, fd: int) -> None:
+    """Remove all that the container has written. Raises OSError."""
     try:
-        entries = list(os.scandir(directory))
-        if any(entry.is_dir(follow_symlinks=False) for entry in entries):
-            return False
-        for entry in entries:
-            os.unlink(entry.path)
-        os.rmdir(directory)
-    except OSError:
-        return False
-    return True
-
-
-def _remove_tree(container: Container) -> None:
-    """Remove a container's directory with all that the container has written. Raises OSError."""
-    from minirun.rootfs.tree import remove_tree
-
-    try:
-        remove_tree(container.directory)
+        removal.empty(fd)
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
         from minirun.stages import userns
 
-        userns.remove_directory(container)
+        userns.empty_directory(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:

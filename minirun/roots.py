@@ -14,9 +14,10 @@ root.
 import os
 from binascii import crc32
 
+from minirun import history
 from minirun.errors import StateError
 from minirun.oci import state
-from minirun.settings import HISTORY, Settings
+from minirun.settings import Settings
 
 FOLDER = "roots"
 LIMIT = 100
@@ -69,18 +70,7 @@ def _forget_beyond_the_limit(folder: str, new: str) -> None:
             del found[entry]
             os.unlink(entry)
             if root in used and not state.names(root):
-                _drop_history(f"{root}/{HISTORY}")
-
-
-def _drop_history(history: str) -> None:
-    """Remove what is recorded, and nothing else."""
-    try:
-        for name in os.listdir(history):
-            if name.endswith(".jsonl"):
-                os.unlink(f"{history}/{name}")
-        os.rmdir(history)
-    except OSError:
-        pass  # there is none, or not only ours
+                history.drop(root)
 
 
 def _read(folder: str) -> "dict[str, str]":

@@ -1,9 +1,12 @@
 """`minirun delete`: runc's, to the letter, and for more than one container."""
 
-from minirun import endings
+import os
+
+from minirun import endings, nursery
 from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, show_help
-from minirun.errors import StateError, UsageError
+from minirun.errors import ConfigError, MinirunError, StateError, UsageError
+from minirun.oci import record as records
 from minirun.oci import state
 from minirun.settings import Settings
 
@@ -23,20 +26,30 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 
 def delete(settings: Settings, container_id: str, *, force: bool) -> None:
-    """Delete one container. Raises StateError."""
+    """Delete one container. Raises StateError, OSError."""
+    state.check_id(container_id)
     try:
         container = existing.load(settings, container_id)
-    except StateError:
-        state.check_id(container_id)
-        directory = f"{settings.root}/{container_id}"
+    except (StateError, ConfigError) as error:
         if not force:
             raise
-        from minirun.rootfs.tree import remove_tree
-
-        remove_tree(directory)
+        _delete_without_record(settings, container_id, error)
         return
     status = container.record["status"]
     if status in (state.RUNNING, state.PAUSED, state.CREATING) and not force:
         text = f"cannot delete container {container_id} that is not stopped: {status}"
         raise StateError(text, f"minirun delete --force {container_id}")
     endings.destroy(container)
+
+
+def _delete_without_record(settings: Settings, container_id: str, error: MinirunError) -> None:
+    """Finish what a killed `delete` has begun, or end what has no whole record any more."""
+    if isinstance(error, records.DamagedRecord):
+        from minirun.cli import salvage
+
+        line = salvage.salvage(settings, container_id, error)
+        os.write(2, f"minirun: warning: {line}\n".encode(errors="backslashreplace"))
+    elif os.path.lexists(f"{settings.root}/{container_id}"):
+        raise error
+    else:
+        nursery.sweep(settings.root)

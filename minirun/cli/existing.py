@@ -1,8 +1,11 @@
 """A container that exists, as the commands for it find it: its record, and its config.json."""
 
+import os
+
 from minirun import choices, jsonlite
 from minirun.container import Container
 from minirun.oci import config as oci_config
+from minirun.oci import record as records
 from minirun.oci import state
 from minirun.settings import Settings
 
@@ -10,19 +13,66 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_CGROUPS = "/sys/fs/cgroup/"
+
 
 def load(settings: Settings, container_id: str) -> Container:
-    """Return an existing container. Raises StateError, ConfigError."""
+    """Return an existing container. Raises StateError, ConfigError, OSError."""
     record = state.load(settings.root, container_id)
-    chosen = choices.of_record(record)
-    config = oci_config.Config(_saved_config(record), record["bundle"], chosen)
+    saved = saved_config(record["directory"])
+    raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
+    config = oci_config.Config(raw, record["bundle"], choices.of_record(record))
+    if reason := _wrong_cgroup(record, config if saved else None):
+        raise records.DamagedRecord(record["directory"], reason, ours=True)
     return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
 
 
-def _saved_config(record: "dict[str, Any]") -> "dict[str, Any]":
-    """config.json as it was at create; later changes to the bundle have no effect (the spec)."""
+def saved_config(directory: str) -> "dict[str, Any] | None":
+    """config.json as it was at create; later changes to the bundle have no effect (the spec).
+
+    None where it cannot be read. Raises StateError, OSError.
+    """
+    fd = records.open_directory(directory)
     try:
-        raw: dict[str, Any] = jsonlite.loads(state.read_text(f"{record['directory']}/config.json"))
+        raw = jsonlite.loads(records.read_file(fd, "config.json").decode())
     except (OSError, ValueError):
-        raw = {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
-    return raw
+        return None
+    finally:
+        os.close(fd)
+    whole = isinstance(raw, dict) and isinstance(raw.get("root"), dict)
+    return raw if whole and isinstance(raw.get("linux") or {}, dict) else None
+
+
+def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") -> str:
+    """Return why the record's cgroup may not be this container's; empty where it is.
+
+    It is killed and removed with the container. What the record says of it has to be what
+    config.json says, or minirun's own name for it.
+    """
+    named: str = record["cgroup_path"]
+    if config:
+        root, container_id = record["directory"].rsplit("/", 1)
+        own = state.own_cgroup(root, container_id, systemd=record["systemd_cgroup"])
+        if named != (config.cgroups_path or own):
+            return f"cgroup_path is {named!r}, and not {config.cgroups_path or own!r}"
+    saved = record.get("cgroup")
+    if not saved:
+        return ""
+    path: str = saved["path"]
+    if record["systemd_cgroup"] and not saved.get("rootless"):
+        right = path.endswith(f"{named.rpartition(':')[2]}.scope") and "scope" in saved
+    else:
+        right = [part for part in named.split("/") if part not in ("", ".")] == path[1:].split("/")
+    strange = [place for place in saved["dirs"].values() if not _is_cgroup(place)]
+    if not right or strange:
+        return f"cgroup {strange[0] if strange else path!r} is not the container's"
+    return ""
+
+
+def _is_cgroup(place: str) -> bool:
+    """Tell whether a directory is one of a cgroup file system, by its place."""
+    if place.startswith(_CGROUPS):
+        return True
+    from minirun.cgroups import hierarchies
+
+    return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())

@@ -10,7 +10,9 @@ from minirun import jsonlite
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import StateError, UsageError
 from minirun.oci import state
+from minirun.oci.record import DamagedRecord
 from minirun.settings import Settings
+from minirun.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,14 +49,34 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 
 def records(root: str) -> "list[dict[str, Any]]":
-    """Return the record of every container, without those that vanish meanwhile."""
+    """Return the record of every container, without those that vanish meanwhile.
+
+    One that cannot be read is said on standard error, and is in the list with the status "damaged".
+    """
     found = []
     for name in state.names(root):
         try:
             found.append(state.load(root, name))
-        except StateError:
+        except DamagedRecord as error:
+            if error.ours:
+                sys.stderr.write(f"minirun: warning: {clean(error.line())}\n")
+                found.append(_damaged(error.directory))
+        except (StateError, OSError):
             continue
     return found
+
+
+def _damaged(directory: str) -> "dict[str, Any]":
+    """Return what a list shows of a container without a record: its id, and when it was changed."""
+    try:
+        changed = os.stat(directory).st_mtime
+    except FileNotFoundError:
+        changed = 0
+    return {
+        "ociVersion": state.OCI_VERSION, "id": os.path.basename(directory), "status": "damaged",
+        "pid": 0, "bundle": "", "rootfs": "", "annotations": {},
+        "created": state.timestamp(changed), "directory": directory,
+    }  # fmt: skip
 
 
 def _row(record: "dict[str, Any]") -> "dict[str, Any]":
@@ -62,7 +84,7 @@ def _row(record: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def _cells(row: "dict[str, Any]") -> "list[str]":
-    return [str(row[name]) for name in COLUMNS]
+    return [clean(str(row[name])) for name in COLUMNS]
 
 
 def _owner(directory: str) -> str:

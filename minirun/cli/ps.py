@@ -14,6 +14,7 @@ from minirun.cli.list import records
 from minirun.errors import UsageError
 from minirun.oci import state
 from minirun.settings import Settings
+from minirun.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,13 +66,13 @@ def table(rows: "list[tuple[str, ...]]") -> "list[str]":
 
 
 def _row(record: "dict[str, Any]") -> "tuple[str, ...]":
-    command = " ".join(record.get("args") or [])
+    command = clean(" ".join(record.get("args") or []))
     short = command if len(command) <= 30 else command[:27] + "..."
     asked = record.get("origin") or {}
     return (
-        roots.short(record["id"]), record.get("image") or asked.get("image") or "-",
+        roots.short(record["id"]), clean(record.get("image") or asked.get("image") or "-"),
         f'"{short}"' if command else "-", f"{age(record['created'])} ago", _status(record),
-        record.get("gpus") or "-", asked.get("engine", "-"),
+        clean(record.get("gpus") or "-"), clean(asked.get("engine", "-")),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ behind the id (`-ef` where there are none), and of its rows those of the contain
 this machine, it is made from /proc, without options.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from minirun.cli.flags import Parsed
 from minirun.errors import MinirunError, UsageError
 from minirun.oci import state
 from minirun.settings import Settings
+from minirun.visible import clean
 
 FORMATS = ("table", "json")
 
@@ -32,6 +34,7 @@ def main(flags: Parsed, settings: Settings) -> int:
         raise UsageError("there is no ps(1) here to give options to", "leave them out", 1)
     else:
         lines = _of_proc(pids)
+    lines = [clean(line) for line in lines]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
@@ -56,17 +59,18 @@ def _split(flags: Parsed) -> tuple[str, list[str]]:
 
 def _of_ps(argv: list[str], pids: list[int]) -> list[str]:
     """Return ps's header and its lines about `pids`. Raises MinirunError."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, errors="replace")
+    done = subprocess.run(argv, capture_output=True, check=False)
     if done.returncode != 0:
-        text = " ".join((done.stderr or done.stdout).split())
+        text = " ".join(os.fsdecode(done.stderr or done.stdout).split())
         raise MinirunError(f"ps: exit status {done.returncode}: {text}", status=1)
-    header, *rows = done.stdout.splitlines() or [""]
+    header, *rows = os.fsdecode(done.stdout).split("\n") or [""]
     columns = header.split()
     if "PID" not in columns:
         raise UsageError("couldn't find PID field in ps output", "ps options that print it", 1)
     place = columns.index("PID")
     wanted = {str(pid) for pid in pids}
-    return [header, *(row for row in rows if row.split(None, place + 1)[place] in wanted)]
+    fields = {row: row.split(None, place + 1) for row in rows}
+    return [header, *(row for row in rows if {*fields[row][place : place + 1]} & wanted)]
 
 
 def _of_proc(pids: list[int]) -> list[str]:
@@ -74,8 +78,8 @@ def _of_proc(pids: list[int]) -> list[str]:
     lines = [f"{'PID':>8} S COMMAND"]
     for pid in pids:
         try:
-            letter = state.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
-            command = state.read_bytes(f"/proc/{pid}/cmdline").decode(errors="replace")
+            letter = state.read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0].decode()
+            command = os.fsdecode(state.read_bytes(f"/proc/{pid}/cmdline"))
         except OSError:
             continue
         lines.append(f"{pid:>8} {letter} {command.replace(chr(0), ' ').strip()}")

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
 """What ldconfig writes, and what it leaves when it is killed."""
 _LARGEST = 64 << 20
-_UMOUNT_NOFOLLOW = 8
 _MOST_LINKS = 40
 
 
@@ -174,7 +173,7 @@ def _mounted(rootfs: str) -> "list[tuple[str, str]]":
 
 
 def _unmount(_: Root, path: str) -> None:
-    mounts.umount2(path, mounts.MNT_DETACH | _UMOUNT_NOFOLLOW, why="undone")
+    mounts.umount2(path, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="undone")
 
 
 def _links(root: Root, folder: str) -> "dict[str, str]":

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +17,18 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
-from minirun.errors import ImageError
+from minirun.errors import ImageError, StateError
 from minirun.image import store as shelf
 from minirun.image import tree
 from minirun.image.reference import parse
+from minirun.oci import record
+from minirun.rootfs.tree import remove_tree
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_DRAFT = ".draft-"
+_DRAFT, _REMOVED = ".draft-", "removed"
+_IMAGE = frozenset(("image.json", "layers"))
+_PARTS = _IMAGE | {_REMOVED}
+"""All that lies in the directory of an image, and of a draft."""
 
 
 class Draft:
@@ -91,8 +95,7 @@ class Draft:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if os.path.exists(self.path):
-            shutil.rmtree(self.path)
+        remove_tree(self.path)
         os.close(self._fd)
 
 
@@ -130,36 +133,56 @@ def verify(store: str, reference: str) -> str:
 def remove_image(store: str, reference: str) -> str:
     """Remove an image, also a broken one, and return its name.
 
-    Whether a container still uses it is for the caller to find out. Raises ImageError.
+    Whether a container still uses it is for the caller to find out. Raises ImageError, OSError.
     """
     wanted = parse(reference)
     if wanted.digest:
         wanted = parse(shelf.resolve(store, reference).name)
     path = _path(store, str(wanted))
+    if os.path.lexists(path) and not _holds(path, _IMAGE):
+        text = f"{path} is no image of minirun's: it is left as it is"
+        raise ImageError(text, "remove it by hand, if it is to go", status=1)
     with _locked(_make_store(store), fcntl.LOCK_SH):
         hidden = tempfile.mkdtemp(prefix=_DRAFT, dir=os.path.dirname(path))
         try:
-            os.rename(path, os.path.join(hidden, "removed"))
+            os.rename(path, os.path.join(hidden, _REMOVED))
         except FileNotFoundError:
             hint = "minirun images lists them"
             raise ImageError(f"No such image: {wanted}", hint, status=1) from None
         finally:
-            shutil.rmtree(hidden)
+            remove_tree(hidden)
     return str(wanted)
 
 
 def sweep(store: str) -> list[str]:
-    """Remove what makers that died left in `store`; return the paths."""
+    """Remove what makers that died left in `store`; return the paths. Raises OSError."""
     images = shelf.images_dir(store)
     if not os.path.isdir(images):
         return []
     swept = []
     with _locked(images, fcntl.LOCK_EX):
         for name in os.listdir(images):
-            if name.startswith(_DRAFT) and _abandoned(os.path.join(images, name)):
-                shutil.rmtree(os.path.join(images, name))
-                swept.append(os.path.join(images, name))
+            path = os.path.join(images, name)
+            if name.startswith(_DRAFT) and _holds(path, _PARTS) and _abandoned(path):
+                remove_tree(path)
+                swept.append(path)
     return swept
+
+
+def _holds(path: str, names: frozenset[str]) -> bool:
+    """Tell whether this is a directory of the caller's own with nothing but `names` in it.
+
+    An image has one of them at least; a draft may be empty.
+    """
+    try:
+        fd = record.open_directory(path)
+    except (StateError, FileNotFoundError):
+        return False
+    try:
+        found = set(os.listdir(fd))
+    finally:
+        os.close(fd)
+    return found <= names and (bool(found) or names is _PARTS)
 
 
 @contextmanager
@@ -209,7 +232,7 @@ def _locked(path: str, how: int) -> Iterator[None]:
 
 
 def _abandoned(path: str) -> bool:
-    fd = os.open(path, os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -9,9 +9,12 @@ A process is remembered by pid, start time and boot: a reused pid is nobody we k
 
 import os
 import time
+from binascii import crc32
 
 from minirun import jsonlite
 from minirun.errors import StateError
+from minirun.oci import record as records
+from minirun.settings import ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +33,15 @@ def check_id(container_id: str) -> str:
     Letters, digits and ``_ + - .``, not beginning with a dot (``delete -f ..`` once removed the
     directory above a runtime's root), at most 1024 characters, as runc has it.
     """
-    plain = container_id and set(container_id) <= _SAFE and container_id[0] != "."
-    if not plain or len(container_id) > 1024:
+    if not is_id(container_id):
         hint = "letters, digits, '_', '+', '-', '.', not beginning with '.'"
         raise StateError(f"invalid container id {container_id!r}", hint)
     return container_id
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text may be a container's id."""
+    return bool(text) and set(text) <= _SAFE and text[0] != "." and len(text) <= 1024
 
 
 def timestamp(when: "float | None" = None) -> str:
@@ -128,16 +135,25 @@ def write(path: str, text: str) -> None:
 
 
 def load(root: str, container_id: str) -> "dict[str, Any]":
-    """Return the record of a container, its status brought up to date. Raises StateError."""
+    """Return the record of a container, its status brought up to date.
+
+    Raises StateError: minirun.oci.record tells of which kinds; OSError.
+    """
     directory = f"{root}/{check_id(container_id)}"
     try:
-        return refresh(jsonlite.loads(read_text(f"{directory}/state.json")))
-    except (FileNotFoundError, NotADirectoryError):
+        return refresh(records.read(directory))
+    except FileNotFoundError:
         hint = "minirun ps -a lists all"
         raise StateError(f"container {container_id!r} does not exist", hint) from None
-    except (ValueError, LookupError, TypeError) as error:
-        hint = f"minirun delete --force {container_id}"
-        raise StateError(f"{directory}/state.json is damaged: {error}", hint) from None
+
+
+def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:
+    """Return the cgroup of a container whose config.json names none.
+
+    An id is unique below one state root; below another one a cgroup has that root's mark.
+    """
+    mark = "" if root == ROOT else f".{crc32(root.encode()):08x}"
+    return f"{':minirun:' if systemd else '/minirun/'}{container_id}{mark}"
 
 
 def refresh(record: "dict[str, Any]") -> "dict[str, Any]":

@@ -7,11 +7,12 @@ container, a sandbox or a security module may refuse what the kernel knows.
 
 import os
 import select
-import shutil
 import signal
 import tempfile
 from collections.abc import Callable
 from typing import NamedTuple
+
+from minirun.rootfs.tree import remove_tree
 
 _SECONDS = 20
 _PREFIX = ".doctor-"
@@ -64,7 +65,7 @@ def examine(abilities: tuple[Ability, ...], root: str, store: str) -> list[Findi
     try:
         return [_examine(ability, Place(scratch, store)) for ability in abilities]
     finally:
-        shutil.rmtree(scratch)
+        remove_tree(scratch)
 
 
 def missing(*names: str) -> str:
@@ -149,7 +150,8 @@ def _sweep(directory: str) -> None:
 
     for name in os.listdir(directory):
         pid = name.removeprefix(_PREFIX).partition("-")[0]
-        if not name.startswith(_PREFIX) or os.path.exists(f"/proc/{pid}"):
+        is_own = name.startswith(_PREFIX) and pid.isascii() and pid.isdecimal()
+        if not is_own or os.path.exists(f"/proc/{pid}"):
             continue
         for version in ("v1", "v2"):
             try:
@@ -157,4 +159,4 @@ def _sweep(directory: str) -> None:
                 group.remove()
             except MinirunError:
                 continue  # no such version here
-        shutil.rmtree(os.path.join(directory, name))
+        remove_tree(os.path.join(directory, name))

@@ -35,10 +35,15 @@ def remove_tree(path: str) -> None:
     except FileNotFoundError:
         return
     try:
-        if not _unlink(above, name):
-            _remove_directory(above, name, _empty)
+        remove_at(above, name)
     finally:
         os.close(above)
+
+
+def remove_at(parent: int, name: str) -> None:
+    """Do the same for what the directory `parent` has by that name. Raises OSError."""
+    if not _unlink(parent, name):
+        _remove_directory(parent, name, _empty)
 
 
 def _unlink(parent: int, name: str) -> bool:

@@ -12,13 +12,12 @@ they are the container's root's, since the container's 0 is the user.
 
 import os
 
-from minirun import events
+from minirun import events, removal
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
 from minirun.oci import state
 from minirun.process import idmap
-from minirun.rootfs.tree import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,8 +97,8 @@ def _id_mapped(layer: str, owner: int) -> int:
     return tree
 
 
-def remove_directory(container: Container) -> None:
-    """Remove the directory of a container that has files of ids which only its namespace knows.
+def empty_directory(container: Container, fd: int) -> None:
+    """Remove from a container's directory the files of ids that only its namespace knows.
 
     And overlay's work directory, which nobody but root may read. Done in a user namespace with the
     same maps. Raises MinirunError, OSError.
@@ -113,7 +112,7 @@ def remove_directory(container: Container) -> None:
             if os.read(told, 1):
                 os.setresgid(0, 0, 0)
                 os.setresuid(0, 0, 0)
-                remove_tree(container.directory)
+                removal.empty(fd)
                 os._exit(0)
         except OSError as error:
             os.write(2, f"minirun: {container.directory}: {error}\n".encode())
@@ -128,4 +127,4 @@ def remove_directory(container: Container) -> None:
         os.close(pidfd)
         status = os.waitpid(child, 0)[1]
     if status != 0:
-        raise MinirunError(f"{container.directory} could not be removed")
+        raise MinirunError(f"{container.directory} could not be emptied")

@@ -11,6 +11,7 @@ import pytest
 from minirun import cli
 from minirun.image import store
 from minirun.oci import state
+from records import whole
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -81,7 +82,7 @@ def test_an_image_in_use_stays(run: Run, archive: str, tmp_path: Path) -> None:
     run("import", "app", archive)
     container = tmp_path / "root" / "c1"
     container.mkdir(parents=True)
-    record = {"id": "c1", "status": state.STOPPED, "image": "app:latest", "init": None, "pid": 0}
+    record = whole(str(container), status=state.STOPPED, image="app:latest", init=None, pid=0)
     state.save(str(container), record)
     assert run("rm", "app")[0] == 1
     assert run("-q")[1] == "app:latest\n"

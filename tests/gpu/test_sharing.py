@@ -16,18 +16,18 @@ from minirun.errors import GPUError
 from minirun.gpu import sharing
 from minirun.gpu.sharing import Ask, Holder
 from minirun.oci import state
+from records import whole
 
 SIMULATED = ("--gpu-driver", "simulated")
 WHO = "minirun gpu ps shows who has which"
+TODAY, TOMORROW = "2026-01-01T00:00:00.000000000Z", "2026-01-02T00:00:00.000000000Z"
 FOUR = ("0", "1", "2", "3")
 
 
-def live(root: Path, name: str, created: str = "today") -> None:
+def live(root: Path, name: str, created: str = TODAY, **changes: object) -> None:
     """Write down a container that runs: its init is this process."""
-    me = state.identity(os.getpid())
-    record = {"id": name, "created": created, "status": state.RUNNING, "init": me,
-              "supervisor": me, "directory": f"{root}/{name}"}  # fmt: skip
     (root / name).mkdir(parents=True, exist_ok=True)
+    record = whole(f"{root}/{name}", created=created, **changes)
     state.save(f"{root}/{name}", record)
 
 
@@ -50,7 +50,7 @@ def hold(root: str, tell: int) -> bool:
     return False
 
 
-def row(gpu: str, name: str, created: str = "today", **more: Any) -> Holder:
+def row(gpu: str, name: str, created: str = TODAY, **more: Any) -> Holder:
     return Holder(gpu, more.pop("driver", "simulated"), name, created, **more)
 
 
@@ -119,13 +119,11 @@ def test_a_row_counts_while_its_container_runs(tmp_path: Path, gone: str) -> Non
     live(tmp_path, "a")
     sharing.claim(str(tmp_path), [row("0", "a", exclusive=True)])
     if gone == "made anew":
-        live(tmp_path, "a", created="tomorrow")
+        live(tmp_path, "a", created=TOMORROW)
     else:
         (tmp_path / "a/state.json").unlink()
     if gone == "stopped":
-        record = {"id": "a", "created": "today", "status": state.STOPPED, "init": None,
-                  "supervisor": None, "directory": f"{tmp_path}/a"}  # fmt: skip
-        state.save(f"{tmp_path}/a", record)
+        live(tmp_path, "a", status=state.STOPPED, init=None)
     assert sharing.holders(str(tmp_path)) == []
     live(tmp_path, "b")
     sharing.claim(str(tmp_path), [row("0", "b", exclusive=True)])

@@ -19,6 +19,7 @@ from conftest import Program, wait_until
 from minirun.errors import StateError
 from minirun.kernel import files
 from minirun.oci import state
+from records import whole
 
 NAME = f"state-{os.getpid()}"
 quick = settings(
@@ -142,18 +143,9 @@ def test_no_process_is_not_alive(nobody: Any) -> None:
     assert not state.is_alive(nobody)
 
 
-def record(tmp_path: Path, **changes: Any) -> dict[str, Any]:
-    alive = state.identity(os.getpid())
-    return {
-        "ociVersion": "1.2.0", "id": "c1", "status": "running", "pid": os.getpid(),
-        "bundle": "/b", "rootfs": "/b/rootfs", "annotations": {}, "created": state.timestamp(),
-        "directory": str(tmp_path / "c1"), "init": alive, "supervisor": alive, **changes,
-    }  # fmt: skip
-
-
 def saved(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     (tmp_path / "c1").mkdir(exist_ok=True)
-    row = record(tmp_path, **changes)
+    row = whole(str(tmp_path / "c1"), **changes)
     state.save(str(tmp_path / "c1"), row)
     return row
 
@@ -179,8 +171,12 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 def test_the_kernel_says_whether_it_is_paused(
     tmp_path: Path, controller: str, file: str, text: str, status: str
 ) -> None:
-    (tmp_path / file).write_text(f"{text}\n")
-    saved(tmp_path, status="running", cgroup={"dirs": {controller: str(tmp_path)}})
+    place = tmp_path / "minirun/c1"
+    place.mkdir(parents=True)
+    (place / file).write_text(f"{text}\n")
+    version = 1 if controller else 2
+    cgroup = {"version": version, "path": "/minirun/c1", "dirs": {controller: str(place)}}
+    saved(tmp_path, status="running", cgroup=cgroup)
     assert state.load(str(tmp_path), "c1")["status"] == status
 
 
@@ -316,9 +312,10 @@ def test_a_full_disk_leaves_the_record_before(tmp_path: Path) -> None:
     script = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
+from minirun import jsonlite
 from minirun.oci import state
 os.mkdir("c1")
-row = {"status": "stopped", "init": None}
+row = jsonlite.loads(sys.argv[2])
 state.save("c1", row)
 try:
     state.save("c1", {**row, "filler": "x" * 1_000_000})
@@ -326,10 +323,11 @@ except OSError as error:
     print(error.strerror)
 print(state.load(os.getcwd(), "c1")["status"], os.listdir("c1"))
 """
-    shell = 'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && exec "$4" -IS -c "$2" "$3"'
+    shell = 'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && exec "$4" -IS -c "$2" "$3" "$5"'
+    row = json.dumps(whole(str(tmp_path / "c1"), status="stopped", init=None))
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", shell, "-", str(tmp_path), script,
-         str(Path(__file__).parents[2]), sys.executable],
+         str(Path(__file__).parents[2]), sys.executable, row],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == "No space left on device\nstopped ['state.json']\n", done.stderr

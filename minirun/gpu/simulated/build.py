@@ -6,7 +6,6 @@ that is killed leaves a temporary folder with its pid in the name; the next one 
 """
 
 import os
-import shutil
 import stat
 
 from minirun import jsonlite
@@ -14,6 +13,7 @@ from minirun.gpu import catalog
 from minirun.gpu.inventory import Gpu, Mig
 from minirun.gpu.simulated import elf, files
 from minirun.gpu.simulated.spec import MODELS, Spec, cuda_version
+from minirun.rootfs.tree import remove_tree
 
 _HERE = os.path.dirname(__file__)
 _BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
@@ -40,15 +40,16 @@ def make(root: str, spec: Spec) -> None:
             raise
     finally:
         os.umask(mask)
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
 
 
 def clean(drivers: str) -> None:
     """Remove what killed runs left half-made in the store's folder `drivers`."""
     for name in os.listdir(drivers):
         pid = name.removeprefix(_TEMPORARY).partition("-")[0]
-        if name.startswith(_TEMPORARY) and not os.path.exists(f"/proc/{pid}"):
-            shutil.rmtree(f"{drivers}/{name}", ignore_errors=True)
+        is_draft = name.startswith(_TEMPORARY) and pid.isascii() and pid.isdecimal()
+        if is_draft and not os.path.exists(f"/proc/{pid}"):
+            remove_tree(f"{drivers}/{name}")
 
 
 def gpus(spec: Spec) -> "tuple[Gpu, ...]":

@@ -1,0 +1,105 @@
+"""`delete --force` of a container whose record cannot be read: what can be ended without it.
+
+What is certainly this container's is found by its name: the cgroup that minirun names after it,
+or one of its config.json's that has its id in its name; the mounts below its directory; and the
+directory, as far as there is nothing in it but what minirun makes. The caller is told what was not
+done: without the record the hooks do not run, and a cgroup of another name is not touched.
+"""
+
+import os
+
+from minirun import history, removal
+from minirun.cli import existing
+from minirun.errors import MinirunError, StateError
+from minirun.oci import record as records
+from minirun.oci import state
+from minirun.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.cgroups import Cgroup
+    from minirun.oci.record import DamagedRecord
+
+_PATIENCE = 10.0
+"""Seconds that killed processes get to disappear."""
+_SHORT_ID = 12
+"""So many digits of an id tell a container, where an engine has made it up."""
+
+
+def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> str:
+    """End what is left of a container; return what was done, and what was not, as one line.
+
+    Raises StateError where something cannot be ended, OSError.
+    """
+    if not damage.ours:
+        raise damage
+    saved = existing.saved_config(damage.directory) or {}
+    named = str((saved.get("linux") or {}).get("cgroupsPath") or "")
+    killed = sum(map(_end, _cgroups(settings, container_id, named)))
+    _unmount(damage.directory)
+    history.keep(settings.root, container_id)
+    removal.remove(settings.root, container_id, _empty)
+    left = [f"{killed} processes killed", "no hooks run"]
+    if named and not _tells(named, container_id):
+        left.append(f"the cgroup {named} is left, if there is one")
+    return f"{container_id}: removed without its record ({damage.reason}): {', '.join(left)}"
+
+
+def _cgroups(settings: Settings, container_id: str, named: str) -> "list[Cgroup]":
+    """Return the cgroups that are this container's by name, as far as they exist."""
+    from minirun import cgroups
+    from minirun.cgroups import systemd
+
+    roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
+    paths = [state.own_cgroup(root, container_id, systemd=False) for root in roots]
+    scopes = [state.own_cgroup(root, container_id, systemd=True) for root in roots]
+    if _tells(named, container_id):
+        (scopes if ":" in named else paths).append(named)
+    found = []
+    for version in ("v1", "v2"):
+        for name in (*paths, *scopes):
+            try:
+                if name in scopes:
+                    group = systemd.open_scope(name, version)
+                else:
+                    group = cgroups.open_cgroup(name, version, every=True)
+            except MinirunError:
+                continue  # no such version here, no systemd, or no path
+            if group.exists():
+                found.append(group)
+    return found
+
+
+def _tells(path: str, container_id: str) -> bool:
+    """Tell whether the last part of a cgroup's path has the container's id in it."""
+    last = path.replace(":", "/").rstrip("/").rpartition("/")[2]
+    return last == container_id or (len(container_id) >= _SHORT_ID and container_id in last)
+
+
+def _end(group: "Cgroup") -> int:
+    """Kill all that is in a cgroup and remove it; return how many processes there were."""
+    killed = len(group.processes())
+    group.clear(_PATIENCE)
+    return killed
+
+
+def _unmount(directory: str) -> None:
+    """Unmount what is mounted below a container's directory, the last mount first."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        raw = [line.split(b" ")[4].decode("unicode_escape").encode("latin-1") for line in file]
+    below = [place for place in map(os.fsdecode, raw) if place.startswith(f"{directory}/")]
+    if below:
+        from minirun.kernel import mounts
+
+        for place in reversed(below):
+            mounts.umount2(place, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="left behind")
+
+
+def _empty(fd: int) -> None:
+    """Remove what is in a container's directory, if it is still what minirun makes."""
+    if not records.is_made_by_minirun(fd):
+        raise StateError("somebody has put something else into the container's directory")
+    removal.empty(fd)
+
+
+__all__ = ["salvage"]

@@ -1,0 +1,19 @@
+"""A container's record as minirun writes it, for tests that need no container."""
+
+import os
+from typing import Any
+
+from minirun.oci import state
+
+
+def whole(directory: str, **changes: Any) -> dict[str, Any]:
+    """Return a record for `directory` of a container that this process runs, and is."""
+    alive = state.identity(os.getpid())
+    return {
+        "ociVersion": "1.2.0", "id": os.path.basename(directory), "status": "running",
+        "pid": os.getpid(), "bundle": "/b", "rootfs": "/b/rootfs", "annotations": {},
+        "created": state.timestamp(), "directory": directory, "init": alive, "supervisor": alive,
+        "complete": True, "managed": False, "auto_remove": False,
+        "cgroup_path": f"/minirun/{os.path.basename(directory)}", "systemd_cgroup": False,
+        "cgroup_version": "auto", **changes,
+    }  # fmt: skip
