@@ -13,7 +13,7 @@ The real stack has such a list as well: of podman's, CRI-O's and containerd's an
 are obeyed that their configuration names.
 """
 
-from minirun.errors import StateError
+from minirun.oci.record import DamagedRecord
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ NOTHING = Choices()
 def of_record(record: "dict[str, Any]") -> Choices:
     """Return the choices in a container's record; none in one that an older minirun wrote.
 
-    Raises StateError where they are damaged.
+    Raises DamagedRecord.
     """
     try:
         found = Choices(**record.get(KEY, {}))
@@ -72,8 +72,7 @@ def of_record(record: "dict[str, Any]") -> Choices:
     except TypeError:
         fit = False
     if not fit or not all(isinstance(layer, str) for layer in found.layers):
-        hint = f"minirun delete --force {record['id']}"
-        raise StateError(f"{record['directory']}/state.json is damaged: {KEY}", hint)
+        raise DamagedRecord(record["directory"], KEY, ours=True)
     return found
 
 
