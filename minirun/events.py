@@ -86,21 +86,14 @@ def emit(
     errno: "str | None" = None,
     dur: int = 0,
     why: str = "",
-    at: int = 0,
-    by: "tuple[str, int] | None" = None,
 ) -> None:
-    """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT).
-
-    `at` and `by` are for what a child did that could not speak for itself (minirun.kernel.vfork):
-    when (CLOCK_MONOTONIC, ns), and its actor and pid.
-    """
+    """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT)."""
     if not _sinks or (_brief and kind == "syscall" and not observer):
         return
-    actor, pid = by or (_actor, _pid)
     if _mark:
         why = f"{why} ({_mark})" if why else _mark
     event = {
-        "v": 1, "t": at or now(), "id": _id, "stage": _stage, "actor": actor, "pid": pid,
+        "v": 1, "t": now(), "id": _id, "stage": _stage, "actor": _actor, "pid": _pid,
         "kind": kind, "name": name, "args": args or {}, "ret": ret, "errno": errno,
         "dur": dur, "why": why,
     }  # fmt: skip

@@ -97,12 +97,13 @@ def apply(
     ldconfig_fd: int = -1,
     belongs_to: owner.Owner = owner.ROOT,
     path: str = "",
+    container: int = 0,
 ) -> None:
     """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
 
     The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
-    outside; -1 for none, or where nothing is left to do for it. It is waited for at the end, where
-    the real one only starts.
+    outside; -1 for none, or where nothing is left to do for it. It works in the cgroups of the
+    process `container`. It is waited for at the end, where the real one only starts.
     Raises GPUError, OSError.
     """
     libraries: "list[Doing]" = []
@@ -117,7 +118,8 @@ def apply(
         if ldconfig_fd >= 0:
             from minirun.gpu import ldconfig  # few need it: see minirun.rootfs.initlayer
 
-            running = ldconfig.start(ldconfig_fd, root, edits.library_folders, belongs_to, path)
+            folders = edits.library_folders
+            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, path, container)
         for doing in others:
             if isinstance(doing, SimulatedNode) and not belongs_to.is_root:
                 doing.execute_for_user_namespace(root)
@@ -174,9 +176,11 @@ def configure(
     if undo_failure:
         from minirun.gpu import undo
 
-        undo.configure(edits, root, rules, ldconfig_fd, request.rootfs)
+        undo.configure(
+            edits, root, rules, ldconfig_fd, request.rootfs, belongs_to=belongs_to, container=pid
+        )
     else:
-        apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs)
+        apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs, pid)
     owner.give_up(belongs_to)
     return edits
 

@@ -16,6 +16,7 @@ from minirun import events
 from minirun.errors import GPUError
 from minirun.gpu import apply, escape, ldconfig
 from minirun.gpu.operations import BindFiles
+from minirun.gpu.owner import ROOT, Owner
 from minirun.kernel import mounts
 from minirun.rootfs.inroot import Root
 from minirun.rootfs.plan import MountFs, WriteFile
@@ -42,10 +43,14 @@ def configure(
     ldconfig_fd: int,
     rootfs: str,
     tell: "Callable[[Doing | str], None]" = lambda _: None,
+    *,
+    belongs_to: Owner = ROOT,
+    container: int = 0,
 ) -> None:
     """Do what minirun.gpu.apply.apply does, or nothing at all; `tell` hears of each step before.
 
-    `rootfs` is the path of `root`. The caller is in the container's mount namespace.
+    `rootfs` is the path of `root`. The caller is in the container's mount namespace. ldconfig
+    writes as `belongs_to`, and works in the cgroups of the process `container`; 0 for the caller's.
     Raises GPUError, OSError.
     """
     todo = apply.operations(edits, joined=False)
@@ -61,7 +66,9 @@ def configure(
             doing.execute(root)
         if ldconfig_fd >= 0:
             tell(edits.ldconfig)
-            _ldconfig(edits, root, ldconfig_fd)
+            folders = edits.library_folders
+            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, rootfs, container)
+            _finish(running, edits.ldconfig.lstrip("@"))
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())
     except BaseException:
@@ -71,11 +78,11 @@ def configure(
         os.umask(mask)
 
 
-def _ldconfig(edits: "Edits", root: Root, fd: int) -> None:
+def _finish(running: ldconfig.Running, program: str) -> None:
+    """Wait for ldconfig. Raises GPUError in the words of the real nvidia-container-cli."""
     try:
-        ldconfig.start(fd, root, edits.library_folders).finish()
+        running.finish()
     except GPUError as error:
-        program = edits.ldconfig.lstrip("@")
         said = str(error).replace("ldconfig failed", f"process {program} failed", 1)
         raise GPUError(f"ldcache error: {said}", error.hint) from None
 

@@ -150,7 +150,7 @@ class _Container:
 def _began(event: Event) -> int:
     """Return when a call began, ns: its event has the time when it returned.
 
-    A vfork's has the time before, since what its child did comes next (minirun.kernel.vfork).
+    In older recordings a vfork's has the time before, since what its child did comes next.
     """
     returned = event["kind"] == "syscall" and "VFORK" not in str(event["args"].get("flags"))
     return int(event["t"] - (event["dur"] if returned else 0))

@@ -115,7 +115,7 @@ def test_a_fifo_as_configuration_costs_the_timeout(debian: Sandbox) -> None:
     outcome = run(debian, "/sbin/ldconfig", timeout=0.3)
     assert "ldconfig took longer than 0.3 s" in outcome["error"]
     assert time.monotonic() - start < 5
-    (note,) = (event for event in outcome["events"] if event["name"] == "clone")
+    (note,) = (event for event in outcome["events"] if event["name"] == "clone3")
     assert not os.path.exists(f"/proc/{note['ret']}")
 
 

@@ -39,7 +39,10 @@ def configure(line: Line, found: Inventory, log: Log) -> None:
     try:
         edits = nvidia.plan(found, request, facts)
         rootfs = request.rootfs
-        undo.configure(edits, root, cgroup, program, rootfs, lambda step: log.doing(rootfs, step))
+        undo.configure(
+            edits, root, cgroup, program, rootfs, lambda step: log.doing(rootfs, step),
+            container=request.pid,
+        )  # fmt: skip
     except OSError as error:
         raise _told("mount error", error) from None
 

@@ -68,13 +68,6 @@ def _clone3(args: Args) -> Said:
     return {"flags": flags(said["flags"]), "exit_signal": said["exit_signal"]}
 
 
-def _clone(args: Args) -> Said:
-    """clone(2) as libc's wrapper makes it: the signal stands among the flags."""
-    said = fields("{" + ", ".join(args) + "}")
-    words = said["flags"].split("|")
-    return {"flags": flags("|".join(words[:-1])), "exit_signal": words[-1]}
-
-
 def _mount(args: Args) -> Said:
     return {
         "source": string(args[0]), "target": string(args[1]), "fstype": string(args[2]),
@@ -172,7 +165,6 @@ def _strings(*keys: str) -> Callable[[Args], Said]:
 
 
 CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], Said]]] = {
-    "clone": (("clone",), _clone),
     "clone3": (("clone3",), _clone3),
     "unshare": (("unshare",), lambda a: {"flags": flags(a[0])}),
     "setns": (("setns",), lambda a: {"fd": number(a[0]), "nstype": flags(a[1])}),

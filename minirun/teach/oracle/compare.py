@@ -24,9 +24,6 @@ what the live view does, which is forked before the log is open, is outside. Out
   on the host, and the log has host numbers, so only its birth is told;
 - every program in the container, whatever files it opens.
 
-A child of vfork shares its parent's memory and cannot write lines: the parent, which stands still
-until the child is another program, writes them right after.
-
 A container may outlive the command that made it; strace lets go of it then. Of a process that it
 let go of, the file may hold more lines than strace saw, and its last call may lack its line.
 """
@@ -128,7 +125,6 @@ class _Process:
         self.calls: list[Call] = []
         self.announced: list[Event] = []
         self.executed: list[Call] = []
-        self.spoken_for: dict[int, tuple[list[Event], list[Call]]] = {}
         self.last_line = ""
         self.stage, self.actor, self.now = 0, "runtime", 0.0
 
@@ -143,9 +139,7 @@ class _Process:
                 self._judge(call)
                 if self.abroad and not self.watched:  # a program of the container's
                     break
-            if call.child and self.watched and _is_vfork(call):
-                self.spoken_for[call.child] = ([], by_pid[call.child])
-            elif call.child and not self.inside:
+            if call.child and not self.inside:
                 children.append(self._child(call.child))
         return children
 
@@ -160,23 +154,6 @@ class _Process:
             self._flush()
             for event in self.announced:
                 self._untrue(event, "announced, not made")
-        for pid, (told, made) in self.spoken_for.items():
-            self._judge_vfork(pid, told, made)
-
-    def _judge_vfork(self, pid: int, told: list[Event], calls: list[Call]) -> None:
-        """Compare what was told of a child with what it did until it became a program, in order."""
-        made = []
-        for call in calls:
-            if call.name in LISTED and not _is_question(call):
-                made.append(call)
-            if call.name in EXEC and call.ret == 0:
-                break
-        for event, call in zip(told, made, strict=False):
-            self._compare(event, call)
-        for event in told[len(made) :]:
-            self._untrue(event, f"process {pid} did not do it")
-        for call in made[len(told) :]:
-            self._missing(call)
 
     def _judge(self, call: Call) -> None:
         line = log_line(call)
@@ -221,10 +198,6 @@ class _Process:
 
     def _event(self, event: Event) -> None:
         self.report.written.append(event)
-        if event["pid"] in self.spoken_for:
-            if event["kind"] in ("syscall", "exec"):
-                self.spoken_for[event["pid"]][0].append(event)
-            return
         self.stage, self.actor = event["stage"], event["actor"]
         if event["actor"] == _VIEWER:
             self.viewer, self.calls = True, []
@@ -263,10 +236,6 @@ class _Process:
             if call.name in LISTED:
                 self._missing(call)
         self.calls = []
-
-
-def _is_vfork(call: Call) -> bool:
-    return call.name == "clone" and any("CLONE_VFORK" in text for text in call.args)
 
 
 def log_line(call: Call) -> str | None:

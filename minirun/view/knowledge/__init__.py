@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ALIASES = {
     "mknod": "mknodat", "mkfifoat": "mkfifo", "symlink": "symlinkat", "umount": "umount2",
     "execveat": "execve", "setresuid": "setuid", "setresgid": "setgid", "openat": "openat2",
-    "vfork": "clone", "fork": "clone3",
+    "vfork": "clone3", "fork": "clone3", "clone": "clone3",
 }  # fmt: skip
 """Other names of a call: /usr/include's, or strace's."""
 
@@ -84,7 +84,9 @@ def _kinds(call: str, args: "dict[str, Any]") -> list[str]:
     found += [str(args.get(key) or "") for key in ("option", "nstype", "cmd", "set")]
     found += [path.rpartition("/")[2], path[:11], flags]
     if call == "clone3":
-        found.append("CLONE_NEW" if "CLONE_NEW" in flags else "helper")
+        new = [word for word in flags.split("|") if word.startswith("CLONE_NEW")]
+        is_ldconfig = sorted(new) == ["CLONE_NEWIPC", "CLONE_NEWPID"]
+        found.append("ldconfig" if is_ldconfig else "CLONE_NEW" if new else "helper")
     if call == "mount":
         propagation = any(word in flags for word in ("SLAVE", "PRIVATE", "SHARED", "UNBINDABLE"))
         found.append("propagation" if propagation else flags.partition("|")[0])

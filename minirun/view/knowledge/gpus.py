@@ -84,6 +84,24 @@ NOTES = (
         kind=NOTE,
     ),
     Topic(
+        "ldconfig limited",
+        "what ldconfig may take",
+        "It reads files that the image made, so it gets limits: processor time in seconds, memory "
+        "(RLIMIT_DATA), mapped files (RLIMIT_AS), the size of what it writes, and how many files "
+        "are open. It is in the container's cgroup as well.",
+        man="setrlimit(2)",
+        real="nvidia-container-cli limits its ldconfig too.",
+        kind=NOTE,
+    ),
+    Topic(
+        "cgroup not joined",
+        "ldconfig works in the caller's cgroup",
+        "Without root a process may not always be moved into the container's cgroup. Its own "
+        "limits hold all the same.",
+        man="cgroups(7)",
+        kind=NOTE,
+    ),
+    Topic(
         "ldconfig ended",
         "the links and the cache are made",
         "With its exit status (-9: it was killed) and what it said.",

@@ -36,15 +36,13 @@ TOPICS = (
         real="runc starts each hook with os/exec.",
     ),
     Topic(
-        "clone",
-        "a child that borrows our memory until it is ldconfig",
-        "CLONE_VM|CLONE_VFORK: the parent stands still until the child has executed a program, so "
-        "nothing is copied. The child gets pid and IPC namespaces of its own, where ldconfig "
-        "sees nobody. It cannot run Python meanwhile, so it walks through a prepared list of "
-        "calls; its events are written by the parent right after, with the true times.",
-        man="clone(2), vfork(2)",
-        real="nvidia-container-cli makes a child in new pid and IPC namespaces too, as a full "
-        "copy of its small process.",
+        "clone3 ldconfig",
+        "a child that will be ldconfig",
+        "It gets pid and IPC namespaces of its own, where ldconfig sees no other process, and then "
+        "makes its world small: the container's cgroup, a copy of the mounts in which no device "
+        "can be opened, the container's root as its root, one capability, limits.",
+        man="clone(2)",
+        real="nvidia-container-cli makes a child in new pid and IPC namespaces too.",
     ),
     Topic(
         "unshare",
