@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_LONGEST = 500
+"""Characters of an error: of a longer one, which quotes what is wrong, the middle is left out."""
+
+
 class MinirunError(Exception):
     """An error with one line for the user and, where there is one, a hint what to do."""
 
@@ -34,6 +38,8 @@ class MinirunError(Exception):
     def line(self) -> str:
         """The one line that is printed: what, where, and what to do."""
         text = " ".join(str(self).split("\n"))
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
         return f"{text} ({self.hint})" if self.hint else text
 
 

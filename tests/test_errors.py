@@ -38,6 +38,13 @@ def test_the_line_names_what_and_what_to_do() -> None:
     assert MinirunError("two\nlines", "try").line() == "two lines (try)"
 
 
+def test_a_line_has_an_end() -> None:
+    """It quotes what is wrong, which may be as long as an image makes it."""
+    line = MinirunError("x" * 100_000 + ": no such file").line()
+    assert len(line) < 600
+    assert line.startswith("xxx") and line.endswith(": no such file")
+
+
 def test_an_oserror_of_the_kernel_room_becomes_one_line_with_a_hint() -> None:
     with pytest.raises(OSError) as caught:
         mounts.mount("none", "/nosuch", "tmpfs")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
 _FREEZE_SECONDS = 2.0
 _GENTLE_ROUNDS = 20
+_LONGEST_PATH = 1024  # bytes: with the mount in front, and files behind, PATH_MAX has to hold it
 REMOVE_SECONDS = 5.0
 """How long :meth:`Cgroup.remove` waits for ended processes to be gone."""
 
@@ -277,7 +278,11 @@ def checked_path(path: str) -> str:
             f"linux.cgroupsPath: {path!r} is the root of all cgroups",
             "use a path such as /minirun/NAME",
         )
-    return "/" + "/".join(parts)
+    checked = "/" + "/".join(parts)
+    if len(checked.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in parts):
+        text = f"linux.cgroupsPath: {checked[:40]}… is too long"
+        raise ConfigError(text, f"at most 255 bytes a name, {_LONGEST_PATH} in all")
+    return checked
 
 
 def _write(setting: "Setting", directory: tree.Dir) -> None:

@@ -77,9 +77,9 @@ def members(stream: BufferedIOBase) -> Iterator[tuple[Member, Body]]:
         if kind in (b"x", b"g", b"L", b"K"):
             data = _small_body(stream, size)
             if kind == b"g":
-                common |= _pax(data)
+                common = _more(common, _pax(data))
             elif kind == b"x":
-                own |= _pax(data)
+                own = _more(own, _pax(data))
             else:
                 own["path" if kind == b"L" else "linkpath"] = data.rstrip(b"\0")
             continue
@@ -180,6 +180,14 @@ def _pax(data: bytes) -> dict[str, bytes]:
         records[_decode(key)] = value
         at = end
     return records
+
+
+def _more(records: dict[str, bytes], new: dict[str, bytes]) -> dict[str, bytes]:
+    """Return both, of which `new` counts; there may be any number of such headers in a row."""
+    both = records | new
+    if sum(len(key) + len(value) for key, value in both.items()) > HEADER_LIMIT:
+        raise ImageError(f"archive: pax headers of more than {HEADER_LIMIT} bytes")
+    return both
 
 
 def _text(field: bytes) -> str:

@@ -49,6 +49,21 @@ def openat2(dirfd: int, path: str, flags: int, resolve: int, mode: int = 0) -> i
     raise libc.failure("openat2", path)
 
 
+def reopen(fd: int, flags: int) -> int:
+    """Open what the O_PATH descriptor `fd` refers to, with other flags: proc_pid_fd(5).
+
+    What is opened is what has been looked at, while a path may lead elsewhere by now. Raises
+    OSError; ENOSYS where /proc is no procfs.
+    """
+    folder = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if filesystem_magic(folder) != PROC_SUPER_MAGIC:
+            raise OSError(38, os.strerror(38), "/proc")
+        return os.open(str(fd), flags | os.O_CLOEXEC, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
 def close_range_cloexec(first: int) -> None:
     """Mark every descriptor from `first` on to be closed at execve: close_range(2); Linux 5.11."""
     libc.check("close_range", _close_range(436, first, 0xFFFFFFFF, CLOSE_RANGE_CLOEXEC))

@@ -5,11 +5,11 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 """
 
 import os
+import stat
 
 from minirun import jsonlite
 from minirun.choices import NOTHING, Choices
 from minirun.errors import ConfigError
-from minirun.oci import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ LOG = ANNOTATION + "log"
 VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → its variable in a container's environment, where it has one."""
 GPU_HOOK = "nvidia-container-runtime-hook"
+MOST_BYTES = 8 << 20
+"""How large a config.json may be. Read, it takes up to forty times that."""
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
 _RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
 _RARE_LINUX = frozenset(("personality", "memoryPolicy", "mountLabel", "intelRdt"))
@@ -172,13 +174,30 @@ def load(bundle: str, choices: Choices = NOTHING) -> Config:
 
     path = f"{bundle}/config.json"
     try:
-        raw = jsonlite.loads(state.read_text(path))
+        return Config(validate.check(jsonlite.loads(_read(path))), bundle, choices)
     except FileNotFoundError:
         hint = "a bundle is a directory with a config.json; minirun spec makes one"
         raise ConfigError(f"{path}: no such file", hint, status=1) from None
-    except (OSError, ValueError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {os.strerror(error.errno or 0).lower()}", status=1) from None
+    except ValueError as error:
         raise ConfigError(f"{path}: {error}", status=1) from None
-    return Config(validate.check(raw), bundle, choices)
+
+
+def _read(path: str) -> str:
+    """Return the text of a config.json. Raises ValueError for too much of it, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError("is not a regular file")
+        if info.st_size > MOST_BYTES:
+            raise ValueError(f"is larger than {MOST_BYTES >> 20} MiB")
+        return os.read(fd, info.st_size + 1).decode()
+    finally:
+        os.close(fd)
 
 
 def is_gpu_hook(hook: "dict[str, Any]") -> bool:

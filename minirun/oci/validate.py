@@ -104,6 +104,12 @@ SHAPE: "dict[str, Any]" = {
         "intelRdt": dict,
     },
 }  # fmt: skip
+_MOST_ITEMS = {
+    "mounts": 4096, "linux.devices": 4096, "linux.maskedPaths": 4096, "linux.readonlyPaths": 4096,
+    "linux.uidMappings": 340, "linux.gidMappings": 340,
+    **{f"hooks.{kind}": 256 for kind in SHAPE["hooks"]},
+}  # fmt: skip
+"""How long a list may be whose every item is a call or a process; id maps: user_namespaces(7)."""
 _WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
 NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
 _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
@@ -315,7 +321,7 @@ def _id(number: int, where: str) -> None:
 
 
 def _clean(value: "Any", where: str, depth: int = 0) -> "Any":
-    """Return `value` without null properties; refuse what cannot be handed on as it is."""
+    """Take null properties out of `value`, and return it; refuse what cannot be handed on."""
     if depth > _DEEPEST:
         _fail(where[:40], f"is nested more than {_DEEPEST} levels deep")
     if isinstance(value, str):
@@ -323,15 +329,16 @@ def _clean(value: "Any", where: str, depth: int = 0) -> "Any":
     elif isinstance(value, float) and value in (float("inf"), float("-inf")):
         _fail(where, "is out of range")
     elif isinstance(value, list):
-        return [_clean(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+        for index, item in enumerate(value):
+            if not isinstance(item, int):
+                _clean(item, f"{where}[{index}]", depth + 1)
     elif isinstance(value, dict):
-        for key in value:
+        for key in [key for key, item in value.items() if item is None]:
+            del value[key]
+        for key, item in value.items():
             _text(key, f"{where}.{key!r}" if where else repr(key))
-        return {
-            key: _clean(item, f"{where}.{key}" if where else key, depth + 1)
-            for key, item in value.items()
-            if item is not None
-        }
+            if not isinstance(item, int):
+                _clean(item, f"{where}.{key}" if where else key, depth + 1)
     return value
 
 
@@ -349,6 +356,8 @@ def _check(value: "Any", shape: "Any", where: str) -> None:
     elif isinstance(shape, list):
         if not isinstance(value, list):
             _wrong(where, "a list", value)
+        if len(value) > _MOST_ITEMS.get(where, len(value)):
+            _fail(where, f"has {len(value)} entries, more than {_MOST_ITEMS[where]}")
         for index, item in enumerate(value):
             _check(item, shape[0], f"{where}[{index}]")
     elif shape is Uint:

@@ -7,7 +7,7 @@ mounts of config.json in order, device nodes, links.
 
 import os
 
-from minirun.errors import ConfigError, MinirunError
+from minirun.errors import ConfigError, MinirunError, from_os
 from minirun.kernel import mounts
 from minirun.oci.config import Config
 from minirun.rootfs import nodes, options, plan, rows
@@ -80,7 +80,10 @@ def fill(config: Config, root: Root, sources: "Sources | None" = None) -> None:
     for index, row in enumerate(listed):
         if row.get("type") not in ("cgroup", "cgroup2"):
             tree = sources.take(index) if sources else None
-            rows.mount(config, root, row, f"mounts[{index}]", tree)
+            try:
+                rows.mount(config, root, row, f"mounts[{index}]", tree)
+            except OSError as error:
+                raise from_os(error, f"config.json: mounts[{index}]") from None
     dev = [row for row in listed if row["destination"] == "/dev"]
     if not any(map(rows.is_bind, dev)):  # or the nodes would be made on the host
         nodes.make(config, root, defaults=bool(dev))

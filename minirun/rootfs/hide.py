@@ -26,9 +26,9 @@ def apply(config: Config) -> None:
     try:
         for key, value in (config.linux.get("sysctl") or {}).items():
             write_sysctl(config, root, key, value)
-        for path in config.linux.get("readonlyPaths") or []:
+        for path in dict.fromkeys(config.linux.get("readonlyPaths") or []):
             _make_read_only(root, path)
-        masked = config.linux.get("maskedPaths") or []
+        masked = dict.fromkeys(config.linux.get("maskedPaths") or [])  # each once: mounts pile up
         if masked:
             null = _open_null(root)
             for path in masked:

@@ -125,12 +125,16 @@ class Root:
         """Return the content of a regular file, at most `limit` bytes of it.
 
         Raises OSError; a device, a FIFO or a directory is EINVAL (CVE-2022-4318 and others read
-        an endless or blocking /etc/passwd).
+        an endless or blocking /etc/passwd), and is not even opened: that starts a watchdog.
         """
-        fd = self.open(path, os.O_RDONLY)
+        found = self.open(path)
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            if not stat.S_ISREG(os.fstat(found).st_mode):
                 raise OSError(22, "not a regular file", path)
+            fd = files.reopen(found, os.O_RDONLY)
+        finally:
+            os.close(found)
+        try:
             chunks = bytearray()
             while len(chunks) < limit and (chunk := os.read(fd, limit - len(chunks))):
                 chunks += chunk

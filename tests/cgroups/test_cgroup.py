@@ -281,7 +281,9 @@ def test_paths_are_taken_from_the_root_of_the_mount(path, clean):
     assert cgroups.open_cgroup(path).path == clean
 
 
-@pytest.mark.parametrize("path", ["/..", "/a/../b", "../x", "/", "", "/a\nb", "/a\0b"])
+@pytest.mark.parametrize(
+    "path", ["/..", "/a/../b", "../x", "/", "", "/a\nb", "/a\0b", "a" * 256, "/a" * 513]
+)
 def test_bad_paths_are_refused(path):
     with pytest.raises(ConfigError, match=r"^linux\.cgroupsPath: "):
         cgroups.open_cgroup(path)

@@ -67,6 +67,17 @@ def test_pax_header_of_all_members_and_of_one() -> None:
     assert member.mtime == -1_000_250_000
 
 
+def test_pax_headers_for_all_members_have_an_end() -> None:
+    """Each may be 1 MiB large, and there may be any number of them: they add up to no more."""
+
+    def pax(number: int) -> bytes:
+        text = b"".join(b"24 %06d-%06d=%06d\n" % (number, key, key) for key in range(20_000))
+        return header(kind=b"g", size=b"%011o" % len(text)) + text + bytes(-len(text) % 512)
+
+    with pytest.raises(ImageError, match="pax headers of more than"):
+        read(b"".join(map(pax, range(10))) + header() + END)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -351,16 +351,42 @@ def test_files_that_are_no_config(tmp_path: Path, text: str, expected: str) -> N
     assert "\n" not in caught.value.line()
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(ConfigError, match="can't decode byte 0xff"):
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    os.truncate(tmp_path / "config.json", 10 << 30)
+    with pytest.raises(ConfigError, match="is larger than 8 MiB"):
         oci_config.load(str(tmp_path))
 
 
-@pytest.mark.parametrize("what", ["nothing", "a directory"])
+@pytest.mark.parametrize(
+    ("path", "item"),
+    [
+        ("mounts", {"destination": "/x"}),
+        ("linux.maskedPaths", "/x"),
+        ("linux.readonlyPaths", "/x"),
+        ("linux.devices", {"type": "p", "path": "/x"}),
+        ("hooks.poststop", {"path": "/bin/true"}),
+    ],
+)
+def test_lists_whose_items_are_system_calls_have_an_end(path: str, item: object) -> None:
+    with pytest.raises(ConfigError, match=f"{path}: has 5000 entries, more than"):
+        validate.check(changed({path: [item] * 5000}))
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(ConfigError, match="byte 7 is not UTF-8"):
+        oci_config.load(str(tmp_path))
+
+
+@pytest.mark.parametrize("what", ["nothing", "a directory", "a FIFO", "a device"])
 def test_no_config_at_all(tmp_path: Path, what: str) -> None:
     if what == "a directory":
         (tmp_path / "config.json").mkdir()
+    elif what == "a FIFO":  # which nobody writes to
+        os.mkfifo(tmp_path / "config.json")
+    elif what == "a device":  # which has no end
+        (tmp_path / "config.json").symlink_to("/dev/zero")
     with pytest.raises(ConfigError, match=f"{tmp_path}/config.json: "):
         oci_config.load(str(tmp_path))
 

@@ -1,0 +1,59 @@
+"""What the campaigns have found, each by itself: configurations that no list of faults had."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Program
+from fuzz.cage import small_root
+
+NAME = f"found-{os.getpid()}"
+
+
+@pytest.fixture
+def config(minirun: Program, tmp_path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(minirun("spec", "busybox", "true").stdout)
+    document["root"]["path"] = str(small_root(tmp_path / "rootfs"))
+    document["annotations"] = {}
+    return document
+
+
+def run(minirun: Program, tmp_path: Path, config: dict[str, Any]) -> str:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    done = minirun("run", "--bundle", str(tmp_path), NAME)
+    assert minirun.left() == []
+    assert done.stderr.count("\n") == (done.returncode != 0), done.stderr
+    return done.stderr
+
+
+def test_a_cgroup_with_too_long_a_name(minirun: Program, tmp_path: Path, config: Any) -> None:
+    """Its directory could neither be made nor looked for, so the container could not go."""
+    config["linux"]["cgroupsPath"] = "y" * 5000
+    assert "linux.cgroupsPath: /yyy" in run(minirun, tmp_path, config)
+
+
+@pytest.mark.parametrize("kind", ["maskedPaths", "readonlyPaths"])
+def test_one_path_many_times(minirun: Program, tmp_path: Path, config: Any, kind: str) -> None:
+    """One mount on the other, four thousand times, took minutes to go."""
+    config["linux"][kind] = ["/proc/bus"] * 4000
+    began = time.monotonic()
+    assert run(minirun, tmp_path, config) == ""
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(("kind", "text"), [("nosuch", "No such device"), ("proc", "Invalid")])
+def test_a_mount_that_fails_is_named(
+    minirun: Program, tmp_path: Path, config: Any, kind: str, text: str
+) -> None:
+    config["mounts"][3] |= {"type": kind, "options": ["a=b"]}
+    error = run(minirun, tmp_path, config)
+    assert error.startswith("minirun: config.json: mounts[3]: ") and text in error
+
+
+def test_an_error_quotes_no_more_than_a_line(minirun: Program, tmp_path: Path, config: Any) -> None:
+    config["linux"]["rootfsPropagation"] = "z" * 200_000
+    assert len(run(minirun, tmp_path, config)) < 700
