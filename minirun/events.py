@@ -59,6 +59,31 @@ def close_log() -> None:
         os.close(_sinks.pop())
 
 
+def divert(fd: int) -> None:
+    """Write events into the pipe `fd` from now on, and let go of the log file.
+
+    For a process that strangers see, and whose descriptors they could open: its caller, who reads
+    the pipe, passes the lines on (:func:`pass_on`). Nothing changes where there is no log.
+    """
+    if _sinks:
+        close_log()
+        _sinks.append(fd)
+
+
+def pass_on(line: bytes) -> None:
+    """Write an event of another process as it is."""
+    for fd in _sinks:
+        try:
+            os.write(fd, line)
+        except OSError:
+            pass
+
+
+def log_id() -> str:
+    """Return the id of the container that the log is of."""
+    return _id
+
+
 def log_fds() -> "tuple[int, ...]":
     """The descriptors that the log is written to, for whoever closes all others."""
     return tuple(_sinks)

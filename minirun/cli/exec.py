@@ -55,7 +55,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         text = usage("exec", "ID COMMAND [ARG…]", "Run a command in a running container.", FLAGS)
         os.write(1, text.encode())
         return 0
-    sealed.ensure()
+    sealed.ensure(tuple(flags.env))  # -e NAME is the caller's variable
     managed = False
     try:
         if not flags.args or (len(flags.args) < 2 and not flags.process):

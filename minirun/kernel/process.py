@@ -32,6 +32,7 @@ _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
 _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
+_getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
 _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
 _setfsuid = libc.bind("setfsuid", c_uint)
 _setfsgid = libc.bind("setfsgid", c_uint)
@@ -106,6 +107,13 @@ def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:
     """Set a resource limit, soft and hard, in the limit's own unit: setrlimit(2)."""
     limits = (ctypes.c_uint64 * 2)(soft, hard)
     libc.check("setrlimit", _setrlimit(kind, ctypes.addressof(limits)), name)
+
+
+def getrlimit(kind: int) -> "tuple[int, int]":
+    """Return a resource limit, (soft, hard), in the limit's own unit: getrlimit(2)."""
+    limits = (ctypes.c_uint64 * 2)()
+    libc.check("getrlimit", _getrlimit(kind, ctypes.addressof(limits)))
+    return limits[0], limits[1]
 
 
 def setgroups(groups: "list[int]", *, why: str = "") -> None:

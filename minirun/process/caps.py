@@ -64,13 +64,21 @@ class Sets:
             if self.grantable >> number & 1 and not self.bounding >> number & 1:
                 process.prctl(process.PR_CAPBSET_DROP, number)
 
-    def apply(self) -> None:
-        """Set permitted, effective, inheritable and ambient. Raises OSError."""
-        process.capset(self.effective, self.permitted, self.inheritable)
+    def apply(self, more: int = 0) -> None:
+        """Set permitted, effective, inheritable and ambient. Raises OSError.
+
+        `more` is a bit mask of what :meth:`finish` takes out of the first two again.
+        """
+        process.capset(self.effective | more, self.permitted | more, self.inheritable)
         process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_CLEAR_ALL)
         for number in NUMBERS.values():
             if self.ambient >> number & 1:
                 process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)
+
+    def finish(self) -> None:
+        """Take out what was kept for the last steps. Raises OSError."""
+        why = "what the last steps needed goes"
+        process.capset(self.effective, self.permitted, self.inheritable, why=why)
 
 
 def granted(process_config: "dict[str, Any]") -> Sets:

@@ -1,12 +1,19 @@
 """`exec`: a new process in the namespaces and the cgroup of a running container.
 
     caller ── fork ──▶ joiner ── clone3(CLONE_PARENT) ──▶ the command
-                       cgroup, setns                      trampoline
+      ▲                cgroup, setns, streams,            session, limits, filter,
+      │                user, capabilities                 trampoline
+      └── pipe: events, pid, error ──┴──────────────────────┘
 
 setns into a pid namespace takes effect for children only, so the joiner makes one more, as the
-caller's child, and is gone. It shuts the import barrier before it enters the mount namespace, and
-is not dumpable: processes of the container can neither trace it nor reach its descriptors
-(CVE-2016-9962).
+caller's child, and is gone. The container's processes see that child from its birth, and with
+CAP_SYS_PTRACE nothing of it is hidden from them: neither its memory nor its descriptors, and they
+may act as it (CVE-2016-9962). So there is nothing to find. The interpreter has started anew with
+a clean environment (minirun.process.sealed); the joiner, whom they do not see, gives up what it
+may do before it makes the child; of the host the child has two pipes, and neither the log, whose
+events it sends through one of them, nor a file. It is not dumpable either.
+
+What the real stack does: runc's `init` is not dumpable, and drops its privileges once it is inside.
 """
 
 import os
@@ -70,15 +77,18 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
         _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
     for fd in (tell, listen, pidfd):
         os.close(fd)
-    channel = handshake.Channel(report, answer, "the joiner")
-    os.waitpid(joiner, 0)
-    return _follow(container, config, channel)
+    return _follow(container, config, handshake.Channel(report, answer, "the joiner"), joiner)
 
 
-def _follow(container: Container, config: Config, channel: handshake.Channel) -> Joined:
+def _follow(
+    container: Container, config: Config, channel: handshake.Channel, joiner: int
+) -> Joined:
     """Listen to the command's process until it has become the command, or says why not."""
     try:
-        pid = channel.expect_number("PID")
+        try:
+            pid = channel.expect_number("PID")
+        finally:
+            os.waitpid(joiner, 0)
         joined = Joined(pid, os.pidfd_open(pid))
         if container.seccomp and container.seccomp.listener:
             from minirun.process import notify
@@ -111,37 +121,61 @@ def _joiner(
     """
     try:
         events.become("runtime", os.getpid())
+        events.divert(channel.write_fd)
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
         _take_on_score(config)
         if not inside:
             _move(container, config)
         container.cgroup.close()
-        ends = (channel.read_fd, channel.write_fd)
-        kept = {*console, pidfd, *ends, *events.log_fds(), *range(container.preserve_fds + 3)}
+        ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
         barrier.close_imports()
-        files.close_all_but(kept)  # processes in there may find what is open here
-        flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
-        namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
-        if "user" in config.namespaces:
-            privileges.become_user({}, denied=container.groups_denied)
-            process.prctl(process.PR_SET_DUMPABLE, 0)
-        os.chdir(root or "/")
-        if root:
-            mounts.chroot(".", why="where pivot_root will lead to")
+        files.close_all_but({*console, pidfd, *ends})
+        _enter(container, config, pidfd, root)
+        sets, memfd = _prepare(container, config, console)
         outside, name = os.pipe2(os.O_CLOEXEC)
+        files.close_all_but({*ends, memfd, outside, name})
+        process.prctl(process.PR_SET_DUMPABLE, 0, why="setuid may have changed it")
         pid, _ = namespaces.clone3(namespaces.CLONE_PARENT, why="the caller's child, not ours")
         if pid == 0:
             os.close(name)
             events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
-            _command(container, config, console, channel)
-        os.write(name, str(pid).encode())
+            os.close(outside)
+            _command(container, sets, channel, memfd)
         os.write(channel.write_fd, f"PID {pid}\n".encode())
+        os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
         os._exit(0)
     except BaseException as error:
         channel.fail(_as_error(error))
     finally:
         os._exit(1)
+
+
+def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
+    """Enter the container's namespaces, and its root filesystem. Raises OSError."""
+    flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
+    namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
+    if "user" in config.namespaces:
+        privileges.become_user({}, denied=container.groups_denied)
+        process.prctl(process.PR_SET_DUMPABLE, 0)
+    os.chdir(root or "/")
+    if root:
+        mounts.chroot(".", why="where pivot_root will lead to")
+
+
+def _prepare(container: Container, config: Config, console: Console) -> "tuple[caps.Sets, int]":
+    """Do what a child inherits: streams, privileges.
+
+    Return the capabilities that it is granted, and the trampoline. Raises OSError, MinirunError.
+    """
+    root = Root.at("/")
+    streams.connect(console, config.process, root, console_node=False)
+    home.add(config.process, root)
+    root.close()
+    memfd = command.trampoline_for(container.preserve_fds)
+    sets = caps.granted(config.process)
+    privileges.drop_outside(container, sets)
+    return sets, memfd
 
 
 def _take_on_score(config: Config) -> None:
@@ -166,17 +200,13 @@ def _move(container: Container, config: Config) -> None:
 
 
 def _command(
-    container: Container, config: Config, console: Console, channel: handshake.Channel
+    container: Container, sets: caps.Sets, channel: handshake.Channel, memfd: int
 ) -> "NoReturn":
-    """In the command's process: streams, privileges, trampoline."""
+    """In the command's process, which the container sees: the last steps."""
+    config = container.config
     try:
-        root = Root.at("/")
-        streams.connect(console, config.process, root, console_node=False)
-        home.add(config.process, root)
-        root.close()
-        memfd = command.trampoline_for(container.preserve_fds)
-        sets = caps.granted(config.process)
-        privileges.drop(container, sets, channel)
+        streams.lead_session(config.process)
+        privileges.drop_inside(container, sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         privileges.arm_late(container)
         command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)

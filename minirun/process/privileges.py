@@ -37,33 +37,86 @@ def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
     """
     wanted, filter = container.config.process, container.seccomp
     late = bool(wanted.get("noNewPrivileges"))
+    _leave_keyring(container)
+    _limit(container)
+    arrived = _try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
+    if filter and not late:
+        _install(filter, channel)  # because it needs CAP_SYS_ADMIN then
+    _become(container, sets, arrived=arrived)
+    if late and filter and filter.listener:
+        _install(filter, channel)  # because after `start` nobody would take the listener
+
+
+def drop_outside(container: "Container", sets: caps.Sets) -> None:
+    """Do as much of :func:`drop` as a process can that is not in the container's pid namespace yet.
+
+    Strangers see its child there from its first moment, and CAP_SYS_PTRACE lets them use all that
+    it may do. So it is born without, but for what :func:`drop_inside` needs.
+    Raises OSError, MinirunError.
+    """
+    _leave_keyring(container)
+    for row in container.config.process.get("rlimits") or []:
+        kind = RLIMITS[row["type"]]
+        soft, hard = process.getrlimit(kind)
+        room = max(soft, row["soft"]), max(hard, row["hard"])
+        process.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE
+    arrived = _try_to_go(container.config.process["cwd"])
+    _become(container, sets, arrived=arrived, more=_needed_inside(container, sets))
+
+
+def drop_inside(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
+    """Do the rest, in the child. Raises OSError, MinirunError."""
+    _limit(container)
+    filter = container.seccomp
+    if filter and (filter.listener or not container.config.process.get("noNewPrivileges")):
+        _install(filter, channel)
+    if _needed_inside(container, sets):
+        sets.finish()
+
+
+def _needed_inside(container: "Container", sets: caps.Sets) -> int:
+    """Return the bit mask of the capabilities that drop_inside needs: mostly none."""
+    needed = []
+    if container.seccomp and not container.config.process.get("noNewPrivileges"):
+        needed.append("CAP_SYS_ADMIN")  # a filter without no_new_privs
+    if container.rare:
+        needed.append("CAP_SYS_NICE")  # a real-time policy, which a fork may not inherit
+    return caps.mask(needed) & sets.grantable
+
+
+def _leave_keyring(container: "Container") -> None:
     try:
         if not container.record.get("no_new_keyring"):
             process.join_session_keyring(f"_ses.{container.id}")
     except OSError:  # no keyrings in this kernel, or a quota: docker and runc go on as well
         events.emit("note", "no new session keyring")
+
+
+def _limit(container: "Container") -> None:
+    """Set what a process sets for itself alone. Raises OSError, ConfigError."""
     process.restore_signals()
     files.close_range_cloexec(3)  # because a filter from before Linux 5.9 would refuse it below
-    for row in wanted.get("rlimits") or []:
+    for row in container.config.process.get("rlimits") or []:
         process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
     if container.rare:
         container.rare.apply()  # because a real-time policy needs CAP_SYS_NICE
+
+
+def _become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
+    """Give up privileges, but for the capabilities `more`; be in the working directory then."""
+    wanted = container.config.process
+    user = wanted.get("user") or {}
     if sets.refused:
         why = "this runtime does not hold them: the specification makes it a warning"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
-    arrived = _try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
-    if filter and not late:
-        _install(filter, channel)  # because it needs CAP_SYS_ADMIN then
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
-    become_user(wanted.get("user") or {}, denied=container.groups_denied)
-    sets.apply()  # because setuid to another user clears the effective set
+    become_user(user, denied=container.groups_denied)
+    sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
-    os.umask((wanted.get("user") or {}).get("umask", 0o022))
-    if late:
+    os.umask(user.get("umask", 0o022))
+    if wanted.get("noNewPrivileges"):
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
-        if filter and filter.listener:
-            _install(filter, channel)  # because after `start` nobody would take the listener
 
 
 def _install(filter: "Filter", channel: "Channel") -> None:

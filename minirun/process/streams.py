@@ -24,12 +24,11 @@ class Console(Record):
 def connect(
     console: Console, process: "dict[str, Any]", root: "Root", *, console_node: bool = True
 ) -> None:
-    """In init: start a session and put the command's streams onto 0, 1 and 2.
+    """Put the command's streams onto 0, 1 and 2, and make them its user's.
 
-    The new session has no terminal but the one made here, so nobody can type into the caller's
-    (TIOCSTI, CVE-2017-5226). Raises OSError, MinirunError.
+    A process that is about to be the command calls :func:`lead_session` afterwards.
+    Raises OSError, MinirunError.
     """
-    os.setsid()
     if process.get("terminal"):
         from minirun.process import terminal  # imported by the runtime before clone
 
@@ -42,6 +41,18 @@ def connect(
         for number, fd in enumerate(high):
             os.dup2(fd, number, inheritable=True)
     give_to((process.get("user") or {}).get("uid", 0))
+
+
+def lead_session(process: "dict[str, Any]") -> None:
+    """Start a session, whose terminal is the one that :func:`connect` has made, or none.
+
+    So nothing in it can type into the caller's terminal (TIOCSTI, CVE-2017-5226). Raises OSError.
+    """
+    os.setsid()
+    if process.get("terminal"):
+        from minirun.process import terminal  # imported by the runtime before clone
+
+        terminal.control()
 
 
 def give_to(uid: int) -> None:

@@ -46,10 +46,9 @@ def take(
     console_node: bool = True,
     size: "tuple[int, int]" = (0, 0),
 ) -> None:
-    """In init: get a terminal, send its master end through `socket`, live on the slave end.
+    """In init: get a terminal, send its master end through `socket`, put the slave end onto 0 to 2.
 
-    Needs a session of its own without a terminal (setsid). `console_node` binds the terminal at
-    /dev/console too; `size` is (rows, columns).
+    `console_node` binds the terminal at /dev/console too; `size` is (rows, columns).
     Raises OSError, MinirunError.
     """
     master, slave = open_console(root)
@@ -59,7 +58,7 @@ def take(
         bind_console(root, slave)
     send_master(socket, master)
     os.close(master)
-    make_controlling(slave)
+    _put_onto_streams(slave)
 
 
 def open_console(root: Root) -> "tuple[int, int]":
@@ -191,9 +190,12 @@ def receive_master(socket: _socket.socket) -> int:
     return received[0]
 
 
-def make_controlling(slave: int) -> None:
-    """Make `slave` this session's terminal and its standard streams. Raises OSError."""
-    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+def control() -> None:
+    """Make the terminal on 0 the one of this session, which has none yet. Raises OSError."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _put_onto_streams(slave: int) -> None:
     for number in (0, 1, 2):
         os.dup2(slave, number, inheritable=True)
     if slave > 2:
@@ -202,8 +204,8 @@ def make_controlling(slave: int) -> None:
 
 __all__ = [
     "bind_console",
+    "control",
     "get_size",
-    "make_controlling",
     "name_of",
     "open_console",
     "receive_master",

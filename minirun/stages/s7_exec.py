@@ -58,6 +58,7 @@ def init(
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
         streams.connect(container.console, config.process, root)
+        streams.lead_session(config.process)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
         if container.record.get("no_pivot"):

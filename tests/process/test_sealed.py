@@ -1,4 +1,7 @@
-"""A read-only interpreter: nobody who sees it in /proc can write to its file."""
+"""A read-only interpreter: nobody who sees it in /proc can write to its file.
+
+Nor read the caller's variables, but for those that minirun reads itself.
+"""
 
 import os
 import shutil
@@ -16,10 +19,11 @@ from minirun.process import sealed
 print("read-only" if sealed.is_read_only() else "writable", flush=True)
 try:
     if {seal}:
-        sealed.ensure()
+        sealed.ensure(("B",))
 except MinirunError as error:
     sys.exit(str(error))
-print(sys.argv[1:], sys.flags.isolated, os.environ.get("A"), sealed._MARK in os.environ, flush=True)
+names = [name for name in ("A", "B", "MINIRUN_X", sealed._MARK) if name in os.environ]
+print(sys.argv[1:], sys.flags.isolated, *names, flush=True)
 fd = os.open("/proc/self/exe", os.O_PATH)
 os.set_inheritable(fd, True)
 os.execv({python!r}, ["python3", "-IS", "-c", {attacker!r}, str(fd)])
@@ -48,21 +52,21 @@ def run(tmp_path: Path, seal: bool = True, **env: str) -> subprocess.CompletedPr
     program.write_text(text)
     return subprocess.run(
         [copy, "-IS", str(program), "a b", ""], capture_output=True, text=True, check=False,
-        env={"A": "1", **env}, timeout=30,
+        env={"A": "1", "B": "2", "MINIRUN_X": "3", **env}, timeout=30,
     )  # fmt: skip
 
 
 def test_the_program_starts_again_sealed(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.stdout.splitlines() == [
-        "writable", "read-only", "['a b', ''] 1 1 False", "/", "Read-only file system",
+        "writable", "read-only", "['a b', ''] 1 B MINIRUN_X", "/", "Read-only file system",
     ], done.stderr  # fmt: skip
 
 
 def test_without_the_seal_the_attack_works(tmp_path: Path) -> None:
     done = run(tmp_path, seal=False)
     assert done.stdout.splitlines() == [
-        "writable", "['a b', ''] 1 1 False", f"{tmp_path}/python", "open for writing",
+        "writable", "['a b', ''] 1 A B MINIRUN_X", f"{tmp_path}/python", "open for writing",
     ], done.stderr  # fmt: skip
 
 

@@ -29,6 +29,7 @@ def test_streams_land_whatever_numbers_they_come_from(
                 os.dup2(fd, number)
             root = Root.at("/")
             streams.connect(Console(*order), {}, root)
+            streams.lead_session({})
             assert os.read(0, 100) == b"input"
             os.write(1, b"output")
             os.write(2, b"error")

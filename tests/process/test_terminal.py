@@ -69,10 +69,10 @@ class Processes:
 
         def init() -> None:
             new_devpts()
-            os.setsid()
             root, before = Root.at("/"), os.listdir("/proc/self/fd")
             terminal.take(root, theirs.fileno(), **options)  # type: ignore[arg-type]
             streams.give_to(uid)
+            streams.lead_session({"terminal": True})
             if os.listdir("/proc/self/fd") != before:
                 os._exit(9)
             os.execv("/bin/sh", ["sh", "-c", script])
@@ -87,7 +87,9 @@ class Processes:
 
         def start() -> None:
             os.setsid()
-            terminal.make_controlling(os.dup(slave))
+            for number in range(3):
+                os.dup2(slave, number)
+            terminal.control()
             body()
 
         return self.fork(start)

@@ -24,6 +24,9 @@ what the live view does, which is forked before the log is open, is outside. Out
   on the host, and the log has host numbers, so only its birth is told;
 - every program in the container, whatever files it opens.
 
+A process that a container may look into does not hold the log (minirun.events.divert): it writes
+its lines into a pipe, and its caller passes them on. Each such line is one that its process wrote.
+
 A container may outlive the command that made it; strace lets go of it then. Of a process that it
 let go of, the file may hold more lines than strace saw, and its last call may lack its line.
 """
@@ -81,11 +84,18 @@ def judge(
     for call in calls:
         by_pid[call.pid].append(call)
     roots = by_pid.keys() - {call.child for call in calls}
-    todo = [_Process(pid, report, watched=pid in joined, inside=pid in joined) for pid in roots]
+    passed_on: list[tuple[_Process, Event]] = []
+    todo = [
+        _Process(pid, report, passed_on, watched=pid in joined, inside=pid in joined)
+        for pid in roots
+    ]
     while todo:
         process = todo.pop()
         todo += process.read(by_pid)
         process.end(let_go=process.pid in let_go)
+    for process, event in passed_on:
+        if event not in report.written:
+            process.untrue(event, f"written by process {process.pid}, not {event['pid']}")
     report.findings.sort(key=lambda finding: finding.at)
     return report
 
@@ -114,10 +124,17 @@ class _Process:
     """One process: its calls since the last line of the log, and what it has announced."""
 
     def __init__(
-        self, pid: int, report: Report, *, watched: bool = False, inside: bool = False
+        self,
+        pid: int,
+        report: Report,
+        passed_on: "list[tuple[_Process, Event]]",
+        *,
+        watched: bool = False,
+        inside: bool = False,
     ) -> None:
         self.pid = pid
         self.report = report
+        self.passed_on = passed_on  # lines of others
         self.watched = watched
         self.inside = inside  # whether it has made pivot_root
         self.abroad = inside  # whether it has entered the container's namespaces in any way
@@ -144,7 +161,8 @@ class _Process:
         return children
 
     def _child(self, pid: int) -> "_Process":
-        child = _Process(pid, self.report, watched=self.watched and not self.viewer)
+        watched = self.watched and not self.viewer
+        child = _Process(pid, self.report, self.passed_on, watched=watched)
         child.stage, child.actor, child.abroad = self.stage, self.actor, self.abroad
         return child
 
@@ -153,7 +171,7 @@ class _Process:
         if not let_go:
             self._flush()
             for event in self.announced:
-                self._untrue(event, "announced, not made")
+                self.untrue(event, "announced, not made")
 
     def _judge(self, call: Call) -> None:
         line = log_line(call)
@@ -197,12 +215,13 @@ class _Process:
             self.watched = False
 
     def _event(self, event: Event) -> None:
+        if event["pid"] != self.pid:
+            self.passed_on.append((self, event))
+            return
         self.report.written.append(event)
         self.stage, self.actor = event["stage"], event["actor"]
         if event["actor"] == _VIEWER:
             self.viewer, self.calls = True, []
-        if event["pid"] != self.pid:
-            self._untrue(event, f"written by process {self.pid}, not {event['pid']}")
         if event["kind"] == "exec":
             self.announced.append(event)
         elif event["kind"] == "syscall":
@@ -211,13 +230,13 @@ class _Process:
             if made:
                 self._compare(event, made.pop())
             else:
-                self._untrue(event, "no call before this line")
+                self.untrue(event, "no call before this line")
             self._flush()
 
     def _compare(self, event: Event, call: Call) -> None:
         self._found(event, call, "; ".join(table.differences(event, call)))
 
-    def _untrue(self, event: Event, problem: str) -> None:
+    def untrue(self, event: Event, problem: str) -> None:
         self._found(event, None, problem)
 
     def _missing(self, call: Call) -> None:
