@@ -12,6 +12,7 @@ from minirun.kernel import mounts
 from minirun.oci.config import Config
 from minirun.rootfs import nodes, options, plan, rows
 from minirun.rootfs.inroot import Root
+from minirun.rootfs.overproc import MountPoints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ _ATTRIBUTES = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_
 
 def mount_cgroups(config: Config, root: Root, view: "ContainerMounts") -> None:
     """Mount the container's view of its cgroups where config.json asks for it. Raises OSError."""
-    for row in config.raw.get("mounts") or []:
+    for index, row in enumerate(config.raw.get("mounts") or []):
         if row.get("type") in ("cgroup", "cgroup2"):
+            root = MountPoints(root, row, f"mounts[{index}]")
             flags = options.parse(row.get("options") or []).flags & ~mounts.MS_RELATIME
             new = config.new_namespace("cgroup")
             for operation in _cgroup_plan(row["destination"], flags, view, new=new):

@@ -12,6 +12,7 @@ from minirun.kernel import files, mounts
 from minirun.oci.config import Config
 from minirun.rootfs import options, plan
 from minirun.rootfs.inroot import Root
+from minirun.rootfs.overproc import MountPoints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def mount(
     Raises OSError; ConfigError, which names the entry as `where`.
     """
     wanted = options.parse(row.get("options") or [])
+    root = MountPoints(root, row, where)
     if is_bind(row):
         _bind(config, root, row, wanted, where, tree)
         return
@@ -82,17 +84,25 @@ def finish_dev(root: Root, row: "dict[str, Any]") -> None:
 
 def _bind(
     config: Config,
-    root: Root,
+    root: MountPoints,
     row: "dict[str, Any]",
     wanted: options.Options,
     where: str,
     tree: "int | None",
 ) -> None:
-    if tree is None:
-        recursive = bool(wanted.flags & mounts.MS_REC)
-        plan.Bind(source_of(config, row, where), row["destination"], 0, recursive).execute(root)
+    path: str = row["destination"]
+    if tree is not None:
+        root.allow(tree)
+        plan.attach(root, tree, path)
     else:
-        plan.attach(root, tree, row["destination"])
+        source = source_of(config, row, where)
+        fd = os.open(source, os.O_PATH | os.O_CLOEXEC)
+        try:
+            root.allow(fd)
+            recursive = bool(wanted.flags & mounts.MS_REC)
+            plan.bind_fd(root, fd, source, path, recursive=recursive)
+        finally:
+            os.close(fd)
     change(root, row["destination"], wanted)
 
 

@@ -120,3 +120,16 @@ def generated_spec(engine: Podman) -> None:
     name = engine.detached()
     path = engine.json("inspect", name)[0]["OCIConfigPath"]
     assert json.loads(engine.cell.run("cat", path).stdout)["process"]["args"] == ["sleep", "300"]
+
+
+def mounts_over_proc(engine: Podman) -> None:
+    """Refused as by runc, also through a link of the image; what podman itself mounts is not."""
+    rows = ("--volume=/srv:/proc/sys", "--tmpfs=/proc/self", "--volume=/srv:/proc/1")
+    for row in rows:
+        done = engine.error(f"--cgroup-parent={engine.cell.parent}", row, "true")
+        assert done.returncode in (125, 126), done
+        assert "/proc" in done.stderr
+    first = engine.run("--pid=host", "cat", "/proc/1/comm")
+    assert first == engine.cell.run("cat", "/proc/1/comm").stdout.strip()
+    assert engine.run("--volume=/proc:/proc", "--pid=host", "cat", "/proc/1/comm") == first
+    assert engine.run("--volume=/proc/uptime:/proc/uptime:ro", "cat", "/proc/uptime")
