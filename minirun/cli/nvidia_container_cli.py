@@ -83,11 +83,11 @@ def _driver(line: options.Line, settings: Settings, log: Log) -> Inventory:
         log.started(request, user, "none: SIMULATED")
         found = simulated.inventory(settings.store)
     elif line.gpu_driver == "nvidia":
-        from minirun.gpu import real
+        from minirun.gpu import driverroot, real
 
         cache = request.ldcache or real.LD_SO_CACHE
         log.started(request, user, cache)
-        root = request.root.rstrip("/")
+        root = driverroot.check(request.root)
         if request.load_kmods:
             from minirun.gpu import kmods
 

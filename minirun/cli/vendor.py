@@ -56,13 +56,15 @@ _VARIABLES = {variable: vendor for vendor, variable in VENDORS.items() if variab
 
 
 def _places(flags: Parsed) -> Choices:
-    """Return what --driver-root and --load-kmods choose. Raises UsageError."""
+    """Return what --driver-root and --load-kmods choose. Raises UsageError, GPUError."""
     root = ""
     if flags.driver_root:
         if not os.path.isdir(flags.driver_root):
             text = f"--driver-root {flags.driver_root}: no such directory"
             raise UsageError(text, "the folder that has the driver's usr/lib, dev and proc or sys")
-        root = os.path.abspath(flags.driver_root)
+        from minirun.gpu import driverroot
+
+        root = driverroot.check(flags.driver_root)
     return Choices(driver_root=root, load_kmods=flags.load_kmods)
 
 

@@ -9,7 +9,7 @@ addresses, the partitions of one GPU next to each other. Mounts there are none.
 """
 
 from minirun.errors import GPUError
-from minirun.gpu import vendors
+from minirun.gpu import driverroot, vendors
 from minirun.gpu.edits import DeviceNode
 from minirun.gpu.vendors import Card, Cards
 
@@ -20,7 +20,7 @@ _KFD = "/sys/class/kfd/kfd"
 
 def cards(root: str = "") -> Cards:
     """Return the AMD GPUs. Raises GPUError where the driver is not loaded."""
-    if not vendors.names(f"{root}/sys/module/amdgpu"):
+    if not driverroot.names(root, "/sys/module/amdgpu"):
         hint = "load it: modprobe amdgpu; or choose another --gpu-driver"
         raise GPUError("no amdgpu driver is loaded: there is no /sys/module/amdgpu", hint)
     known = _topology(root)
@@ -34,20 +34,20 @@ def cards(root: str = "") -> Cards:
             by_gpu.setdefault(known[render[0]], []).append((render[0], folder, nodes))
     rows = [(unique, *row) for unique, group in by_gpu.items() for row in sorted(group)]
     found = [
-        Card(number, unique, folder.rpartition("/")[2], _model(folder), nodes)
+        Card(number, unique, folder.rpartition("/")[2], _model(root, folder), nodes)
         for number, (unique, _, folder, nodes) in enumerate(rows)
     ]
-    version = vendors.word(f"{root}/sys/module/amdgpu/version")
-    kfd = (vendors.node(root, f"{root}{_KFD}", "/dev/kfd"),) if found else ()
+    version = driverroot.word(root, "/sys/module/amdgpu/version")
+    kfd = (vendors.node(root, _KFD, "/dev/kfd"),) if found else ()
     return Cards("amd", f"amdgpu {version}".strip(), tuple(found), kfd)
 
 
 def _devices(root: str) -> "list[str]":
     """Return the folders of sysfs of the PCI devices, then of the partitions."""
-    pci = [f"{root}{_PCI}/{name}" for name in vendors.pci_addresses(f"{root}{_PCI}")]
+    pci = [f"{_PCI}/{name}" for name in vendors.pci_addresses(root, _PCI)]
     partitions = [
-        f"{root}{_PLATFORM}/{name}"
-        for name in vendors.names(f"{root}{_PLATFORM}")
+        f"{_PLATFORM}/{name}"
+        for name in driverroot.names(root, _PLATFORM)
         if name.startswith("amdgpu_xcp_")
     ]
     return pci + partitions
@@ -56,9 +56,9 @@ def _devices(root: str) -> "list[str]":
 def _topology(root: str) -> "dict[int, str]":
     """Return render minor → unique id, as KFD knows its GPUs; a CPU has no render minor."""
     found = {}
-    base = f"{root}{_KFD}/topology/nodes"
-    for number in vendors.names(base):
-        text = vendors.word(f"{base}/{number}/properties")
+    base = f"{_KFD}/topology/nodes"
+    for number in driverroot.names(root, base):
+        text = driverroot.word(root, f"{base}/{number}/properties")
         rows = dict(line.split(None, 1) for line in text.splitlines() if " " in line.strip())
         minor, unique = rows.get("drm_render_minor", "0"), rows.get("unique_id", "")
         if minor.isdecimal() and int(minor) > 0 and unique.isdecimal():
@@ -66,6 +66,6 @@ def _topology(root: str) -> "dict[int, str]":
     return found
 
 
-def _model(folder: str) -> str:
-    name = vendors.word(f"{folder}/product_name")
-    return name or f"AMD GPU {vendors.word(f'{folder}/device')}".strip()
+def _model(root: str, folder: str) -> str:
+    name = driverroot.word(root, f"{folder}/product_name")
+    return name or f"AMD GPU {driverroot.word(root, f'{folder}/device')}".strip()

@@ -16,10 +16,10 @@ from minirun import rootless
 from minirun.gpu import nvidia, owner
 from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.operations import BindFiles, BindHeld, HostNode, SimulatedNode
+from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
 from minirun.kernel import mounts, namespaces
 from minirun.rootfs.inroot import Root
-from minirun.rootfs.plan import Bind, MountFs, Symlink, WriteFile
+from minirun.rootfs.plan import MountFs, Symlink, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from minirun.gpu.vendors import Cards
     from minirun.rootfs.plan import Operation
 
-    Doing = Operation | BindFiles | BindHeld | HostNode | SimulatedNode
+    Doing = Operation | BindFiles | BindHeld | BindSource | HostNode | SimulatedNode
 
 
 _ATTRIBUTES = {
@@ -54,11 +54,11 @@ def operations(edits: Edits, *, joined: bool = True) -> "tuple[Doing, ...]":
     for folder, steps in groupby(edits.steps, _folder_of_file):
         if not folder:
             for step in steps:
-                found += _operations(step)
+                found += _operations(step, edits.driver_root)
             continue
         files = [(s.host_path, s.path.rpartition("/")[2]) for s in steps if isinstance(s, Mount)]
         parts = [tuple(files)] if joined else [(file,) for file in files]
-        found += [BindFiles(folder, part, _FILE) for part in parts]
+        found += [BindFiles(folder, part, _FILE, edits.driver_root) for part in parts]
     return tuple(found)
 
 
@@ -69,13 +69,13 @@ def _folder_of_file(step: "Step") -> str:
     return ""
 
 
-def _operations(step: "Step") -> "tuple[Doing, ...]":
+def _operations(step: "Step", below: str) -> "tuple[Doing, ...]":
     if isinstance(step, Mount):
         attributes = sum(_ATTRIBUTES[name] for name in step.options)
-        return (Bind(step.host_path, step.path, attributes),)
+        return (BindSource(step.host_path, step.path, attributes, below),)
     if isinstance(step, DeviceNode):
         if step.host_path:
-            return (HostNode(step.host_path, step.path, step.major, step.minor),)
+            return (HostNode(step.host_path, step.path, step.major, step.minor, below),)
         return (SimulatedNode(step.path, step.major, step.minor, step.mode),)
     if isinstance(step, Link):
         return (Symlink(step.target, step.path),)

@@ -1,8 +1,7 @@
 """Which GPU driver this host has, and where its kernel module speaks."""
 
-import os
-
 from minirun.errors import UsageError
+from minirun.gpu import driverroot
 from minirun.oci.config import VENDORS
 
 DRIVERS = ("auto", "nvidia", "simulated", *VENDORS)
@@ -14,31 +13,32 @@ _OTHERS = (
 """Where no such folder is, no vendor other than NVIDIA has a GPU here."""
 
 
-def proc_folder(root: str) -> str:
-    """Return the kernel module's folder: the driver root's, or the host's where that has none."""
-    there = not root or os.path.exists(f"{root}{PROC}")
-    return f"{root}{PROC}" if there else PROC
+def proc_root(root: str) -> str:
+    """Return below which root the kernel module's PROC is: the driver's, or "" if it has none."""
+    return root if root and driverroot.exists(root, PROC) else ""
 
 
 def is_loaded(root: str = "") -> bool:
     """Tell whether NVIDIA's kernel module is loaded."""
-    return os.path.exists(f"{proc_folder(root)}/version")
+    return driverroot.exists(proc_root(root), f"{PROC}/version")
 
 
 def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> str:
     """Return nvidia, simulated, or another vendor; auto is what this host has.
 
     That is NVIDIA's driver where it is loaded, or can be (`load_kmods`); else the one other vendor
-    of which there is a GPU; else the simulated one. `root` is the driver root. Raises UsageError.
+    of which there is a GPU; else the simulated one. `root` is the driver root. Raises UsageError,
+    GPUError.
     """
     if driver not in DRIVERS:
         raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
     if driver != "auto":
         return driver
+    root = driverroot.check(root)
     if load_kmods or is_loaded(root):
         return "nvidia"
     found: "list[str]" = []
-    if any(os.path.isdir(root + path) for path in _OTHERS):
+    if any(driverroot.is_dir(root, path) for path in _OTHERS):
         from minirun.gpu import vendors
 
         found = vendors.present(root)

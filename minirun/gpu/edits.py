@@ -104,6 +104,8 @@ class Edits(Record):
     library_folders: "tuple[str, ...]" = ()
     """Folders of the container that it looks through for new libraries."""
     driver: str = ""
+    driver_root: str = ""
+    """The folder out of which no source leads (minirun.gpu.driverroot); "" for the host's own."""
     simulated: bool = False
     """True where no driver is behind all this (design, section 4)."""
     rules: "tuple[DeviceRule, ...]" = ()

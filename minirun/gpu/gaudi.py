@@ -8,10 +8,8 @@ one. What the real runtime does besides: a hook that copies network interfaces' 
 into the container; here no interface is moved, so there is nothing to tell.
 """
 
-import os
-
 from minirun.errors import GPUError
-from minirun.gpu import vendors
+from minirun.gpu import driverroot, vendors
 from minirun.gpu.edits import DeviceNode
 from minirun.gpu.vendors import Card, Cards
 
@@ -24,31 +22,31 @@ def cards(root: str = "") -> Cards:
     """Return the Gaudi accelerators. Raises GPUError where the driver is not loaded."""
     found = []
     for number, address in sorted(_accelerators(root).items()):
-        pci = f"{root}{_DRIVER}/{address}"
-        if not os.path.isdir(pci):
-            pci = f"{root}/sys/bus/pci/devices/{address}"
-        device = vendors.word(f"{pci}/device")
+        pci = f"{_DRIVER}/{address}"
+        if not driverroot.is_dir(root, pci):
+            pci = f"/sys/bus/pci/devices/{address}"
+        device = driverroot.word(root, f"{pci}/device")
         uid = vendors.uid(address, device) if device else f"accel{number}"
         names = tuple(dict.fromkeys((uid, f"accel{number}")))
         model = _MODELS.get(device, f"Gaudi {device}".strip())
         nodes = (*_nodes(root, pci, number), *_verbs(root, pci))
         found.append(Card(number, uid, address, model, nodes, names=names))
-    if not found and not os.path.isdir(f"{root}{_DRIVER}"):
+    if not found and not driverroot.is_dir(root, _DRIVER):
         hint = "load it: modprobe habanalabs; or choose another --gpu-driver"
         raise GPUError(f"no habanalabs driver is loaded: there is no {_DRIVER}", hint)
-    version = vendors.word(f"{root}/sys/module/habanalabs/version")
+    version = driverroot.word(root, "/sys/module/habanalabs/version")
     return Cards("gaudi", f"habanalabs {version}".strip(), tuple(found))
 
 
 def _accelerators(root: str) -> "dict[int, str]":
     """Return number → PCI address, by the driver's folder and by the class."""
     found = {}
-    for address in vendors.pci_addresses(f"{root}{_DRIVER}"):
-        for name in vendors.names(f"{root}{_DRIVER}/{address}/accel"):
+    for address in vendors.pci_addresses(root, _DRIVER):
+        for name in driverroot.names(root, f"{_DRIVER}/{address}/accel"):
             if name.removeprefix("accel").isdecimal():
                 found[int(name.removeprefix("accel"))] = address
-    for name in vendors.names(f"{root}{_CLASS}"):
-        address = vendors.word(f"{root}{_CLASS}/{name}/device/pci_addr")
+    for name in driverroot.names(root, _CLASS):
+        address = driverroot.word(root, f"{_CLASS}/{name}/device/pci_addr")
         if name.removeprefix("accel").isdecimal() and address:
             found[int(name.removeprefix("accel"))] = address
     return found
@@ -57,8 +55,8 @@ def _accelerators(root: str) -> "dict[int, str]":
 def _nodes(root: str, pci: str, number: int) -> "tuple[DeviceNode, ...]":
     found = []
     for name in (f"accel{number}", f"accel_controlD{number}"):
-        folders = (f"{root}{_CLASS}/{name}", f"{pci}/accel/{name}")
-        folder = next((f for f in folders if os.path.exists(f"{f}/dev")), folders[0])
+        folders = (f"{_CLASS}/{name}", f"{pci}/accel/{name}")
+        folder = next((f for f in folders if driverroot.exists(root, f"{f}/dev")), folders[0])
         found.append(vendors.node(root, folder, f"/dev/accel/{name}"))
     return tuple(found)
 
@@ -67,5 +65,5 @@ def _verbs(root: str, pci: str) -> "tuple[DeviceNode, ...]":
     folder = f"{pci}/infiniband_verbs"
     return tuple(
         vendors.node(root, f"{folder}/{name}", f"/dev/infiniband/{name}")
-        for name in vendors.names(folder)[:1]
+        for name in driverroot.names(root, folder)[:1]
     )

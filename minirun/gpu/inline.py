@@ -39,8 +39,8 @@ def driver_place(chosen: Choices) -> "tuple[str, str]":
 
     Raises ConfigError.
     """
-    from minirun.gpu import real  # nobody else needs it where the driver is simulated
+    from minirun.gpu import driverroot, real  # nobody else needs it where the driver is simulated
 
     found = settings(chosen)
     cache = found.ldcache or real.LD_SO_CACHE
-    return found.root.rstrip("/") or real.driver_root(cache), cache
+    return driverroot.check(found.root) or real.driver_root(cache), cache

@@ -7,11 +7,9 @@ for all of a GPU's minors in /proc/driver/nvidia-caps/mig-minors, whose devices 
 As in the real one only `all` can be asked for.
 """
 
-import os
-
 from minirun.cgroups.rules import DeviceRule
 from minirun.errors import GPUError
-from minirun.gpu import catalog
+from minirun.gpu import catalog, driverroot
 from minirun.gpu.drivers import PROC
 from minirun.gpu.edits import DeviceNode, Mount
 from minirun.gpu.inventory import Gpu, Inventory
@@ -58,7 +56,7 @@ def capable(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Gpu, ...]":
     return tuple(
         gpu
         for gpu in gpus
-        if gpu.migs or os.path.isdir(f"{inventory.root}{CAPABILITIES}/gpu{gpu.minor}")
+        if gpu.migs or driverroot.is_dir(inventory.root, f"{CAPABILITIES}/gpu{gpu.minor}")
     )
 
 
@@ -98,11 +96,11 @@ def _simulated_nodes(inventory: Inventory) -> "list[Step]":
 def key_minor(inventory: Inventory, name: str) -> int:
     """Return the minor of `config` or `monitor`, as the driver says it in its capability file."""
     try:
-        with open(f"{inventory.root}{CAPABILITIES}/mig/{name}", encoding="ascii") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                if key == "DeviceFileMinor":
-                    return int(value)
+        text = driverroot.read(inventory.root, f"{CAPABILITIES}/mig/{name}").decode()
+        for line in text.splitlines():
+            key, _, value = line.partition(":")
+            if key == "DeviceFileMinor":
+                return int(value)
     except FileNotFoundError:
         pass
     return dict(KEYS)[name]
@@ -112,8 +110,7 @@ def minors_of(inventory: Inventory, gpu: Gpu) -> "list[int]":
     """Return every minor that a GPU's instances have or may get."""
     prefix = f"gpu{gpu.minor}/"
     try:
-        with open(f"{inventory.root}{MINORS}", encoding="ascii") as file:
-            lines = file.read().splitlines()
+        lines = driverroot.read(inventory.root, MINORS).decode().splitlines()
     except FileNotFoundError:
         return [catalog.mig_minor(gpu.minor, 0) + at for at in range(catalog.MIG_MINORS)]
     return [int(line.split()[1]) for line in lines if line.startswith(prefix)]

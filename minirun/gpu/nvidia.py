@@ -12,13 +12,13 @@ import os
 
 from minirun import events
 from minirun.cgroups.rules import DeviceRule
+from minirun.gpu import driverroot
 from minirun.gpu.catalog import FABRICMANAGER, LINKS, PERSISTENCED
-from minirun.gpu.drivers import PROC, proc_folder
+from minirun.gpu.drivers import PROC, proc_root
 from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
 from minirun.gpu.request import Request
 from minirun.gpu.select import choose
-from minirun.oci.state import read_bytes
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
 
@@ -141,6 +141,7 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
         library_folders=folders,
         driver=inventory.driver,
         simulated=inventory.simulated,
+        driver_root="" if inventory.simulated else inventory.root,
     )
 
 
@@ -151,10 +152,10 @@ def _wanted(needs: str, capabilities: "frozenset[str]") -> bool:
 def _proc_view(inventory: Inventory) -> Tmpfs:
     """Copies of the driver's files; the driver must not make nodes in a container by itself."""
     files = []
-    base = proc_folder(inventory.root)
+    base = proc_root(inventory.root)
     for name in ("params", "version", "registry"):
         try:
-            data = read_bytes(f"{base}/{name}")
+            data = driverroot.read(base, f"{PROC}/{name}")
         except FileNotFoundError:
             continue
         if name == "params":
@@ -237,14 +238,14 @@ def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
     entry = f"gpus/{gpu.proc_name}"
     return [
         _node(inventory, gpu.node, inventory.major, gpu.minor),
-        Mount(f"{proc_folder(inventory.root)}/{entry}", f"{PROC}/{entry}", _PROC),
+        Mount(f"{proc_root(inventory.root)}{PROC}/{entry}", f"{PROC}/{entry}", _PROC),
     ]
 
 
 def _migs(inventory: Inventory, gpu: Gpu) -> "list[Step]":
     """A MIG device is two keys: access to its gpu instance, and to its compute instance."""
     steps: "list[Step]" = []
-    base = proc_folder(inventory.root)
+    base = proc_root(inventory.root) + PROC
     for mig in gpu.migs:
         instance = f"capabilities/gpu{gpu.minor}/mig/gi{mig.gi}"
         for folder, minor in ((instance, mig.gi_minor), (f"{instance}/ci{mig.ci}", mig.ci_minor)):

@@ -7,6 +7,7 @@ import os
 import stat
 
 from minirun.errors import GPUError
+from minirun.gpu import driverroot
 from minirun.kernel import files, mounts
 from minirun.record import Record
 from minirun.rootfs import plan
@@ -16,12 +17,16 @@ _NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.
 
 
 class HostNode(Record):
-    """Bind a device node of the host, after a look that it is the node it should be."""
+    """Bind a device node of the host, after a look that it is the node it should be.
+
+    No link on the way to it leads out of `below`, the driver root, and it is none itself.
+    """
 
     source: str
     path: str
     major: int
     minor: int
+    below: str = ""
 
     def describe(self) -> str:
         """Say it as a shell would."""
@@ -30,7 +35,7 @@ class HostNode(Record):
     def execute(self, root: Root) -> None:
         """Do it. Raises GPUError where it is missing or another device, OSError."""
         try:
-            fd = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
+            fd = driverroot.open_source(self.below, self.source, os.O_PATH | os.O_NOFOLLOW)
         except FileNotFoundError:
             text = f"mount error: stat failed: {self.path}: no such file or directory"
             maker = "nvidia-modprobe" if "/nvidia" in self.path else "udevadm trigger"
@@ -40,6 +45,27 @@ class HostNode(Record):
             _check_device(os.fstat(fd), self)
             why = "the host's node; the cgroup decides who may open it"
             plan.bind_fd(root, fd, self.source, self.path, _NODE_ATTRIBUTES, False, why)
+        finally:
+            os.close(fd)
+
+
+class BindSource(Record):
+    """Bind a file or folder of the host; no link on the way leads out of `below`."""
+
+    source: str
+    path: str
+    attributes: int
+    below: str = ""
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"mount --rbind {self.source} {self.path}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        fd = driverroot.open_source(self.below, self.source)
+        try:
+            plan.bind_fd(root, fd, self.source, self.path, self.attributes)
         finally:
             os.close(fd)
 
@@ -135,6 +161,8 @@ class BindFiles(Record):
     files: "tuple[tuple[str, str], ...]"
     """(path on the host, name in the folder)."""
     attributes: int
+    below: str = ""
+    """The driver root, out of which no link on the way to them leads."""
 
     def describe(self) -> str:
         """Say it as a shell would, one line a file."""
@@ -157,7 +185,7 @@ class BindFiles(Record):
 
     def _bind(self, root: Root, source: str, folder: int, name: str) -> None:
         path = f"{self.folder}/{name}"
-        tree = mounts.open_tree(mounts.AT_FDCWD, source, mounts.OPEN_TREE_CLONE)
+        tree = self._open(source)
         try:
             mounts.mount_setattr(tree, self.attributes, shown=path)
             if not _is_file(folder, name):
@@ -169,6 +197,17 @@ class BindFiles(Record):
             mounts.move_mount(tree, folder, name, shown=path)
         finally:
             os.close(tree)
+
+    def _open(self, source: str) -> int:
+        """Return a copy of the mount that `source` is on, with it as its root. Raises OSError."""
+        if not self.below:
+            return mounts.open_tree(mounts.AT_FDCWD, source, mounts.OPEN_TREE_CLONE)
+        fd = driverroot.open_source(self.below, source)
+        try:
+            flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+            return mounts.open_tree(fd, "", flags, shown=source)
+        finally:
+            os.close(fd)
 
 
 def _is_file(folder: int, name: str) -> bool:

@@ -22,8 +22,8 @@ import stat
 
 from minirun import events
 from minirun.errors import GPUError
-from minirun.gpu import catalog, ldcache, nvml
-from minirun.gpu.drivers import proc_folder
+from minirun.gpu import catalog, driverroot, ldcache, nvml
+from minirun.gpu.drivers import PROC, proc_root
 from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
 
 LD_SO_CACHE = "/etc/ld.so.cache"
@@ -47,6 +47,7 @@ def inventory(
 
     `user` is the uid and gid that NVML is asked as. Raises GPUError, OSError.
     """
+    root = driverroot.check(root)
     if strict:
         cuda, gpus = nvml.query(root, _nvml_path(root, cache) if root else "", user)
         driver = kernel_version(root)
@@ -68,7 +69,7 @@ def inventory(
         libraries=libraries,
         libraries32=libraries32,
         binaries=_binaries(root),
-        firmware=tuple(HostFile(f"{folder}/{name}") for name in _firmware(root + folder)),
+        firmware=tuple(HostFile(f"{folder}/{name}") for name in _firmware(root, folder)),
         sockets=_sockets(root),
         nodes=_nodes(root, majors),
         major=majors.get("nvidia", catalog.NVIDIA),
@@ -89,17 +90,16 @@ def driver_root(cache: str = LD_SO_CACHE) -> str:
 
 def kernel_version(root: str = "") -> str:
     """Return the version of the loaded kernel module. Raises GPUError."""
-    path = f"{proc_folder(root)}/version"
+    base, path = proc_root(root), f"{PROC}/version"
     hint = "load it: modprobe nvidia; or choose --gpu-driver=simulated"
     try:
-        with open(path, encoding="utf-8") as file:
-            words = file.readline().split()
+        text = driverroot.read(base, path).decode(errors="replace")
     except FileNotFoundError:
-        raise GPUError(f"no nvidia driver is loaded: there is no {path}", hint) from None
-    for word in words:
+        raise GPUError(f"no nvidia driver is loaded: there is no {base}{path}", hint) from None
+    for word in text.partition("\n")[0].split():
         if word.replace(".", "").isdigit() and "." in word:
             return word
-    raise GPUError(f"{path}: no driver version in its first line", hint)
+    raise GPUError(f"{base}{path}: no driver version in its first line", hint)
 
 
 def _gpus(root: str, cache: str) -> "tuple[str, tuple[Gpu, ...]]":
@@ -120,13 +120,13 @@ def _gpus(root: str, cache: str) -> "tuple[str, tuple[Gpu, ...]]":
 def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
     """Return the GPUs of /proc/driver/nvidia/gpus, in the order of their bus ids."""
     found: "list[Gpu]" = []
-    base = f"{proc_folder(root)}/gpus"
-    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+    base, folder = proc_root(root), f"{PROC}/gpus"
+    for name in driverroot.names(base, folder):
         facts = {}
-        with open(f"{base}/{name}/information", encoding="utf-8") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                facts[key.strip()] = value.strip()
+        text = driverroot.read(base, f"{folder}/{name}/information").decode(errors="replace")
+        for line in text.splitlines():
+            key, _, value = line.partition(":")
+            facts[key.strip()] = value.strip()
         domain, rest = facts.get("Bus Location", name).lower().split(":", 1)
         found.append(
             Gpu(
@@ -143,13 +143,14 @@ def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
 def _cached(root: str, cache: str) -> "list[ldcache.Entry]":
     """Return the libraries of the loader's cache, read once; none where there is no cache."""
     try:
-        with open(root + cache, "rb") as file:
-            status = os.fstat(file.fileno())
-            key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
-            if key not in _read:
-                _read.clear()
-                _read[key] = ldcache.parse(file.read())
-            return _read[key]
+        status = driverroot.status(root, cache)
+        if status is None:
+            return []
+        key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+        if key not in _read:
+            _read.clear()
+            _read[key] = ldcache.parse(driverroot.read(root, cache))
+        return _read[key]
     except FileNotFoundError:
         return []
 
@@ -182,7 +183,7 @@ def _find(root: str, driver: str, entries: "list[ldcache.Entry]") -> "list[HostF
         for entry in entries:
             if not entry.soname.startswith(name):
                 continue
-            real = os.path.realpath(root + entry.path)[len(root) :]
+            real = driverroot.real(root, entry.path)
             if real.endswith(f".{driver}"):
                 files.append(HostFile(real, needs))
                 break
@@ -201,7 +202,7 @@ def _find_local(root: str, driver: str) -> "tuple[HostFile, ...]":
 def _local_library(root: str, name: str) -> str:
     """Return the path of a library in /usr/local/nvidia, below the root; "" where it is not."""
     paths = (f"{folder}/{name}" for folder in _LOCAL_FOLDERS)
-    return next((path for path in paths if os.path.exists(root + path)), "")
+    return next((path for path in paths if driverroot.exists(root, path)), "")
 
 
 def _local(root: str) -> bool:
@@ -212,30 +213,37 @@ def _binaries(root: str) -> "tuple[HostFile, ...]":
     found = []
     for name, needs in catalog.BINARIES:
         for folder in (*os.environ.get("PATH", _PATH).split(":"), f"{_LOCAL}/bin"):
-            if folder.startswith("/") and os.access(f"{root}{folder}/{name}", os.X_OK):
+            if folder.startswith("/") and _is_program(root, f"{folder}/{name}"):
                 found.append(HostFile(f"{folder}/{name}", needs))
                 break
     return tuple(found)
 
 
-def _firmware(folder: str) -> "list[str]":
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return sorted(name for name in names if name.startswith("gsp") and name.endswith(".bin"))
+def _is_program(root: str, path: str) -> bool:
+    found = driverroot.status(root, path)
+    return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
+
+
+def _firmware(root: str, folder: str) -> "list[str]":
+    return sorted(
+        name
+        for name in driverroot.names(root, folder)
+        if name.startswith("gsp") and name.endswith(".bin")
+    )
 
 
 def _sockets(root: str) -> "tuple[HostFile, ...]":
     pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", catalog.MPS_PIPES)
     wanted = (*catalog.SOCKETS, (pipes, catalog.MPS_NEEDS))
-    return tuple(HostFile(path, needs) for path, needs in wanted if os.path.exists(root + path))
+    return tuple(HostFile(path, needs) for path, needs in wanted if driverroot.exists(root, path))
 
 
 def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
     """Return the control nodes that are there; the log says which one is missing."""
     found = []
     for path, driver, minor, needs in catalog.NODES:
-        try:
-            status = os.stat(root + path)
-        except FileNotFoundError:
+        status = driverroot.status(root, path, os.O_NOFOLLOW)
+        if status is None:
             why = "the real nvidia-container-cli passes over this in silence"
             events.emit("note", "node absent", {"path": path}, why=why)
             continue
@@ -247,12 +255,12 @@ def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
 def _majors(root: str) -> "dict[str, int]":
     """Return name → major of the kernel's character devices: /proc/devices."""
     majors: "dict[str, int]" = {}
-    path = f"{root}/proc/devices"  # the kernel's, whatever the root, where that has no /proc
-    with open(path if os.path.exists(path) else "/proc/devices", encoding="ascii") as file:
-        for line in file:
-            number, _, name = line.strip().partition(" ")
-            if line.startswith("Block"):
-                break
-            if number.isdigit():
-                majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
+    path = "/proc/devices"  # the kernel's, whatever the root, where that has no /proc
+    text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
+    for line in text.splitlines():
+        number, _, name = line.strip().partition(" ")
+        if line.startswith("Block"):
+            break
+        if number.isdigit():
+            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
     return majors

@@ -7,7 +7,7 @@ cache only where a library is missing.
 
 import os
 
-from minirun.gpu import catalog
+from minirun.gpu import catalog, driverroot
 from minirun.gpu.inventory import HostFile, Inventory
 from minirun.gpu.warn import Notice
 
@@ -59,7 +59,7 @@ def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]"
     others = {}
     for soname, path in _cached(found, cache).items():
         name = f"{soname.partition('.so')[0]}.so"
-        version = os.path.realpath(found.root + path).partition(".so.")[2]
+        version = driverroot.real(found.root, path).partition(".so.")[2]
         if name in names and "." in version and version != found.driver:
             others[name] = version
     return others
@@ -70,8 +70,7 @@ def _cached(found: Inventory, cache: str) -> "dict[str, str]":
     from minirun.gpu import ldcache
 
     try:
-        with open(found.root + cache, "rb") as file:
-            entries = ldcache.parse(file.read())
+        entries = ldcache.parse(driverroot.read(found.root, cache))
     except FileNotFoundError:
         return {}
     wide = ldcache.WIDE[os.uname().machine]
@@ -86,8 +85,7 @@ def _on_disk(found: Inventory, folders: "set[str]") -> "set[str]":
     """Return the driver's libraries that lie in these folders, without their version."""
     names: "set[str]" = set()
     for folder in folders:
-        if os.path.isdir(found.root + folder):
-            names.update(os.listdir(found.root + folder))
+        names.update(driverroot.names(found.root, folder))
     ending = f".{found.driver}"
     return {name.removesuffix(ending) for name in names if name.endswith(ending)}
 

@@ -19,9 +19,11 @@ Nodes belong to the groups video and render, so a command that is not root gets 
 """
 
 import os
+import stat
 
 from minirun.errors import GPUError
-from minirun.gpu.edits import DeviceNode, Edits, Given, Mount
+from minirun.gpu import driverroot
+from minirun.gpu.edits import DeviceNode, Edits, Given, Link
 from minirun.gpu.request import Request
 from minirun.oci.config import VENDORS, Config
 from minirun.record import Record
@@ -40,14 +42,15 @@ _NOTHING = ("", "none", "void")
 
 
 class Card(Record):
-    """A GPU or accelerator: `number` is its index; `nodes` and `mounts` are what it consists of."""
+    """A GPU or accelerator: `number` is its index; `nodes` and `links` are what it consists of."""
 
     number: int
     uuid: str
     bus_id: str
     model: str
     nodes: "tuple[DeviceNode, ...]"
-    mounts: "tuple[Mount, ...]" = ()
+    links: "tuple[Link, ...]" = ()
+    """Other names of its nodes."""
     names: "tuple[str, ...]" = ()
     """Other names of its CDI device."""
 
@@ -60,6 +63,8 @@ class Cards(Record):
     cards: "tuple[Card, ...]"
     common: "tuple[DeviceNode, ...]" = ()
     simulated: bool = False
+    root: str = ""
+    """The driver root, checked."""
 
     @property
     def kind(self) -> str:
@@ -69,12 +74,14 @@ class Cards(Record):
 
 def look(vendor: str, root: str = "") -> Cards:
     """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
+    root = driverroot.check(root)
     found: Cards = __import__(f"minirun.gpu.{vendor}", fromlist=["cards"]).cards(root)
-    return found
+    return found._replace(root=root)
 
 
 def present(root: str = "") -> "list[str]":
-    """Return the vendors that the host has at least one card of."""
+    """Return the vendors that the host has at least one card of. Raises GPUError for a bad root."""
+    root = driverroot.check(root)
     found = []
     for vendor in VENDORS:
         try:
@@ -124,14 +131,14 @@ def plan(found: Cards, request: Request) -> Edits:
     cards = choose(found, request.devices)
     steps: "list[Step]" = []
     for card in cards:
-        steps += [*card.nodes, *card.mounts]
+        steps += [*card.nodes, *card.links]
     if cards:
         steps += found.common
     given = (
         Given(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
         for c in cards
     )
-    return Edits(steps=tuple(steps), gpus=tuple(given), driver=found.driver)
+    return Edits(steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root)
 
 
 def groups(edits: Edits) -> "list[int]":
@@ -187,20 +194,26 @@ def spec(found: Cards) -> "dict[str, Any]":
 
 
 def _container_edits(edits: Edits) -> "dict[str, Any]":
-    """Write Edits in CDI's words, with the access that the vendors' own tools give."""
+    """Write Edits in CDI's words, with the access that the vendors' own tools give.
+
+    It has no word for a link: another name of a node is a node, too.
+    """
+    own = {node.path: node for node in edits.device_nodes}
+    others = [
+        own[os.path.normpath(f"{os.path.dirname(link.path)}/{link.target}")]._replace(
+            path=link.path
+        )
+        for link in edits.links
+    ]
     nodes = []
-    for node in edits.device_nodes:
+    for node in (*own.values(), *others):
         row: "dict[str, Any]" = {"path": node.path}
         if node.host_path != node.path:
             row["hostPath"] = node.host_path
         row |= {"type": node.kind, "major": node.major, "minor": node.minor}
         row |= {"fileMode": node.mode, "permissions": "rwm", "uid": node.uid, "gid": node.gid}
         nodes.append(row)
-    mounts = [
-        {"hostPath": m.host_path, "containerPath": m.path, "options": ["bind", "rw", *m.options]}
-        for m in edits.mounts
-    ]
-    found = {"deviceNodes": nodes, "mounts": mounts, "additionalGids": groups(edits)}
+    found = {"deviceNodes": nodes, "additionalGids": groups(edits)}
     return {key: value for key, value in found.items() if value}
 
 
@@ -221,23 +234,10 @@ def table(found: Cards) -> "list[str]":
 # --- what the three discoveries share ----------------------------------------------------------
 
 
-def names(folder: str) -> "list[str]":
-    """Return the names in a folder, sorted; none where it is missing."""
-    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-
-
-def pci_addresses(folder: str) -> "list[str]":
+def pci_addresses(root: str, folder: str) -> "list[str]":
     """Return the PCI devices of a driver: the names like 0000:03:00.0 in its folder of sysfs."""
-    return [name for name in names(folder) if name.count(":") == 2 and "." in name]
-
-
-def word(path: str) -> str:
-    """Return the content of a small file of sysfs; "" where it is missing."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    found = driverroot.names(root, folder)
+    return [name for name in found if name.count(":") == 2 and "." in name]
 
 
 def uid(address: str, device: str) -> str:
@@ -248,19 +248,19 @@ def uid(address: str, device: str) -> str:
 def node(root: str, folder: str, path: str) -> DeviceNode:
     """Return a node: its number as `folder` of sysfs has it, its owner and mode as /dev has it.
 
-    Raises GPUError where neither knows the number.
+    Raises GPUError where sysfs does not know the number, or another file has the node's name.
     """
-    major, _, minor = word(f"{folder}/dev").partition(":")
-    try:
-        status = os.stat(root + path)
-    except FileNotFoundError:
-        if not minor:
-            hint = "the driver is loaded, udev made no node"
-            raise GPUError(f"{root}{path}: no such device", hint) from None
-        return DeviceNode(path, "c", int(major), int(minor), 0o660, host_path=root + path)
-    numbers = (os.major(status.st_rdev), os.minor(status.st_rdev))
-    if minor:
-        numbers = (int(major), int(minor))
+    major, _, minor = driverroot.word(root, f"{folder}/dev").partition(":")
+    if not (major.isdecimal() and minor.isdecimal()):
+        hint = "the driver is loaded, sysfs has no number for it"
+        raise GPUError(f"{root}{path}: no such device", hint)
+    numbers = (int(major), int(minor))
+    status = driverroot.status(root, path, os.O_NOFOLLOW)
+    if status is None:  # udev made none: it can be listed
+        return DeviceNode(path, "c", *numbers, 0o660, host_path=root + path)
+    if not stat.S_ISCHR(status.st_mode) or status.st_rdev != os.makedev(*numbers):
+        hint = f"it should be the character device {major}:{minor}"
+        raise GPUError(f"{root}{path}: invalid device node", hint)
     mode = status.st_mode & 0o777
     return DeviceNode(
         path, "c", *numbers, mode, status.st_uid, status.st_gid, host_path=root + path
@@ -272,6 +272,6 @@ def drm_nodes(root: str, device: str) -> "tuple[DeviceNode, ...]":
     folder = f"{device}/drm"
     return tuple(
         node(root, f"{folder}/{name}", f"/dev/dri/{name}")
-        for name in names(folder)
+        for name in driverroot.names(root, folder)
         if name.removeprefix("card").isdecimal() or name.removeprefix("renderD").isdecimal()
     )

@@ -41,7 +41,7 @@ def test_files_of_one_folder_are_one_operation() -> None:
     )  # fmt: skip
     made = apply.operations(Edits(steps=steps))
     assert [type(doing).__name__ for doing in made] == [
-        "BindFiles", "BindFiles", "Symlink", "BindFiles", "Bind",
+        "BindFiles", "BindFiles", "Symlink", "BindFiles", "BindSource",
     ]  # fmt: skip
     assert isinstance(made[0], BindFiles) and made[0].files == (("/h/a", "a"), ("/h/b", "b"))
 

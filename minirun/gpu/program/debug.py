@@ -12,10 +12,10 @@ from minirun import __version__
 from minirun.gpu import catalog, compat
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import Container
-from minirun.gpu.operations import BindFiles, BindHeld, HostNode, SimulatedNode
+from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
 from minirun.gpu.program.options import Line
 from minirun.gpu.request import Request
-from minirun.rootfs.plan import Bind, MountFs, Symlink
+from minirun.rootfs.plan import MountFs, Symlink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Log:
                 self.say(f"mounting {source} at {rootfs}{doing.folder}/{name} with flags 0x7")
         elif isinstance(doing, BindHeld):
             self.say(f"mounting {doing.source} at {rootfs}{doing.path} with flags 0x7")
-        elif isinstance(doing, (Bind, HostNode)):
+        elif isinstance(doing, (BindSource, HostNode)):
             self.say(f"mounting {doing.source} at {rootfs}{doing.path}")
         elif isinstance(doing, Symlink):
             self.say(f"creating symlink {rootfs}{doing.path} -> {doing.target}")

@@ -7,7 +7,7 @@ import pytest
 from gpu.vendors.tree import DRM, KFD, RENDER, VIDEO, Host, amd_host, gaudi_host, intel_host
 from minirun.errors import GPUError, UsageError
 from minirun.gpu import drivers, vendors
-from minirun.gpu.edits import DeviceNode
+from minirun.gpu.edits import DeviceNode, Link
 from minirun.gpu.request import Request
 from minirun.gpu.vendors import Cards
 
@@ -57,9 +57,10 @@ def test_intel(tmp_path: Path) -> None:
     assert found.driver == "i915 and xe"
     assert [card.uuid for card in found.cards] == ["0000-00-02-0-0x4680", "0000-03-00-0-0xe20b"]
     assert paths(found, 1) == ["/dev/dri/card1", "/dev/dri/renderD129"]
-    assert [mount.path for mount in found.cards[1].mounts] == [
-        "/dev/dri/by-path/pci-0000:03:00.0-card", "/dev/dri/by-path/pci-0000:03:00.0-render",
-    ]  # fmt: skip
+    assert found.cards[1].links == (
+        Link("../card1", "/dev/dri/by-path/pci-0000:03:00.0-card"),
+        Link("../renderD129", "/dev/dri/by-path/pci-0000:03:00.0-render"),
+    )
 
 
 def test_gaudi(tmp_path: Path) -> None:
@@ -160,5 +161,8 @@ def test_the_cdi_spec(tmp_path: Path) -> None:
         "major": DRM, "minor": 0, "fileMode": 0o660, "permissions": "rwm", "uid": 0, "gid": VIDEO,
     }  # fmt: skip
     assert edits["additionalGids"] == [VIDEO, RENDER]
-    assert edits["mounts"][0]["options"][:2] == ["bind", "rw"]
-    assert len(spec["devices"][-1]["containerEdits"]["deviceNodes"]) == 4
+    assert "mounts" not in edits
+    assert edits["deviceNodes"][2] == edits["deviceNodes"][0] | {
+        "path": "/dev/dri/by-path/pci-0000:00:02.0-card"
+    }
+    assert len(spec["devices"][-1]["containerEdits"]["deviceNodes"]) == 8

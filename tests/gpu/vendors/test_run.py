@@ -79,7 +79,7 @@ def test_the_same_stages_as_with_nvidia(minirun: Program, amd: tuple[str, ...]) 
 
 def test_intel_gpus_are_found_by_path_and_without_a_name(minirun: Program, tmp_path: Path) -> None:
     flags = ("--gpus", "1", *root(intel_host(tmp_path).root))
-    script = "ls /dev/dri/by-path; stat -c %T /dev/dri/by-path/*; test ! -e /dev/kfd; id -G"
+    script = "ls /dev/dri/by-path; stat -L -c %T /dev/dri/by-path/*; test ! -e /dev/kfd; id -G"
     names = ["pci-0000:03:00.0-card", "pci-0000:03:00.0-render"]
     lines = run(minirun, *flags, "busybox", "sh", "-c", script)
     assert lines == [*names, "1", "81", f"0 {VIDEO} {RENDER}"]
