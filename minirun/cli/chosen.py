@@ -13,6 +13,7 @@ from minirun.choices import GPU_DRIVERS, Choices
 from minirun.cli.flags import Parsed
 from minirun.errors import UsageError
 from minirun.oci.config import ANNOTATION, LOG, VENDORS, Config
+from minirun.visible import clean
 
 _SHOWN = 5
 """So many annotations that are ignored are named."""
@@ -78,7 +79,7 @@ def tell_ignored(config: Config) -> None:
     names = config.ignored_annotations
     if not names:
         return
-    shown = [name[:60] if name.isprintable() else repr(name[:60]) for name in names[:_SHOWN]]
+    shown = [clean(name[:60]) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     text = f"ignored annotations: {', '.join(shown)}{more}"
     hint = "an image may have brought them; minirun's own flags choose: see minirun --help"
