@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CGROUPS = "/sys/fs/cgroup/"
+_OBJECTS = ("root", "process", "linux", "hooks", "annotations")
 
 
 def load(settings: Settings, container_id: str) -> Container:
@@ -39,8 +40,16 @@ def saved_config(directory: str) -> "dict[str, Any] | None":
         return None
     finally:
         os.close(fd)
-    whole = isinstance(raw, dict) and isinstance(raw.get("root"), dict)
-    return raw if whole and isinstance(raw.get("linux") or {}, dict) else None
+    return raw if _is_whole(raw) else None
+
+
+def _is_whole(raw: "Any") -> bool:
+    """Tell whether the parts of a config.json are there and of the right type; create saw to it."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("ociVersion"), str):
+        return False
+    if not all(isinstance(raw.get(key) or {}, dict) for key in _OBJECTS):
+        return False
+    return isinstance((raw.get("root") or {}).get("path"), str)
 
 
 def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") -> str:

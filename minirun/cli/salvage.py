@@ -35,45 +35,56 @@ def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> s
         raise damage
     saved = existing.saved_config(damage.directory) or {}
     named = str((saved.get("linux") or {}).get("cgroupsPath") or "")
-    killed = sum(map(_end, _cgroups(settings, container_id, named)))
+    is_certain = _tells(named, container_id)
+    if named and not is_certain:
+        _refuse_occupied(container_id, named)
+    roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
+    names = [
+        state.own_cgroup(root, container_id, systemd=systemd)
+        for root in roots
+        for systemd in (False, True)
+    ]
+    found = [group for name in (*names, *[named] * is_certain) for group in _cgroups(name)]
+    killed = sum(map(_end, found))
     _unmount(damage.directory)
     history.keep(settings.root, container_id)
     removal.remove(settings.root, container_id, _empty)
-    left = [f"{killed} processes killed", "no hooks run"]
-    if named and not _tells(named, container_id):
-        left.append(f"the cgroup {named} is left, if there is one")
-    return f"{container_id}: removed without its record ({damage.reason}): {', '.join(left)}"
-
-
-def _cgroups(settings: Settings, container_id: str, named: str) -> "list[Cgroup]":
-    """Return the cgroups that are this container's by name, as far as they exist."""
-    from minirun import cgroups
-    from minirun.cgroups import systemd
-
-    roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
-    paths = [state.own_cgroup(root, container_id, systemd=False) for root in roots]
-    scopes = [state.own_cgroup(root, container_id, systemd=True) for root in roots]
-    if _tells(named, container_id):
-        (scopes if ":" in named else paths).append(named)
-    found = []
-    for version in ("v1", "v2"):
-        for name in (*paths, *scopes):
-            try:
-                if name in scopes:
-                    group = systemd.open_scope(name, version)
-                else:
-                    group = cgroups.open_cgroup(name, version, every=True)
-            except MinirunError:
-                continue  # no such version here, no systemd, or no path
-            if group.exists():
-                found.append(group)
-    return found
+    done = f"{killed} processes killed, no hooks run"
+    return f"{container_id}: removed without its record ({damage.reason}): {done}"
 
 
 def _tells(path: str, container_id: str) -> bool:
     """Tell whether the last part of a cgroup's path has the container's id in it."""
     last = path.replace(":", "/").rstrip("/").rpartition("/")[2]
     return last == container_id or (len(container_id) >= _SHORT_ID and container_id in last)
+
+
+def _refuse_occupied(container_id: str, named: str) -> None:
+    """Raise StateError where a cgroup that may be another's by now has processes in it."""
+    pids = {pid for group in _cgroups(named) for pid in group.processes()}
+    if pids:
+        text = f"{container_id}: its record is damaged, and whose cgroup {named} is, is not sure"
+        left = f"it is left, with {len(pids)} processes such as {min(pids)}"
+        raise StateError(f"{text}: {left}", "kill them, then delete the container again")
+
+
+def _cgroups(name: str) -> "list[Cgroup]":
+    """Return the cgroups that a linux.cgroupsPath names, of both versions, if they exist."""
+    from minirun import cgroups
+    from minirun.cgroups import systemd
+
+    found = []
+    for version in ("v1", "v2"):
+        try:
+            if ":" in name:
+                group = systemd.open_scope(name, version)
+            else:
+                group = cgroups.open_cgroup(name, version, every=True)
+        except MinirunError:
+            continue  # no such version here, no systemd, or no path
+        if group.exists():
+            found.append(group)
+    return found
 
 
 def _end(group: "Cgroup") -> int:
