@@ -174,6 +174,26 @@ class Cgroup(ABC):
                 "give each container a cgroup of its own",
             )
 
+    def _freezer(self) -> str:
+        """Return the directory, made or not, whose state says whether processes are frozen."""
+        return ""
+
+    def refuse_frozen(self) -> None:
+        """Raise StateError where the cgroup, or one above it, is frozen: init would never begin.
+
+        The cgroup is not this object's then. runc refuses it too.
+        """
+        place, path, frozen = self._freezer(), self.path, None
+        mount = place.removesuffix(path)
+        while place and path and frozen is None:
+            frozen = tree.is_frozen(mount + path)
+            if frozen:
+                self._is_foreign = True
+                file = "0 to cgroup.freeze" if self.version == 2 else "THAWED to freezer.state"
+                text = f"linux.cgroupsPath: {self.path}: {mount}{path} is frozen"
+                raise StateError(text, f"write {file} there, or choose another cgroup")
+            path = path.rpartition("/")[0]
+
     def exists(self) -> bool:
         """Tell whether any directory of the cgroup is there."""
         return any(map(os.path.isdir, self.directories()))

@@ -139,6 +139,21 @@ def make(mount: str, path: str, why: str = "") -> bool:
     raise OSError(errno.EAGAIN, "somebody keeps removing the parent", whole)
 
 
+def is_frozen(path: str) -> "bool | None":
+    """Tell whether the cgroup directory `path` is frozen; None if there is none. Raises OSError.
+
+    One below a frozen one says so, too: freezer-subsystem.rst, cgroup-v2.rst.
+    """
+    for name in ("freezer.state", "cgroup.events"):
+        try:
+            with open(f"{path}/{name}") as file:
+                text = file.read()
+        except FileNotFoundError:
+            continue
+        return text.startswith("FR") or "frozen 1" in text  # FROZEN, FREEZING
+    return None
+
+
 def processes(path: str) -> "list[int]":
     """Return the processes in the cgroup directory `path` and below, as far as it is there."""
     found: "set[int]" = set()

@@ -175,6 +175,10 @@ class CgroupV1(Cgroup):
         """Read devices.list. Where everything is allowed, it is silent about exceptions."""
         return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
 
+    def _freezer(self) -> str:
+        """Return the directory in the freezer's hierarchy."""
+        return self._joined["freezer"].path if "freezer" in self._joined else ""
+
     def _places(self) -> "list[str]":
         """Return a directory in every hierarchy, joined or not."""
         everywhere = [hierarchy.path + self.path for hierarchy in self._mounts.values()]

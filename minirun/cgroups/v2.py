@@ -179,6 +179,10 @@ class CgroupV2(Cgroup):
             )
         return bpf.open_program(ids[0]) if ids else -1
 
+    def _freezer(self) -> str:
+        """Return the one directory."""
+        return self._dir.path
+
     def _places(self) -> "list[str]":
         """Return the one directory."""
         return [self._dir.path]

@@ -92,6 +92,7 @@ def make_cgroup(container: Container) -> None:
     """Create the container's cgroup, with its limits and device rules, before anybody is in it."""
     cgroup = container.cgroup
     resources = container.config.resources
+    cgroup.refuse_frozen()
     cgroup.create()
     cgroup.set_resources(resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))

@@ -1,0 +1,75 @@
+"""A container whose cgroup is frozen would never begin: it is refused, for create and for run."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from minirun.cgroups import hierarchies, open_cgroup
+
+
+class Frozen:
+    """An empty cgroup that is frozen, and a bundle that names it."""
+
+    def __init__(self, program: Program, bundle: Path) -> None:
+        self.program, self.bundle = program, bundle
+        self.is_v2 = "v2" in program.flags
+        self.path = f"/minirun-frozen-{os.getpid()}"
+        wanted = (h for h in hierarchies.mounted()
+                  if (h.version == 2 if self.is_v2 else "freezer" in h.names))  # fmt: skip
+        self.directory = Path(next(wanted).path + self.path)
+        self.directory.mkdir()
+        self._write("FROZEN", "1")
+
+    def _write(self, v1: str, v2: str) -> None:
+        name = "cgroup.freeze" if self.is_v2 else "freezer.state"
+        (self.directory / name).write_text(v2 if self.is_v2 else v1)
+
+    def thaw(self) -> None:
+        if self.directory.exists():
+            self._write("THAWED", "0")
+
+    def config(self, path: str) -> None:
+        config = json.loads(self.program("spec", "busybox", "true").stdout)
+        config["linux"]["cgroupsPath"] = path
+        (self.bundle / "config.json").write_text(json.dumps(config))
+
+    def __call__(self, verb: str) -> "subprocess.CompletedProcess[str]":
+        argv = (verb, "--bundle", str(self.bundle), f"frozen-{os.getpid()}")
+        return self.program(*argv, timeout=20)
+
+
+@pytest.fixture
+def frozen(minirun_both: Program, layer: Path) -> Iterator[Frozen]:
+    made = Frozen(minirun_both, layer.parent)
+    try:
+        yield made
+    finally:
+        made.thaw()
+        minirun_both("delete", "--force", f"frozen-{os.getpid()}")
+        open_cgroup(made.path, "v2" if made.is_v2 else "v1", every=True).clear()
+
+
+@pytest.mark.parametrize("below", ["", "/new", "/a/b/new"], ids=["itself", "new", "deeper"])
+@pytest.mark.parametrize("verb", ["create", "run"])
+def test_a_frozen_cgroup_is_refused(verb: str, below: str, frozen: Frozen) -> None:
+    frozen.config(frozen.path + below)
+    done = frozen(verb)
+    assert done.returncode == 1, done
+    start = f"minirun: linux.cgroupsPath: {frozen.path}{below}: {frozen.directory} is frozen ("
+    assert done.stderr.startswith(start), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert frozen.program.left() == []
+    assert frozen.directory.is_dir(), "it is not the container's"
+    assert [path for path in frozen.directory.iterdir() if path.is_dir()] == []
+
+
+def test_one_that_was_thawed_is_taken(frozen: Frozen) -> None:
+    frozen.config(frozen.path)
+    frozen.thaw()
+    done = frozen("run")
+    assert done.returncode == 0, done.stderr
