@@ -75,13 +75,23 @@ def of_bundle(flags: Parsed, before: Choices) -> Choices:
 
 
 def tell_ignored(config: Config) -> None:
-    """Say in one line which annotations in minirun's own name are not obeyed. Raises OSError."""
+    """Say in a line what of config.json is not obeyed, since an image may have brought it.
+
+    Annotations in minirun's own name; and a vendor's variable, where it could have brought GPUs.
+    Raises OSError.
+    """
+    if variable := config.refused_variable:
+        vendor = next(name for name, own in VENDORS.items() if own == variable)
+        _warn(f"ignored variable: {variable}", f"--gpu-driver={vendor} before the command obeys it")
     names = config.ignored_annotations
     if not names:
         return
     shown = [clean(name[:60]) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     text = f"ignored annotations: {', '.join(shown)}{more}"
-    hint = "an image may have brought them; minirun's own flags choose: see minirun --help"
+    _warn(text, "an image may have brought them; minirun's own flags choose: see minirun --help")
+
+
+def _warn(text: str, hint: str) -> None:
     events.emit("note", "warning", {"text": text}, why=hint)
     os.write(2, f"minirun: warning: config.json: {text} ({hint})\n".encode(errors="replace"))

@@ -13,6 +13,7 @@ Pure functions: whoever calls them has looked.
 from minirun.cgroups.rules import DeviceRule
 from minirun.gpu import cli_args, hook
 from minirun.gpu.cdi import names
+from minirun.oci.config import VENDORS
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -67,6 +68,8 @@ def asked(record: "dict[str, Any]", config: "Config", edits: "dict[str, Any]") -
         found.append(Asked("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):
         found.append(Asked("environment in config.json, read by the hook", f"{_VISIBLE}={env}"))
+    else:
+        found += _of_vendor(config, managed=managed)
     rows = {key: text for key, text in config.annotations.items() if key.startswith(_ANNOTATION)}
     found += [Asked("annotation (CDI)", f"{key}={text}") for key, text in rows.items()]
     devices = [name for name in devices if name not in names.from_annotations(rows.items())]
@@ -75,6 +78,19 @@ def asked(record: "dict[str, Any]", config: "Config", edits: "dict[str, Any]") -
         Asked("image", text, False) for text in record.get("warnings") or [] if "gets" in text
     ]
     return found
+
+
+def _of_vendor(config: "Config", *, managed: bool) -> "list[Asked]":
+    """Return what asks for GPUs of another vendor than NVIDIA, but `run --gpus`."""
+    driver = config.choices.gpu_driver
+    variable = VENDORS.get(driver, "")
+    if variable and not managed and config.gpu_variable:
+        by = f"environment in config.json, which --gpu-driver={driver} obeys"
+        return [Asked(by, f"{variable}={config.environment[variable]}")]
+    if driver not in VENDORS or config.choices.gpus is None:
+        return []
+    by, what = ("command line", f"-e {variable}=") if managed else ("engine's flag", "--gpus ")
+    return [Asked(by, f"{what}{config.choices.gpus}")]
 
 
 def request(config: "Config") -> "Request | None":

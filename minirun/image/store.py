@@ -147,10 +147,12 @@ def _candidates(store: str, wanted: Reference) -> "list[str]":
 
 
 def _image(path: str, details: "dict[str, Any]") -> Image:
+    for number, layer in enumerate(details["layers"]):
+        if layer != f"layers/{number}":
+            raise _broken(path, f"image.json: layers[{number}] is {layer!r}, not layers/{number}")
+        if not os.path.isdir(f"{path}/{layer}") or os.path.islink(f"{path}/{layer}"):
+            raise _broken(path, f"{layer} is missing")
     layers = tuple(os.path.join(path, layer) for layer in details["layers"])
-    for layer in layers:
-        if not os.path.isdir(layer):
-            raise _broken(path, f"{os.path.relpath(layer, path)} is missing")
     return Image(
         f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),
         tuple(details["entrypoint"]), tuple(details["cmd"]), details["workdir"], details["user"],

@@ -167,6 +167,15 @@ class Config:
         asked = self.environment.get(variable, "").strip().lower() if variable else ""
         return "" if asked in _NOTHING or self.choices.gpus is not None else variable
 
+    @property
+    def refused_variable(self) -> str:
+        """The variable that asks without consent for a vendor's GPUs, whose driver is loaded; or ""."""
+        if self.choices.gpu_driver:
+            return ""
+        env = self.environment
+        asking = (name for name in _SIGNS if env.get(name, "").strip().lower() not in _NOTHING)
+        return next((name for name in asking if os.path.isdir(_SIGNS[name])), "")
+
 
 def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""

@@ -100,6 +100,25 @@ def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
         store.resolve(str(tmp_path), "app")
 
 
+@pytest.mark.parametrize("layer", ["layers/../../other/layers/0", "/", "layers/1", "layers/0/", 7])
+def test_a_layer_is_one_of_the_stores_own(tmp_path: Path, layer: object) -> None:
+    image = make(tmp_path, "app")
+    record = Path(image.layers[0], "../../image.json")
+    details = json.loads(record.read_text())
+    record.write_text(json.dumps(details | {"layers": [layer]}))
+    with pytest.raises(ImageError, match=r"layers\[0\] is .*, not layers/0"):
+        store.resolve(str(tmp_path), "app")
+
+
+def test_a_layer_is_no_link(tmp_path: Path) -> None:
+    image = make(tmp_path, "app")
+    layer = Path(image.layers[0])
+    layer.rename(layer.with_name("was"))
+    layer.symlink_to("/")
+    with pytest.raises(ImageError, match="layers/0 is missing"):
+        store.resolve(str(tmp_path), "app")
+
+
 def test_ensure_keeps_silent_about_what_is_there(tmp_path: Path) -> None:
     make(tmp_path, "busybox")
     assert store.ensure(str(tmp_path), "busybox", pytest.fail).name == "busybox:latest"

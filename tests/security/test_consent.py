@@ -120,6 +120,18 @@ def test_an_images_environment_is_no_consent(hostile: Hostile, variable: str) ->
     nothing(hostile.run({}, Env=[images.PATH, f"{variable}=all"]))
 
 
+def test_where_there_is_a_gpu_it_is_said_how_to_get_it(hostile: Hostile) -> None:
+    run = hostile.engine.cell.run
+    run("sh", "-c", "mount -t tmpfs none /sys/module && mkdir /sys/module/amdgpu", check=True)
+    try:
+        nothing(hostile.run({}, Env=[images.PATH, "AMD_VISIBLE_DEVICES=all"]))
+        (warning,) = (event for event in hostile.events() if event["name"] == "warning")
+        assert warning["args"]["text"] == "ignored variable: AMD_VISIBLE_DEVICES"
+        assert warning["why"] == "--gpu-driver=amd before the command obeys it"
+    finally:
+        run("umount", "/sys/module", check=True)
+
+
 def test_the_engines_configuration_is_consent(hostile: Hostile) -> None:
     hostile.configure(f"driver-root={hostile.honest()}", "gpu-driver=amd")
     stdout, stderr = hostile.run({}, Env=[images.PATH, "AMD_VISIBLE_DEVICES=all"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -157,6 +158,28 @@ def test_the_environment_of_a_bundle(
     assert done.returncode == 0, done.stderr
     groups = ["0", str(VIDEO), str(RENDER)] if nodes else ["0"]
     assert done.stdout.split() == nodes + groups
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "by", "what"),
+    [
+        (["--gpu-driver=amd"], ["AMD_VISIBLE_DEVICES=1"],
+         "environment in config.json, which --gpu-driver=amd obeys", "AMD_VISIBLE_DEVICES=1"),
+        (["--gpu-driver=amd", "--gpus=2"], ["AMD_VISIBLE_DEVICES=1"], "engine's flag", "--gpus 2"),
+    ],
+)  # fmt: skip
+def test_who_asked_for_a_bundles_gpus(
+    minirun: Program, tmp_path: Path, layer: Path, flags: list[str], env: list[str], by: str,
+    what: str,
+) -> None:  # fmt: skip
+    place = amd_host(tmp_path / "amd", 4).root
+    folder, name = bundle(minirun, layer, env), f"w-{os.getpid()}"
+    argv = minirun.argv(*flags, *root(place), "create", "--bundle", folder, name)
+    null = subprocess.DEVNULL
+    subprocess.run(argv, check=True, stdin=null, stdout=null)
+    found = json.loads(minirun("gpu", "why", "--json", name).stdout)
+    assert [(row["by"], row["what"]) for row in found["asked"]] == [(by, what)]
+    assert [gpu["index"] for gpu in found["given"]["gpus"]] == [what[-1]]
 
 
 def test_gaudi_in_the_environment_of_a_bundle(
