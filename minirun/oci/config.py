@@ -169,7 +169,7 @@ class Config:
 
     @property
     def refused_variable(self) -> str:
-        """The variable that asks without consent for a vendor's GPUs, whose driver is loaded; or ""."""
+        """A variable that asks without consent for GPUs whose driver is loaded; "" for none."""
         if self.choices.gpu_driver:
             return ""
         env = self.environment
