@@ -24,7 +24,7 @@ def run(args: "list[str]", known: "tuple[Flag, ...]", settings: Settings) -> int
     try:
         signals.catch()
         if container.config.terminal and not flags.console_socket:
-            streams = output.Streams(container, True, detach=False, auto_remove=True)
+            streams = output.Streams(container, True, detach=False)
             container.console = streams.console
         init = lifecycle.create(container)
         if streams:

@@ -132,10 +132,7 @@ def _process(container: Container, flags: Parsed) -> "dict[str, Any]":
 
 def _as_docker(container: Container, config: Config, flags: Parsed) -> int:
     """Without -i no input; with -d neither input nor output."""
-    streams = output.Streams(container, flags.interactive, flags.detach, auto_remove=True)
-    if flags.detach and not config.terminal:
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        streams.console = Console(null, null, null)
+    streams = output.Streams(container, flags.interactive, flags.detach)
     return _run(container, config, flags, streams)
 
 
@@ -151,7 +148,7 @@ def _as_runc(container: Container, config: Config, flags: Parsed) -> int:
     elif config.terminal:
         if flags.detach:
             raise UsageError("a detached command with a terminal needs --console-socket")
-        return _run(container, config, flags, output.Streams(container, True, False, True))
+        return _run(container, config, flags, output.Streams(container, True, False))
     else:
         joined = _join(container, config, Console(), flags)
     if flags.detach:

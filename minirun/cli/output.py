@@ -1,12 +1,12 @@
 """What comes out of a run: the container's streams, kept for `minirun logs`, and the live view."""
 
 import os
-import select
 
 from minirun import endings, gates, jsonlite
 from minirun.container import Container
 from minirun.kernel import process
 from minirun.oci import state
+from minirun.process import pipes
 from minirun.process.streams import Console
 from minirun.record import Record
 from minirun.settings import BOUNDARIES
@@ -19,43 +19,56 @@ CHUNK = 65536
 
 
 class Streams:
-    """The container's standard streams, in one of three ways.
+    """The container's standard streams: a terminal, whose master end is relayed, or pipes.
 
-    A terminal: its master end is relayed. With --rm: the caller's own streams, untouched, since
-    no log is kept. Else: pipes, whose content goes to the caller and into log.json.
+    What pipes bring goes to the caller, and into log.json where a log is kept. None of them is the
+    caller's own (minirun.process.pipes). Without input, stdin is /dev/null; detached without a
+    log, all are.
     """
 
     def __init__(
-        self, container: Container, interactive: bool, detach: bool, auto_remove: bool
+        self, container: Container, interactive: bool, detach: bool, *, log: bool = False
     ) -> None:
-        self.pipes: dict[int, tuple[str, int]] = {}
+        self.flows: list[tuple[int, int, int, str]] = []
         self.theirs: list[int] = []
         self.master = -1
         self.detach = detach
         self.interactive = interactive
         self.owner = _root_of(container)
-        self.log_path = f"{container.directory}/log.json"
-        stdin = 0 if interactive and not detach else self._null()
+        self.log_path = f"{container.directory}/log.json" if log else ""
         if container.config.terminal:
             self._prepare_terminal()
-        elif auto_remove and not detach:
-            self.console = Console(stdin, 1, 2)
+        elif detach and not log:
+            null = self._null()
+            self.console = Console(null, null, null)
         else:
-            stdout, stderr = self._pipe("stdout", 1), self._pipe("stderr", 2)
-            self.console = Console(stdin, stdout, stderr)
+            stdin = self._input() if interactive and not detach else self._null()
+            self.console = Console(stdin, self._output("stdout", 1), self._output("stderr", 2))
 
     def _null(self) -> int:
         fd = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.theirs.append(fd)
         return fd
 
-    def _pipe(self, name: str, target: int) -> int:
-        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        if self.owner:
-            os.fchown(write_fd, *self.owner)
-        self.pipes[read_fd] = (name, -1 if self.detach else target)
+    def _input(self) -> int:
+        read_fd, write_fd = self._pipe()
+        self.flows.append((0, write_fd, write_fd, ""))
+        self.theirs.append(read_fd)
+        os.set_blocking(write_fd, False)
+        return read_fd
+
+    def _output(self, name: str, target: int) -> int:
+        read_fd, write_fd = self._pipe()
+        self.flows.append((read_fd, -1 if self.detach else target, read_fd, name))
         self.theirs.append(write_fd)
+        os.set_blocking(read_fd, False)
         return write_fd
+
+    def _pipe(self) -> "tuple[int, int]":
+        ends = os.pipe2(os.O_CLOEXEC)
+        if self.owner:
+            os.fchown(ends[1], *self.owner)
+        return ends
 
     def _prepare_terminal(self) -> None:
         """Make the socket that init sends its terminal's master end through."""
@@ -80,48 +93,22 @@ class Streams:
         if self.console.socket >= 0 and not self.detach:
             self.terminal.relay(self.master, 0 if self.interactive else -1, 1, pidfd)
             os.close(self.master)
-        elif self.pipes or self.master >= 0:
+        else:
             if self.master >= 0:
-                self.pipes[self.master] = ("stdout", -1)
+                os.set_blocking(self.master, False)
+                self.flows.append((self.master, -1, self.master, "stdout"))
             self._copy(pidfd)
         return endings.wait(pidfd, pid)
 
     def _copy(self, pidfd: int) -> None:
-        log = Log(self.log_path)
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        for fd in self.pipes:
-            os.set_blocking(fd, False)
-            poll.register(fd, select.POLLIN)
-        ended = False
-        while self.pipes and not ended:
-            ready = [fd for fd, _ in poll.poll()]
-            ended = pidfd in ready
-            for fd in list(self.pipes) if ended else ready:
-                while fd in self.pipes and not self._copy_chunk(fd, log, poll):
-                    pass
-        log.close()
-
-    def _copy_chunk(self, fd: int, log: "Log", poll: select.poll) -> bool:
-        """Copy what there is; return True where nothing more is to be had now."""
-        name, target = self.pipes[fd]
-        try:
-            data = os.read(fd, CHUNK)
-        except BlockingIOError:
-            return True
-        except OSError:  # EIO: the terminal's last user has gone
-            data = b""
-        if not data:
-            poll.unregister(fd)
-            del self.pipes[fd]
-            return True
-        log.write(name, data)
-        if target >= 0:
-            try:
-                _write_all(target, data)
-            except OSError:  # the caller's stdout is gone; the log goes on
-                self.pipes[fd] = (name, -1)
-        return False
+        log = Log(self.log_path) if self.log_path else None
+        flows = []
+        for source, target, owned, name in self.flows:
+            keep = log.keeper(name) if log and name else None
+            flows.append(pipes.Flow(source, target, owned, keep))
+        pipes.copy(flows, pidfd)
+        if log:
+            log.close()
 
 
 def _root_of(container: Container) -> "tuple[int, int] | None":
@@ -137,11 +124,6 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
     return userns.host_id(linux["uidMappings"], 0), userns.host_id(linux["gidMappings"], 0)
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
 class Log:
     """log.json, in the form of docker's json-file driver: one JSON object a line of output."""
 
@@ -149,6 +131,10 @@ class Log:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self.fd = os.open(path, flags, 0o600)
         self.rest = {"stdout": b"", "stderr": b""}
+
+    def keeper(self, stream: str) -> "Callable[[bytes], None]":
+        """Return what writes a chunk of `stream` into the log."""
+        return lambda data: self.write(stream, data)
 
     def write(self, stream: str, data: bytes) -> None:
         """Append every line of `data`; the beginning of a line waits for its end."""

@@ -57,7 +57,8 @@ def _run(
         if options.begin:
             options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
-        streams = output.Streams(container, options.interactive, detach, auto_remove)
+        log = detach or not auto_remove
+        streams = output.Streams(container, options.interactive, detach, log=log)
         container.console = streams.console
         init = lifecycle.create(container)
         streams.close_containers_ends()

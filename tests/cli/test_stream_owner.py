@@ -47,7 +47,10 @@ def test_run_detached_and_exec(minirun: Program) -> None:
 def test_user_namespace(reachable: Program, ids: str) -> None:
     """The supervisor's pipes are the host's root's, whom the container does not know."""
     uid = "1000" if ids.endswith("65536") else "400"
-    done = reachable("run", "--uidmap", ids, "-u", uid, *SHELL, SCRIPT)
+    done = reachable("run", "--rm", "--uidmap", ids, "-u", uid, *SHELL, SCRIPT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"hi\n{uid}\n", "err\n")
+    reachable("run", "-d", "--name", "c", "--uidmap", ids, "busybox", "sleep", "100")
+    done = reachable("exec", "-u", uid, "c", "sh", "-c", SCRIPT)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"hi\n{uid}\n", "err\n")
 
 
@@ -70,7 +73,7 @@ def test_files_and_dev_null_keep_their_owner(minirun: Program, tmp_path: Path, l
     """runc gives a file of the host away as well; here it stays whose it is."""
     null = os.stat("/dev/null")
     config = json.loads(minirun("spec", "-u", "1000", *SHELL, "echo hi").stdout)
-    del config["annotations"]["io.minirun.layers"]
+    config.pop("annotations", None)
     config["root"]["path"] = str(layer)
     (tmp_path / "config.json").write_text(json.dumps(config))
     with open(tmp_path / "out", "w") as out:
