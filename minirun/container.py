@@ -112,7 +112,7 @@ class Container:
         if profile:
             from minirun.process import seccomp
 
-            self.seccomp = seccomp.load(profile)
+            self.seccomp = seccomp.load(profile, self.record.get("seccomp") or seccomp.OF_BUNDLE)
         if self.config.asks_rarely_asked:
             from minirun.process import rare
 

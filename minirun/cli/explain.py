@@ -3,7 +3,8 @@
 WORD is an error number (ENOENT, 2), an event of the log (mount, "prctl PR_SET_PDEATHSIG",
 HOOKS_DONE, "ldconfig ended"), a stage (5, s5, "stage 5", its module or its actor), a call and an
 error number together (mount EPERM), words of a hint that an error has printed, or a text about
-GPUs that do not work ("Failed to initialize NVML: Unknown Error").
+GPUs that do not work ("Failed to initialize NVML: Unknown Error"); or a system call, for how the
+default profile of `run` answers it (io_uring_setup, "seccomp files").
 """
 
 import json
@@ -32,7 +33,7 @@ _PARTS = (
 _GROUPS = (
     (topic.STAGE, "Stages"), (topic.SYSTEM_CALL, "System calls"), (topic.MESSAGE, "Messages"),
     (topic.NOTE, "Notes"), (topic.GATE, "Gates"), (topic.ERRNO, "Errors"),
-    (topic.TROUBLE, "Troubles with GPUs"),
+    (topic.TROUBLE, "Troubles with GPUs"), (topic.PROFILE, "The default profile of system calls"),
 )  # fmt: skip
 _INDENT = 14
 _MOST_FOUND = 8
@@ -67,6 +68,7 @@ def main(args: "list[str]", settings: Settings) -> int:
 def find(words: str) -> list[Topic]:
     """Return the topics that `words` names; where it names none, those that speak of it."""
     named = [*_stages(words), *_named(words), *_errors(words)]
+    named = named or knowledge.profile(words.lower())
     return named or knowledge.troubles(words) or knowledge.search(words)[:_MOST_FOUND]
 
 

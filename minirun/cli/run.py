@@ -26,10 +26,16 @@ FLAGS = (
     Flag(("--hostname",), "NAME", "host name of the container"),
     Flag(("-m", "--memory"), "SIZE", "memory limit: bytes, or with b, k, m, g"),
     Flag(("--cpus",), "NUMBER", "limit of CPUs, such as 1.5"),
-    Flag(("--pids-limit",), "N", "limit of processes"),
+    Flag(("--pids-limit",), "N", "limit of processes (default: 2048); 0 or -1: none"),
     Flag(("--read-only",), "", "make the root filesystem read-only"),
     Flag(("--cap-add",), "CAP", "add a capability", many=True),
     Flag(("--cap-drop",), "CAP", "drop a capability", many=True),
+    Flag(
+        ("--security-opt",), "OPTION",
+        "seccomp=FILE|unconfined, no-new-privileges, apparmor=PROFILE, label=disable,"
+        " systempaths=unconfined",
+        many=True,
+    ),
     Flag(
         ("--device",), "DEV[:DEV[:rwm]]",
         "add a host's device, or a CDI device: vendor.com/class=name", many=True,
@@ -123,7 +129,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     )  # fmt: skip
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
-        "gpus": flags.gpus, "warnings": list(wanted.warnings),
+        "gpus": flags.gpus, "warnings": list(wanted.warnings), "seccomp": wanted.seccomp,
+        "default_pids_limit": not flags.pids_limit,
     }  # fmt: skip
     return supervise.run(lambda: reserve(settings, container_id, config, **extra), options)
 

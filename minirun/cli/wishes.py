@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _ID_MAX = 1 << 32
+PIDS_LIMIT = 2048
+"""podman's default, against fork bombs; docker has none."""
 _GPU_MODES = ("legacy", "hook", "cdi")
 _ASKING = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
@@ -53,7 +55,7 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
         hostname=flags.hostname,
         memory=size(flags.memory) if flags.memory else 0,
         cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
-        pids_limit=_whole(flags.pids_limit, "--pids-limit") if flags.pids_limit else 0,
+        pids_limit=_pids_limit(flags.pids_limit),
         readonly=flags.read_only,
         cap_add=tuple(flags.cap_add),
         cap_drop=tuple(flags.cap_drop),
@@ -69,6 +71,7 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
         choices=chosen.of_run(
             flags, settings.choices, image.layers, vendor.choices if vendor else NOTHING, driver
         ),
+        **_security(flags.security_opt),
         annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
     )
     if "gpu_mps" in flags.given:
@@ -303,6 +306,22 @@ def _whole(text: str, flag: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise UsageError(f"invalid {flag} {text!r}", "a whole number")
     return int(text)
+
+
+def _pids_limit(text: str) -> int:
+    """Return the limit of processes, 0 for none. Raises UsageError."""
+    if text == "-1":
+        return 0
+    return _whole(text, "--pids-limit") if text else PIDS_LIMIT
+
+
+def _security(texts: "list[str]") -> "dict[str, Any]":
+    """Return what --security-opt says, as fields of Wishes. Raises UsageError."""
+    if not texts:
+        return {}
+    from minirun.cli import security
+
+    return security.options(texts)
 
 
 def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":

@@ -1,7 +1,8 @@
 """Figure 2: `run` flags and an image become a config.json, and Choices where it has no say.
 
 The defaults are docker's: fourteen capabilities, masked and read-only paths below /proc and /sys,
-a private /dev, and a device list that ends with what every program needs.
+a private /dev, a device list that ends with what every program needs; and a profile of the system
+calls (minirun.oci.seccomp_default), which depends on the capabilities.
 """
 
 import os
@@ -9,7 +10,7 @@ import os
 from minirun.cgroups.rules import DEFAULT
 from minirun.choices import Choices
 from minirun.errors import UsageError
-from minirun.oci import state
+from minirun.oci import seccomp_default, state
 from minirun.oci.config import GPU_HOOK
 from minirun.record import Record
 
@@ -30,6 +31,8 @@ MASKED = (
     "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
     "/sys/devices/virtual/powercap",
 )  # fmt: skip
+"""runc's template has the same."""
+CPUS = "/sys/devices/system/cpu"
 READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _STANDARD = ["nosuid", "noexec", "nodev"]
@@ -62,11 +65,18 @@ class Wishes(Record):
     memory: int = 0
     cpus: float = 0.0
     pids_limit: int = 0
+    """0: none."""
     readonly: bool = False
     cap_add: "tuple[str, ...]" = ()
     cap_drop: "tuple[str, ...]" = ()
     mounts: "tuple[tuple[str, str, tuple[str, ...]], ...]" = ()
     devices: "tuple[dict[str, Any], ...]" = ()
+    seccomp: str = seccomp_default.NAME
+    """The profile of system calls: minirun's own, a file's path, or "" for none."""
+    no_new_privileges: bool = False
+    apparmor: str = ""
+    unmasked: bool = False
+    """No path is hidden or made read-only, as docker's systempaths=unconfined."""
     host_network: bool = False
     host_ipc: bool = False
     """The host's IPC namespace and /dev/shm, as docker's --ipc=host: what MPS needs."""
@@ -124,7 +134,8 @@ def _process(wishes: Wishes, env: "list[str]") -> "dict[str, Any]":
         "env": env,
         "cwd": wishes.cwd,
         "capabilities": held,
-        "noNewPrivileges": False,
+        "noNewPrivileges": wishes.no_new_privileges,
+        **({"apparmorProfile": wishes.apparmor} if wishes.apparmor else {}),
     }
 
 
@@ -180,9 +191,11 @@ def _linux(wishes: Wishes) -> "dict[str, Any]":
     linux: dict[str, Any] = {
         "namespaces": [{"type": kind} for kind in kinds],
         "resources": _resources(wishes),
-        "maskedPaths": list(MASKED),
-        "readonlyPaths": list(READONLY),
+        "maskedPaths": [] if wishes.unmasked else masked(),
+        "readonlyPaths": [] if wishes.unmasked else list(READONLY),
     }
+    if wishes.seccomp:
+        linux["seccomp"] = _seccomp(wishes)
     if wishes.devices:
         linux["devices"] = list(wishes.devices)
     if wishes.uid_maps:
@@ -190,6 +203,29 @@ def _linux(wishes: Wishes) -> "dict[str, Any]":
         linux["uidMappings"] = [_id_map(row) for row in wishes.uid_maps]
         linux["gidMappings"] = [_id_map(row) for row in wishes.gid_maps or wishes.uid_maps]
     return linux
+
+
+def masked(cpus: str = CPUS) -> "list[str]":
+    """Return what a container does not see of /proc and /sys.
+
+    The counters of interrupts, and of how often each CPU was too hot, tell what other containers
+    do (docker's advisory GHSA-6fw5-f8r9-fgfm). `cpus` is sysfs' folder of CPUs; those of a virtual
+    machine mostly have no such counters.
+    """
+    hot = []
+    if os.path.isdir(f"{cpus}/cpu0/thermal_throttle"):
+        hot = [f"{cpus}/{name}/thermal_throttle" for name in sorted(os.listdir(cpus))]
+        hot = [path for path in hot if os.path.isdir(path)]
+    return [*MASKED, "/proc/interrupts", *hot]
+
+
+def _seccomp(wishes: Wishes) -> "dict[str, Any]":
+    held = capabilities(wishes.cap_add, wishes.cap_drop)
+    if wishes.seccomp == seccomp_default.NAME:
+        return seccomp_default.profile(held)
+    from minirun.oci import seccomp_file
+
+    return seccomp_file.load(wishes.seccomp, held)
 
 
 def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":

@@ -34,7 +34,7 @@ def check(config: Config) -> str:
     """
     process, linux = config.process, config.linux
     profile: str = process.get("apparmorProfile") or ""
-    if profile and not _has_apparmor():
+    if profile and not has_apparmor():
         _warn("process.apparmorProfile", "AppArmor")
         profile = ""
     rows = (("process.selinuxLabel", process), ("linux.mountLabel", linux))
@@ -51,7 +51,8 @@ def _warn(where: str, module: str) -> None:
     os.write(2, f"minirun: warning: config.json: {where}: {what}\n".encode())
 
 
-def _has_apparmor() -> bool:
+def has_apparmor() -> bool:
+    """Return True if AppArmor is in this kernel and enabled."""
     try:
         with open(_ENABLED) as file:
             return file.read(1) == "Y"

@@ -124,7 +124,7 @@ def _install(filter: "Filter", channel: "Channel") -> None:
 
     Raises OSError, MinirunError.
     """
-    fd = seccomp.install(filter.bpf, filter.flags)
+    fd = seccomp.install(filter.bpf, filter.flags, why=str(filter))
     if filter.listener:
         channel.say(f"{Message.LISTENER} {fd}", why="who listens decides over some system calls")
         channel.expect(Message.TAKEN)
@@ -137,7 +137,7 @@ def arm_late(container: "Container") -> None:
     """
     filter = container.seccomp
     if filter and container.config.process.get("noNewPrivileges") and not filter.listener:
-        seccomp.install(filter.bpf, filter.flags)
+        seccomp.install(filter.bpf, filter.flags, why=str(filter))
 
 
 def become_user(user: "dict[str, Any]", *, denied: bool = False) -> None:

@@ -51,6 +51,10 @@ OPERATORS = {
 """seccomp.h of libseccomp, enum scmp_compare."""
 
 
+OF_BUNDLE = "config.json"
+"""The name of a profile that stands in a bundle's config.json."""
+
+
 class Listener(Record):
     """The program behind SCMP_ACT_NOTIFY."""
 
@@ -67,12 +71,19 @@ class Filter(Record):
     flags: int
     skipped: "tuple[str, ...]"
     """Names of calls that this machine's libseccomp does not know."""
+    allowed: int
+    """How many of this machine's calls a rule lets through, be it with some arguments only."""
+    name: str
+    """Where the profile comes from."""
     listener: "Listener | None" = None
     """Who is asked about calls with SCMP_ACT_NOTIFY."""
 
+    def __str__(self) -> str:
+        return f"profile {self.name}: {self.allowed} calls are allowed by name"
 
-def load(config: "dict[str, Any]") -> Filter:
-    """Compile linux.seccomp.
+
+def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
+    """Compile linux.seccomp; `name` says where it comes from.
 
     Raises ConfigError, with the exact path, for what is wrong in it; MinirunError where libseccomp
     is not installed.
@@ -80,18 +91,18 @@ def load(config: "dict[str, Any]") -> Filter:
     where = "linux.seccomp"
     default = _action(config, "defaultAction", "defaultErrnoRet", where)
     flags = 0
-    for index, name in enumerate(_list(config, "flags", str, where)):
-        flags |= _lookup(seccomp.FLAGS, name, f"{where}.flags[{index}]")
+    for index, flag in enumerate(_list(config, "flags", str, where)):
+        flags |= _lookup(seccomp.FLAGS, flag, f"{where}.flags[{index}]")
     try:
         compiler = seccomp.Compiler(default)
     except OSError as error:
         raise MinirunError(
             f"linux.seccomp asks for a filter: {error}", "apt-get install libseccomp2"
         ) from None
-    for index, name in enumerate(_list(config, "architectures", str, where)):
-        short = name.removeprefix("SCMP_ARCH_").lower()
+    for index, machine in enumerate(_list(config, "architectures", str, where)):
+        short = machine.removeprefix("SCMP_ARCH_").lower()
         if not compiler.add_architecture(short):
-            raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {name!r}")
+            raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {machine!r}")
     skipped: "list[str]" = []
     for index, rule in enumerate(_list(config, "syscalls", dict, where)):
         skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
@@ -105,9 +116,10 @@ def load(config: "dict[str, Any]") -> Filter:
         config["defaultAction"] not in _PERMISSIVE
         and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS
     ):
-        known = [name for rule in config.get("syscalls") or [] for name in rule["names"]]
+        known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
         bpf = newcalls.before(compiler.newest(known))
-    return Filter(bpf + compiler.compile(), flags, tuple(skipped), listener)
+    bpf += compiler.compile()
+    return Filter(bpf, flags, tuple(skipped), len(compiler.allowed), name, listener)
 
 
 def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":

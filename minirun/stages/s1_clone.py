@@ -10,6 +10,7 @@ import os
 from minirun import events
 from minirun.cgroups.rules import container_rules
 from minirun.container import Container
+from minirun.errors import ConfigError
 from minirun.handshake import Channel, Ends, Message, make_fifos
 from minirun.kernel import namespaces, process
 from minirun.net import loopback
@@ -20,7 +21,7 @@ from minirun.rootfs.inroot import Root
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
@@ -94,10 +95,26 @@ def make_cgroup(container: Container) -> None:
     resources = container.config.resources
     cgroup.refuse_frozen()
     cgroup.create()
-    cgroup.set_resources(resources)
+    _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
     cgroup.open_doors()  # while they can be opened: not from within a user namespace
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
+
+
+def _set_limits(container: Container, resources: "dict[str, Any]") -> None:
+    """Set the limits; one that nobody asked for is left out where it cannot be set.
+
+    Raises ConfigError, OSError.
+    """
+    try:
+        container.cgroup.set_resources(resources)
+    except ConfigError as error:
+        if not container.record.get("default_pids_limit"):
+            raise
+        rest = {name: value for name, value in resources.items() if name != "pids"}
+        container.cgroup.set_resources(rest)
+        why = f"it is a mere default: {error}"
+        events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
 
 
 def prepare_from_outside(container: Container, init: Init) -> None:

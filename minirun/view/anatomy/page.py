@@ -113,9 +113,17 @@ def _rights(found: Document) -> list[str]:
     if found["live"]:
         mode, filters = found["seccomp"]["mode"], found["seccomp"]["filters"]
         count = f", {filters} filter{'s' if filters > 1 else ''}" if filters else ""
-        rows.append(f"seccomp      {mode}{count}")
+        rows.append(f"seccomp      {mode}{count}{_profile(found['wanted']['seccomp'])}")
         rows.append(f"no_new_privs {'yes' if found['noNewPrivileges'] else 'no'}")
     return rows
+
+
+def _profile(asked: Document | None) -> str:
+    if not asked:
+        return ""
+    allowed, instructions = asked["allowed"], asked["instructions"]
+    named = f"{asked['profile']}, {allowed} calls allowed by name"
+    return f": {named}, {instructions} instructions"
 
 
 def _groups(groups: list[int]) -> str:

@@ -10,13 +10,14 @@ from minirun.cgroups.rules import DeviceRule, container_rules
 from minirun.cgroups.ruleset import effective
 from minirun.container import Container
 from minirun.oci import state
+from minirun.process import seccomp
 from minirun.view.anatomy.given import edits_of
 
 
 def wanted(container: Container) -> dict[str, Any]:
     """Return what config.json asks for, under the same keys as what the kernel says."""
     config = container.config
-    linux, process = config.linux, config.process
+    process = config.process
     resources = config.resources
     quota = (resources.get("cpu") or {}).get("quota")
     period = (resources.get("cpu") or {}).get("period") or 100_000
@@ -30,7 +31,7 @@ def wanted(container: Container) -> dict[str, Any]:
         },
         "capabilities": process.get("capabilities") or {},
         "noNewPrivileges": bool(process.get("noNewPrivileges")),
-        "seccomp": bool(linux.get("seccomp")),
+        "seccomp": _profile(container),
         "readonly": config.readonly,
         "layers": config.layers,
         "mounts": config.raw.get("mounts") or [],
@@ -42,6 +43,17 @@ def wanted(container: Container) -> dict[str, Any]:
             "cpuset": (resources.get("cpu") or {}).get("cpus"),
         },
     }
+
+
+def _profile(container: Container) -> dict[str, Any] | None:
+    """Return what the profile of system calls is; None without one. Raises MinirunError."""
+    profile = container.config.linux.get("seccomp")
+    if not profile:
+        return None
+    name = container.record.get("seccomp") or seccomp.OF_BUNDLE
+    filter = seccomp.load(profile, name)
+    instructions = len(filter.bpf) // 8
+    return {"profile": name, "allowed": filter.allowed, "instructions": instructions}
 
 
 def _limit(value: int | None) -> int | None:

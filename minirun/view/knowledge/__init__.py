@@ -11,7 +11,17 @@ from dataclasses import replace
 from functools import cache
 
 from minirun.errors import _GENERAL, HINTS
-from minirun.view.knowledge import errnos, files, gpus, mounts, privileges, processes, said, stages
+from minirun.view.knowledge import (
+    calls,
+    errnos,
+    files,
+    gpus,
+    mounts,
+    privileges,
+    processes,
+    said,
+    stages,
+)
 from minirun.view.knowledge import troubles as gpu_troubles
 from minirun.view.knowledge.hints import hints
 from minirun.view.knowledge.hints import topic as hint_topic
@@ -31,7 +41,7 @@ ALIASES = {
 _BY_NAME = {
     topic.name: topic
     for group in (processes.TOPICS, mounts.TOPICS, files.TOPICS, privileges.TOPICS,
-                  said.MESSAGES, said.NOTES, gpus.NOTES, said.GATES)
+                  said.MESSAGES, said.NOTES, gpus.NOTES, said.GATES, calls.TOPICS)
     for topic in group
 }  # fmt: skip
 _ERRNOS = {topic.name: topic for topic in errnos.TOPICS}
@@ -39,7 +49,8 @@ _STAGE_NAMES = {topic.title: topic for topic in stages.STAGES}
 
 
 def topics() -> list[Topic]:
-    """Return all topics: stages, calls, messages, notes, gates, errnos, troubles; but no hints."""
+    """Return all topics but hints: stages, calls, messages, notes, gates, the default profile's
+    groups of calls, errnos, troubles."""
     troubles = [trouble.topic for trouble in gpu_troubles.TROUBLES]
     return [*stages.STAGES, *_BY_NAME.values(), *_ERRNOS.values(), *troubles]
 
@@ -47,6 +58,11 @@ def topics() -> list[Topic]:
 def troubles(text: str) -> list[Topic]:
     """Return the troubles with GPUs that a text, such as a program's error, speaks of."""
     return gpu_troubles.matching(text)
+
+
+def profile(call: str) -> list[Topic]:
+    """Return the groups of the default profile of system calls that have this call."""
+    return calls.of_call(call)
 
 
 def stage(number: int) -> Topic:
@@ -138,4 +154,15 @@ def search(word: str) -> list[Topic]:
     )
 
 
-__all__ = ["ALIASES", "Topic", "errno", "event", "hints", "search", "stage", "topics", "troubles"]
+__all__ = [
+    "ALIASES",
+    "Topic",
+    "errno",
+    "event",
+    "hints",
+    "profile",
+    "search",
+    "stage",
+    "topics",
+    "troubles",
+]

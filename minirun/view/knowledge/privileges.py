@@ -95,10 +95,12 @@ TOPICS = (
         "A program of classic BPF is asked at every system call from now on, and cannot be taken "
         "away. Without no_new_privs it needs CAP_SYS_ADMIN, so it comes before the capabilities "
         "go; with it, it comes right before execve, so that it meets few of init's own calls.",
-        advice="minirun inspect ID shows mode and number of filters.",
+        advice="minirun inspect ID shows the profile. minirun explain CALL tells how the default "
+        "one of `run IMAGE` answers a call, and why.",
         man="seccomp(2)",
         spec="config-linux.md, Seccomp",
-        real="runc has the same two places, for the same reason, and libseccomp too.",
+        real="runc has the same two places, for the same reason; libseccomp writes its program, "
+        "where minirun writes its own.",
     ),
     Topic(
         "setgroups",

@@ -205,6 +205,16 @@ NOTES = (
         kind=NOTE,
     ),
     Topic(
+        "no limit of processes",
+        "a default that cannot be kept here",
+        "minirun run limits a container to 2048 processes. Without a cgroup, or without its pids "
+        "controller, there is nothing that could count them: the container runs without a limit.",
+        advice="--pids-limit N makes it an error instead; --pids-limit -1 asks for none.",
+        spec="config-linux.md, PIDs",
+        real="podman leaves its default out, too, where there is no such controller.",
+        kind=NOTE,
+    ),
+    Topic(
         "capabilities refused",
         "capabilities that cannot be granted",
         "minirun does not hold them itself. The specification makes it a warning.",

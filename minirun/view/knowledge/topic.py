@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 SYSTEM_CALL, MESSAGE, NOTE, GATE = "system call", "message", "note", "gate"
 STAGE, ERRNO, ERROR, HINT, TROUBLE = "stage", "errno", "error", "hint", "trouble"
+PROFILE = "profile"
 
 
 @dataclass(frozen=True)

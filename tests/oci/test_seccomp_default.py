@@ -1,0 +1,179 @@
+"""The default profile, call by call and capability by capability, beside podman's as Debian has it.
+
+Both are compiled, and the programs are asked for every number on every architecture.
+"""
+
+import itertools
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import STORE, skip
+from minirun.kernel import seccomp as kernel
+from minirun.oci import generate, seccomp_default, seccomp_file
+from minirun.process import seccomp
+from minirun.process.caps import NUMBERS
+from minirun.view import knowledge
+from process import interpreter
+
+DEBIANS = Path("/usr/share/containers/seccomp.json")
+X86_64, X86, X32, ARM64, ARM = 0xC000003E, 0x40000003, 0x4000003E, 0xC00000B7, 0x40000028
+"""AUDIT_ARCH_*; x32's is libseccomp's own: the kernel says x86_64, and sets a bit in the number."""
+X32_BIT = 0x40000000
+ALLOW, EPERM, EINVAL, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050016, 0x00050026
+NETLINK, AUDIT = seccomp_default.AF_NETLINK, seccomp_default.NETLINK_AUDIT
+CAPABILITIES = [(), generate.CAPABILITIES, tuple(NUMBERS), *((name,) for name in NUMBERS)]
+ARGUMENTS = [
+    (0,), (8,), (0x20000,), (0x20008,), (0xFFFFFFFF,), (2**64 - 1,), (0x40000,), (1 << 32,),
+    (NETLINK, 3, AUDIT), (NETLINK, 3, 0), (2, 1, AUDIT), (0x10000000,), (0x7E020000,),
+]  # fmt: skip
+"""personality's values, families, and flags of clone: all that some profile looks at."""
+DIFFERENT = {"CAP_BPF": "bpf", "CAP_PERFMON": "perf_event_open"}
+"""What these open here, as with docker."""
+
+
+def program(profile: dict[str, Any]) -> bytes:
+    return seccomp.load(profile).bpf
+
+
+def numbers_of(call: str, tokens: tuple[int, ...]) -> set[tuple[int, int]]:
+    """Where a call is: (the architecture that the kernel names, number)."""
+    compiler = kernel.Compiler(ALLOW)
+    for name in ("x86_64", "x86", "x32", "aarch64", "arm"):
+        compiler.add_architecture(name)
+    found = compiler.newest([call]).items()
+    return {(X86_64 if token == X32 else token, n) for token, n in found if token in tokens}
+
+
+def numbers(tokens: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Every number that a call can have: (architecture, number)."""
+    rows = [(token, n) for token in tokens if token != X32 for n in (*range(480), 0xFFFFFFFF)]
+    rows += [(ARM, 0xF0000 + n) for n in range(8)] * (ARM in tokens)
+    return rows + [(X86_64, X32_BIT + n) for n in (*range(480), *range(512, 550))] * (X32 in tokens)
+
+
+@pytest.mark.parametrize("held", CAPABILITIES, ids=lambda held: f"{len(held)} {held[:1]}")
+@pytest.mark.parametrize(
+    ("machine", "tokens"), [("x86_64", (X86_64, X86, X32)), ("aarch64", (ARM64, ARM))]
+)
+def test_as_debians(held: tuple[str, ...], machine: str, tokens: tuple[int, ...]) -> None:
+    if not DEBIANS.exists():
+        skip("golang-github-containers-common is not installed")
+    profiles = [
+        (seccomp_default.profile(some, machine), seccomp_file.load(str(DEBIANS), some, machine))
+        for some in (held, ())
+    ]
+    if held and profiles[0] == profiles[1]:
+        return  # the capability opens nothing, in neither
+    ours, theirs = (program(profile) for profile in profiles[0])
+    expected: set[tuple[int, int]] = set()
+    for name, call in DIFFERENT.items():
+        if name in held and "CAP_SYS_ADMIN" not in held:
+            expected |= numbers_of(call, tokens)
+    found = set()
+    judged = numbers_of("personality", tokens) | numbers_of("socket", tokens)
+    for token, number in numbers(tokens):
+        some = ARGUMENTS if (token, number) in judged or held == () else ARGUMENTS[:1]
+        for args in some:
+            mine = interpreter.answer(ours, token, number, *args)
+            if mine != interpreter.answer(theirs, token, number, *args):
+                assert mine == ALLOW, (hex(token), number, args, hex(mine))
+                found.add((token, number))
+    assert found == expected
+
+
+SOCKET = next(iter(kernel.Compiler(ALLOW).newest(["socket"]).items()))
+"""This machine's own architecture, and its number for socket."""
+
+
+def test_families_that_reach_out_of_the_container_are_refused() -> None:
+    """In either half of the register: the kernel looks at the lower one."""
+    for held in ((), generate.CAPABILITIES, tuple(NUMBERS)):
+        made = seccomp.load(seccomp_default.profile(held)).bpf
+        for family, above in itertools.product(range(60), (0, 1 << 32, 0xFFFFFFFF << 32)):
+            said = interpreter.answer(made, *SOCKET, family + above, 1, 0)
+            assert said == (EPERM if family in seccomp_default.HOST_FAMILIES else ALLOW), family
+
+
+GROUPS = (
+    *seccomp_default.ALLOWED, seccomp_default.ON_X86, seccomp_default.ON_ARM,
+    *seccomp_default.REFUSED, *seccomp_default.UNKNOWN,
+)  # fmt: skip
+
+
+def test_every_call_of_the_kernels_headers_is_in_a_group() -> None:
+    headers = Path("/usr/include/x86_64-linux-gnu/asm")
+    if not headers.is_dir():
+        skip("the headers of an x86-64 kernel are not installed")
+    grouped = {call for row in (*GROUPS, *seccomp_default.CAPABLE) for call in row.calls.split()}
+    grouped |= {"socket", "personality"}
+    text = (headers / "unistd_64.h").read_text() + (headers / "unistd_x32.h").read_text()
+    named = re.findall(r"#define __NR_(\w+) \D*(\d+)", text)
+    assert {name for name, number in named if int(number) < 451} - grouped == set()
+
+
+def test_no_call_is_in_two_groups() -> None:
+    arms = seccomp_default.ON_ARM.calls.split()
+    every = [call for row in GROUPS for call in row.calls.split() if call not in arms]
+    assert sorted(every) == sorted(set(every))
+    assert not {c for row in seccomp_default.CAPABLE for c in row.calls.split()} & set(every)
+
+
+def test_explain_knows_each_group_and_call() -> None:
+    for row in (*GROUPS, *seccomp_default.CAPABLE):
+        name = row.name if isinstance(row, seccomp_default.Group) else row.capability
+        for call in row.calls.split():
+            topics = knowledge.profile(call)
+            assert f"seccomp {name}" in [one.name for one in topics], call
+            assert all(one.title for one in topics)
+
+
+def test_another_machine_has_its_native_calls_alone() -> None:
+    assert seccomp_default.profile((), "riscv64")["architectures"] == []
+    assert "SCMP_ARCH_ARM" in seccomp_default.profile((), "aarch64")["architectures"]
+
+
+def test_config_json_has_it(minirun: Any) -> None:
+    """`spec IMAGE` writes it; without an image the template stays runc's, which has none."""
+    told = json.loads(minirun("spec", "--cap-add", "SYS_PTRACE", "busybox", "true").stdout)
+    wanted = [*generate.CAPABILITIES, "CAP_SYS_PTRACE"]
+    assert told["linux"]["seccomp"] == seccomp_default.profile(wanted)
+    off = minirun("spec", "--security-opt", "seccomp=unconfined", "busybox", "true").stdout
+    assert "seccomp" not in json.loads(off)["linux"]
+
+
+def test_the_template_is_runcs(minirun: Any, tmp_path: Path) -> None:
+    minirun("spec", "-b", str(tmp_path))
+    linux = json.loads((tmp_path / "config.json").read_text())["linux"]
+    assert "seccomp" not in linux
+    assert "/proc/interrupts" not in linux["maskedPaths"]
+
+
+def test_hot_cpus_are_masked(tmp_path: Path) -> None:
+    """A virtual machine has no such counters: a folder made as a real machine's stands in."""
+    assert generate.masked(str(tmp_path)) == [*generate.MASKED, "/proc/interrupts"]
+    for name in ("cpu0", "cpu1", "cpu10"):
+        (tmp_path / name / "thermal_throttle").mkdir(parents=True)
+    for name in ("cpufreq", "cpuidle", "cpu2"):
+        (tmp_path / name).mkdir()
+    hot = [f"{tmp_path}/{name}/thermal_throttle" for name in ("cpu0", "cpu1", "cpu10")]
+    found = generate.masked(str(tmp_path))
+    assert [path for path in found if path not in generate.MASKED] == ["/proc/interrupts", *hot]
+
+
+def test_runc_runs_it(minirun: Any, tmp_path: Path) -> None:
+    done = subprocess.run(["which", "runc"], check=False, capture_output=True)
+    if done.returncode:
+        skip("runc is not installed")
+    config = json.loads(minirun("spec", "busybox", "sh", "-c", "echo ran").stdout)
+    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    config["root"] = {"path": str(layer), "readonly": True}
+    config["ociVersion"] = "1.0.2"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    argv = ["runc", "--root", str(tmp_path / "runc"), "run", "-b", str(tmp_path), "of-default"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("ran\n", 0), done.stderr
