@@ -61,7 +61,7 @@ def test_a_running_container_is_as_the_kernel_says(minirun_both: Program) -> Non
     mask = int(status_field(pid, "CapEff"), 16)
     assert len(found["capabilities"]["effective"]) == mask.bit_count() == 13
     assert "CAP_MKNOD" not in found["capabilities"]["bounding"]
-    assert found["seccomp"] == {"mode": "none", "filters": 0}
+    assert found["seccomp"] == {"mode": "filter", "filters": 1}
     assert len(found["mounts"]) == len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
     assert found["usage"]["pids"] in (1, None)
     assert found["differences"] == []
