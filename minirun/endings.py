@@ -14,6 +14,7 @@ from minirun.container import Container
 from minirun.errors import CommandError, MinirunError, StateError
 from minirun.handshake import Channel
 from minirun.oci import state
+from minirun.visible import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def _poststop(container: Container) -> None:
             name = f"poststop hook {index} ({hook['path']})"
             hooks.run(hook, name, container.oci_state(state.STOPPED), container.config.bundle)
         except MinirunError as error:
-            os.write(2, f"minirun: warning: {error.line()}\n".encode())
+            warn(error.line())
 
 
 def wait(pidfd: int, pid: int) -> int:

@@ -15,6 +15,8 @@ Texts are lower-case, without a full stop, and name the culprit; the hint says w
 import errno as _errno
 import os
 
+from minirun.visible import clean
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +38,11 @@ class MinirunError(Exception):
             self.status = status
 
     def line(self) -> str:
-        """The one line that is printed: what, where, and what to do."""
+        """The one line that is printed: what, where, and what to do; cleaned."""
         text = " ".join(str(self).split("\n"))
         if len(text) > _LONGEST:
             text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-        return f"{text} ({self.hint})" if self.hint else text
+        return clean(f"{text} ({self.hint})" if self.hint else text)
 
 
 class UsageError(MinirunError):

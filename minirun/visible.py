@@ -4,22 +4,76 @@ An image chooses its command, its name and its labels, a process its name: all b
 would obey. ESC ] 0 ; sets its title, ESC [ 2 J clears it, and what an operator then reads is the
 container's (console_codes(4)); a newline adds a row to a table, U+202E turns a line around (Unicode
 Standard Annex 9). So what is printed as text shows them, as Python's literals do. What the
-container itself writes to its streams is passed on as it is, and JSON has escapes of its own.
+container itself writes to its streams is passed on as it is.
 """
 
+import os
 
-def clean(text: str) -> str:
+
+def clean(text: str, unicode: bool = True) -> str:
     r"""Return a text without anything that a terminal obeys: \x1b for ESC, \n for a newline.
 
     Shown so is what is not printable in Unicode's sense (str.isprintable): controls, also those of
-    0x80 to 0x9f, formatting such as U+202E, line separators, and bytes that are not UTF-8.
+    0x80 to 0x9f, formatting such as U+202E, line separators, and bytes that are not UTF-8. Without
+    `unicode` all that is not ASCII.
     """
-    return text if text.isprintable() else "".join(map(_shown, text))
+    if text.isprintable() and (unicode or text.isascii()):
+        return text
+    if not unicode:
+        text = text.replace("µ", "u").replace("…", "...").replace("→", "->")
+    return "".join(
+        sign if sign.isprintable() and (unicode or sign.isascii()) else _shown(sign)
+        for sign in text
+    )
 
 
 def _shown(sign: str) -> str:
-    if sign.isprintable():
-        return sign
-    if "\udc80" <= sign <= "\udcff":  # a byte that was no UTF-8: os.fsdecode (PEP 383)
-        return f"\\x{ord(sign) - 0xDC00:02x}"
-    return sign.encode("unicode_escape").decode("ascii")
+    """Return an escape, without a codec: those are imported on their first use."""
+    number = ord(sign)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that was no UTF-8: os.fsdecode (PEP 383)
+        return f"\\x{number - 0xDC00:02x}"
+    if sign in _NAMED:
+        return _NAMED[sign]
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def clean_json(text: str) -> str:
+    r"""Return indented JSON that a terminal does not obey: \u009b, say, for that control.
+
+    JSON itself has to escape only what is below 0x20 (RFC 8259, section 7); all others stand in its
+    strings alone, where an escape means the same.
+    """
+    return "\n".join(map(_clean_json_line, text.split("\n")))
+
+
+def _clean_json_line(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(sign if sign.isprintable() else _in_json(sign) for sign in line)
+
+
+def _in_json(sign: str) -> str:
+    """Return JSON's escape, a pair of surrogates above U+FFFF."""
+    number = ord(sign)
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    high, low = divmod(number - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def say(text: str) -> None:
+    """Print one line on standard error, with the program's name before it; cleaned."""
+    try:
+        os.write(2, f"minirun: {clean(text)}\n".encode())
+    except OSError:
+        pass  # a broken stderr must not end what is being done
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error, in one line; cleaned."""
+    say(f"warning: {text}")

@@ -181,7 +181,7 @@ def processes() -> Iterator[tuple[int, str, list[str]]]:
     """
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            left, _, right = Path("/proc", pid, "stat").read_text().rpartition(")")
+            left, _, right = Path("/proc", pid, "stat").read_text(errors="replace").rpartition(")")
         except OSError:
             continue
         yield int(pid), left.partition("(")[2], right.split()

@@ -19,6 +19,7 @@ from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, Usage, checke
 from minirun.cgroups.v2 import CgroupV2
 from minirun.errors import ConfigError, StateError
 from minirun.oci import state
+from minirun.visible import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _told(where: str, reason: str) -> None:
     """Warn that a part of config.json is not kept."""
     text = f"config.json: {where}: is not kept without root: {reason}"
     events.emit("note", "warning", {"text": text}, why="the container runs without it")
-    os.write(2, f"minirun: warning: {text}\n".encode(errors="replace"))
+    warn(text)
 
 
 class Delegated(CgroupV2):

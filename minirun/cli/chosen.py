@@ -13,7 +13,7 @@ from minirun.choices import GPU_DRIVERS, Choices
 from minirun.cli.flags import Parsed
 from minirun.errors import UsageError
 from minirun.oci.config import ANNOTATION, LOG, VENDORS, Config
-from minirun.visible import clean
+from minirun.visible import clean, warn
 
 _SHOWN = 5
 """So many annotations that are ignored are named."""
@@ -94,4 +94,4 @@ def tell_ignored(config: Config) -> None:
 
 def _warn(text: str, hint: str) -> None:
     events.emit("note", "warning", {"text": text}, why=hint)
-    os.write(2, f"minirun: warning: config.json: {text} ({hint})\n".encode(errors="replace"))
+    warn(f"config.json: {text} ({hint})")

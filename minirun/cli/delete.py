@@ -9,6 +9,7 @@ from minirun.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.oci import record as records
 from minirun.oci import state
 from minirun.settings import Settings
+from minirun.visible import warn
 
 FLAGS = (Flag(("-f", "--force"), "", "kill it first; none is no error"), HELP)
 
@@ -48,7 +49,7 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
         from minirun.cli import salvage
 
         line = salvage.salvage(settings, container_id, error)
-        os.write(2, f"minirun: warning: {line}\n".encode(errors="backslashreplace"))
+        warn(line)
     elif os.path.lexists(f"{settings.root}/{container_id}"):
         raise error
     else:

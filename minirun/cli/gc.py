@@ -17,7 +17,7 @@ from minirun.image import catalogue
 from minirun.oci import state
 from minirun.oci.record import ForeignDirectory
 from minirun.settings import Settings
-from minirun.visible import clean
+from minirun.visible import clean, say, warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,13 +43,12 @@ def main(args: "list[str]", settings: Settings) -> int:
         try:
             collect(settings, container_id, dry=flags.dry_run)
         except ForeignDirectory as error:
-            place = clean(f"{settings.root}/{container_id}")
-            sys.stderr.write(f"minirun: warning: {place} is left: {error.reason}\n")
+            warn(f"{settings.root}/{container_id} is left: {error.reason}")
         except MinirunError as error:
-            sys.stderr.write(f"minirun: {container_id}: {clean(error.line())}\n")
+            say(f"{container_id}: {error.line()}")
             failed += 1
         except OSError as error:
-            sys.stderr.write(f"minirun: {container_id}: {clean(from_os(error).line())}\n")
+            say(f"{container_id}: {from_os(error).line()}")
             failed += 1
     return 1 if failed else 0
 
@@ -85,4 +84,4 @@ def why_orphan(record: "dict[str, Any]") -> str:
 
 
 def _say(name: str, reason: str, dry: bool) -> None:
-    sys.stdout.write(f"{'would remove' if dry else 'removed'} {name}: {reason}\n")
+    sys.stdout.write(f"{'would remove' if dry else 'removed'} {clean(name)}: {reason}\n")

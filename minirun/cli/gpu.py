@@ -13,6 +13,7 @@ from minirun.gpu import drivers, inventory, sharing, vendors
 from minirun.gpu import usage as gpu_usage
 from minirun.oci.config import VENDORS
 from minirun.settings import Settings
+from minirun.visible import clean
 
 COMMANDS = {
     "list": ("gpu", "what the host has: driver, GPUs, MIG devices"),
@@ -76,5 +77,5 @@ def main_ps(args: "list[str]", settings: Settings) -> int:
 
 
 def _print(lines: "list[str]") -> int:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write("".join(f"{clean(line)}\n" for line in lines))
     return 0

@@ -6,7 +6,6 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
-from minirun.cli.wishes import say
 from minirun.errors import UsageError
 from minirun.gpu import diff, environment, inventory
 from minirun.gpu.cdi import registry, request
@@ -14,6 +13,7 @@ from minirun.gpu.wish import Wish, parse_gpus
 from minirun.image import store
 from minirun.rootfs.inroot import Root
 from minirun.settings import Settings
+from minirun.visible import clean, say
 
 FLAGS = (
     Flag(("--gpus",), "GPUS", "as in minirun run; without it the image's own environment asks"),
@@ -47,7 +47,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     driver = f"driver {found.driver}{' (SIMULATED: there is no driver)' if found.simulated else ''}"
     text = [f"{' '.join([*flags.args, flags.gpus]).strip()}: {driver}", ""]
     text += lines(rows, old, new, most)
-    sys.stdout.write("".join(f"{line}\n" for line in text))
+    sys.stdout.write("".join(f"{clean(line)}\n" for line in text))
     return 0
 
 

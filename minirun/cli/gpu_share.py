@@ -9,6 +9,7 @@ from minirun.gpu import inventory, mps, select, timeslice
 from minirun.gpu.wish import parse_gpus
 from minirun.reserve import make_root
 from minirun.settings import Settings
+from minirun.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,5 +83,5 @@ def _gpus(flags: Parsed, found: "Inventory") -> "tuple[Gpu, ...]":
 
 
 def _print(lines: "list[str]") -> int:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write("".join(f"{clean(line)}\n" for line in lines))
     return 0

@@ -15,6 +15,7 @@ from minirun.gpu import devicecgroup, effective, inventory, why
 from minirun.oci import state
 from minirun.settings import Settings
 from minirun.view.anatomy import edits_of
+from minirun.visible import clean
 
 FLAGS = (
     Flag(("--repair",), "", "put the device rules back that somebody has taken away"),
@@ -35,7 +36,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.repair:
         _repair(container)
     found = document(container)
-    text = json.dumps(found, indent=2) if flags.json else "\n".join(lines(found))
+    text = json.dumps(found, indent=2) if flags.json else "\n".join(map(clean, lines(found)))
     sys.stdout.write(f"{text}\n")
     return 0
 

@@ -11,6 +11,7 @@ from minirun.image import catalogue, store
 from minirun.image.reference import parse as parse_reference
 from minirun.oci import state
 from minirun.settings import Settings
+from minirun.visible import clean, say
 
 FLAGS = (
     Flag(("-q", "--quiet"), "", "print names only"),
@@ -42,7 +43,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.json:
         print(json.dumps(found, indent=2))
     elif flags.quiet:
-        sys.stdout.writelines(f"{_name(image)}\n" for image in found)
+        sys.stdout.writelines(f"{clean(_name(image))}\n" for image in found)
     else:
         _table([_row(image) for image in found])
     return 0
@@ -76,6 +77,7 @@ def _human(size: float) -> str:
 
 def _table(rows: list[tuple[str, ...]]) -> None:
     rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *rows]
+    rows = [tuple(map(clean, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)))
@@ -85,7 +87,7 @@ def _verify(found: list[dict[str, Any]], settings: Settings) -> int:
     failed = 0
     for image in found:
         fault = image.get("broken") or catalogue.verify(settings.store, _name(image))
-        print(f"{_name(image)}: {fault or 'intact'}")
+        print(clean(f"{_name(image)}: {fault or 'intact'}"))
         failed += bool(fault)
     return 1 if failed else 0
 
@@ -96,8 +98,8 @@ def _build(names: list[str], settings: Settings) -> int:
     if not names:
         raise UsageError("images build needs a name", f"one of {', '.join(store.RECIPES)}")
     for name in names:
-        image = build.build(settings.store, name, _say)
-        print(f"{image.name}  {image.digest[:19]}  {image.origin}")
+        image = build.build(settings.store, name, say)
+        print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))
     return 0
 
 
@@ -112,7 +114,7 @@ def _import(args: list[str], settings: Settings) -> int:
     else:
         with open(path, "rb") as file:
             image = import_tar(settings.store, name, file, os.path.basename(path))
-    print(f"{image.name}  {image.digest[:19]}  {image.origin}")
+    print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))
     return 0
 
 
@@ -141,10 +143,6 @@ def _users(image: str, settings: Settings) -> list[str]:
         if record.get("image") == image:
             users.append(container_id)
     return users
-
-
-def _say(line: str) -> None:
-    print(f"minirun: {line}", file=sys.stderr)
 
 
 _ACTIONS = {"build": _build, "import": _import, "rm": _remove}

@@ -16,6 +16,7 @@ from minirun.errors import StateError
 from minirun.settings import Settings
 from minirun.view import find, paint
 from minirun.view.anatomy import anatomy, device_names, edits_of, page
+from minirun.visible import clean
 
 FLAGS = (
     Flag(("--devices",), "", "only the effective device rules, from the kernel"),
@@ -63,7 +64,8 @@ def _rules(container: Container) -> list[str]:
 
     Raises MinirunError, OSError.
     """
-    return listing(container.cgroup.effective_device_rules(), device_names(container))
+    rules = container.cgroup.effective_device_rules()
+    return [clean(line) for line in listing(rules, device_names(container))]
 
 
 __all__ = ["FLAGS", "device_names", "edits_of", "main"]

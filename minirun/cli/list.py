@@ -12,7 +12,7 @@ from minirun.errors import StateError, UsageError
 from minirun.oci import state
 from minirun.oci.record import DamagedRecord
 from minirun.settings import Settings
-from minirun.visible import clean
+from minirun.visible import clean, warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def records(root: str) -> "list[dict[str, Any]]":
             found.append(state.load(root, name))
         except DamagedRecord as error:
             if error.ours:
-                sys.stderr.write(f"minirun: warning: {clean(error.line())}\n")
+                warn(error.line())
                 found.append(_damaged(error.directory))
         except (StateError, OSError):
             continue

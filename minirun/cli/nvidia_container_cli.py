@@ -13,6 +13,7 @@ from minirun.gpu.inventory import Inventory
 from minirun.gpu.program import options
 from minirun.gpu.program.debug import Log
 from minirun.settings import Settings
+from minirun.visible import clean
 
 _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
@@ -22,7 +23,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     try:
         line = options.parse(args)
     except UsageError as error:
-        sys.stderr.write(f"{error}\n" + (f"{error.hint}\n" if error.hint else ""))
+        texts = filter(None, (str(error), error.hint))
+        sys.stderr.write("".join(f"{clean(text)}\n" for text in texts))
         return 1
     if line.help:
         sys.stdout.write(_help(line))
@@ -33,11 +35,11 @@ def main(args: "list[str]", settings: Settings) -> int:
         _run(line, settings, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
-        sys.stderr.write(f"{options.NAME}: {error}\n")
+        sys.stderr.write(f"{options.NAME}: {clean(str(error))}\n")
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        sys.stderr.write(f"{options.NAME}: {os.strerror(error.errno or 0).lower()}{where}\n")
+        sys.stderr.write(f"{options.NAME}: {os.strerror(error.errno or 0).lower()}{clean(where)}\n")
         return 1
     return 0
 
@@ -59,7 +61,7 @@ def _run(line: options.Line, settings: Settings, log: Log) -> None:
         from minirun.gpu.program.configure import configure
 
         for notice in warn.check(found, line.request, line.request.ldcache or warn.LD_SO_CACHE):
-            sys.stderr.write(f"{options.NAME}: warning: {notice}\n")
+            sys.stderr.write(f"{options.NAME}: warning: {clean(str(notice))}\n")
         configure(line, found, log)
         return
     log.driver(found)
@@ -69,7 +71,7 @@ def _run(line: options.Line, settings: Settings, log: Log) -> None:
         lines = report.info(found, "--csv" in line.switches)
     else:
         lines = report.listing(found, line.request, line.switches)
-    sys.stdout.write("".join(f"{text}\n" for text in lines))
+    sys.stdout.write("".join(f"{clean(text)}\n" for text in lines))
 
 
 def _driver(line: options.Line, settings: Settings, log: Log) -> Inventory:

@@ -13,6 +13,7 @@ from minirun.cli.run import FLAGS as RUN_FLAGS
 from minirun.errors import UsageError
 from minirun.oci import generate
 from minirun.settings import Settings
+from minirun.visible import clean_json
 
 SUMMARY = "Print the config.json for an image and flags; without an image, write a template."
 FLAGS = (
@@ -38,7 +39,7 @@ def main(args: "list[str]", settings: Settings) -> int:
             from minirun.oci import rootless as without_root
 
             without_root.adapt(document)
-        sys.stdout.write(jsonlite.dumps(document, indent=2) + "\n")
+        sys.stdout.write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
         return 0
     return _write_template(flags.bundle or ".", without_root=flags.rootless)
 

@@ -6,6 +6,7 @@ from minirun import jsonlite
 from minirun.cli.flags import HELP, one_id, parse, show_help
 from minirun.oci import state
 from minirun.settings import Settings
+from minirun.visible import clean_json
 
 
 def main(args: "list[str]", settings: Settings) -> int:
@@ -14,5 +15,5 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.help:
         return show_help("state", "ID", "Print a container's state as JSON.", (HELP,))
     record = state.load(settings.root, one_id("state", flags))
-    sys.stdout.write(jsonlite.dumps(state.public(record), indent=2) + "\n")
+    sys.stdout.write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
     return 0

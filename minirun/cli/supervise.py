@@ -14,6 +14,7 @@ from minirun.errors import MinirunError, from_os
 from minirun.kernel import process
 from minirun.oci import state
 from minirun.record import Record
+from minirun.visible import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     except OSError as error:  # a full disk must not cost the caller the command's exit status
         line = from_os(error, "the end of the container is not recorded").line()
-        os.write(2, f"minirun: warning: {line}\n".encode())
+        warn(line)
     events.close_log()
 
 

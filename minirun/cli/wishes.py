@@ -11,6 +11,7 @@ from minirun.oci.config import GPU_HOOK, VENDORS
 from minirun.oci.generate import Wishes
 from minirun.rootfs.inroot import Root
 from minirun.settings import Settings
+from minirun.visible import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,11 +80,6 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
 
         wanted = mps.join(wanted, flags.gpu_mps, settings)
     return wanted, image.name
-
-
-def say(text: str) -> None:
-    """Print a line for the user on stderr."""
-    os.write(2, f"minirun: {text}\n".encode())
 
 
 def random_id() -> str:

@@ -10,9 +10,7 @@ What costs nothing is looked at always (the inventory knows it); the libraries o
 where a real one is (minirun.gpu.skew).
 """
 
-import os
-
-from minirun import events
+from minirun import events, visible
 from minirun.errors import GPUError
 from minirun.gpu import catalog
 from minirun.gpu.inventory import Inventory
@@ -70,7 +68,7 @@ def tell(said: "list[Notice]") -> None:
     """Print warnings for the user, and write them into the log. Raises GPUError for a fatal one."""
     for one in bearable(said):
         events.emit("note", "warning", {"text": one.text}, why=one.hint)
-        os.write(2, f"minirun: warning: {one}\n".encode(errors="replace"))
+        visible.warn(str(one))
 
 
 def bearable(said: "list[Notice]") -> "list[Notice]":

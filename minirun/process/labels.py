@@ -21,6 +21,7 @@ from minirun.errors import ConfigError, MinirunError
 from minirun.kernel import files
 from minirun.oci.config import Config
 from minirun.rootfs.inroot import Root
+from minirun.visible import warn
 
 _ENABLED = "/sys/module/apparmor/parameters/enabled"
 _PLACES = ("self/attr/apparmor/exec", "self/attr/exec")
@@ -48,7 +49,7 @@ def check(config: Config) -> str:
 def _warn(where: str, module: str) -> None:
     what = f"{module} is not enabled in this kernel, so the container is not confined by it"
     events.emit("note", "label passed over", {"property": where}, why=what)
-    os.write(2, f"minirun: warning: config.json: {where}: {what}\n".encode())
+    warn(f"config.json: {where}: {what}")
 
 
 def has_apparmor() -> bool:

@@ -18,6 +18,7 @@ from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
 from minirun.oci import state
 from minirun.process import idmap
+from minirun.visible import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _attach_layers(container: Container, pid: int) -> None:
                 mounts.move_mount(tree, fd, shown=place)
             os._exit(0)
         except OSError as error:
-            os.write(2, f"minirun: id-mapped layer: {error}\n".encode())
+            say(f"id-mapped layer: {error}")
         finally:
             os._exit(1)
     for fd in (owner, target, pidfd):
@@ -115,7 +116,7 @@ def empty_directory(container: Container, fd: int) -> None:
                 removal.empty(fd)
                 os._exit(0)
         except OSError as error:
-            os.write(2, f"minirun: {container.directory}: {error}\n".encode())
+            say(f"{container.directory}: {error}")
         finally:
             os._exit(1)
     try:

@@ -13,6 +13,7 @@ to a terminal: whatever is not printable is shown as an escape, \\x1b, and never
 import unicodedata
 
 from minirun.record import Record
+from minirun.visible import clean as clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,18 +198,6 @@ def line(
     """Return `event` as one line of at most `width` columns, without its end."""
     pieces = columns(row(event, start), width, unicode=unicode, full=full)
     return "".join(text for _, text in pieces).rstrip()
-
-
-def clean(text: str, unicode: bool = True) -> str:
-    """Return `text` without anything that a terminal would obey: escapes instead."""
-    if text.isascii() and text.isprintable():
-        return text
-    if not unicode:
-        text = text.replace("µ", "u").replace("…", "...").replace("→", "->")
-    return "".join(
-        c if c.isprintable() and (unicode or c.isascii()) else c.encode("unicode_escape").decode()
-        for c in text
-    )
 
 
 def display_width(text: str) -> int:

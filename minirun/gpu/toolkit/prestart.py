@@ -12,6 +12,7 @@ from minirun.errors import ConfigError, GPUError
 from minirun.gpu import hook
 from minirun.gpu.toolkit.config import Toolkit
 from minirun.oci.state import read_text
+from minirun.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def environment(toolkit: Toolkit) -> "dict[str, str]":
 
 def say(text: str) -> None:
     """Print a line on stderr."""
-    os.write(2, f"{text}\n".encode(errors="replace"))
+    os.write(2, f"{clean(text)}\n".encode())
 
 
 def _check_mode(toolkit: Toolkit) -> None:
