@@ -4,7 +4,9 @@ import json
 import os
 import sys
 import time
+from collections import deque
 
+from minirun.cli import logfile
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import UsageError
 from minirun.oci import state
@@ -12,7 +14,8 @@ from minirun.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TextIO
+    from collections.abc import Iterator
+    from typing import Any, BinaryIO
 
 FLAGS = (
     Flag(("-f", "--follow"), "", "wait for more until the container ends"),
@@ -32,31 +35,72 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines", 1)
     container_id = flags.args[0]
     record = state.load(settings.root, container_id)
-    path = f"{record['directory']}/log.json"
-    if not os.path.exists(path):
-        return 0
-    with open(path) as file:
-        rows = [json.loads(line) for line in file if line.endswith("\n")]
-        for row in rows[-int(flags.tail) :] if flags.tail else rows:
-            _show(row, flags.timestamps)
-        while flags.follow:
-            ended = state.load(settings.root, container_id)["status"] == state.STOPPED
-            _follow(file, flags.timestamps)
-            if ended:
-                break
-            time.sleep(0.05)
+    reader = _Reader(record["directory"], flags.timestamps)
+    reader.show_all(int(flags.tail) if flags.tail else None)
+    while flags.follow:
+        ended = state.load(settings.root, container_id)["status"] == state.STOPPED
+        reader.show_new()
+        if ended:
+            break
+        time.sleep(0.05)
     return 0
 
 
-def _follow(file: "TextIO", timestamps: bool) -> None:
-    """Show the whole lines that have come since."""
+class _Reader:
+    """Reads the files of a log one after the other, and goes on where it has stopped.
+
+    It keeps the newest file open, so that it knows it again when it has got another name.
+    """
+
+    def __init__(self, directory: str, timestamps: bool) -> None:
+        self.directory = directory
+        self.timestamps = timestamps
+        self.current: BinaryIO | None = None
+
+    def show_all(self, tail: "int | None") -> None:
+        """Show what there is; of it, where `tail` is a number, so many lines at the end."""
+        lines = self._lines()
+        for line in lines if tail is None else deque(lines, maxlen=tail):
+            _show(json.loads(line), self.timestamps)
+
+    def show_new(self) -> None:
+        """Show the whole lines that have come since."""
+        self.show_all(None)
+
+    def _lines(self) -> "Iterator[bytes]":
+        """Yield the whole lines from where it has stopped; begin with the oldest file."""
+        try:
+            files: list[BinaryIO] = [open(fd, "rb") for fd in logfile.open_all(self.directory)]
+        except FileNotFoundError:  # the container has gone
+            files = []
+        for file in self._after_current(files):
+            if self.current:
+                yield from _whole_lines(self.current)
+                self.current.close()
+            self.current = file
+        if self.current:
+            yield from _whole_lines(self.current)
+
+    def _after_current(self, files: "list[BinaryIO]") -> "list[BinaryIO]":
+        """Close those that were read, or are being read; return the others."""
+        if not self.current:
+            return files
+        inodes = [os.fstat(file.fileno()).st_ino for file in files]
+        own = os.fstat(self.current.fileno()).st_ino
+        known = inodes.index(own) + 1 if own in inodes else 0
+        for file in files[:known]:
+            file.close()
+        return files[known:]
+
+
+def _whole_lines(file: "BinaryIO") -> "Iterator[bytes]":
     while True:
         place = file.tell()
         line = file.readline()
-        if not line.endswith("\n"):
+        if not line.endswith(b"\n"):
             file.seek(place)
             return
-        _show(json.loads(line), timestamps)
+        yield line
 
 
 def _show(row: "dict[str, Any]", timestamps: bool) -> None:

@@ -2,10 +2,10 @@
 
 import os
 
-from minirun import endings, gates, jsonlite
+from minirun import endings, gates
+from minirun.cli import logfile
 from minirun.container import Container
 from minirun.kernel import process
-from minirun.oci import state
 from minirun.process import pipes
 from minirun.process.streams import Console
 from minirun.record import Record
@@ -14,8 +14,6 @@ from minirun.settings import BOUNDARIES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-CHUNK = 65536
 
 
 class Streams:
@@ -27,7 +25,11 @@ class Streams:
     """
 
     def __init__(
-        self, container: Container, interactive: bool, detach: bool, *, log: bool = False
+        self,
+        container: Container,
+        interactive: bool,
+        detach: bool,
+        log: "logfile.Limits | None" = None,
     ) -> None:
         self.flows: list[tuple[int, int, int, str]] = []
         self.theirs: list[int] = []
@@ -35,7 +37,8 @@ class Streams:
         self.detach = detach
         self.interactive = interactive
         self.owner = _root_of(container)
-        self.log_path = f"{container.directory}/log.json" if log else ""
+        self.directory = container.directory
+        self.log = log
         if container.config.terminal:
             self._prepare_terminal()
         elif detach and not log:
@@ -101,7 +104,7 @@ class Streams:
         return endings.wait(pidfd, pid)
 
     def _copy(self, pidfd: int) -> None:
-        log = Log(self.log_path) if self.log_path else None
+        log = logfile.Log(self.directory, self.log) if self.log else None
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None
@@ -122,45 +125,6 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
 
     linux = container.config.linux
     return userns.host_id(linux["uidMappings"], 0), userns.host_id(linux["gidMappings"], 0)
-
-
-class Log:
-    """log.json, in the form of docker's json-file driver: one JSON object a line of output."""
-
-    def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self.fd = os.open(path, flags, 0o600)
-        self.rest = {"stdout": b"", "stderr": b""}
-
-    def keeper(self, stream: str) -> "Callable[[bytes], None]":
-        """Return what writes a chunk of `stream` into the log."""
-        return lambda data: self.write(stream, data)
-
-    def write(self, stream: str, data: bytes) -> None:
-        """Append every line of `data`; the beginning of a line waits for its end."""
-        *lines, self.rest[stream] = (self.rest[stream] + data).split(b"\n")
-        for line in lines:
-            self._row(stream, line + b"\n")
-        if len(self.rest[stream]) > CHUNK:
-            self._flush(stream)
-
-    def _flush(self, stream: str) -> None:
-        line, self.rest[stream] = self.rest[stream], b""
-        if line:
-            self._row(stream, line)
-
-    def _row(self, stream: str, line: bytes) -> None:
-        row = {"log": line.decode(errors="replace"), "stream": stream, "time": state.timestamp()}
-        try:
-            os.write(self.fd, jsonlite.dumps(row).encode() + b"\n")
-        except OSError:
-            pass  # a full disk ends the log, not the container
-
-    def close(self) -> None:
-        """Write what is left and close."""
-        for stream in self.rest:
-            self._flush(stream)
-        os.close(self.fd)
 
 
 class Wanted(Record):

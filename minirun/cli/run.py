@@ -3,7 +3,7 @@
 import os
 
 from minirun import errors, gates, jsonlite, rootless
-from minirun.cli import output, supervise, wishes
+from minirun.cli import logfile, output, supervise, wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.container import Container
 from minirun.errors import UsageError
@@ -79,6 +79,10 @@ FLAGS = (
     ),
     Flag(("--script",), "FILE", "with --step: play these keys, as a presenter would press them"),
     Flag(("--snapshots",), "", "record the container's state at each stage's begin and end"),
+    Flag(
+        ("--log-opt",), "KEY=VALUE",
+        "what `logs` keeps: max-size=20m of one file (-1: no limit), max-file=5", many=True,
+    ),
     Flag(("--log",), "FILE", "append all events to FILE"),
     Flag(("--log-format",), "FORMAT", "text or json"),
     Flag(("-b", "--bundle"), "DIR", "run an OCI bundle; the argument is the container's id"),
@@ -124,7 +128,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     config = oci_config.Config(document, directory, wanted.choices)
     options = supervise.Options(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
-        wanted=_wanted(flags), pid_file=flags.pid_file,
+        wanted=_wanted(flags), pid_file=flags.pid_file, log=logfile.limits(flags.log_opt),
         begin=lambda container: _note(container, wanted),
     )  # fmt: skip
     extra = {

@@ -8,7 +8,7 @@ its own session; its parent returns as soon as the container runs. When a superv
 import os
 
 from minirun import endings, events, gates, lifecycle
-from minirun.cli import output, signals
+from minirun.cli import logfile, output, signals
 from minirun.container import Container
 from minirun.errors import MinirunError, from_os
 from minirun.kernel import process
@@ -29,6 +29,8 @@ class Options(Record):
     auto_remove: bool = False
     wanted: output.Wanted = output.Wanted()
     pid_file: str = ""
+    log: logfile.Limits = logfile.Limits()
+    """How much of its output is kept."""
     begin: "Callable[[Container], None] | None" = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
 
@@ -58,8 +60,8 @@ def _run(
         if options.begin:
             options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
-        log = detach or not auto_remove
-        streams = output.Streams(container, options.interactive, detach, log=log)
+        log = options.log if detach or not auto_remove else None
+        streams = output.Streams(container, options.interactive, detach, log)
         container.console = streams.console
         init = lifecycle.create(container)
         streams.close_containers_ends()

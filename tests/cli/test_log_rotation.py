@@ -1,0 +1,94 @@
+"""What `minirun logs` keeps has a bound: files of a size, so many of them, as docker's."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import Program, wait_until
+from minirun.cli import logfile
+from minirun.cli.logfile import Limits, Log
+
+SHELL = ("busybox", "sh", "-c")
+LINES = "i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); {pause}done"
+
+
+def files(program: Program, name: str) -> list[Path]:
+    return sorted((program.root / name).glob("log.json*"))
+
+
+def numbers(text: str) -> list[int]:
+    return [int(line.split()[1]) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("flags", [("-d",), ()], ids=["detached", "shown"])
+def test_the_oldest_lines_go(minirun: Program, flags: tuple[str, ...]) -> None:
+    words = ("--log-opt", "max-size=4k", "--log-opt=max-file=3", *SHELL)
+    minirun("run", "--name", "c", *flags, *words, LINES.format(count=2000, pause=""))
+    wait_until(lambda: minirun("logs", "c").stdout.endswith("line 1999\n"), 30)
+    found = files(minirun, "c")
+    assert [path.name for path in found] == ["log.json", "log.json.1", "log.json.2"]
+    assert all(path.stat().st_size <= 4096 for path in found)
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in found)
+    kept = numbers(minirun("logs", "c").stdout)
+    assert kept == list(range(kept[0], 2000)) and len(kept) > 100
+    assert numbers(minirun("logs", "--tail", "70", "c").stdout) == list(range(1930, 2000))
+
+
+def test_one_file(minirun: Program) -> None:
+    words = ("--log-opt", "max-size=4k", "--log-opt", "max-file=1", *SHELL)
+    minirun("run", "--name", "c", *words, LINES.format(count=500, pause=""))
+    assert [path.name for path in files(minirun, "c")] == ["log.json"]
+    kept = numbers(minirun("logs", "c").stdout)
+    assert kept == list(range(kept[0], 500))
+
+
+def test_no_limit(minirun: Program) -> None:
+    words = ("--log-opt", "max-size=-1", *SHELL)
+    minirun("run", "--name", "c", *words, LINES.format(count=500, pause=""))
+    assert numbers(minirun("logs", "c").stdout) == list(range(500))
+
+
+def test_follow_across_files(minirun: Program) -> None:
+    pause = "[ $((i % 40)) -ne 0 ] || sleep 0.1; "
+    words = ("--log-opt", "max-size=4k", "--log-opt", "max-file=5", *SHELL)
+    minirun("run", "-d", "--name", "c", *words, LINES.format(count=1000, pause=pause))
+    with minirun.start("logs", "-f", "c") as following:
+        said, _ = following.communicate(timeout=60)
+    assert numbers(said) == list(range(1000))
+    assert len(files(minirun, "c")) == 5
+
+
+def test_a_usual_run_is_bounded() -> None:
+    assert logfile.limits([]) == Limits(max_size=20 << 20, max_file=5)
+    assert logfile.limits(["max-size=10m", "max-file=3"]) == Limits(10 << 20, 3)
+
+
+def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:
+    """A number is missing then; what is there is read in order, and the next step works."""
+    log = Log(str(tmp_path), Limits(300, 4))
+    for number in range(12):
+        log.write("stdout", b"line %d\n" % number)
+    log.close()
+    before = [os.read(fd, 99999) for fd in logfile.open_all(str(tmp_path))]
+    assert len(before) == 4
+    (tmp_path / "log.json.2").rename(tmp_path / "log.json.3")
+    left = [os.read(fd, 99999) for fd in logfile.open_all(str(tmp_path))]
+    assert left == before[1:]
+    log = Log(str(tmp_path), Limits(300, 4))
+    for number in range(12, 16):
+        log.write("stdout", b"line %d\n" % number)
+    log.close()
+    assert len(logfile.open_all(str(tmp_path))) in (3, 4)
+    assert b"line 15" in [os.read(fd, 99999) for fd in logfile.open_all(str(tmp_path))][-1]
+
+
+@pytest.mark.parametrize(
+    "option", ["max-size=", "max-size=x", "max-size=0", "max-file=0", "max-file=-1", "tag=x", "x"]
+)
+def test_a_wrong_option(minirun: Program, option: str) -> None:
+    done = minirun("run", "--log-opt", option, "busybox", "true")
+    assert done.returncode == 125
+    assert done.stderr.count("\n") == 1
+    assert "log-opt" in done.stderr or "size" in done.stderr
+    assert minirun.left() == []
