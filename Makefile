@@ -1,22 +1,26 @@
 # make setup   what minirun needs, on Debian 12 or newer, as root: packages, .venv, the launcher
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
-# make test    the tests, against the real kernel        make check   linters and types, then these
-# make bench   the start measured against runc and crun  make clean   remove what setup has made
+# make test    what the tests need, masked; then the tests, against the real kernel
+# make check   linters and types, then these              make clean   remove what lies in here
+# make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships    make reference   write its pages anew
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages demo test check bench recordings reference conformance clean
+.PHONY: setup packages tested launcher demo test check bench recordings reference conformance clean
 
-# the interpreter and what python-prctl is compiled with; images; what tests and bench call
-PACKAGES := python3 python3-venv python3-dev gcc libc6-dev libcap-dev libseccomp2 \
-	mmdebstrap busybox-static strace hyperfine runc crun podman tmux iproute2 \
-	chromium containerd containernetworking-plugins docker.io buildah \
-	slurmctld slurmd slurm-client munge systemd dbus uidmap
+# the interpreter, and what makes images; a few kB that minirun can do without
+NEEDED := python3 python3-venv mmdebstrap libseccomp2
+USEFUL := python3-prctl
+# what tests and bench call
+TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
+	containerd containernetworking-plugins docker.io buildah slurmctld slurmd slurm-client munge \
+	systemd dbus uidmap
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
+SITE := import sysconfig; print(sysconfig.get_path("platlib"))
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
 GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-dev \
 	golang-github-hashicorp-go-multierror-dev golang-github-mrunalp-fileutils-dev \
@@ -25,61 +29,67 @@ GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-d
 	tar util-linux xz-utils
 RUNTIME ?= $(abspath $(MINIRUN))
 IMAGES := busybox debian ubuntu
-# With CI set, a test that would skip for want of an ability fails instead.
+# With CI set, a test that would skip for want of an ability that can be had fails instead.
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
 
-setup: packages .venv/.ready
-	@$(PYTHON) -m compileall -q minirun
-	@$(PYTHON) -m minirun.launcher $(MINIRUN)
+setup: packages .venv/.ready launcher
 
-# Asked anew each time: the machine may be another one than last time. One dpkg-query, 20 ms.
+# The machine is asked anew each time: it may be another one than last time.
 packages:
-	@missing=$$(comm -23 <(printf '%s\n' $(PACKAGES) | sort) <(dpkg-query --show \
-		--showformat '$${db:Status-Status} $${Package}\n' | sed -n 's/^installed //p' | sort)); \
-	if [ -n "$$missing" ]; then \
-		export DEBIAN_FRONTEND=noninteractive; \
-		install=(apt-get install --yes --no-install-recommends $$missing); \
-		"$${install[@]}" || { apt-get update && "$${install[@]}"; }; \
-	fi
+	@.ci/packages $(NEEDED) --optional $(USEFUL)
+
+tested: setup .venv/.tested
+	@.ci/packages --optional $(TESTED)
 
 # Debian's own Python, whatever else comes first in PATH: it lies where only root can write.
-.venv/.ready: pyproject.toml Makefile
+# Of Debian's python-prctl the .venv gets links: pip would need a compiler for it.
+.venv/.ready: pyproject.toml Makefile | packages
 	/usr/bin/python3 -m venv .venv
+	@$(PYTHON) -c 'import _prctl' 2>/dev/null || find /usr/lib/python3/dist-packages -maxdepth 1 \
+		-name '*prctl*' -exec ln -sfnt "$$($(PYTHON) -c '$(SITE)')" {} +
+	$(PYTHON) -m pip install --quiet --editable .
+	@touch $@
+
+.venv/.tested: .venv/.ready
 	$(PYTHON) -m pip install --quiet --editable '.[test]'
 	@touch $@
+
+launcher: .venv/.ready
+	@$(PYTHON) -m compileall -q minirun
+	@$(PYTHON) -m minirun.launcher $(MINIRUN)
 
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
 	$(MINIRUN) run --rm --gpus 0,1 --progress tty ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
 
-test: setup
+test: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
 	$(PYTHON) -m pytest -n 2 $(PYTEST)
 	$(if $(CI),@$(MAKE) --no-print-directory conformance)
 
-check: setup
+check: tested
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
 	@$(MAKE) --no-print-directory test
 
-bench: setup
+bench: tested
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/engines.py
 
 conformance: setup
-	@$(MAKE) --no-print-directory packages PACKAGES='$(GO_PACKAGES)'
+	@.ci/packages $(GO_PACKAGES)
 	@nice $(PYTHON) tests/conformance/run.py --runtime $(RUNTIME)
 
 # The reference pages that are counted or collected, and not written by hand.
 reference:
 	$(PYTHON) tests/spec/page.py
 
-recordings: setup
+recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/recordings/make.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist
-	find . -name __pycache__ -prune -exec rm -rf {} +
+	find minirun tests tutorials notebooks rootfs-tools -name __pycache__ -prune -exec rm -rf {} +

@@ -19,13 +19,12 @@ import pytest
 from minirun import launcher, roots
 from minirun.settings import HISTORY, NEW, ROOT
 from minirun.settings import STORE as DEFAULT_STORE
+from required import skip
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
-REQUIRED = os.environ.get("MINIRUN_REQUIRE", "")
-"""Set to 1 (`make test` does), a missing ability of this machine fails instead of skipping."""
 KEPT = (HISTORY, NEW, ".gpus")
 """What stays in a state root."""
 
@@ -124,13 +123,6 @@ def minirun_both(request: pytest.FixtureRequest, command: str, tmp_path: Path) -
     program.clean()
 
 
-def skip(reason: str) -> None:
-    """Skip, or fail where MINIRUN_REQUIRE says that this machine must be able to."""
-    if REQUIRED == "all":
-        pytest.fail(f"required, but: {reason}")
-    pytest.skip(reason)
-
-
 def cgroup(program: Program, container_id: str) -> str:
     """The directory of a container's cgroup: version 1's for pids, or version 2's."""
     dirs = json.loads(program("inspect", "--json", container_id).stdout)["cgroup"]["dirs"]
@@ -158,7 +150,7 @@ def layer(tmp_path: Path) -> Path:
 
 
 def _mounts() -> set[str]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
     return {" ".join(line.split()[4:]) for line in lines}
 
 

@@ -14,6 +14,7 @@ import pytest
 from minirun import cgroups, events
 from minirun.cgroups import hierarchies
 from minirun.cgroups.base import Cgroup
+from required import skip
 
 PROBER = """
 import json, os, sys
@@ -32,13 +33,6 @@ for line in sys.stdin:
     print(json.dumps([attempt(*request) for request in json.loads(line)]), flush=True)
 """
 """Opens nodes, or makes copies of them, and answers with errno numbers."""
-
-
-def skip(reason: str) -> None:
-    """Skip, or fail where MINIRUN_REQUIRE says that this machine must be able to."""
-    if os.environ.get("MINIRUN_REQUIRE") == "all":
-        pytest.fail(f"required, but: {reason}")
-    pytest.skip(reason)
 
 
 def require_mounted(version: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from cgroups.conftest import require_mounted, skip
+from cgroups.conftest import require_mounted
 from cgroups.systemd_cell import SYSTEMD, SystemdCell
 from conftest import STORE, Program, wait_until
 from minirun.cgroups import systemd
 from minirun.errors import MinirunError
+from required import installed, skip
 
 MINIRUN = f"{Path(sys.executable).with_name('minirun')} --root /run/mr"
 SCOPE = "cell-one.scope"
@@ -40,8 +40,7 @@ def cell(request: pytest.FixtureRequest) -> Iterator[SystemdCell]:
     require_mounted(request.param)
     if os.geteuid() != 0:
         skip("namespaces and cgroups need root")
-    if not os.access(SYSTEMD, os.X_OK):
-        skip(f"{SYSTEMD} is not installed")
+    installed("systemd", os.path.dirname(SYSTEMD))
     cell = SystemdCell(request.param)
     yield cell
     cell.close()
@@ -210,8 +209,7 @@ def test_exec_joins_the_scope(cell: SystemdCell, bundle: dict[str, Any]) -> None
 
 def test_over_the_system_bus(cell: SystemdCell, bundle: dict[str, Any]) -> None:
     """From here on the cell has a dbus-daemon."""
-    if not shutil.which("dbus-daemon"):
-        skip("dbus-daemon is not installed")
+    installed("dbus-daemon")
     cell.sh(DBUS)
     cell.sh("mv /run/systemd/private /run/systemd/hidden")  # so that it cannot be that one
     try:
@@ -223,8 +221,7 @@ def test_over_the_system_bus(cell: SystemdCell, bundle: dict[str, Any]) -> None:
 
 def test_podman_with_its_systemd_manager(cell: SystemdCell, bundle: dict[str, Any]) -> None:
     """What podman does where nobody has configured it; it asks over the bus of the test above."""
-    if not shutil.which("podman"):
-        skip("podman is not installed")
+    installed("podman")
     cell.sh(f"""{DBUS}
         printf '#!/bin/sh\nexec {MINIRUN} "$@"\n' > /run/minirun; chmod +x /run/minirun
         mkdir -p /run/b/rootfs/proc /run/b/rootfs/sys /run/b/rootfs/dev /run/b/rootfs/etc""")

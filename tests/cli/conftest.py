@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.columns import Runtime
-from conftest import Program, skip
+from conftest import Program
+from required import installed
 
 
 @pytest.fixture
@@ -28,8 +29,7 @@ def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) ->
     """First minirun, then runc: what a test asserts holds in both columns."""
     argv = minirun.argv()
     if request.param == "runc":
-        if not shutil.which("runc"):
-            skip("runc, to compare with, is not installed")
+        installed("runc")
         argv = ["runc", "--root", str(tmp_path / "runc")]
     made = Runtime(argv, tmp_path, f"{request.param}-{os.getpid()}")
     made.config()

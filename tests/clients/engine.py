@@ -1,23 +1,19 @@
 """The engines, each in a cell of its own, with one of the two runtimes below it."""
 
 import json
-import shutil
 import subprocess
 from typing import Any
 
 from clients import images
 from clients.cell import Cell
-from conftest import skip
+from required import installed
 
 IMAGE = "test.local/busybox:1"
 
 
 def program(name: str, folder: str = "/usr/bin:/usr/sbin:/bin:/sbin") -> str:
     """The path of a client as Debian installs it; skips where it is not installed."""
-    path = shutil.which(name, path=folder)
-    if path is None:
-        skip(f"{name} is not installed")
-    return str(path)
+    return installed(name, folder)
 
 
 class Engine:

@@ -1,7 +1,6 @@
 """A store with the simulated driver, and half-started containers."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from conftest import skip
 from gpu import pretend
 from gpu.sandbox import Sandbox, busybox_root, debian_root
 from minirun.gpu.inventory import Inventory, inventory
+from required import installed
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +53,5 @@ def driver(store: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pretend host's driver."""
     if os.uname().machine != "x86_64":
         skip("the cases were recorded on x86_64")
-    if subprocess.run(["which", "gcc"], capture_output=True, check=False).returncode:
-        skip("no gcc to build a pretended NVML with")
+    installed("gcc")
     return pretend.build(tmp_path_factory.mktemp("pretend") / "driver", store)

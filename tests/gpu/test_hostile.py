@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Program, skip
+from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, debian_root, fingerprint
 from minirun.gpu.inventory import inventory
 from minirun.gpu.simulated import elf
+from required import installed
 
 ALL = ("--device=all", "--compute", "--utility", "--video", "--graphics", "--display", "--ngx",
        "--compat32")  # fmt: skip
@@ -263,8 +264,7 @@ def test_the_environment_of_an_image_reaches_no_hook(
     mode: str, hostile: Run, outside: Path, tmp_path: Path
 ) -> None:
     """CVE-2025-23266: LD_PRELOAD reaches a createContainer hook. Here by every name that loads."""
-    if not shutil.which("gcc"):
-        skip("no gcc to build a library that tells when it is loaded")
+    installed("gcc")
     touched = tmp_path / "touched"
     code, library = tmp_path / "leaking.c", tmp_path / "leaking.so"
     code.write_text(LEAKING)

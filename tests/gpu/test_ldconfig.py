@@ -13,6 +13,7 @@ from gpu.sandbox import Sandbox
 from minirun.errors import GPUError
 from minirun.gpu import ldcache, ldconfig, ldprogram
 from minirun.rootfs.inroot import Root
+from required import installed
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
@@ -34,9 +35,7 @@ def said(outcome: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A static program that tells what it sees."""
-    compiler = shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no gcc to build a program with that looks around")
+    compiler = installed("gcc")
     target = tmp_path_factory.mktemp("probe") / "ldconfig"
     source = Path(__file__).parent / "isolation.c"
     subprocess.run([compiler, "-static", "-o", target, source], check=True)

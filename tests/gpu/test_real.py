@@ -17,6 +17,7 @@ import pytest
 from minirun.errors import GPUError, UsageError
 from minirun.gpu import real
 from minirun.gpu.inventory import inventory
+from required import installed
 
 NO_DRIVER = "minirun's tests need a host without an nvidia driver here"
 ASK = """
@@ -33,9 +34,7 @@ except GPUError as error:
 
 @pytest.fixture(scope="module")
 def library() -> Iterator[Path]:
-    compiler = shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no gcc to build a pretended NVML with")
+    compiler = installed("gcc")
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are root's alone; the asker is nobody
     folder.chmod(0o755)
     source = Path(__file__).parent / "fake_nvml.c"

@@ -22,6 +22,7 @@ from minirun.gpu import catalog, warn
 from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
 from minirun.gpu.request import Request
 from minirun.gpu.simulated import elf
+from required import installed
 
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 VERSION = "550.163.01"
@@ -34,8 +35,7 @@ def driver(store: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pretend host's driver."""
     if os.uname().machine != "x86_64":
         skip("the pretend host is an x86_64 one")
-    if not shutil.which("gcc"):
-        skip("no gcc to build a pretended NVML with")
+    installed("gcc")
     return pretend.build(tmp_path_factory.mktemp("pretend") / "driver", store)
 
 

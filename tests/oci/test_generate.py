@@ -1,7 +1,6 @@
 """Figure 2: flags and an image become a config.json; runc runs it as well."""
 
 import json
-import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Program, skip
+from conftest import Program
 from minirun.choices import Choices
 from minirun.errors import UsageError
 from minirun.oci import generate, validate
 from minirun.oci.generate import Wishes
+from required import installed
 
 GPUS = ("NVIDIA_VISIBLE_DEVICES=0,1", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 
@@ -226,8 +226,7 @@ def test_spec_without_an_image_writes_a_template(minirun: Program, tmp_path: Pat
 
 @pytest.mark.parametrize("wishes", [{}, {"memory": 1 << 28, "pids_limit": 50, "readonly": True}])
 def test_runc_runs_it(tmp_path: Path, layer: Path, wishes: dict[str, Any]) -> None:
-    if not shutil.which("runc"):
-        skip("runc is not installed")
+    installed("runc")
     command = ("sh", "-c", "echo $HOSTNAME; hostname; id -u; ls /dev | grep null; exit 7")
     document = config(args=command, **wishes)
     name = f"minirun-test-{uuid.uuid4().hex[:8]}"

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import Program, skip, wait_until
 from minirun import launcher
+from required import installed
 
 UID = 54321
 SUBIDS = (300000, 65536)
@@ -108,8 +109,7 @@ def user(place: Path) -> Iterator[User]:
 def granted(user: User, tmp_path: Path) -> User:
     """The user with a name and 65536 further ids, in a mount namespace where /etc says so."""
     for program in ("newuidmap", "newgidmap"):
-        if not shutil.which(program):
-            skip(f"{program} is not installed: apt-get install uidmap")
+        installed(program)
     grant = f"tester:{SUBIDS[0]}:{SUBIDS[1]}"
     files = ("/etc/subuid", "/etc/subgid")
     for file in filter(lambda file: not os.path.exists(file), files):

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Program, skip
+from conftest import Program
 from minirun import recordings
 from minirun.view import html, recording
 from minirun.view.recording import Recording
-from view.browser import PROGRAM, Browser
+from required import installed
+from view.browser import Browser
 
 CURRENT = "document.activeElement"
 RGB = tuple[int, int, int]
@@ -23,8 +24,7 @@ RGB = tuple[int, int, int]
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not PROGRAM:
-        skip("there is no chromium on this machine")
+    installed("chromium")
     found = Browser(tmp_path_factory.mktemp("profile"))
     yield found
     found.close()

@@ -1,0 +1,52 @@
+"""What tests need of a machine: named where it is missing, and a failure where it can be had.
+
+`make test` installs the packages below. So with MINIRUN_REQUIRE=all (CI sets it) a missing program
+is a failure, unless .ci/packages says why this machine cannot have its package: this release of
+Debian is without it, or something of the user's would have to go.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+STRICT = os.environ.get("MINIRUN_REQUIRE", "") == "all"
+FOLDERS = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
+PACKAGES = Path(__file__).parents[1] / ".ci" / "packages"
+PACKAGE_OF = {
+    "bridge": "containernetworking-plugins", "buildah": "buildah", "chromium": "chromium",
+    "containerd": "containerd", "criu": "criu", "crun": "crun", "ctr": "containerd",
+    "dbus-daemon": "dbus", "docker": "docker.io", "dockerd": "docker.io", "gcc": "gcc",
+    "munged": "munge", "newgidmap": "uidmap", "newuidmap": "uidmap", "podman": "podman",
+    "runc": "runc", "slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client",
+    "strace": "strace", "systemd": "systemd", "tmux": "tmux",
+}  # fmt: skip
+"""Program → Debian's package. A test of `make test`'s list sees that it installs them all."""
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip, or fail where MINIRUN_REQUIRE says that this machine must be able to."""
+    if STRICT:
+        pytest.fail(f"required, but: {reason}")
+    pytest.skip(reason)
+
+
+def installed(program: str, path: str = FOLDERS) -> str:
+    """Return where a program is, looked for in the folders of `path`; skips, or fails, without."""
+    if found := shutil.which(program, path=path):
+        return found
+    package = PACKAGE_OF[program]
+    if refused := _cannot_be_had(package):
+        pytest.skip(f"{program} is missing: {refused}")
+    skip(f"{program} is not installed: apt-get install {package}")
+
+
+@functools.cache
+def _cannot_be_had(package: str) -> str:
+    """Why .ci/packages leaves a package out, "" where it would install it."""
+    argv = [str(PACKAGES), "--simulate", "--optional", package]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stderr.strip()

@@ -1,0 +1,158 @@
+"""Runs make targets on a bare Debian, and says what each brought: python tests/setup/bare.py demo.
+
+The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources.
+It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
+devices, cgroups and network; what is left running in it ends with it. pip's configuration is lent
+to it, and the folders named by --lend. It takes minutes, and is no part of `make test`.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP))
+
+from minirun.image import aptsources, debian  # noqa: E402
+
+UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
+CLONE = "root/minirun"
+ENTER = """
+cd "$1"; shift
+mount --bind . . ; cd "$PWD"
+mount -t proc proc proc; mount -t tmpfs tmpfs run
+mount --rbind /dev dev; mount --rbind /sys sys
+for each in $LENT; do mount --rbind "$each" ".$each"; done
+mkdir -p old; pivot_root . old; umount --lazy old; rmdir old
+cd /root/minirun; status=0; nice make "$@" || status=$?
+for each in /proc/[0-9]*; do [ "${each#/proc/}" = $$ ] || cat "$each/comm" >>/left || true; done
+exit $status
+"""
+
+
+class Bare:
+    """A bare Debian in a directory."""
+
+    def __init__(self, path: Path, suite: str, lent: list[str]) -> None:
+        self.path = path
+        self.suite = suite
+        self.env = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
+        self.env |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "xterm"}
+        self.env |= {"LENT": " ".join(lent), "LC_ALL": "C.UTF-8"}
+        self._build()
+        for folder in lent:
+            (path / folder.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        self._lend_pip()
+        archive = subprocess.run(
+            ["git", "archive", "HEAD"], cwd=TOP, check=True, capture_output=True
+        )
+        (path / CLONE).mkdir()
+        subprocess.run(["tar", "-x", "-C", path / CLONE], input=archive.stdout, check=True)
+
+    def _build(self) -> None:
+        own = debian.os_release("/").get("VERSION_CODENAME", "")
+        sources = aptsources.read(own)
+        options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
+        argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--include=make", *options]
+        argv += ["--format=directory", self.suite, str(self.path)]
+        text = "\n\n".join((sources.lines, sources.stanzas)).strip()
+        if self.suite == own:
+            argv.append("-")
+        else:
+            argv.append(sources.mirror)
+        subprocess.run(argv, input=text + "\n", text=True, check=True, stderr=subprocess.DEVNULL)
+        shutil.copy("/etc/resolv.conf", self.path / "etc/resolv.conf")
+
+    def _lend_pip(self) -> None:
+        """pip's settings: its files, and its variables; a file of certificates by its content."""
+        self.env |= {k: v for k, v in os.environ.items() if k.startswith("PIP_")}
+        for name in ("/etc/pip.conf", os.path.expanduser("~/.config/pip/pip.conf")):
+            target = self.path / ("etc" if name.startswith("/etc") else "root/.config/pip")
+            if os.path.exists(name):
+                target.mkdir(parents=True, exist_ok=True)
+                shutil.copy(name, target)
+        if "PIP_CERT" in self.env:
+            shutil.copy(self.env["PIP_CERT"], self.path / "root/certificates")
+            self.env["PIP_CERT"] = "/root/certificates"
+
+    def make(self, target: str, *variables: str) -> "Row":
+        """Run `make TARGET` in it."""
+        packages, links = self.packages(), self.enabled()
+        (self.path / "left").write_text("")
+        start = time.monotonic()
+        argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+        done = subprocess.run([*argv, "sh", "-euc", ENTER, "sh", self.path, target, *variables],
+                              env=self.env, check=False)  # fmt: skip
+        seconds = time.monotonic() - start
+        new = {name: size for name, size in self.packages().items() if name not in packages}
+        return Row(
+            target, done.returncode, seconds, len(new), sum(new.values()) / 1024,
+            self.size(CLONE, ".venv"), self.size("var/lib/minirun"),
+            sorted(self.enabled() - links), (self.path / "left").read_text().split(),
+        )  # fmt: skip
+
+    def packages(self) -> dict[str, int]:
+        """Name → size, in KiB, of each package."""
+        argv = ["dpkg-query", f"--admindir={self.path}/var/lib/dpkg", "--show"]
+        argv += ["--showformat", "${Package} ${Installed-Size}\n"]
+        text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        return {name: int(size) for name, size in (line.split() for line in text.splitlines())}
+
+    def enabled(self) -> set[str]:
+        """The links that have systemd start something."""
+        found = [path for path in (self.path / "etc/systemd").rglob("*") if path.is_symlink()]
+        return {path.name for path in found if os.readlink(path) != "/dev/null"}
+
+    def size(self, *parts: str) -> float:
+        """The size of a folder, in MiB."""
+        argv = ["du", "-s", "--block-size=1K", self.path.joinpath(*parts)]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        return int(done.stdout.split()[0]) / 1024 if done.stdout else 0.0
+
+
+class Row(NamedTuple):
+    """What a target did; sizes in MiB."""
+
+    target: str
+    status: int
+    seconds: float
+    packages: int
+    installed: float
+    venv: float
+    store: float
+    enabled: list[str]
+    running: list[str]
+
+    def __str__(self) -> str:
+        sizes = f"{self.installed:8.1f} {self.venv:8.1f} {self.store:8.1f}"
+        words = f"{' '.join(self.enabled) or 'none'}; {' '.join(self.running) or 'none'}"
+        done = f"{self.target:8} {self.status:6} {self.seconds:7.0f} {self.packages:8}"
+        return f"{done} {sizes}  {words}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help="run in this order")
+    parser.add_argument("--suite", default="bookworm", help="default: %(default)s")
+    parser.add_argument("--lend", action="append", default=[], metavar="DIR",
+                        help="a folder of this machine that pip reads")  # fmt: skip
+    parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",
+                        help="for make, such as PYTEST=tests/oci")  # fmt: skip
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="minirun-bare.", dir="/var/tmp") as folder:
+        bare = Bare(Path(folder, options.suite), options.suite, options.lend)
+        rows = [bare.make(target, *options.variable) for target in options.targets]
+    print(f"{options.suite}: MiB of new packages, of .venv, of the store; units enabled; running")
+    print("target   status seconds packages installed   .venv    store")
+    print(*rows, sep="\n")
+    return max(row.status for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
