@@ -40,6 +40,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     }  # fmt: skip
     if record["unprivileged"]:
         rootless.check_home(settings.root)
+        rootless.check_root(settings.root)
         from minirun.oci import rootless as without_root
 
         record["groups_denied"] = without_root.check(config)

@@ -17,6 +17,10 @@ import sys
 
 from minirun.errors import UsageError
 from minirun.settings import ROOT, STORE
+from minirun.visible import warn
+
+_DIRECTORY = 4
+"""S_IFDIR, as the upper four bits of a mode: inode(7)."""
 
 _HOST = b"         0          0 4294967295\n"
 """uid_map of the host's own user namespace, as the kernel writes it."""
@@ -42,7 +46,8 @@ def places() -> "tuple[str, str]":
     Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or
     ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
     the store. User 0 of a user namespace is such a user where /var/lib is closed to him, as with
-    `podman unshare`; runc asks $USER instead. podman calls its runtime without $HOME: then the
+    `podman unshare`; runc asks $USER instead. A runtime directory counts only where it is the
+    user's own, and no link. podman calls its runtime without $HOME: then the
     store, which it does not need, is beside the root. Where there is neither, what root has: that
     can be read (`replay` needs nothing else), and :func:`check_home` says why it is not written.
     """
@@ -52,13 +57,47 @@ def places() -> "tuple[str, str]":
         return STORE, ROOT
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     folders = (runtime, f"/run/user/{os.geteuid()}")
-    own = [each for each in folders if each.startswith("/") and os.access(each, os.W_OK | os.X_OK)]
+    own = [each for each in folders if each.startswith("/") and _may_hold(each)]
     home = os.environ.get("HOME", "")
     data = os.environ.get("XDG_DATA_HOME") or (f"{home}/.local/share" if home[:1] == "/" else "")
     if not data and not own:
         return STORE, ROOT
     store = f"{data}/minirun" if data else f"{own[0]}/minirun-store"
     return store, f"{own[0]}/minirun" if own else f"{store}/containers"
+
+
+def _may_hold(folder: str) -> bool:
+    """Tell whether containers may be kept below a runtime directory; warn where it is not safe.
+
+    The XDG base directory specification: it "MUST be owned by the user", and nobody else's to
+    write. Else another user could put in the place of a record one of theirs.
+    """
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    reason = why_not_own(folder)
+    if reason:
+        warn(f"$XDG_RUNTIME_DIR: {folder} is not used: {reason}")
+    return not reason
+
+
+def why_not_own(folder: str) -> str:
+    """Return why a folder may be another user's work; empty where only the caller writes to it."""
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return ""
+    if found.st_mode >> 12 != _DIRECTORY:
+        return "it is a link, or no directory"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}"
+    return "other users may write to it" if found.st_mode & 0o022 else ""
+
+
+def check_root(root: str) -> None:
+    """Raise UsageError where a user is about to keep containers where another one may write."""
+    if reason := why_not_own(root):
+        hint = f"another --root, or a directory of your own: chmod 700 {root}"
+        raise UsageError(f"{root}: no containers are kept there: {reason}", hint)
 
 
 def check_home(root: str) -> None:
