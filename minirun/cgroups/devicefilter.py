@@ -69,12 +69,12 @@ def assemble(rules: "Iterable[DeviceRule]") -> bytes:
     Rules that later ones override are left out, so no instruction is unreachable and the verifier
     has nothing to remove.
     """
-    code = PROLOGUE
+    blocks = [PROLOGUE]
     for rule in reversed(ruleset.effective(rules)):
-        code += _block(rule)
+        blocks.append(_block(rule))
         if rule == ruleset.ALL:
-            return code
-    return code + NO
+            return b"".join(blocks)
+    return b"".join([*blocks, NO])
 
 
 def _block(rule: DeviceRule) -> bytes:
@@ -110,11 +110,12 @@ def decode(program: bytes) -> "list[DeviceRule]":
         raise ValueError("not a device program of minirun")
     rules: "list[DeviceRule]" = []
     at = len(PROLOGUE)
-    while program[at:] not in (b"", NO):
+    end = len(program) - (len(NO) if program.endswith(NO) else 0)
+    while at < end:
         rule = _read_block(program, at)
-        rules.insert(0, rule)
+        rules.append(rule)
         at += len(_block(rule))
-    return rules
+    return rules[::-1]
 
 
 def _read_block(program: bytes, start: int) -> DeviceRule:
@@ -128,13 +129,21 @@ def _read_block(program: bytes, start: int) -> DeviceRule:
         tests[register] = value
         at += 8
     kind = {number: kind for kind, number in KINDS.items()}.get(tests.get(KIND, 0), "a")
-    for allow in (True, False):
-        for mask in range(1, 8):
-            access = ruleset.letters(mask)
-            rule = DeviceRule(allow, kind, tests.get(MAJOR), tests.get(MINOR), access)
-            if program.startswith(_block(rule), start):
-                return rule
+    for allow, mask in _verdicts(program, at):
+        access = ruleset.letters(mask)
+        rule = DeviceRule(allow, kind, tests.get(MAJOR), tests.get(MINOR), access)
+        if access and program.startswith(_block(rule), start):
+            return rule
     raise ValueError(f"not a device program of minirun, from instruction {start // 8} on")
+
+
+def _verdicts(program: bytes, at: int) -> "list[tuple[bool, int]]":
+    """Return what the instructions at byte `at` may mean: (allow, the mask of its access)."""
+    if at + 16 > len(program):
+        return []
+    code, _, _, value, _, _, _, following = struct.unpack_from("<BBhIBBhI", program, at)
+    found = {MOV_K: (value == 1, 7), AND_K: (True, ~value), MOV_X: (False, following)}
+    return [found[code]] if code in found else []
 
 
 def disassemble(program: bytes) -> "list[str]":

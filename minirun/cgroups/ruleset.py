@@ -8,17 +8,25 @@ The v1 controller can hold less than that: a default, and exceptions from it, al
 (Documentation/admin-guide/cgroup-v1/devices.rst). It takes a denial that cuts a hole into a wider
 permission without a word and does nothing; runc refuses such a list, and so do we. On cgroup2 a
 program decides, and every list can be had.
+
+A list may have tens of thousands of rules, so no rule is compared with all others: those that
+matter to it are found by kind and numbers, or the wildcards in their places.
 """
+
+from itertools import dropwhile, product
 
 from minirun.cgroups.rules import DeviceRule
 from minirun.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    _Key = tuple[str | int | None, ...]
 
 ALL = DeviceRule(True, "a", None, None, "rwm")
 NOTHING = DeviceRule(False, "a", None, None, "rwm")
+_MOST_JOINED = 1 << 16
 _ACCESS = ("", "m", "r", "rm", "w", "wm", "rw", "rwm")
 
 
@@ -32,32 +40,12 @@ def letters(mask: int) -> str:
     return _ACCESS[mask & 7]
 
 
-def covers(wide: DeviceRule, narrow: DeviceRule) -> bool:
-    """Tell whether every node that `narrow` speaks of is one that `wide` speaks of too."""
-    return (
-        wide.kind in ("a", narrow.kind)
-        and wide.major in (None, narrow.major)
-        and wide.minor in (None, narrow.minor)
-    )
-
-
-def overlap(one: DeviceRule, other: DeviceRule) -> bool:
-    """Tell whether there can be a node that both rules speak of."""
-    return all(
-        a == b or a in (None, "a") or b in (None, "a")
-        for a, b in ((one.kind, other.kind), (one.major, other.major), (one.minor, other.minor))
-    )
-
-
 def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
     """Return the same list without what has no effect in it: the shortest order-true form.
 
     Denials that stand before the first permission go too: there is nothing yet that they deny.
     """
-    kept = _not_overridden(rules)
-    while kept and not kept[0].allow:
-        kept.pop(0)
-    return kept
+    return list(dropwhile(lambda rule: not rule.allow, _not_overridden(rules)))
 
 
 def _not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
@@ -66,16 +54,39 @@ def _not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
     A rule that says nothing new goes; one that says something new stays as it was written.
     """
     kept: "list[DeviceRule]" = []
+    decided: "dict[_Key, tuple[int, int]]" = {}  # by later rules: what is denied, what is allowed
     for rule in reversed(list(rules)):
         new = left = bits(rule.access)
-        for later in kept:
-            if covers(later, rule):
-                new &= ~bits(later.access)
-                if later.allow != rule.allow:
-                    left &= ~bits(later.access)
+        for key in product(("a", rule.kind), (None, rule.major), (None, rule.minor)):
+            masks = decided.get(key, (0, 0))  # of rules that speak of all of this one's nodes
+            new &= ~(masks[0] | masks[1])
+            left &= ~masks[not rule.allow]
         if new:
             kept.append(rule._replace(access=letters(left)))
+            key = (rule.kind, rule.major, rule.minor)
+            denied, allowed = decided.get(key, (0, 0))
+            decided[key] = (denied, allowed | left) if rule.allow else (denied | left, allowed)
     return kept[::-1]
+
+
+class _Overlaps:
+    """Rules, to be found by any node that they speak of."""
+
+    def __init__(self) -> None:
+        self._rules: "dict[_Key, list[DeviceRule]]" = {}
+
+    def add(self, rule: DeviceRule) -> None:
+        """Add one, under each of its numbers or "*", which stands for whatever it has there."""
+        for key in product((rule.kind, "*"), (rule.major, "*"), (rule.minor, "*")):
+            self._rules.setdefault(key, []).append(rule)
+
+    def with_a_node_of(self, rule: DeviceRule) -> "Iterator[DeviceRule]":
+        """Return those that speak of a node that `rule` speaks of too, each once."""
+        kinds = ("*",) if rule.kind == "a" else (rule.kind, "a")
+        majors = ("*",) if rule.major is None else (rule.major, None)
+        minors = ("*",) if rule.minor is None else (rule.minor, None)
+        for key in product(kinds, majors, minors):
+            yield from self._rules.get(key, ())
 
 
 def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule]]":
@@ -85,18 +96,10 @@ def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule
     """
     defaults = [n for n, rule in enumerate(rules) if rule._replace(allow=True) == ALL]
     default = bool(defaults) and rules[defaults[-1]].allow
-    exceptions: "list[DeviceRule]" = []
-    for rule in _not_overridden(rules[defaults[-1] + 1 :] if defaults else rules):
-        if rule.allow != default:
-            exceptions.append(rule)
-            continue
-        for cut in exceptions:
-            if overlap(cut, rule) and bits(cut.access) & bits(rule.access):
-                raise ConfigError(
-                    f"linux.resources.devices: {_say(rule)} would cut a hole into {_say(cut)},"
-                    " which cgroup v1 cannot hold",
-                    "name the devices one by one, or use cgroup2",
-                )
+    left = _not_overridden(rules[defaults[-1] + 1 :] if defaults else rules)
+    exceptions = [rule for rule in left if rule.allow != default]
+    if len(exceptions) < len(left):
+        _refuse_holes(left, default)
     exceptions = [
         rule._replace(kind=kind)
         for rule in exceptions
@@ -105,22 +108,48 @@ def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule
     return default, exceptions if default else exceptions + _joined_halves(exceptions)
 
 
+def _refuse_holes(rules: "list[DeviceRule]", default: bool) -> None:
+    """Raise ConfigError where a rule takes something out of an exception that stands before it."""
+    exceptions = {letter: _Overlaps() for letter in "rwm"}
+    for rule in rules:
+        for letter in rule.access:
+            if rule.allow != default:
+                exceptions[letter].add(rule)
+                continue
+            for cut in exceptions[letter].with_a_node_of(rule):
+                raise ConfigError(
+                    f"linux.resources.devices: {_say(rule)} would cut a hole into {_say(cut)},"
+                    " which cgroup v1 cannot hold",
+                    "name the devices one by one, or use cgroup2",
+                )
+
+
 def _joined_halves(permissions: "list[DeviceRule]") -> "list[DeviceRule]":
     """Return what is missing where one rule permits r and another w to the same nodes.
 
     The v1 controller permits an open for both only where one single exception holds both.
+    Raises ConfigError where that would be too many exceptions.
     """
-    readers = [rule for rule in permissions if "r" in rule.access and "w" not in rule.access]
-    writers = [rule for rule in permissions if "w" in rule.access and "r" not in rule.access]
-    return [
-        DeviceRule(
-            True, r.kind, w.major if r.major is None else r.major,
-            w.minor if r.minor is None else r.minor, "rw",
-        )
-        for r in readers
-        for w in writers
-        if overlap(r, w)
-    ]  # fmt: skip
+    writers = _Overlaps()
+    for rule in permissions:
+        if "w" in rule.access and "r" not in rule.access:
+            writers.add(rule)
+    joined: "list[DeviceRule]" = []
+    for r in permissions:
+        if "w" in r.access or "r" not in r.access:
+            continue
+        for w in writers.with_a_node_of(r):
+            major = w.major if r.major is None else r.major
+            joined.append(
+                DeviceRule(True, r.kind, major, w.minor if r.minor is None else r.minor, "rw")
+            )
+        if len(joined) > _MOST_JOINED:
+            raise ConfigError(
+                "linux.resources.devices: rules for reading and rules for writing have more than"
+                f" {_MOST_JOINED} sets of devices in common, which cgroup v1 cannot hold",
+                "allow both in one rule, or use cgroup2",
+            )
+    return joined
 
 
 def _say(rule: DeviceRule) -> str:

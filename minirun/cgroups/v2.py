@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ALWAYS = ("cpu", "memory", "pids")
 """The controllers that every container gets, as far as version 2 has them."""
 
+_E2BIG = 7
 PROGRAM_NAME = "minirun_devices"
 """What the kernel calls the device program: bpftool cgroup show."""
 
@@ -133,9 +134,16 @@ class CgroupV2(Cgroup):
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Assemble a program, load it, and attach it in the place of the one before."""
         self._base = list(rules)
+        code = devicefilter.assemble(self._base)
         try:
-            program = bpf.load_device_program(devicefilter.assemble(self._base), PROGRAM_NAME)
+            program = bpf.load_device_program(code, PROGRAM_NAME)
         except OSError as error:
+            if error.errno == _E2BIG:
+                raise ConfigError(
+                    f"linux.resources.devices: {len(self._base)} rules make a program of"
+                    f" {len(code) // 8} instructions, which the kernel finds too large to check",
+                    "name fewer devices, allow all of a major number, or use cgroup v1",
+                ) from None
             raise MinirunError(
                 f"device rules: bpf: BPF_PROG_LOAD: {error.strerror}",
                 "needs CAP_SYS_ADMIN, or CAP_BPF and CAP_NET_ADMIN, and CONFIG_CGROUP_BPF",

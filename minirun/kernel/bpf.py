@@ -52,7 +52,8 @@ def load_device_program(instructions: bytes, name: str) -> int:
     """Load a BPF_PROG_TYPE_CGROUP_DEVICE program; return a descriptor of it.
 
     `instructions` are packed struct bpf_insn, 8 bytes each; `name` has at most 15 letters, digits
-    and underscores. Raises OSError, whose strerror ends with what the verifier said.
+    and underscores. Raises OSError, whose strerror ends with what the verifier said; E2BIG where it
+    has too many instructions, or more ways through them than the kernel goes.
     """
     code = ctypes.create_string_buffer(instructions, len(instructions))
     # Any string will do for a licence: only GPL-only helpers ask for one, and none is called.
@@ -75,7 +76,8 @@ def load_device_program(instructions: bytes, name: str) -> int:
     try:
         return load(None)
     except OSError as error:
-        if error.errno == errno.EPERM:  # about us; EACCES and EINVAL are about the program
+        # EPERM is about us, E2BIG about the size; EACCES and EINVAL are about an instruction
+        if error.errno in (errno.EPERM, errno.E2BIG):
             raise
     log = ctypes.create_string_buffer(_LOG_SIZE)
     try:

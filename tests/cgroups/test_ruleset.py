@@ -1,8 +1,10 @@
 """The parts of rule lists that need no kernel."""
 
+import sys
+
 import pytest
 
-from minirun.cgroups import listing, ruleset
+from minirun.cgroups import devicefilter, listing, ruleset
 from minirun.cgroups.rules import DeviceRule
 from minirun.errors import ConfigError
 
@@ -79,3 +81,60 @@ def test_a_hole_is_refused_with_both_rules_named():
 def test_a_line_that_is_no_rule(line):
     with pytest.raises(ValueError, match=r".*"):
         ruleset.parse(line)
+
+
+LISTS = {
+    "permissions": lambda n: [DeviceRule(True, "c", i, 0, "rw") for i in range(n)],
+    "both": lambda n: [DeviceRule(i % 2 == 0, "c", i, 0, "rw") for i in range(n)],
+    "one number": lambda n: [DeviceRule(True, "c", i, None, "r") for i in range(n)],
+    "the same": lambda n: [DeviceRule(True, "c", 1, i % 7, "rw") for i in range(n)],
+    "wide denials": lambda n: [
+        *(DeviceRule(True, "c", i, None, "r") for i in range(n // 2)),
+        *(DeviceRule(False, "c", None, i, "w") for i in range(n // 2)),
+    ],
+    "halves": lambda n: [DeviceRule(True, "c", i // 2, 0, "rw"[i % 2]) for i in range(n)],
+    "leading denials": lambda n: [DeviceRule(False, "c", i, 0, "rw") for i in range(n)],
+}  # fmt: skip
+
+
+def work(function, *args):
+    """Count the calls that a function makes: the same number each time."""
+    count = 0
+
+    def called(*_):
+        nonlocal count
+        count += 1
+
+    sys.setprofile(called)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize(
+    "function",
+    [ruleset.effective, ruleset.as_exceptions, devicefilter.assemble],
+    ids=["effective", "as_exceptions", "assemble"],
+)
+def test_twice_as_many_rules_are_twice_the_work(function, kind):
+    small, large = (work(function, LISTS[kind](n)) for n in (500, 1000))
+    assert small > 500
+    assert large < 2.5 * small
+
+
+def test_reading_a_program_is_work_for_each_instruction():
+    small, large = (
+        work(devicefilter.decode, devicefilter.assemble(LISTS["both"](n))) for n in (500, 1000)
+    )
+    assert large < 2.5 * small
+
+
+def test_halves_with_too_many_nodes_in_common_are_refused():
+    """Each pair would be an exception of its own."""
+    given = [DeviceRule(True, "c", i, None, "r") for i in range(300)]
+    given += [DeviceRule(True, "c", None, i, "w") for i in range(300)]
+    with pytest.raises(ConfigError, match="more than 65536 sets of devices in common"):
+        ruleset.as_exceptions(given)

@@ -137,3 +137,16 @@ def test_rules_hold_in_cgroups_that_the_container_makes(cgroup, prober):
     inner.mkdir()
     Path(inner, "cgroup.procs").write_text(str(prober.process.pid))
     assert prober.try_all([("c", 1, 3, "rw"), ("c", 1, 5, "r")]) == [0, 1]
+
+
+def test_a_list_that_the_kernel_cannot_check_is_refused_in_one_line(cgroup):
+    before = [ruleset.parse("c 1:3 rw")]
+    cgroup.set_device_rules(before)
+    given = [ruleset.parse(f"c {300 + i // 200}:{i % 200} rw") for i in range(20_000)]
+    with pytest.raises(ConfigError) as caught:
+        cgroup.set_device_rules(given)
+    assert str(caught.value) == (
+        "linux.resources.devices: 20000 rules make a program of 140008 instructions,"
+        " which the kernel finds too large to check"
+    )
+    assert cgroup.effective_device_rules() == before, "the one before it stays"
