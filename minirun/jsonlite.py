@@ -50,7 +50,8 @@ def loads(text: str) -> "Any":
     except RecursionError:
         raise JSONError("nested too deeply") from None
     except ValueError as error:
-        raise JSONError(str(error)) from None
+        digits = "int_max_str_digits" in str(error)
+        raise JSONError("a number has too many digits" if digits else str(error)) from None
     if text[end:].strip(_SPACE):
         raise JSONError(f"unexpected text at character {end}")
     return value

@@ -43,18 +43,24 @@ def held() -> int:
     return sum(1 << number for number in NUMBERS.values() if process.in_bounding_set(number))
 
 
+SETS = ("bounding", "effective", "inheritable", "permitted", "ambient")
+
+
 class Sets:
     """The five sets of config.json's process.capabilities, cut to what can be granted."""
 
     def __init__(self, wanted: "dict[str, Any]", grantable: int) -> None:
-        asked = {kind: mask(names or ()) for kind, names in wanted.items()}
-        self.bounding = asked.get("bounding", 0) & grantable
-        self.permitted = asked.get("permitted", 0) & grantable
-        self.effective = asked.get("effective", 0) & self.permitted
-        self.inheritable = asked.get("inheritable", 0) & grantable
-        self.ambient = asked.get("ambient", 0) & self.permitted & self.inheritable
+        wanted = {
+            kind: wanted.get(kind) or () for kind in SETS
+        }  # others mean nothing, says the spec
+        asked = {kind: mask(names) for kind, names in wanted.items()}
+        self.bounding = asked["bounding"] & grantable
+        self.permitted = asked["permitted"] & grantable
+        self.effective = asked["effective"] & self.permitted
+        self.inheritable = asked["inheritable"] & grantable
+        self.ambient = asked["ambient"] & self.permitted & self.inheritable
         self.grantable = grantable
-        known = {name for kind in wanted.values() for name in kind or ()}
+        known = {name for kind in wanted.values() for name in kind}
         self.refused = sorted(n for n in known if not mask([n]) & grantable)
         """Names that were asked for and cannot be granted: a warning, says the spec."""
 

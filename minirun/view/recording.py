@@ -7,6 +7,7 @@ container that still exists.
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ _EMPTY: Event = {
     "dur": 0, "why": "",
 }  # fmt: skip
 """What views rely on: an event that lacks one of these gets this, one of another type is none."""
+_NUMBERS = ("t", "dur", "stage", "pid")
+MOST_BYTES = 32 << 20
+"""How large a recording may be: some hundred starts of a container. Read, it takes ten times that.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,27 +75,27 @@ class Recording:
         taken = [e for e in self.events if e["kind"] == "note" and e["name"] == "snapshot"]
         object.__setattr__(self, "snapshots", {str(e["args"].get("at")): e["args"] for e in taken})
 
-    @property
+    @cached_property
     def start(self) -> int:
         """The time of the first event, ns."""
         return min((e["t"] for e in self.events), default=0)
 
-    @property
+    @cached_property
     def end(self) -> int:
         """The time of the last event, ns."""
         return max((e["t"] for e in self.events), default=0)
 
-    @property
+    @cached_property
     def actors(self) -> list[str]:
         """Who acted, in order of appearance: runtime, init, hook, cli."""
         return list(dict.fromkeys(str(e["actor"]) for e in self.events))
 
-    @property
+    @cached_property
     def simulated(self) -> bool:
         """Whether the GPUs in it are the simulated driver's."""
         return any(map(text.simulated, self.events))
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether all seven stages ended without an error."""
         done = [s for s in self.stages if s.end is not None and not s.error]
@@ -99,7 +104,11 @@ class Recording:
 
 def read(path: str | Path) -> list[Recording]:
     """Return the recordings of a file. Raises OSError; ValueError where it holds no event."""
-    return parse(Path(path).read_text(encoding="utf-8", errors="replace"), str(path))
+    with open(path, "rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
+    return parse(data.decode(errors="replace"), str(path))
 
 
 def parse(text: str, source: str = "") -> list[Recording]:
@@ -126,12 +135,23 @@ def births_first(events: list[Event]) -> list[Event]:
 
     The child may act, and write, before the call has returned in its parent, who writes of it.
     """
-    told = list(events)
-    for birth in [e for e in events if e["name"] in ("clone3", "clone") and e["kind"] == "syscall"]:
-        first = next((at for at, e in enumerate(told) if e["pid"] == birth["ret"]), None)
-        at = told.index(birth)
-        if first is not None and first < at:
-            told.insert(first, told.pop(at))
+    first: dict[int, int] = {}
+    for at, event in enumerate(events):
+        first.setdefault(event["pid"], at)
+    waiting: dict[int, list[int]] = {}  # where a child begins → its birth, which is told later
+    for at, event in enumerate(events):
+        child = event["ret"] if event["name"] in ("clone3", "clone") else None
+        if event["kind"] == "syscall" and isinstance(child, int) and first.get(child, at) < at:
+            waiting.setdefault(first[child], []).append(at)
+    later = {at for births in waiting.values() for at in births}
+    told: list[Event] = []
+    for at in range(len(events)):
+        pending = [] if at in later else [at]
+        while pending:
+            if births := waiting.get(pending[-1]):
+                pending.append(births.pop(0))
+            else:
+                told.append(events[pending.pop()])
     return told
 
 
@@ -144,7 +164,7 @@ def _event(line: str) -> Event | None:
         return None
     whole = {**_EMPTY, "ret": None, "errno": None, **event}
     fits = all(isinstance(whole[key], type(empty)) for key, empty in _EMPTY.items())
-    return whole if fits else None
+    return whole if fits and max(abs(whole[key]) for key in _NUMBERS) < 2**63 else None
 
 
 def _stages(events: list[Event]) -> list[Stage]:

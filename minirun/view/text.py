@@ -31,6 +31,8 @@ STAGES = {
 """Figure 3 (design, section 1): what happens in each stage; who does it stands in the event."""
 
 WIDTH = 80
+_LONGEST_HEAD = 4096
+"""How many characters are looked at, beyond those that have room, for what may be left out."""
 _ARGUMENTS = {
     "clone3": "{flags}",
     "unshare": "{flags}",
@@ -212,6 +214,7 @@ def fit(text: str, room: int, unicode: bool = True, full: bool = False) -> str:
     if full or display_width(text) <= room:
         return text
     dots = "…" if unicode else "..."
+    text = text[: room + _LONGEST_HEAD]
     words = [_flags(word) for word in text.split(" ")]
     for index in sorted(range(len(words)), key=lambda index: -len(words[index])):
         if display_width(" ".join(words)) <= room:

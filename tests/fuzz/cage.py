@@ -130,7 +130,11 @@ class Cage:
 
     def faults(self, outcome: Outcome) -> list[str]:
         """What is wrong with how a command ended, or with what it left behind."""
-        return [*_manners(outcome), *self.left(), *self.harm()]
+        return [*self.manners(outcome), *self.left(), *self.harm()]
+
+    def manners(self, outcome: Outcome) -> list[str]:
+        """What is wrong with how a command ended: statuses, texts, time and memory."""
+        return _manners(outcome)
 
     def harm(self) -> list[str]:
         """What of the host is not as it was."""

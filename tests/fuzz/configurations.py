@@ -1,14 +1,43 @@
 """One fuzzed configuration: a bundle, `minirun run`, and what was wrong."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 from fuzz import seeds
 from fuzz.cage import Cage, Outcome, remove, small_root
-from fuzz.mutate import mutated
+from fuzz.mutate import TEXTS, mutated
 from minirun.record import Record
 
+_KEYS = (
+    *(f"io.minirun.{key}" for key in (
+        "layers", "volatile", "gpu-driver", "gpus", "driver-root", "load-kmods", "gpu-mode",
+        "gpu-exclusive", "log", "", "unknown")),
+    "cdi.k8s.io/x", "cdi.k8s.io/", "io.container.manager", "io.podman.annotations.cid-file",
+    "io.kubernetes.cri-o.Devices", "io.kubernetes.cri.container-type",
+    "run.oci.keep_original_groups",
+    "run.oci.hooks.stderr", "run.oci.hooks.stdout", "run.oci.handler", "run.oci.mount_context_type",
+    "run.oci.pidfd_receiver", "run.oci.seccomp_bpf_data", "run.oci.systemd.subgroup",
+    "org.systemd.property.ExecStop", "org.criu.config", "run.oci.criu.path", "RESERVED",
+)  # fmt: skip
+_VALUES = (
+    "all",
+    "nvidia",
+    "amd",
+    "intel",
+    "gaudi",
+    "simulated",
+    "true",
+    "hook",
+    "nvidia.com/gpu=all",
+    "nvidia.com/gpu=../../x",
+    "AMD_VISIBLE_DEVICES=all",
+    "exec",
+    "stages",
+    "0,1",
+    "count=4",
+)
 _SPECS: dict[str, Any] = {}
 
 
@@ -35,9 +64,19 @@ def run(cage: Cage, seed: int) -> Case:
     make = seeds.SEEDS[seed % len(seeds.SEEDS)]
     if make is seeds.podman:
         seeds.give_away(bundle / "rootfs")
-    said, data = mutated(seed, make(spec(cage), f"/{cage.name}/c"), cage.decoy.path)
+    config = make(spec(cage), f"/{cage.name}/c")
+    if seed % 7 == 0:
+        config["annotations"] |= annotations(seed, cage.decoy.path)
+    said, data = mutated(seed, config, cage.decoy.path)
     (bundle / "config.json").write_bytes(data)
     return Case(said, *judge(cage, bundle))
+
+
+def annotations(seed: int, decoy: Path) -> dict[str, str]:
+    """Hostile annotations, as an image's manifest brings them: some of the known names."""
+    dice = random.Random(seed)
+    texts = [text.replace("DECOY", str(decoy)) for text in TEXTS]
+    return {dice.choice(_KEYS): dice.choice((*texts, *_VALUES)) for _ in range(4)}
 
 
 def judge(cage: Cage, bundle: Path) -> tuple[Outcome, list[str]]:

@@ -25,6 +25,7 @@ RUNS = {
     "gpus": ("--gpus", "0", "--gpu-driver", "simulated"),
     "gpus by CDI": ("--gpus", "0", "--gpu-driver", "simulated", "--gpu-mode", "cdi"),
 }  # fmt: skip
+SEEDS = ("plain", "rich", "podman")
 _KNOWN_STATUS = (0, 1, 125, 126, 127)
 
 

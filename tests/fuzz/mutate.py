@@ -19,7 +19,7 @@ class Raw(str):
 NUMBERS: tuple[Any, ...] = (
     -(2**63) - 1, -(2**63), -(2**31), -1, 0, 1, 7, 2**15, 2**16, 2**20, 2**31 - 1, 2**31, 2**32 - 2,
     2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30, 10**400, 0.5, -0.0, 1e308,
-    Raw("1e400"), Raw("-1e400"), Raw("1.0"), Raw("1e2"), Raw("-0"), True, False,
+    Raw("1e400"), Raw("-1e400"), Raw("1.0"), Raw("1e2"), Raw("-0"), Raw("9" * 5000), True, False,
 )  # fmt: skip
 NOT_JSON = tuple(map(Raw, ("NaN", "Infinity", "01", "0x10", "+1", ".5", "1.", "1_0", "'x'", "",
                            "tru", "\\u0031", "//x", "٣")))  # fmt: skip
@@ -62,25 +62,26 @@ def mutated(seed: int, config: dict[str, Any], decoy: Path) -> tuple[str, bytes]
     config = copy.deepcopy(config)
     said = []
     for _ in range(dice.choices((1, 2, 4), (80, 15, 5))[0]):
-        said.append(_change(dice, config, decoy))
-    text = _dump(config)
+        said.append(change(dice, config, decoy))
+    text = dump(config)
     if dice.random() < 0.12:
-        change = dice.choice(_TEXT_CHANGES)
-        return f"{'; '.join(said)}; {change.__name__}", change(dice, text)
+        whole = dice.choice(TEXT_CHANGES)
+        return f"{'; '.join(said)}; {whole.__name__}", whole(dice, text)
     return "; ".join(said), text.encode(errors="surrogatepass")
 
 
-def _change(dice: random.Random, config: dict[str, Any], decoy: Path) -> str:
-    if dice.random() < 0.15:
+def change(dice: random.Random, config: dict[str, Any], decoy: Path, *, known: bool = True) -> str:
+    """Change one thing in a document; return what. `known`: it is a config.json."""
+    if known and dice.random() < 0.15:
         _add_known(dice, config)
     where = _walk(dice, config)
     parent = config
     for key in where[:-1]:
         parent = parent[key]
-    change = dice.choices(_CHANGES, _WEIGHTS)[0]
+    act = dice.choices(_CHANGES, _WEIGHTS)[0]
     name = ".".join(map(str, where))
-    shown = change(dice, parent, where[-1], decoy, name)
-    return f"{change.__name__[1:]} {name} {shown!r:.60}"
+    shown = act(dice, parent, where[-1], decoy, name)
+    return f"{act.__name__[1:]} {name} {shown!r:.60}"
 
 
 def _wild(dice: random.Random, decoy: Path, name: str) -> Any:
@@ -183,8 +184,8 @@ _CHANGES = (_replace, _like, _remove, _infix, _twice, _rename, _deep)
 _WEIGHTS = (42, 22, 9, 10, 6, 6, 2)
 
 
-def _dump(value: Any) -> str:
-    """JSON, with what is Raw as it is."""
+def dump(value: Any) -> str:
+    """Return JSON, with what is Raw as it is."""
     marks: list[str] = []
 
     def mark(item: Any) -> Any:
@@ -240,4 +241,4 @@ def _whole(dice: random.Random, text: str) -> bytes:
                         b'"' + b"x" * 10**6, b"\0" * 4096, b"{}" * 1000))  # fmt: skip
 
 
-_TEXT_CHANGES = (_truncated, _flipped, _other_encoding, _trailing, _leading, _key_twice, _whole)
+TEXT_CHANGES = (_truncated, _flipped, _other_encoding, _trailing, _leading, _key_twice, _whole)

@@ -57,3 +57,11 @@ def test_a_mount_that_fails_is_named(
 def test_an_error_quotes_no_more_than_a_line(minirun: Program, tmp_path: Path, config: Any) -> None:
     config["linux"]["rootfsPropagation"] = "z" * 200_000
     assert len(run(minirun, tmp_path, config)) < 700
+
+
+def test_a_set_of_capabilities_that_there_is_not(
+    minirun: Program, tmp_path: Path, config: Any
+) -> None:
+    """What the specification does not know is passed over, whatever it is."""
+    config["process"]["capabilities"] |= {"other": 1}
+    assert run(minirun, tmp_path, config) == ""

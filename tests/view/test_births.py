@@ -25,3 +25,14 @@ def test_everything_else_stays_where_it_is() -> None:
     assert births_first(failed) == failed
     same = [event("mount", 2), event("mount", 2), event("clone3", 1, 9)]
     assert births_first(same) == same
+
+
+def test_many_births_of_one_child() -> None:
+    """A recording may say anything: what it says is told in a time that grows with its length."""
+    events = [event("mount", 7)] + [event("clone3", 6, 7) for _ in range(100_000)]
+    assert births_first(events)[-1] == events[0]
+
+
+def test_births_of_births() -> None:
+    events = [event("mkdir", 3), event("clone3", 2, 3), event("clone3", 1, 2)]
+    assert births_first(events) == events[::-1]
