@@ -14,9 +14,10 @@ is the host's own.
 import os
 import stat
 
+from minirun import rootless
 from minirun.errors import GPUError
 from minirun.rootfs.inroot import Root
-from minirun.settings import ROOT, STORE
+from minirun.settings import NEW, ROOT, STORE
 
 STORES = (
     "/var/lib/containers", "/run/containers", "/run/libpod", "/run/crio",
@@ -27,10 +28,12 @@ STORES = (
 """Where engines keep images and containers, unless they are told another place."""
 MARKS = (
     "storage.lock", "io.containerd.metadata.v1.bolt", "engine-id", "buildkitd.lock",
-    "image.json", "state.json",
+    "image.json", NEW,
 )  # fmt: skip
 """What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directory of
-an image of minirun's; in that of a container, of minirun, runc and crun."""
+an image of minirun's; in a state root of minirun's."""
+_OVERFLOW = 65534
+"""Whom a file belongs to that is of no user of this user namespace: user_namespaces(7)."""
 _LIMIT = 64 << 20
 _HINT = "a folder of root's, such as /run/nvidia/driver, that no other user may write to"
 
@@ -46,19 +49,22 @@ def check(root: str) -> str:
         return ""
     if not os.path.isdir(path):
         raise GPUError(f"driver root {root}: no such directory", _HINT)
+    owners = {0, os.geteuid()}
+    if os.geteuid() == 0 and rootless.unprivileged():
+        owners.add(_OVERFLOW)  # the host's root cannot be told from others in here
     above = ["/"]
     for name in path[1:].split("/"):
         above.append(f"{above[-1].rstrip('/')}/{name}")
     for place in above:
-        if fault := _fault(place, last=place == path):
+        if fault := _fault(place, owners, last=place == path):
             raise GPUError(f"driver root {root}: {fault}", _HINT)
     return path
 
 
-def _fault(place: str, *, last: bool) -> str:
+def _fault(place: str, owners: "set[int]", *, last: bool) -> str:
     """Say what is wrong with a folder on the way to the driver root; "" for nothing."""
     status = os.lstat(place)
-    if status.st_uid not in (0, os.geteuid()):
+    if status.st_uid not in owners:
         return f"{place} belongs to user {status.st_uid}"
     if status.st_mode & 0o022 and (last or not status.st_mode & stat.S_ISVTX):
         return f"{place} may be changed by others, its mode is {stat.S_IMODE(status.st_mode):o}"

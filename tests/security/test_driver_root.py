@@ -1,6 +1,8 @@
 """A driver root is as trustworthy as "/": whose it is, where it lies, and what it leads to."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,16 @@ def test_a_folder_that_another_user_can_change(tmp_path: Path, change: str, abov
         changed.chmod(0o775 if change == "group" else 0o757)
     with pytest.raises(GPUError, match=f"driver root {place}: {changed} "):
         driverroot.check(str(place))
+
+
+def test_in_a_user_namespace_where_root_has_no_name() -> None:
+    """As rootless podman calls its runtime: "/" belongs to the overflow id there."""
+    code = "import os; from minirun.gpu.driverroot import check;"
+    code += " print(check('/usr/lib'), os.stat('/').st_uid)"
+    user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
+    argv = [*user, "unshare", "--user", "--map-root-user", sys.executable, "-B", "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["/usr/lib", "65534"], done.stderr
 
 
 def test_the_sticky_bit_is_enough_above_but_not_there(tmp_path: Path) -> None:
