@@ -234,6 +234,11 @@ def test_features_say_what_the_tables_hold(runtime: Runtime) -> None:
     assert {"SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"} < set(linux["seccomp"]["archs"])
 
 
+def test_the_one_annotation_that_is_obeyed(minirun: Program) -> None:
+    found = json.loads(minirun("features").stdout)
+    assert found["potentiallyUnsafeConfigAnnotations"] == ["io.minirun.log"]
+
+
 def test_every_mount_option_of_the_features_is_known(minirun: Program) -> None:
     """None of them would be passed on to the file system as data."""
     for word in json.loads(minirun("features").stdout)["mountOptions"]:

@@ -188,3 +188,5 @@ def test_many_and_odd_annotations_are_one_line(evil: Evil) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert "\x1b" not in done.stderr and "and 19995 more" in done.stderr
     assert len(done.stderr) < 500
+    told = evil.minirun("explain", done.stderr.strip()).stdout
+    assert "--runtime-flag gpu-driver=amd" in told

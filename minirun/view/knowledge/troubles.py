@@ -26,6 +26,30 @@ def _trouble(
 
 TROUBLES = (
     _trouble(
+        "ignored annotations",
+        "config.json has no say in what minirun was asked for there",
+        "podman and CRI-O copy an image's annotations into config.json, every engine its "
+        "environment: what picks a driver, or where its files lie, is the caller's word alone.",
+        ("ignored variable", "obeys none of its own"),
+        cause="an annotation io.minirun.* other than io.minirun.log; or AMD_VISIBLE_DEVICES, "
+        "HABANA_VISIBLE_DEVICES, where nobody chose that vendor",
+        advice="flags before the command, in the engine's configuration: minirun "
+        "--gpu-driver=amd, podman --runtime-flag gpu-driver=amd, docker's runtimeArgs.",
+        real="crun obeys run.oci.* of any config.json; CRI-O has a list of annotations that are "
+        "allowed for each runtime.",
+    ),
+    _trouble(
+        "driver root refused",
+        "files that root trusts would come from a folder that others can change",
+        "Libraries, nodes and sockets of the GPU driver are taken from it with root's rights.",
+        ("holds containers or images", "may be changed by others"),
+        cause="the folder, or one above it, belongs to another user or can be written to by "
+        "others; or it lies among the images or containers of an engine",
+        advice="a folder of root's, such as /run/nvidia/driver: --driver-root DIR, or "
+        "nvidia-container-cli.root in config.toml",
+        real="libnvidia-container takes any --root.",
+    ),
+    _trouble(
         "NVML: Unknown Error",
         "the cgroup denies the GPU's node",
         "Worked at first: the nodes are in the container, but open() gives EPERM.",
