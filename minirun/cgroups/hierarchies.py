@@ -33,6 +33,21 @@ def mounted() -> "list[Hierarchy]":
         return parse(file.read().decode(errors="surrogateescape"))
 
 
+def count_processes(version: str) -> bool:
+    """Return True if a hierarchy of `version` (v1, v2, auto) has the pids controller.
+
+    Raises OSError.
+    """
+    for one in mounted():
+        if one.version == 1 and version != "v2" and "pids" in one.names:
+            return True
+        if one.version == 2 and version != "v1":
+            with open(f"{one.path}/cgroup.controllers", encoding="ascii") as file:
+                if "pids" in file.read().split():
+                    return True
+    return False
+
+
 def parse(mountinfo: str) -> "list[Hierarchy]":
     """Return the hierarchies that a mountinfo text tells of.
 

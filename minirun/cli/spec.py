@@ -7,6 +7,7 @@ import os
 import sys
 
 from minirun import jsonlite, rootless
+from minirun.cgroups import hierarchies
 from minirun.cli import wishes
 from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
@@ -34,11 +35,16 @@ def main(args: "list[str]", settings: Settings) -> int:
         return 0
     if flags.args:
         wanted, _ = wishes.from_flags(flags, settings)
+        without_root = flags.rootless or rootless.unprivileged()
+        if not flags.pids_limit and (
+            without_root or not hierarchies.count_processes(settings.cgroup_version)
+        ):
+            wanted = wanted._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = generate.config(flags.name or "minirun", wanted)
-        if flags.rootless or rootless.unprivileged():
-            from minirun.oci import rootless as without_root
+        if without_root:
+            from minirun.oci import rootless as adaptation
 
-            without_root.adapt(document)
+            adaptation.adapt(document)
         sys.stdout.write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
         return 0
     return _write_template(flags.bundle or ".", without_root=flags.rootless)

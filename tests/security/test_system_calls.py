@@ -11,6 +11,7 @@ import pytest
 
 from clients.engine import Podman
 from conftest import Program, skip
+from minirun.cgroups import hierarchies
 from minirun.oci import generate
 
 NAME = f"calls-{os.getpid()}"
@@ -201,3 +202,21 @@ def test_counters_that_tell_of_others_are_hidden(minirun: Program) -> None:
     assert minirun("run", "--rm", "busybox", "cat", "/proc/interrupts").stdout == ""
     option = ("--security-opt", "systempaths=unconfined")
     assert "CPU0" in minirun("run", "--rm", *option, "busybox", "cat", "/proc/interrupts").stdout
+
+
+def test_a_bundle_of_spec_has_no_limit_that_cannot_be_kept(minirun_both: Program) -> None:
+    """On a hybrid machine cgroup2 has no pids controller; `run` itself leaves its default out."""
+    flag = minirun_both.flags[-1]
+    kept = hierarchies.count_processes(flag)
+    resources = json.loads(minirun_both("spec", "busybox").stdout)["linux"]["resources"]
+    assert resources.get("pids") == ({"limit": 2048} if kept else None)
+    asked = minirun_both("spec", "--pids-limit", "7", "busybox").stdout
+    assert json.loads(asked)["linux"]["resources"]["pids"] == {"limit": 7}
+    done = minirun_both("run", "--name", NAME, "busybox", "true")
+    assert (done.returncode, done.stderr) == (0, "")
+    notes = [event["name"] for event in minirun_both.events(NAME) if event["kind"] == "note"]
+    assert ("no limit of processes" in notes) == (not kept)
+    if not kept:
+        refused = minirun_both("run", "--rm", "--pids-limit", "7", "busybox", "true")
+        assert (refused.returncode, refused.stderr.count("\n")) == (125, 1)
+        assert "linux.resources.pids.limit: the cgroup2" in refused.stderr
