@@ -12,7 +12,11 @@ BENCH = Path(__file__).parent / "bench"
 @pytest.mark.parametrize(
     ("name", "flags", "said"),
     [
-        ("run", (), ("minirun / runc", "GPUs 0,1 add", "GPUs all add", "the log costs")),
+        (
+            "run", (),
+            ("minirun / runc", "GPUs 0,1 add", "GPUs all add", "the profile costs",
+             "ms in runc", "the log costs"),
+        ),
         (
             "engines", ("--containers", "2"),
             ("create + start + delete", "state", "list of 2", "podman run --rm"),

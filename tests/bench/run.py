@@ -22,6 +22,9 @@ from minirun.settings import STORE as DEFAULT_STORE
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 
 WARMUPS = 2
+TRUE = "busybox /bin/true"
+UNCONFINED = ("--security-opt", "seccomp=unconfined")
+"""Without the profile of system calls, which minirun and its peers have alike."""
 GPUS = {
     "GPUs 0,1": "--gpus 0,1",
     "GPUs all": "--gpus all -e NVIDIA_DRIVER_CAPABILITIES=all",
@@ -46,14 +49,18 @@ def main() -> int:
         directory = Path(place)
         _warn_of_slow_inodes(place)
         minirun = _launcher(directory)
-        commands = {"minirun": f"{minirun} run --rm busybox /bin/true"}
+        commands = {"minirun": f"{minirun} run --rm {TRUE}"}
         bundle = make_bundle(directory, minirun)
+        bare = make_bundle(directory, minirun, *UNCONFINED)
         for peer in ("runc", "crun"):
             if shutil.which(peer) and _works(peer, bundle):
                 commands[peer] = f"{peer} run -b {bundle} bench-{peer}"
+        commands["minirun, no profile"] = f"{minirun} run --rm {' '.join(UNCONFINED)} {TRUE}"
+        if "runc" in commands:
+            commands["runc, no profile"] = f"runc run -b {bare} bench-runc"
         for name, asked in GPUS.items():
             flags = f"--gpu-driver=simulated {asked}"
-            commands[f"minirun, {name}"] = f"{minirun} run --rm {flags} busybox /bin/true"
+            commands[f"minirun, {name}"] = f"{minirun} run --rm {flags} {TRUE}"
         commands["minirun, no log"] = f"env MINIRUN_LOG=off {commands['minirun']}"
         found = medians(commands, args.runs, directory, HIDE_UNIFIED)
         print(f"runtime's peak memory: {_peak(commands['minirun']):.1f} MB")
@@ -86,11 +93,11 @@ def _launcher(directory: Path) -> str:
     return f"{path} --root {directory / 'containers'} --store {STORE}"
 
 
-def make_bundle(directory: Path, minirun: str) -> Path:
+def make_bundle(directory: Path, minirun: str, *flags: str) -> Path:
     """A bundle for the peers: the same config.json, on the image's directory, read-only."""
-    bundle = directory / "bundle"
+    bundle = directory / f"bundle{len(flags)}"
     bundle.mkdir()
-    argv = [*minirun.split(), "spec", "busybox", "/bin/true"]
+    argv = [*minirun.split(), "spec", *flags, *TRUE.split()]
     config = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     layer = str(next(Path(STORE, "images").glob("busybox*/layers/0")))
     config["root"] = {"path": layer, "readonly": True}
@@ -155,6 +162,10 @@ def _report(found: dict[str, float], limit: float | None) -> int:
         added = found[f"minirun, {name}"] - own
         of_runc = f", {added / found['runc']:.2f} × runc" if "runc" in found else ""
         print(f"{name} add            {added * 1000:.1f} ms{of_runc}")
+    for name in ("minirun", "runc"):
+        if f"{name}, no profile" in found:
+            costs = (found[name] - found[f"{name}, no profile"]) * 1000
+            print(f"the profile costs       {costs:.1f} ms in {name}")
     print(f"the log costs           {(own / found['minirun, no log'] - 1) * 100:.1f} %")
     return 0
 
