@@ -21,6 +21,9 @@ KINDS = {
 }  # fmt: skip
 XATTR = "SCHILY.xattr."
 
+_LATEST = (1 << 63) - 1
+"""Nanoseconds since 1970: what the kernel's ktime_t holds."""
+
 
 class Member(NamedTuple):
     """One entry of an archive, as it stands there."""
@@ -101,7 +104,6 @@ def _member(header: bytes, kind: bytes, pax: dict[str, bytes]) -> Member:
     if any(key.startswith("GNU.sparse") for key in pax):
         raise ImageError(f"archive: {name!r} is a sparse file", "make it without --sparse")
     size = _decimal(pax["size"]) if "size" in pax else _number(header[124:136])
-    mtime = pax.get("mtime", b"")
     return Member(
         name=name,
         kind="dir" if name.endswith("/") and KINDS[kind] == "file" else KINDS[kind],
@@ -109,7 +111,7 @@ def _member(header: bytes, kind: bytes, pax: dict[str, bytes]) -> Member:
         uid=_decimal(pax["uid"]) if "uid" in pax else _number(header[108:116]),
         gid=_decimal(pax["gid"]) if "gid" in pax else _number(header[116:124]),
         size=size if KINDS[kind] == "file" else 0,
-        mtime=_nanoseconds(mtime) if mtime else _number(header[136:148]) * 10**9,
+        mtime=_mtime(header[136:148], pax.get("mtime", b""), name),
         target=_decode(pax["linkpath"]) if "linkpath" in pax else _text(header[157:257]),
         device=(_number(header[329:337]), _number(header[337:345])),
         xattrs={k.removeprefix(XATTR): v for k, v in pax.items() if k.startswith(XATTR)},
@@ -158,12 +160,22 @@ def _decimal(text: bytes) -> int:
     return int(text)
 
 
+def _mtime(field: bytes, pax: bytes, name: str) -> int:
+    """Return when a file was changed, in nanoseconds: of its header, or of pax, which is exact."""
+    if not pax:
+        return _number(field) * 10**9
+    value = _nanoseconds(pax)
+    if abs(value) > _LATEST:
+        text = f"mtime: {value // 10**9} seconds since 1970 is not a time that minirun keeps"
+        hint = f"at most {_LATEST // 10**9}, in the year 2262: touch it, and pack again"
+        raise ImageError(f"archive: {name!r}: {text}", hint)
+    return value
+
+
 def _nanoseconds(text: bytes) -> int:
     """A pax time: seconds with any number of decimals, before 1970 with a minus."""
     whole, _, part = text.removeprefix(b"-").partition(b".")
     value = _decimal(whole) * 10**9 + (_decimal(part[:9].ljust(9, b"0")) if part else 0)
-    if value >= 1 << 63:
-        raise ImageError(f"archive: {text[:60]!r} is not a time")
     return -value if text.startswith(b"-") else value
 
 

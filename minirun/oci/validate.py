@@ -113,6 +113,7 @@ _MOST_ITEMS = {
 _WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
 NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
 _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
+_MOST_GROUPS = 1 << 16  # NGROUPS_MAX of linux/limits.h
 _DEEPEST = 64
 _LONGEST_TEXT = 150  # of an error, behind the path
 _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
@@ -190,6 +191,10 @@ def _process(process: "dict[str, Any]") -> None:
     user = process.get("user", {})
     for name in ("uid", "gid"):
         _id(user.get(name, 0), f"process.user.{name}")
+    more = len(user.get("additionalGids", []))
+    if more > _MOST_GROUPS:
+        what = f"{more} groups, and the kernel takes at most {_MOST_GROUPS} (setgroups(2))"
+        _fail("process.user.additionalGids", what)
     for index, gid in enumerate(user.get("additionalGids", [])):
         _id(gid, f"process.user.additionalGids[{index}]")
     if user.get("umask", 0) > 0o777:

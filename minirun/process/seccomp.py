@@ -53,6 +53,8 @@ OPERATORS = {
 
 OF_BUNDLE = "config.json"
 """The name of a profile that stands in a bundle's config.json."""
+_MOST_INSTRUCTIONS = 4096
+"""BPF_MAXINSNS of linux/bpf_common.h."""
 
 
 class Listener(Record):
@@ -119,6 +121,9 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
         known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
         bpf = newcalls.before(compiler.newest(known))
     bpf += compiler.compile()
+    if len(bpf) > 8 * _MOST_INSTRUCTIONS:
+        text = f"{len(bpf) // 8} instructions, and the kernel takes at most {_MOST_INSTRUCTIONS}"
+        raise ConfigError(f"{where}: {text} (seccomp(2))", "fewer rules that look at arguments")
     return Filter(bpf, flags, tuple(skipped), len(compiler.allowed), name, listener)
 
 

@@ -108,7 +108,10 @@ def test_pax_headers_for_all_members_have_an_end() -> None:
                 (b"18 size=123456789\n", "ends in the middle"),
                 (b"11 size=-5\n", "is not a number"),
                 (b"13 mtime=nan\n", "is not a number"),
-                (b"22 mtime=999999999999\n", "is not a time"),
+                (
+                    b"22 mtime=999999999999\n",
+                    "999999999999 seconds since 1970 is not a time",
+                ),
             ]
         ],
     ],
