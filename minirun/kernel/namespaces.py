@@ -5,7 +5,7 @@ import os
 
 from minirun import events
 from minirun.kernel import libc
-from minirun.kernel.libc import c_int, c_size_t, c_uint64, c_void_p
+from minirun.kernel.libc import c_int, c_size_t, c_uint64, c_ulong, c_void_p
 
 CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x2000000, 0x4000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
@@ -41,6 +41,7 @@ _NAMES = {
 
 _unshare = libc.bind("unshare", c_int)
 _setns = libc.bind("setns", c_int, c_int)
+_clone = libc.bind_syscall(c_ulong, c_ulong, c_ulong, c_ulong, c_ulong)
 _clone3 = libc.bind_syscall(c_void_p, c_size_t)
 
 
@@ -83,6 +84,23 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
     events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
     os.set_inheritable(pidfd.value, False)
     return pid, pidfd.value
+
+
+def clone_sibling(*, why: str = "") -> int:
+    """Copy this process as its parent's child: clone(2), CLONE_PARENT. Returns 0 in the copy.
+
+    Not by clone3, to which seccomp filters say ENOSYS, since they cannot read its arguments.
+    """
+    shown = {"flags": libc.flag_names(CLONE_PARENT, _NAMES), "exit_signal": "0"}
+    start = events.now()
+    pid: int = _clone(libc.number(56, 220), CLONE_PARENT, 0, 0, 0, 0)
+    if pid == -1:
+        error = libc.failure("clone")
+        libc.log_failure(error, shown, events.now() - start, why)
+        raise error
+    if pid:
+        events.emit("syscall", "clone", shown, ret=pid, dur=events.now() - start, why=why)
+    return pid
 
 
 def clone_flag_names(flags: int) -> str:

@@ -1,6 +1,6 @@
 """`exec`: a new process in the namespaces and the cgroup of a running container.
 
-    caller ── fork ──▶ joiner ── clone3(CLONE_PARENT) ──▶ the command
+    caller ── fork ──▶ joiner ── clone(CLONE_PARENT) ───▶ the command
       ▲                cgroup, setns, streams,            session, limits, filter,
       │                user, capabilities                 trampoline
       └── pipe: events, pid, error ──┴──────────────────────┘
@@ -24,7 +24,7 @@ from minirun.errors import MinirunError, StateError, from_os
 from minirun.kernel import files, mounts, namespaces, process
 from minirun.oci import state
 from minirun.oci.config import Config
-from minirun.process import barrier, caps, command, home, privileges, streams
+from minirun.process import barrier, caps, command, home, newcomer, privileges, streams
 from minirun.process.streams import Console
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
@@ -136,12 +136,13 @@ def _joiner(
         outside, name = os.pipe2(os.O_CLOEXEC)
         files.close_all_but({*ends, memfd, outside, name})
         process.prctl(process.PR_SET_DUMPABLE, 0, why="setuid may have changed it")
-        pid, _ = namespaces.clone3(namespaces.CLONE_PARENT, why="the caller's child, not ours")
+        filtered = newcomer.filter_outside(container, sets, channel)
+        pid = namespaces.clone_sibling(why="the caller's child, not ours")
         if pid == 0:
             os.close(name)
             events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
             os.close(outside)
-            _command(container, sets, channel, memfd)
+            _command(container, sets, channel, memfd, filtered=filtered)
         os.write(channel.write_fd, f"PID {pid}\n".encode())
         os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
         os._exit(0)
@@ -174,7 +175,7 @@ def _prepare(container: Container, config: Config, console: Console) -> "tuple[c
     root.close()
     memfd = command.trampoline_for(container.preserve_fds)
     sets = caps.granted(config.process)
-    privileges.drop_outside(container, sets)
+    newcomer.drop_outside(container, sets)
     return sets, memfd
 
 
@@ -200,13 +201,18 @@ def _move(container: Container, config: Config) -> None:
 
 
 def _command(
-    container: Container, sets: caps.Sets, channel: handshake.Channel, memfd: int
+    container: Container,
+    sets: caps.Sets,
+    channel: handshake.Channel,
+    memfd: int,
+    *,
+    filtered: bool,
 ) -> "NoReturn":
     """In the command's process, which the container sees: the last steps."""
     config = container.config
     try:
         streams.lead_session(config.process)
-        privileges.drop_inside(container, sets, channel)
+        newcomer.drop_inside(container, sets, channel, filtered=filtered)
         target = command.find(config.process["args"][0], config.environment)
         privileges.arm_late(container)
         command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)

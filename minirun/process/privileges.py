@@ -37,54 +37,20 @@ def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
     """
     wanted, filter = container.config.process, container.seccomp
     late = bool(wanted.get("noNewPrivileges"))
-    _leave_keyring(container)
-    _limit(container)
-    arrived = _try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
+    leave_keyring(container)
+    process.restore_signals()
+    files.close_range_cloexec(3)  # because a filter from before Linux 5.9 would refuse it below
+    limit(container)
+    arrived = try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
     if filter and not late:
-        _install(filter, channel)  # because it needs CAP_SYS_ADMIN then
-    _become(container, sets, arrived=arrived)
+        install_filter(filter, channel)  # because it needs CAP_SYS_ADMIN then
+    become(container, sets, arrived=arrived)
     if late and filter and filter.listener:
-        _install(filter, channel)  # because after `start` nobody would take the listener
+        install_filter(filter, channel)  # because after `start` nobody would take the listener
 
 
-def drop_outside(container: "Container", sets: caps.Sets) -> None:
-    """Do as much of :func:`drop` as a process can that is not in the container's pid namespace yet.
-
-    Strangers see its child there from its first moment, and CAP_SYS_PTRACE lets them use all that
-    it may do. So it is born without, but for what :func:`drop_inside` needs.
-    Raises OSError, MinirunError.
-    """
-    _leave_keyring(container)
-    for row in container.config.process.get("rlimits") or []:
-        kind = RLIMITS[row["type"]]
-        soft, hard = process.getrlimit(kind)
-        room = max(soft, row["soft"]), max(hard, row["hard"])
-        process.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE
-    arrived = _try_to_go(container.config.process["cwd"])
-    _become(container, sets, arrived=arrived, more=_needed_inside(container, sets))
-
-
-def drop_inside(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
-    """Do the rest, in the child. Raises OSError, MinirunError."""
-    _limit(container)
-    filter = container.seccomp
-    if filter and (filter.listener or not container.config.process.get("noNewPrivileges")):
-        _install(filter, channel)
-    if _needed_inside(container, sets):
-        sets.finish()
-
-
-def _needed_inside(container: "Container", sets: caps.Sets) -> int:
-    """Return the bit mask of the capabilities that drop_inside needs: mostly none."""
-    needed = []
-    if container.seccomp and not container.config.process.get("noNewPrivileges"):
-        needed.append("CAP_SYS_ADMIN")  # a filter without no_new_privs
-    if container.rare:
-        needed.append("CAP_SYS_NICE")  # a real-time policy, which a fork may not inherit
-    return caps.mask(needed) & sets.grantable
-
-
-def _leave_keyring(container: "Container") -> None:
+def leave_keyring(container: "Container") -> None:
+    """Leave the caller's session keyring, if there are keyrings and it is not to be kept."""
     try:
         if not container.record.get("no_new_keyring"):
             process.join_session_keyring(f"_ses.{container.id}")
@@ -92,17 +58,15 @@ def _leave_keyring(container: "Container") -> None:
         events.emit("note", "no new session keyring")
 
 
-def _limit(container: "Container") -> None:
+def limit(container: "Container") -> None:
     """Set what a process sets for itself alone. Raises OSError, ConfigError."""
-    process.restore_signals()
-    files.close_range_cloexec(3)  # because a filter from before Linux 5.9 would refuse it below
     for row in container.config.process.get("rlimits") or []:
         process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
     if container.rare:
         container.rare.apply()  # because a real-time policy needs CAP_SYS_NICE
 
 
-def _become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
+def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
     """Give up privileges, but for the capabilities `more`; be in the working directory then."""
     wanted = container.config.process
     user = wanted.get("user") or {}
@@ -119,7 +83,7 @@ def _become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _install(filter: "Filter", channel: "Channel") -> None:
+def install_filter(filter: "Filter", channel: "Channel") -> None:
     """Install a filter; hand its listener, a descriptor, to the runtime, and wait until it has it.
 
     Raises OSError, MinirunError.
@@ -155,7 +119,8 @@ def become_user(user: "dict[str, Any]", *, denied: bool = False) -> None:
     process.setuid(user.get("uid", 0))
 
 
-def _try_to_go(directory: str) -> bool:
+def try_to_go(directory: str) -> bool:
+    """Change the working directory; return False if it could not be done."""
     try:
         go_to(directory)
     except MinirunError:
