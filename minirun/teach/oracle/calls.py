@@ -68,6 +68,14 @@ def _clone3(args: Args) -> Said:
     return {"flags": flags(said["flags"]), "exit_signal": said["exit_signal"]}
 
 
+def _clone(args: Args) -> Said:
+    """clone(2): a signal stands among the flags, or none does."""
+    words = fields("{" + ", ".join(args) + "}")["flags"].split("|")
+    signals = [word for word in words if word.startswith("SIG")]
+    names = "|".join(word for word in words if word not in signals)
+    return {"flags": flags(names), "exit_signal": signals[0] if signals else "0"}
+
+
 def _mount(args: Args) -> Said:
     return {
         "source": string(args[0]), "target": string(args[1]), "fstype": string(args[2]),
@@ -165,6 +173,7 @@ def _strings(*keys: str) -> Callable[[Args], Said]:
 
 
 CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], Said]]] = {
+    "clone": (("clone",), _clone),
     "clone3": (("clone3",), _clone3),
     "unshare": (("unshare",), lambda a: {"flags": flags(a[0])}),
     "setns": (("setns",), lambda a: {"fd": number(a[0]), "nstype": flags(a[1])}),
