@@ -22,7 +22,7 @@ def keep(root: str, container_id: str) -> None:
     except OSError:
         return
     try:
-        os.rename(f"{root}/{container_id}/events.jsonl", name, dst_dir_fd=fd)
+        os.rename(f"{root}/{container_id}/events.jsonl", f"{root}/{HISTORY}/{name}")
         for old in names(fd)[:-LIMIT]:
             os.unlink(old, dir_fd=fd)
     except OSError:  # there is no log, or another command has been quicker
