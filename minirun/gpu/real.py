@@ -239,16 +239,20 @@ def _sockets(root: str) -> "tuple[HostFile, ...]":
 
 
 def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
-    """Return the control nodes that are there; the log says which one is missing."""
+    """Return the control nodes that are there; the log says which one is missing.
+
+    Their numbers are the kernel's: a node says what it likes. What is no driver's is missing.
+    """
+    majors = {"nvidia": catalog.NVIDIA, **majors}
     found = []
     for path, driver, minor, needs in catalog.NODES:
         status = driverroot.status(root, path, os.O_NOFOLLOW)
-        if status is None:
+        if status is None or driver not in majors:
             why = "the real nvidia-container-cli passes over this in silence"
             events.emit("note", "node absent", {"path": path}, why=why)
             continue
         if stat.S_ISCHR(status.st_mode):
-            found.append(Node(path, majors.get(driver, os.major(status.st_rdev)), minor, needs))
+            found.append(Node(path, majors[driver], minor, needs))
     return tuple(found)
 
 

@@ -11,6 +11,7 @@ from conftest import Program
 from gpu.vendors.tree import DRM, amd_host, intel_host
 from minirun.errors import GPUError
 from minirun.gpu import driverroot, real, vendors
+from minirun.gpu.operations import HostNode
 
 ADDRESS = "0000:00:02.0"
 BY_PATH = f"dev/dri/by-path/pci-{ADDRESS}-card"
@@ -206,10 +207,26 @@ def test_nvidias_files_are_the_roots_own(tmp_path: Path) -> None:
         real.kernel_version(str(tmp_path / "driver"))
 
 
+def test_nvidias_nodes_have_the_numbers_of_the_kernel(tmp_path: Path) -> None:
+    """A node by the name of one whose driver /proc/devices does not know is none."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
+        os.mknod(tmp_path / "dev" / name, 0o020666, os.makedev(242, 7))
+    exchange(tmp_path / "dev/nvidia-uvm-tools", "nvidia-uvm")
+    majors = {"nvidia": 195, "nvidia-uvm": 510}
+    assert [node.path for node in real._nodes(str(tmp_path), {})] == ["/dev/nvidiactl"]
+    found = real._nodes(str(tmp_path), majors)
+    assert [(node.path, node.major, node.minor) for node in found] == [
+        ("/dev/nvidiactl", 195, 255), ("/dev/nvidia-uvm", 510, 0),
+    ]  # fmt: skip
+    doing = HostNode(f"{tmp_path}/dev/nvidia-uvm", "/dev/nvidia-uvm", 510, 0, str(tmp_path))
+    with pytest.raises(GPUError, match="invalid device node: /dev/nvidia-uvm"):
+        doing.execute(None)  # type: ignore[arg-type]
+
+
 def test_it_is_looked_at_again_when_it_is_mounted(host: Path) -> None:
     """Between discovery and stage 5 a folder was exchanged: the mount stays below the root."""
-    from minirun.gpu.operations import HostNode
-
     (host.parent / "outside/dri").mkdir()
     os.mknod(host.parent / "outside/dri/card0", 0o020666, os.makedev(DRM, 0))
     (host / "dev/dri").rename(host / "dev/was")
