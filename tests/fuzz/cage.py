@@ -272,7 +272,7 @@ def small_root(path: Path) -> Path:
     for name in ("bin", "dev", "proc", "sys", "etc", "tmp", "root", "usr/lib", "lib", "run"):
         (path / name).mkdir(parents=True)
     os.link(_busybox(path.parent), path / "bin/busybox")
-    for name in ("sh", "true", "cat", "id", "ls", "sleep"):
+    for name in ("sh", "true", "cat", "id", "ls", "sleep", "head", "tail"):
         (path / "bin" / name).symlink_to("busybox")
     (path / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home:\n")
     (path / "etc/group").write_text("root:x:0:\nann:x:1000:\nwheel:x:10:ann\n")

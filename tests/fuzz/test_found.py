@@ -65,3 +65,18 @@ def test_a_set_of_capabilities_that_there_is_not(
     """What the specification does not know is passed over, whatever it is."""
     config["process"]["capabilities"] |= {"other": 1}
     assert run(minirun, tmp_path, config) == ""
+
+
+def test_copied_up_a_hole_stays_a_hole(minirun: Program, tmp_path: Path, config: Any) -> None:
+    """A tmpfs is the host's memory: 10 GiB of nothing in an image must not fill it."""
+    (tmp_path / "rootfs/run/huge").write_bytes(b"begin")
+    with open(tmp_path / "rootfs/run/huge", "r+b") as file:
+        file.seek((10 << 30) - 3)
+        file.write(b"end")
+    options = ["tmpcopyup", "size=64m"]
+    config["mounts"].append({"destination": "/run", "type": "tmpfs", "options": options})
+    script = "busybox stat -c %s /run/huge; head -c 5 /run/huge; tail -c 3 /run/huge"
+    config["process"]["args"] = ["/bin/sh", "-c", script]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    done = minirun("run", "--bundle", str(tmp_path), NAME)
+    assert done.stdout == f"{10 << 30}\nbeginend", done
