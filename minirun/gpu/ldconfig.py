@@ -26,6 +26,7 @@ from minirun.gpu.owner import ROOT, Owner
 from minirun.kernel import namespaces, process
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
+from minirun.visible import clean
 
 TIMEOUT = 20
 """Seconds; a large image on a cold disk takes some."""
@@ -153,5 +154,4 @@ def _drain(fd: int, seconds: "float | None") -> "bytes | None":
 
 def _clean(said: bytes) -> str:
     """Return the end of a text as one line that a terminal can show."""
-    signs = (sign if sign.isprintable() else " " for sign in said.decode(errors="replace"))
-    return " ".join("".join(signs).split())[-_SHOWN:]
+    return clean(" ".join(said.decode(errors="replace").split()))[-_SHOWN:]

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,6 +55,16 @@ def podman(minirun: Program, tmp_path: Path, layer: Path) -> Iterator[Podman]:
 def test_podman_with_runc_and_minirun_as_hook(podman: Podman) -> None:
     done = podman("sh", "-c", SCRIPT, env=("NVIDIA_VISIBLE_DEVICES=0,1",))
     check(done.stdout, done.stderr)
+
+
+def test_a_node_as_ldconfigs_configuration_is_not_read(podman: Podman, layer: Path) -> None:
+    """The host's ldconfig once read /dev/zero, by the image's name for it, without an end."""
+    (layer / "etc/ld.so.conf").unlink(missing_ok=True)
+    os.mknod(layer / "etc/ld.so.conf", 0o020666, os.makedev(1, 5))
+    start = time.monotonic()
+    done = podman("sh", "-c", SCRIPT, env=("NVIDIA_VISIBLE_DEVICES=0,1",))
+    check(done.stdout, done.stderr)
+    assert time.monotonic() - start < 30
 
 
 def test_a_container_without_the_variable_gets_none(podman: Podman) -> None:
