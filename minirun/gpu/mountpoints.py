@@ -147,6 +147,8 @@ class _Walk:
 
 
 def _forget_beyond_the_limit(folder: str) -> None:
-    kept = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime_ns)
-    for entry in kept[:-LIMIT]:
+    with os.scandir(folder) as entries:
+        own = [entry for entry in entries if initlayer.is_layer(entry.name)]
+    own.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns)
+    for entry in own[:-LIMIT]:
         os.unlink(entry.path)

@@ -167,6 +167,12 @@ def needs(edits: "Edits", ldconfig_fd: int) -> "list[str]":
     return [*edits.names, *folders, *(f"{s.st_ino} {s.st_size} {s.st_mtime_ns}" for s in found)]
 
 
+def is_layer(name: str) -> bool:
+    """Tell whether a file's name is one that :func:`file_of` returns."""
+    digits = name.removesuffix(".json")
+    return len(digits) == 8 and digits != name and set(digits) <= set("0123456789abcdef")
+
+
 def file_of(root: str, wanted: str) -> str:
     """Return where the layer with this key is written down."""
     return f"{root}/{FOLDER}/{crc32(wanted.encode()):08x}.json"
