@@ -26,6 +26,27 @@ def _trouble(
 
 TROUBLES = (
     _trouble(
+        "state.json is damaged",
+        "a container's record cannot be believed",
+        "By its record processes are killed and cgroups removed. So every field is checked, and "
+        "one that is wrong makes it damaged: lists show the container, other commands refuse it.",
+        ("removed without its record",),
+        cause="a full disk, a hand, or another program; a record is written whole, and renamed",
+        advice="minirun delete --force ID: ends what is the container's by name (its cgroup, the "
+        "mounts and files below its directory), and says what it leaves; no hooks run.",
+        real="runc says that the JSON is wrong; its delete --force ends nothing then.",
+    ),
+    _trouble(
+        "is not minirun's",
+        "what lies below a state root, and no container of minirun's",
+        "gc, delete and images rm remove what certainly is minirun's: a directory of the caller's "
+        "own, no link, with a record of minirun's. Anything else is named, and left.",
+        ("is left: it has no state.json", "is left: it is a link", "is left: it belongs to"),
+        cause="a state root shared with runc or crun, or --root named some other directory",
+        advice="look at it, and remove it by hand if it is to go; or name the --root you mean.",
+        real="runc delete --force removes whatever directory has the container's name.",
+    ),
+    _trouble(
         "ignored annotations",
         "config.json has no say in what minirun was asked for there",
         "podman and CRI-O copy an image's annotations into config.json, every engine its "
