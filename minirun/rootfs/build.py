@@ -32,11 +32,15 @@ def mount_root(
     """
     path = config.rootfs
     try:  # a link in place of the root filesystem is refused here (CVE-2021-29136)
-        os.close(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        own_root = os.path.samestat(os.fstat(fd), os.stat("/"))
+        os.close(fd)
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
         hint = "a directory, not a link; with layers it is only their mount point"
         raise ConfigError(f"config.json: root.path: {path}: {text}", hint) from None
+    if own_root:  # its mount points would be made there
+        raise ConfigError(f"config.json: root.path: {path} is the host's own root")
     if lower:
         if init_layer:
             init_layer.mount(path)  # the overlay covers it, and holds it

@@ -8,10 +8,14 @@ container's own /dev/null, checked to be the device 1:3 and not a link of the im
 import os
 import stat
 
-from minirun.errors import ConfigError, MinirunError
+from minirun.errors import ConfigError, MinirunError, from_os
 from minirun.kernel import files, mounts
 from minirun.oci.config import Config
 from minirun.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMESPACED = (
     ("net.", "network"), ("kernel.msg", "ipc"), ("kernel.sem", "ipc"), ("kernel.shm", "ipc"),
@@ -26,18 +30,28 @@ def apply(config: Config) -> None:
     try:
         for key, value in (config.linux.get("sysctl") or {}).items():
             write_sysctl(config, root, key, value)
-        for path in dict.fromkeys(config.linux.get("readonlyPaths") or []):
-            _make_read_only(root, path)
-        masked = dict.fromkeys(config.linux.get("maskedPaths") or [])  # each once: mounts pile up
-        if masked:
+        _each(config, "readonlyPaths", lambda path: _make_read_only(root, path))
+        if config.linux.get("maskedPaths"):
             null = _open_null(root)
-            for path in masked:
-                _mask(root, path, null)
+            _each(config, "maskedPaths", lambda path: _mask(root, path, null))
             os.close(null)
         if config.readonly:
             mounts.mount_setattr(root.fd, mounts.MOUNT_ATTR_RDONLY, shown="/", why="root.readonly")
     finally:
         root.close()
+
+
+def _each(config: Config, name: str, act: "Callable[[str], None]") -> None:
+    """Do it to each path of a list of config.json, once: mounts pile up. Raises MinirunError."""
+    done: set[str] = set()
+    for index, path in enumerate(config.linux.get(name) or []):
+        if path in done:
+            continue
+        done.add(path)
+        try:
+            act(path)
+        except OSError as error:
+            raise from_os(error, f"config.json: linux.{name}[{index}]") from None
 
 
 def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
@@ -88,7 +102,13 @@ def _make_read_only(root: Root, path: str) -> None:
 
 def _open_null(root: Root) -> int:
     """Return the container's /dev/null. Raises MinirunError where it is anything else."""
-    fd = root.open("/dev/null")
+    try:
+        fd = root.open("/dev/null")
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        where = "config.json: linux.maskedPaths"
+        hint = "mount a tmpfs at /dev, where minirun makes it"
+        raise ConfigError(f"{where}: the container's /dev/null: {text}", hint) from None
     info = os.fstat(fd)
     if not stat.S_ISCHR(info.st_mode) or info.st_rdev != os.makedev(1, 3):
         raise MinirunError("/dev/null in the container is not the device 1:3")

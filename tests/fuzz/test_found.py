@@ -80,3 +80,23 @@ def test_copied_up_a_hole_stays_a_hole(minirun: Program, tmp_path: Path, config:
     (tmp_path / "config.json").write_text(json.dumps(config))
     done = minirun("run", "--bundle", str(tmp_path), NAME)
     assert done.stdout == f"{10 << 30}\nbeginend", done
+
+
+def test_the_hosts_root_is_no_containers(minirun: Program, tmp_path: Path, config: Any) -> None:
+    """Its mount points were made on the host."""
+    config["root"]["path"] = str(tmp_path / "../../../../../../..")
+    config["mounts"].append({"destination": f"/{NAME}", "type": "tmpfs"})
+    error = run(minirun, tmp_path, config)
+    assert not Path(f"/{NAME}").exists()
+    assert "config.json: root.path: " in error and "is the host's own root" in error
+
+
+def test_a_path_that_cannot_be_masked_is_named(
+    minirun: Program, tmp_path: Path, config: Any
+) -> None:
+    config["linux"]["maskedPaths"].append("/" + "n" * 256)
+    assert f"linux.maskedPaths[{len(config['linux']['maskedPaths']) - 1}]: " in run(
+        minirun, tmp_path, config
+    )
+    config["mounts"] = []
+    assert "linux.maskedPaths: the container's /dev/null: " in run(minirun, tmp_path, config)
