@@ -305,7 +305,7 @@ _ARCHITECTURES = {
     "aarch64": (("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"), ON_ARM),
 }
 """By machine: its architectures. One that a profile leaves out is a way around it where the kernel
-runs its programs; libseccomp and minirun end a process that tries."""
+runs its programs, so libseccomp makes the kernel end a process that tries another one."""
 
 
 def profile(capabilities: "Collection[str]", machine: str = "") -> "dict[str, Any]":
