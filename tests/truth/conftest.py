@@ -76,6 +76,7 @@ def bundle(minirun: Program, layer: Path) -> Path:
     process["capabilities"] |= {"inheritable": ["CAP_KILL"], "ambient": ["CAP_KILL"]}
     linux["sysctl"] = {"net.ipv4.ip_forward": "1"}
     linux["rootfsPropagation"] = "private"
+    linux["resources"].pop("pids", None)  # a hybrid machine's cgroup2 has no such controller
     linux["seccomp"] = {
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [{"names": ["reboot"], "action": "SCMP_ACT_ERRNO"}],
