@@ -27,8 +27,8 @@ STORES = (
 )  # fmt: skip
 """Where engines keep images and containers, unless they are told another place."""
 MARKS = (
-    "storage.lock", "io.containerd.metadata.v1.bolt", "engine-id", "buildkitd.lock",
-    "image.json", NEW,
+    "storage.lock", "io.containerd.metadata.v1.bolt", "engine-id", "image/overlay2",
+    "buildkitd.lock", "image.json", NEW,
 )  # fmt: skip
 """What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directory of
 an image of minirun's; in a state root of minirun's."""

@@ -139,6 +139,15 @@ def test_the_engines_configuration_is_consent(hostile: Hostile) -> None:
     assert stderr.splitlines()[-1].endswith("/tmp/n': No such device or address")
 
 
+@pytest.mark.parametrize("driver", ["amd", "intel"])
+def test_even_a_flag_cannot_name_the_layer_of_an_image(hostile: Hostile, driver: str) -> None:
+    """Wherever podman's store is: it is known by its lock."""
+    hostile.configure(f"driver-root={hostile.root}", f"gpu-driver={driver}", "gpus=all")
+    stdout, stderr = hostile.run({})
+    assert stdout == "" and stderr.count("\n") == 1
+    assert f"driver root {hostile.root}: {hostile.engine.home}/root holds containers" in stderr
+
+
 def test_a_hook_of_the_engine_is_not_steered_by_an_image(hostile: Hostile) -> None:
     """The hook is root's, the simulated driver its word; the image names another one."""
     path = hostile.engine.home / "nvidia-container-runtime-hook"

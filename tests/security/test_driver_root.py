@@ -77,7 +77,7 @@ def test_a_place_of_images_and_containers(tmp_path: Path, mark: str) -> None:
     place = tmp_path / "store/overlay/abc/diff/driver"
     place.mkdir(parents=True)
     assert driverroot.check(str(place))
-    (tmp_path / "store" / mark).touch()
+    (tmp_path / "store" / mark).mkdir(parents=True)
     with pytest.raises(GPUError, match=f"{tmp_path}/store holds containers or images"):
         driverroot.check(str(place))
     (tmp_path / "link").symlink_to(place)
