@@ -21,7 +21,7 @@ LOG = ANNOTATION + "log"
 VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → its variable in a container's environment, where it has one."""
 GPU_HOOK = "nvidia-container-runtime-hook"
-MOST_BYTES = 8 << 20
+MOST_BYTES = 4 << 20
 """How large a config.json may be. Read, it takes up to forty times that."""
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
 _RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
