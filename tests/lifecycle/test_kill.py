@@ -143,19 +143,17 @@ def test_gc_leaves_the_living(minirun: Program) -> None:
     "words", [("delete", "--force"), ("gc",), ("start",), ("kill",), ("exec",)]
 )
 def test_other_commands_killed_at_a_random_moment(
-    minirun: Program, words: tuple[str, ...], tmp_path: Path
+    minirun: Program, words: tuple[str, ...], layer: Path
 ) -> None:
     """Whatever is cut off, the next `delete --force` finishes it."""
     chance = random.Random(" ".join(words))
     config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
-    for name in ("rootfs", "upper", "work"):
-        (tmp_path / name).mkdir()
-    config["root"]["path"] = str(tmp_path / "rootfs")
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    config["root"]["path"] = str(layer)
+    (layer.parent / "config.json").write_text(json.dumps(config))
     name = f"cut-{os.getpid()}-{words[0]}"
     more = {"gc": (), "kill": (name, "KILL"), "exec": (name, "sleep", "9")}.get(words[0], (name,))
     for _ in range(12):
-        call(minirun, "create", "--bundle", str(tmp_path), name)
+        call(minirun, "create", "--bundle", str(layer.parent), name)
         if words[0] != "start":
             minirun("start", name)
         init = json.loads((minirun.root / name / "state.json").read_text())["init"]["pid"]
