@@ -145,12 +145,14 @@ def main() -> int:
     parser.add_argument("--variable", action="append", default=[], metavar="NAME=VALUE",
                         help="for make, such as PYTEST=tests/oci")  # fmt: skip
     options = parser.parse_args()
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="minirun-bare.", dir="/var/tmp") as folder:
         bare = Bare(Path(folder, options.suite), options.suite, options.lend)
-        rows = [bare.make(target, *options.variable) for target in options.targets]
-    print(f"{options.suite}: MiB of new packages, of .venv, of the store; units enabled; running")
-    print("target   status seconds packages installed   .venv    store")
-    print(*rows, sep="\n")
+        print(f"{options.suite}: MiB of new packages, of .venv, of the store; enabled; running")
+        print("target   status seconds packages installed   .venv    store")
+        for target in options.targets:
+            rows.append(bare.make(target, *options.variable))
+            print(rows[-1], flush=True)
     return max(row.status for row in rows)
 
 

@@ -114,6 +114,8 @@ def test_a_machine_with_docker_ce_keeps_it(machine: Machine) -> None:
     assert said["docker.io"].endswith("is left out: it would remove docker-ce docker-ce-cli")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_this_machine_with_docker_ce_keeps_it(tmp_path: Path) -> None:
     """This machine's packages and sources, but docker-ce in place of Debian's docker."""
     gone = {"docker.io", "containerd", "runc"}
