@@ -13,7 +13,6 @@ The real stack has such a list as well: of podman's, CRI-O's and containerd's an
 are obeyed that their configuration names.
 """
 
-from minirun.oci.record import DamagedRecord
 from minirun.record import Record
 
 TYPE_CHECKING = False
@@ -72,6 +71,8 @@ def of_record(record: "dict[str, Any]") -> Choices:
     except TypeError:
         fit = False
     if not fit or not all(isinstance(layer, str) for layer in found.layers):
+        from minirun.oci.record import DamagedRecord  # every command imports this module
+
         raise DamagedRecord(record["directory"], KEY, ours=True)
     return found
 
