@@ -24,7 +24,7 @@ from minirun.rootfs import tree
 
 LIMIT = 600 << 20
 """Bytes of memory that a case may use, with all its processes and files in memory."""
-SECONDS = 10.0
+SECONDS = 20.0
 MOST_LINES = 6
 LONGEST_LINE = 600
 _CGROUPS = Path("/sys/fs/cgroup")

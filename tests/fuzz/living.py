@@ -62,7 +62,7 @@ def run(cage: Cage, name: str) -> Case:
     for words in COMMANDS:
         outcome = cage.run(*words)
         faults += [f"{' '.join(words)}: {fault}" for fault in _of_command(cage, outcome, words[0])]
-    outcome = cage.run("delete", "--force", "c")
+    outcome = cage.run("delete", "--force", "c", seconds=60)  # a busy disk frees blocks slowly
     faults += [f"delete: {fault}" for fault in cage.faults(outcome)]
     faults += _left(cage.folder / "state")
     remove(folder)
