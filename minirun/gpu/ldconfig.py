@@ -12,7 +12,7 @@ cannot be written to (CVE-2024-0135: it is held by a read-only descriptor and li
 namespace that the container sees); a link as ld.so.cache or ld.so.conf.d ends inside the pivoted
 root (CVE-2025-23267); LD_PRELOAD means nothing to a static program with an empty environment; a
 device node of the image cannot be opened, be it /dev/zero, a disk or a watchdog; memory, processor
-time and the size of files are limited; a FIFO as ld.so.conf only costs TIMEOUT.
+time and the size of files are limited; a FIFO as ld.so.conf only costs PATIENCE.
 """
 
 import os
@@ -30,6 +30,8 @@ from minirun.visible import clean
 
 TIMEOUT = 20
 """Seconds; a large image on a cold disk takes some."""
+PATIENCE = 5
+"""Seconds. A program that reads and writes files never sleeps; one that sleeps waits for a FIFO."""
 _SIGKILL = 9
 _SAID = 4096
 _SHOWN = 500
@@ -50,11 +52,11 @@ class Running(Record):
     said: int
 
     def finish(self) -> None:
-        """Wait for its end. Raises GPUError where it failed or took longer than TIMEOUT."""
+        """Wait for its end. Raises GPUError if it failed, slept for PATIENCE or took TIMEOUT."""
         failure = said = None
         try:
             failure = _drain(self.failure, None if events.observer else TIMEOUT)
-            said = _drain(self.said, TIMEOUT) if failure == b"" else None
+            said = _drain(self.said, TIMEOUT, self.pidfd) if failure == b"" else None
         finally:
             status = self.stop()
         if failure:
@@ -62,7 +64,8 @@ class Running(Record):
         text = _clean(said or b"")
         events.emit("note", "ldconfig ended", {"status": status, "said": text})
         if said is None:
-            raise GPUError(f"ldconfig took longer than {TIMEOUT} s", f"{_IMAGE} blocks it")
+            text = f"it slept for {PATIENCE} s, or took longer than {TIMEOUT} s"
+            raise GPUError(f"ldconfig did not end: {text}", f"{_IMAGE} blocks it")
         if status < 0:
             limits = f"{ldchild.SECONDS} s of processor time, or the container's memory limit"
             hint = f"{_IMAGE} needs more than {limits}"
@@ -138,18 +141,37 @@ def _to_hide(root: Root) -> "tuple[str, ...]":
     return tuple(found)
 
 
-def _drain(fd: int, seconds: "float | None") -> "bytes | None":
-    """Read from a pipe until its end; return the last bytes. None where it takes too long."""
-    deadline = None if seconds is None else events.now() + int(seconds * 1e9)
+def _drain(fd: int, seconds: "float | None", pidfd: int = -1) -> "bytes | None":
+    """Read from a pipe until its end; return the last bytes.
+
+    None if that takes longer than `seconds`, or if the process `pidfd` sleeps for PATIENCE.
+    """
     poll = select.poll()
     poll.register(fd, select.POLLIN)
+    start = awake = events.now()
     said = b""
-    while poll.poll(deadline and max(0, deadline - events.now()) // 1_000_000):
-        chunk = os.read(fd, _SAID)
-        if not chunk:
-            return said
-        said = (said + chunk)[-_SAID:]
+    while seconds is None or events.now() < start + seconds * 1e9:
+        if poll.poll(None if seconds is None else min(seconds, 1) * 1000):
+            chunk = os.read(fd, _SAID)
+            if not chunk:
+                return said
+            said = (said + chunk)[-_SAID:]
+        if pidfd < 0 or not _sleeps(pidfd):
+            awake = events.now()
+        elif events.now() > awake + PATIENCE * 1e9:
+            return None
     return None
+
+
+def _sleeps(pidfd: int) -> bool:
+    """Return True if the process waits for something else than a disk: proc_pid_stat(5), state."""
+    try:
+        with open(f"/proc/self/fdinfo/{pidfd}", "rb") as file:
+            pid = int(file.read().partition(b"\nPid:")[2].split()[0])
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].startswith(b"S")
+    except (OSError, IndexError, ValueError):
+        return False  # it has ended, or this /proc does not show it
 
 
 def _clean(said: bytes) -> str:
