@@ -108,6 +108,7 @@ def destroy(container: Container) -> None:
             container.open_log()  # `delete` and `gc` go on with the container's log
         except (MinirunError, OSError):
             pass
+    _await_init(container)
     if state.is_alive(record["init"]):
         _stop(container)
     clear_cgroup(container)
@@ -117,6 +118,23 @@ def destroy(container: Container) -> None:
     events.close_log()
     history.keep(container.settings.root, container.id)
     removal.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
+
+
+def _await_init(container: Container) -> None:
+    """Wait while another process is still before its clone: what it makes later would be left over.
+
+    One that takes longer than PATIENCE is killed.
+    """
+    record, deadline = container.record, time.monotonic() + PATIENCE
+    maker = record["supervisor"]
+    while not record["init"] and maker["pid"] != os.getpid() and state.is_alive(maker):
+        if time.monotonic() > deadline:
+            os.kill(maker["pid"], SIGKILL)
+        time.sleep(0.002)
+        try:
+            record.update(state.load(container.settings.root, container.id))
+        except StateError:
+            return  # it has failed, and removed what it had made
 
 
 def _empty(container: Container, fd: int) -> None:

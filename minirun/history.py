@@ -7,7 +7,6 @@ from minirun.settings import HISTORY
 
 LIMIT = 200
 """How many logs of removed containers are kept below one state root."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def keep(root: str, container_id: str) -> None:
@@ -18,7 +17,7 @@ def keep(root: str, container_id: str) -> None:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     name = f"{stamp}.{time.monotonic_ns()}.{container_id}.jsonl"
     try:
-        fd = _open(root)
+        fd = _make(root)
     except OSError:
         return
     try:
@@ -31,12 +30,17 @@ def keep(root: str, container_id: str) -> None:
         os.close(fd)
 
 
-def _open(root: str) -> int:
+def _make(root: str) -> int:
     try:
-        return os.open(f"{root}/{HISTORY}", _DIRECTORY)
+        return _open(root)
     except FileNotFoundError:
         os.makedirs(f"{root}/{HISTORY}", 0o700, exist_ok=True)
-        return os.open(f"{root}/{HISTORY}", _DIRECTORY)
+        return _open(root)
+
+
+def _open(root: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(f"{root}/{HISTORY}", flags)
 
 
 def names(fd: int) -> "list[str]":
@@ -54,7 +58,7 @@ def _is_log(name: str) -> bool:
 def drop(root: str) -> None:
     """Remove what is recorded below a state root, and nothing else."""
     try:
-        fd = os.open(f"{root}/{HISTORY}", _DIRECTORY)
+        fd = _open(root)
     except OSError:
         return  # there is none
     try:

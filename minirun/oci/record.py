@@ -26,7 +26,6 @@ _DEEPEST = 32
 _LARGEST = 1 << 63
 _MOST_PIDS = 1 << 22
 """The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_KEYS = ("status", "supervisor", "cgroup_path", "auto_remove", "directory")
 _NAMES = frozenset(
     (
@@ -74,7 +73,7 @@ def read(directory: str) -> "dict[str, Any]":
 def open_directory(directory: str) -> int:
     """Open a container's directory. Raises ForeignDirectory, FileNotFoundError, OSError."""
     try:
-        fd = os.open(directory, _DIRECTORY)
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
         kind = "a link" if os.path.islink(directory) else "no directory"
         raise ForeignDirectory(directory, f"it is {kind}") from None

@@ -113,6 +113,7 @@ def _set_limits(container: Container, resources: "dict[str, Any]") -> None:
             raise
         rest = {name: value for name, value in resources.items() if name != "pids"}
         container.cgroup.set_resources(rest)
+        container.record["pids_unlimited"] = True
         why = f"it is a mere default: {error}"
         events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
 

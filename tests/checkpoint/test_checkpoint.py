@@ -348,8 +348,8 @@ def test_an_interrupted_restore(bundle: Bundle, monkeypatch: pytest.MonkeyPatch)
     places = ("--image-path", str(bundle.images), "-b", str(bundle.path))
     waiting = bundle.minirun.start("restore", *places, "c")
     wait_until(lambda: (bundle.path / "begun").exists())
+    wait_until(lambda: len(Path(place, "cgroup.procs").read_text().split()) == 1)  # touch is gone
     inside = Path(place, "cgroup.procs").read_text().split()
-    assert len(inside) == 1
     waiting.terminate()
     assert "interrupted by signal 15" in waiting.communicate()[1]
     assert waiting.returncode == 143

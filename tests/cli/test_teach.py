@@ -106,7 +106,7 @@ def test_a_container_that_lives_on_is_let_go(minirun: Program) -> None:
     state = json.loads(minirun("state", name).stdout)
     assert state["status"] == "running"
     assert "\nTracerPid:\t0\n" in Path(f"/proc/{state['pid']}/status").read_text()
-    assert "\nSeccomp:\t0\n" in Path(f"/proc/{state['pid']}/status").read_text()
+    assert "\nSeccomp_filters:\t1\n" in Path(f"/proc/{state['pid']}/status").read_text()
     assert minirun("exec", name, "echo", "well").stdout == "well\n"
 
 

@@ -73,6 +73,7 @@ class Cage:
         if self.cgroup:
             self.cgroup.mkdir(exist_ok=True)
             self._limit("memory.limit_in_bytes", "memory.max")
+        self.others = _children()  # engines of other tests, which live on
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self.decoy = Decoy(folder / "decoy")
         self.settings = _settings()
@@ -162,13 +163,18 @@ class Cage:
         """End what has outlived its parent; return the names of those that still ran."""
         found = []
         for _ in range(100):
-            text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-            pids = [int(pid) for pid in text.split()]
+            pids = _children() - self.others
             if not pids:
                 break
             for pid in pids:
                 found += _end(pid)
         return found
+
+
+def _children() -> set[int]:
+    """The pids of this process's children."""
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return {int(pid) for pid in text.split()}
 
 
 def _end(pid: int) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from conftest import Program, skip
 from gpu import images, pretend
 from gpu.pretend import Host
 from gpu.sandbox import debian_root
+from minirun import gates
 from minirun.errors import GPUError
 from minirun.gpu import catalog, warn
 from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
@@ -27,6 +29,7 @@ from required import installed
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 VERSION = "550.163.01"
 ROOT, STORE = "/mnt/containers", "/mnt/store"
+GATES = {"MINIRUN_GATES": "3:begin"}
 CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
 
 
@@ -47,39 +50,42 @@ def host(driver: Path, tmp_path: Path) -> Host:
 def run(
     host: Host, *flags: str, change: Callable[[], object] = lambda: None, **env: str
 ) -> dict[str, Any]:
-    """`minirun run FLAGS` on the pretend host, after `change` of it; and what is left then.
-
-    The kernel module would show in the container's /proc too: the volume stands for it.
-    """
+    """`minirun run FLAGS` on the pretend host, after `change` of it; and what is left then."""
 
     def work() -> dict[str, Any]:
         os.mkdir(ROOT)
         images.make(Path(STORE), "image")
         change()
         before = mounts()
-        words = [
-            "minirun",
-            "--root",
-            ROOT,
-            "--store",
-            STORE,
-            "run",
-            "-v",
-            "/proc/driver:/proc/driver",
-        ]
-        words += ["--rm", *flags, "image", "sh", "-c", "ls /dev /usr/lib64"]
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, env=CLEAN | env, timeout=60
-        )
+        words = ["minirun", "--root", ROOT, "--store", STORE, "run", "--name", "c", "--rm", *flags]
+        with subprocess.Popen(
+            [*words, "image", "sh", "-c", "ls /dev /usr/lib64"], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN | env | GATES,
+        ) as process:  # fmt: skip
+            show_module(process)
+            out, err = process.communicate(timeout=60)
         logs = sorted(Path(ROOT, ".history").glob("*.jsonl"))
         return {
-            "rc": done.returncode, "out": done.stdout.split(), "err": done.stderr,
+            "rc": process.returncode, "out": out.split(), "err": err,
             "log": logs[-1].read_text() if logs else "",
             "left": [name for name in os.listdir(ROOT) if not name.startswith(".")],
             "mounts": mounts() == before,
         }  # fmt: skip
 
     return host.run(work)
+
+
+def show_module(process: "subprocess.Popen[str]") -> None:
+    """Bind the pretend module's folder into the container's /proc, as the kernel would show it."""
+    log = Path(ROOT, "c/events.jsonl")
+    while process.poll() is None:
+        if log.exists() and '"kind":"gate"' in log.read_text():
+            pid = json.loads(Path(ROOT, "c/state.json").read_text())["init"]["pid"]
+            bind = ("mount", "--bind", "/proc/driver", f"{ROOT}/c/rootfs/proc/driver")
+            subprocess.run(["nsenter", f"--target={pid}", "--mount", *bind], check=True)
+            gates.open_gate(f"{ROOT}/c")
+            return
+        time.sleep(0.005)
 
 
 def mounts() -> list[str]:

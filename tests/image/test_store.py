@@ -136,5 +136,5 @@ def test_the_look_up_imports_nothing_heavy() -> None:
     assert set(loaded) - ours <= {"_json", "_collections", "errno"}
     assert ours == {
         "minirun", "minirun.image", "minirun.image.store", "minirun.image.reference",
-        "minirun.jsonlite", "minirun.errors", "minirun.record",
+        "minirun.jsonlite", "minirun.errors", "minirun.record", "minirun.visible",
     }  # fmt: skip

@@ -12,18 +12,17 @@ from lifecycle.leftovers import Family, assert_nothing, call, together
 
 
 @pytest.fixture
-def bundle(minirun: Program, tmp_path: Path) -> Path:
+def bundle(minirun: Program, tmp_path: Path, layer: Path) -> Path:
     """A bundle with the command `sleep 100`, and hooks that count."""
     config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
-    config["root"]["path"] = str(tmp_path / "bundle" / "rootfs")
+    config["root"]["path"] = str(layer)
     count = f"cat >/dev/null; echo x >>{tmp_path}/"
     config["hooks"] = {
         kind: [{"path": "/bin/sh", "args": ["sh", "-c", count + kind]}]
         for kind in ("poststart", "poststop")
     }
     path = tmp_path / "bundle"
-    for name in ("rootfs", "upper", "work"):
-        (path / name).mkdir(parents=True)
+    path.mkdir()
     (path / "config.json").write_text(json.dumps(config))
     return path
 

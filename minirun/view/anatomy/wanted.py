@@ -38,11 +38,15 @@ def wanted(container: Container) -> dict[str, Any]:
         "deviceRules": [_said(rule) for rule in _rules(container)],
         "limits": {
             "memory": _limit((resources.get("memory") or {}).get("limit")),
-            "pids": _limit((resources.get("pids") or {}).get("limit")),
+            "pids": None if container.record.get("pids_unlimited") else _pids(resources),
             "cpus": quota / period if quota and quota > 0 else None,
             "cpuset": (resources.get("cpu") or {}).get("cpus"),
         },
     }
+
+
+def _pids(resources: dict[str, Any]) -> int | None:
+    return _limit((resources.get("pids") or {}).get("limit"))
 
 
 def _profile(container: Container) -> dict[str, Any] | None:
