@@ -69,7 +69,7 @@ def places() -> "tuple[str, str]":
 def _may_hold(folder: str) -> bool:
     """Tell whether containers may be kept below a runtime directory; warn where it is not safe.
 
-    The XDG base directory specification: it "MUST be owned by the user", and nobody else's to
+    The XDG base directory specification: it "MUST be owned by the user", and only theirs to
     write. Else another user could put in the place of a record one of theirs.
     """
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -109,7 +109,7 @@ def _unmount(directory: str) -> None:
 def _empty(fd: int) -> None:
     """Remove what is in a container's directory, if it is still what minirun makes."""
     if not records.is_made_by_minirun(fd):
-        raise StateError("somebody has put something else into the container's directory")
+        raise StateError("the container's directory was replaced meanwhile")
     removal.empty(fd)
 
 

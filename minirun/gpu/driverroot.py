@@ -3,8 +3,8 @@
 From a driver root come libraries that root loads, nodes and mounts' sources. So it has to be as
 trustworthy as "/" itself: root's (or the caller's own, who has no more rights than that), with no
 folder above it in which another user could exchange it, and not below a place in which containers
-or images lie, since those choose their own files. In a folder with the sticky bit, as /tmp, nobody
-can exchange what is not theirs: unlink(2), EPERM.
+or images lie, since those choose their own files. In a folder with the sticky bit, as /tmp, no
+user can exchange what is another's: unlink(2), EPERM.
 
 Below it every look-up is made with RESOLVE_IN_ROOT (minirun.rootfs.inroot): a driver that is
 installed elsewhere has absolute links, and they mean its own root, as with chroot(2). The root ""

@@ -82,6 +82,12 @@ def _has(root: Root, path: str) -> bool:
     return True
 
 
+def _rules(steps: "list[Step]") -> "list[DeviceRule]":
+    """Return the rules of the device nodes among `steps`."""
+    nodes = (step for step in steps if isinstance(step, DeviceNode))
+    return [DeviceRule(True, n.kind, n.major, n.minor, n.permissions) for n in nodes]
+
+
 def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
     """Return all that `request` adds to the container. Raises GPUError, OSError."""
     gpus = choose(inventory, request.devices)
@@ -129,10 +135,9 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
         from minirun.gpu import imex
 
         steps += imex.plan(inventory, request.imex_channels)
-    if request.no_devbind:  # rules for the devices, but no nodes
-        nodes = [step for step in steps if isinstance(step, DeviceNode)]
+    if request.no_devbind:
+        rules = _rules(steps) + rules
         steps = [step for step in steps if not isinstance(step, DeviceNode)]
-        rules = [DeviceRule(True, n.kind, n.major, n.minor, n.permissions) for n in nodes] + rules
     return Edits(
         steps=tuple(steps),
         rules=tuple(rules),

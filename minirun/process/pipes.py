@@ -8,8 +8,8 @@ read and typed into (TIOCSTI), and a file that is open for reading can, through 
 opened for writing by root of a container. So docker has pipes in between, and so have we.
 
 What the man pages say: pipe(7): poll(2) calls a pipe writable where PIPE_BUF bytes fit, so a write
-of that size waits for nobody. The caller's descriptors keep their flags: O_NONBLOCK belongs to
-everybody who has the same open file (fcntl(2)).
+of that size does not wait. The caller's descriptors keep their flags: O_NONBLOCK belongs to
+all processes that have the same open file (fcntl(2)).
 
 What the real stack does: docker's client, containerd's shim and conmon copy; runc does without -d.
 """

@@ -86,7 +86,7 @@ def _copy_data(old: int, new: int, size: int) -> None:
         end = os.lseek(old, at, os.SEEK_HOLE)
         while at < end and (chunk := os.pread(old, min(end - at, 1 << 20), at)):
             at += os.pwrite(new, chunk, at)
-        at = max(at, end)  # somebody made it shorter meanwhile
+        at = max(at, end)  # the file became shorter meanwhile
 
 
 def _like(fd: int, info: os.stat_result) -> None:

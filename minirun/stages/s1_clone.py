@@ -102,7 +102,7 @@ def make_cgroup(container: Container) -> None:
 
 
 def _set_limits(container: Container, resources: "dict[str, Any]") -> None:
-    """Set the limits; one that nobody asked for is left out where it cannot be set.
+    """Set the limits; a mere default is left out if it cannot be set.
 
     Raises ConfigError, OSError.
     """

@@ -53,7 +53,7 @@ TROUBLES = (
         "environment: what picks a driver, or where its files lie, is the caller's word alone.",
         ("ignored variable", "obeys none of its own"),
         cause="an annotation io.minirun.* other than io.minirun.log; or AMD_VISIBLE_DEVICES, "
-        "HABANA_VISIBLE_DEVICES, where nobody chose that vendor",
+        "HABANA_VISIBLE_DEVICES, if the caller did not choose that vendor",
         advice="flags before the command, in the engine's configuration: minirun "
         "--gpu-driver=amd, podman --runtime-flag gpu-driver=amd, docker's runtimeArgs.",
         real="crun obeys run.oci.* of any config.json; CRI-O has a list of annotations that are "
