@@ -52,6 +52,7 @@ tested: setup .venv/.tested
 
 .venv/.tested: .venv/.ready
 	$(PYTHON) -m pip install --quiet --editable '.[test]'
+	@$(PYTHON) -m minirun.launcher $(MINIRUN)  # pip has put a script of its own in its place
 	@touch $@
 
 launcher: .venv/.ready

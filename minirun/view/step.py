@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
+import minirun
 from minirun import events, gates
 from minirun.cli import existing
 from minirun.container import Container
@@ -207,7 +208,9 @@ def _tick(runtime_pipe: int) -> bool:
 
 def self_command(settings: Settings) -> list[str]:
     """Return the command line that starts this program again, with the same places."""
-    start = f"import sys; sys.path[:0] = {sys.path!r}; from minirun.__main__ import start; start()"
+    source = os.path.dirname(os.path.dirname(minirun.__file__))  # pip -e leaves it out of sys.path
+    path = [source, *sys.path]
+    start = f"import sys; sys.path[:0] = {path!r}; from minirun.__main__ import start; start()"
     return [
         sys.executable, "-ISc", start, "--root", settings.root, "--store", settings.store,
         "--cgroup", settings.cgroup_version,
