@@ -153,16 +153,11 @@ def word(root: str, path: str) -> str:
 
 def link(root: str, path: str) -> str:
     """Return where the link `path` leads, as it says it; "" for anything else."""
+    held = Root.at(root or "/")
     try:
-        fd = open_file(root, path, os.O_PATH | os.O_NOFOLLOW)
-    except OSError:
-        return ""
-    try:
-        return os.readlink("", dir_fd=fd)
-    except OSError:
-        return ""
+        return held.link_target(path)
     finally:
-        os.close(fd)
+        held.close()
 
 
 def real(root: str, path: str) -> str:
