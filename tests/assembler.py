@@ -15,7 +15,7 @@ def assemble(folder: Path, machine: str, instructions: list[str]) -> str:
     if shutil.which("llvm-mc"):
         command = ["llvm-mc", f"--triple={machine}-linux", "--filetype=obj"]
     elif shutil.which("as") and machine == os.uname().machine:
-        command = ["as", "--"]
+        command = ["as"]
     else:
         pytest.skip(f"no assembler for {machine}: the listing is not assembled again")
     source = "".join(f"{instruction}\n" for instruction in instructions)
