@@ -30,7 +30,7 @@ mount -t proc proc proc; mount -t tmpfs tmpfs run
 mount --rbind /dev dev; mount --rbind /sys sys
 for each in $LENT; do mount --rbind "$each" ".$each"; done
 mkdir -p old; pivot_root . old; umount --lazy old; rmdir old
-cd /srv/minirun; status=0; nice make "$@" || status=$?
+cd /srv/minirun; status=0; make "$@" || status=$?
 for each in /proc/[0-9]*; do [ "${each#/proc/}" = $$ ] || cat "$each/comm" >>/left || true; done
 exit $status
 """
