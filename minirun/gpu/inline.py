@@ -39,7 +39,7 @@ def driver_place(chosen: Choices) -> "tuple[str, str]":
 
     Raises ConfigError.
     """
-    from minirun.gpu import driverroot, real  # nobody else needs it where the driver is simulated
+    from minirun.gpu import driverroot, real  # a simulated driver needs neither
 
     found = settings(chosen)
     cache = found.ldcache or real.LD_SO_CACHE

@@ -46,7 +46,7 @@ def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
         install_filter(filter, channel)  # because it needs CAP_SYS_ADMIN then
     become(container, sets, arrived=arrived)
     if late and filter and filter.listener:
-        install_filter(filter, channel)  # because after `start` nobody would take the listener
+        install_filter(filter, channel)  # because `start` takes no listener
 
 
 def leave_keyring(container: "Container") -> None:

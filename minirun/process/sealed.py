@@ -71,7 +71,7 @@ def _is_kept(name: str) -> bool:
 
 
 def _program() -> "str | int":
-    """Return this program's executable where nobody can write to it: a path, or a descriptor.
+    """Return this program's executable, read-only for all: a path, or a descriptor.
 
     Raises OSError.
     """
@@ -80,7 +80,7 @@ def _program() -> "str | int":
         return path
     if rootless.unprivileged():
         return _copy(path)
-    why = "the interpreter's file, on a mount of its own that nobody can write to"
+    why = "the interpreter's file, on a read-only mount of its own"
     tree = mounts.open_tree(mounts.AT_FDCWD, path, mounts.OPEN_TREE_CLONE, why=why)
     mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=path)
     return tree

@@ -383,7 +383,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_no_config_at_all(tmp_path: Path, what: str) -> None:
     if what == "a directory":
         (tmp_path / "config.json").mkdir()
-    elif what == "a FIFO":  # which nobody writes to
+    elif what == "a FIFO":  # without a writer
         os.mkfifo(tmp_path / "config.json")
     elif what == "a device":  # which has no end
         (tmp_path / "config.json").symlink_to("/dev/zero")

@@ -1,4 +1,4 @@
-"""A read-only interpreter: nobody who sees it in /proc can write to its file.
+"""A read-only interpreter: a process that sees it in /proc cannot write to its file.
 
 Nor read the caller's variables, but for those that minirun reads itself.
 """

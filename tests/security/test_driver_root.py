@@ -35,7 +35,7 @@ def exchange(place: Path, target: str | Path) -> None:
 
 
 def test_roots_own_folder_is_one(tmp_path: Path) -> None:
-    """Also below /tmp: it has the sticky bit, so nobody can exchange what is root's."""
+    """Also below /tmp: it has the sticky bit, so no user can exchange what is root's."""
     assert driverroot.check(f"{tmp_path}/.") == str(tmp_path)
     assert driverroot.check("") == driverroot.check("/") == ""
 
@@ -182,7 +182,7 @@ def test_links_stay_below_the_root(host: Path) -> None:
 
 
 def test_nvidias_files_are_the_roots_own(tmp_path: Path) -> None:
-    """A library that is a link out of the root is none; a FIFO in its place holds nobody up."""
+    """A library that is a link out of the root is none; a FIFO in its place holds nothing up."""
     (tmp_path / "outside").mkdir()
     secret = tmp_path / "outside/libcuda.so.550.163.01"
     secret.touch()

@@ -48,7 +48,7 @@ def test_what_the_newcomer_shows(minirun: Program, look: Look, flags: tuple[str,
         done = minirun("exec", *flags, "-e", "OWN=word", NAME, "sh", "-c", "exit 4", env=SECRET)
         assert (done.returncode, done.stderr) == (4, "")
     lines = set(found.read_text().splitlines())
-    assert "seen " in lines, "it saw nobody: the test shows nothing"
+    assert "seen " in lines, "it saw no process: the test shows nothing"
     assert lines <= {"started ", "seen "}
 
 
@@ -67,5 +67,5 @@ def test_what_init_shows_in_a_pid_namespace_of_others(
         done = minirun("run", "--bundle", str(evil.save()), f"{NAME}-joined", env=SECRET)
         assert (done.returncode, done.stderr) == (4, "")
     lines = found.read_text().splitlines()
-    assert "seen " in lines, "it saw nobody: the test shows nothing"
+    assert "seen " in lines, "it saw no process: the test shows nothing"
     assert not [line for line in lines if line.startswith("environ")]
