@@ -9,8 +9,9 @@ import os
 import sys
 
 from minirun.errors import GPUError, MinirunError, UsageError
+from minirun.gpu import cli_args, compat
+from minirun.gpu.cli_args import NAME, CommandLine
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.program import options
 from minirun.gpu.program.debug import Log
 from minirun.settings import Settings
 from minirun.visible import clean
@@ -21,7 +22,7 @@ _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver
 def main(args: "list[str]", settings: Settings) -> int:
     """Run info, list or configure; return 0, or 1 after any error."""
     try:
-        line = options.parse(args)
+        line = _checked(cli_args.parse(args))
     except UsageError as error:
         texts = filter(None, (str(error), error.hint))
         sys.stderr.write("".join(f"{clean(text)}\n" for text in texts))
@@ -35,25 +36,46 @@ def main(args: "list[str]", settings: Settings) -> int:
         _run(line, settings, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
-        sys.stderr.write(f"{options.NAME}: {clean(str(error))}\n")
+        sys.stderr.write(f"{NAME}: {clean(str(error))}\n")
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        sys.stderr.write(f"{options.NAME}: {os.strerror(error.errno or 0).lower()}{clean(where)}\n")
+        sys.stderr.write(f"{NAME}: {os.strerror(error.errno or 0).lower()}{clean(where)}\n")
         return 1
     return 0
 
 
-def _help(line: options.Line) -> str:
-    if line.help in ("--version", "-V"):
+def _checked(line: CommandLine) -> CommandLine:
+    """Return the line if what it says of a container can be. Raises UsageError."""
+    request = line.request
+    if line.command == "configure" and not line.help:
+        if not request.rootfs.startswith("/") or request.rootfs == "/":
+            raise UsageError(f"{NAME}: input error: invalid rootfs directory", status=1)
+        if request.cuda_compat_mode not in ("", *compat.MODES):
+            raise UsageError(f"{NAME}: input error: invalid cuda-compat-mode", status=1)
+    return line
+
+
+def _help(line: CommandLine) -> str:
+    if line.help == "--version":
         from minirun import __version__
 
         return f"cli-version: {__version__} (minirun)\nlib-version: {__version__} (minirun)\n"
-    text = options.usage(line.command)
-    return text.replace(f"Usage: {options.NAME}", f"Usage: minirun {options.NAME} [flags]", 1)
+    first = cli_args.synopsis(line.command)
+    lines = [first.replace(NAME, f"minirun {NAME} [flags]", 1), "", " Options:"]
+    for option in cli_args.OPTIONS[line.command]:
+        value = f"[={option.value}]" if option.optional else f"={option.value}" * bool(option.value)
+        letter = f"-{option.letters[0]}," if option.letters else "   "
+        lines.append(f"  {f'{letter} {option.name}{value}':<32} {option.help}")
+    if not line.command:
+        lines += ["", " Commands:"]
+        lines.append("  info        Report information about the driver and devices")
+        lines.append("  list        List driver components")
+        lines.append("  configure   Configure a container with GPU support")
+    return "\n".join(lines) + "\n"
 
 
-def _run(line: options.Line, settings: Settings, log: Log) -> None:
+def _run(line: CommandLine, settings: Settings, log: Log) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     found = _driver(line, settings, log)
     if line.command == "configure":
@@ -61,27 +83,27 @@ def _run(line: options.Line, settings: Settings, log: Log) -> None:
         from minirun.gpu.program.configure import configure
 
         for notice in warn.check(found, line.request, line.request.ldcache or warn.LD_SO_CACHE):
-            sys.stderr.write(f"{options.NAME}: warning: {clean(str(notice))}\n")
+            sys.stderr.write(f"{NAME}: warning: {clean(str(notice))}\n")
         configure(line, found, log)
         return
     log.driver(found)
     from minirun.gpu.program import report
 
     if line.command == "info":
-        lines = report.info(found, "--csv" in line.switches)
+        lines = report.info(found, "--csv" in line.words)
     else:
-        lines = report.listing(found, line.request, line.switches)
+        lines = report.listing(found, line.request, frozenset(line.words))
     sys.stdout.write("".join(f"{clean(text)}\n" for text in lines))
 
 
-def _driver(line: options.Line, settings: Settings, log: Log) -> Inventory:
+def _driver(line: CommandLine, settings: Settings, log: Log) -> Inventory:
     """Return what the host has, after loading its modules where that is asked for."""
     request = line.request
     user = _user(request.user)
     if line.gpu_driver == "simulated":
         from minirun.gpu import simulated
 
-        sys.stderr.write(f"{options.NAME}: {_SIMULATED}\n")
+        sys.stderr.write(f"{NAME}: {_SIMULATED}\n")
         log.started(request, user, "none: SIMULATED")
         found = simulated.inventory(settings.store)
     elif line.gpu_driver == "nvidia":

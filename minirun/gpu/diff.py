@@ -56,7 +56,7 @@ def legacy(found: Inventory, env: "list[str]", root: "Root") -> "Result | None":
     argv = hook.command_line(config, {"pid": 1, "bundle": "/bundle"})
     if argv is None:
         return None
-    request = cli_args.parse(argv)
+    request = cli_args.parse(argv).request
     edits = nvidia.plan(found, request, nvidia.facts(root, request))
     own = tuple(row for row in env if row.startswith("NVIDIA_VISIBLE_DEVICES="))
     return Result(

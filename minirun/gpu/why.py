@@ -96,7 +96,7 @@ def _of_vendor(config: "Config", *, managed: bool) -> "list[Asked]":
 def request(config: "Config") -> "Request | None":
     """Return what stage 4 makes of the environment; None where it asks for nothing."""
     argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
-    return cli_args.parse(argv) if argv else None
+    return cli_args.parse(argv).request if argv else None
 
 
 def differences(

@@ -124,7 +124,7 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
         events.mark("SIMULATED")
     why = "device nodes, libraries, binaries, /proc/driver/nvidia, cgroup rules, ldconfig"
     with events.stage(5, "cli", "put the GPUs in", why=why):
-        request = cli_args.parse(argv)
+        request = cli_args.parse(argv).request
         if not found:
             if request.load_kmods:
                 _load_modules(container, request)

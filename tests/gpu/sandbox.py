@@ -108,7 +108,7 @@ class Sandbox:
             os.environ.update(environment)
             argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, self.root]
             found = inventory("simulated", store)
-            request = cli_args.parse(argv)
+            request = cli_args.parse(argv).request
             edits = apply.configure(
                 request, found=found, pid=self.pid, cgroup=recorder,
                 ldconfig_fd=ldprogram.open_host(request.ldconfig), before=lambda *_: False,

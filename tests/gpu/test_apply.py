@@ -18,7 +18,7 @@ WORDS = ["configure", "--device=0", "--compute", "--utility", "/r"]
 
 
 def test_a_plan_can_be_read_before_it_is_done(simulated: Inventory) -> None:
-    edits = nvidia.plan(simulated, parse(WORDS), CONTAINER)
+    edits = nvidia.plan(simulated, parse(WORDS).request, CONTAINER)
     lines = "\n".join(doing.describe() for doing in apply.operations(edits)).splitlines()
     root = simulated.root
     assert lines[:2] == [

@@ -3,7 +3,9 @@
 import pytest
 
 from minirun.errors import UsageError
-from minirun.gpu.cli_args import parse
+from minirun.gpu.catalog import CAPABILITIES
+from minirun.gpu.cli_args import HELP, OPTIONS, parse
+from minirun.gpu.request import Request
 
 WALK_THROUGH = (
     "--load-kmods configure --ldconfig=@/sbin/ldconfig.real --no-cgroups --utility --device 0 /r"
@@ -11,7 +13,7 @@ WALK_THROUGH = (
 
 
 def test_the_walk_through_of_the_seeds() -> None:
-    request = parse(WALK_THROUGH.split())
+    request = parse(WALK_THROUGH.split()).request
     assert request.load_kmods and request.no_cgroups
     assert request.ldconfig == "@/sbin/ldconfig.real"
     assert request.capabilities == ("utility",)
@@ -25,31 +27,52 @@ def test_letters_and_long_names_are_the_same() -> None:
     long = ["--load-kmods", "--debug=/log", "configure", "--pid=7", "--device=0,1"]
     long += ["--compute", "--utility", "--video", "--graphics", "--display", "--ngx"]
     long += ["--require=cuda>=1", "/r"]
-    assert parse(short) == parse(long)
-    assert parse(short).pid == 7
+    assert parse(short).request == parse(long).request
+    assert parse(short).request.pid == 7
+
+
+def test_every_option_reaches_the_request_or_the_words() -> None:
+    """No option is read and then lost, but the driver's name, which stands beside the request."""
+    lists = {"--device": "devices", "--imex-channel": "imex_channels", "--require": "requirements"}
+    for command, options in OPTIONS.items():
+        for option in (row for row in options if row not in HELP and row.name != "--gpu-driver"):
+            word = f"{option.name}=7" if option.value else option.name
+            line = parse(
+                [word, "info"]
+                if not command
+                else [command, word, "/r"][: 2 + (command == "configure")]
+            )
+            name = option.name[2:]
+            field = lists.get(option.name, name.replace("-", "_"))
+            if name in CAPABILITIES:
+                assert line.request.capabilities == (name,)
+            elif field in Request._fields:
+                assert getattr(line.request, field) in (True, "7", 7, ("7",)), option
+            else:
+                assert command in ("info", "list") and word in line.words
 
 
 def test_lists_grow_and_empty_items_fall_out() -> None:
     request = parse(
-        ["configure", "--device=0,,1", "--device=2", "--require=a", "--require=b", "/r"]
-    )
+        ["configure", "--device=0,,1", "--device=2", "--require=a,b", "--require=c", "/r"]
+    ).request
     assert request.devices == ("0", "1", "2")
-    assert request.requirements == ("a", "b")
+    assert request.requirements == ("a,b", "c")
 
 
 @pytest.mark.parametrize(
     ("words", "culprit"),
     (
-        ("", "configure is missing"),
-        ("configure", "root filesystem is missing"),
-        ("list /r", "configure is missing"),
-        ("configure /r /s", "too many arguments: /s"),
-        ("configure --foo /r", "unrecognized option --foo"),
-        ("--compute configure /r", "unrecognized option --compute"),
-        ("configure --load-kmods /r", "unrecognized option --load-kmods"),
-        ("configure -x /r", "unrecognized option -x"),
-        ("configure --compute=1 /r", "option --compute takes no value"),
-        ("configure /r --device", "option --device needs a value"),
+        ("", "Usage: nvidia-container-cli [OPTION...] COMMAND [ARG...]"),
+        ("configure", "Usage: nvidia-container-cli configure [OPTION...] ROOTFS"),
+        ("list /r", "Usage: nvidia-container-cli list [OPTION...]"),
+        ("configure /r /s", "Usage: nvidia-container-cli configure [OPTION...] ROOTFS"),
+        ("configure --foo /r", "unrecognized option '--foo'"),
+        ("--compute configure /r", "unrecognized option '--compute'"),
+        ("configure --load-kmods /r", "unrecognized option '--load-kmods'"),
+        ("configure -x /r", "invalid option -- 'x'"),
+        ("configure --compute=1 /r", "option '--compute' doesn't allow an argument"),
+        ("configure /r --device", "option '--device' requires an argument"),
         ("configure --pid=1_0 /r", "--pid=1_0 is no process id"),
         ("configure --pid=-1 /r", "--pid=-1 is no process id"),
         ("configure --pid=١ /r", "--pid=١ is no process id"),

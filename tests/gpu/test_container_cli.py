@@ -115,7 +115,7 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
 
     def work(root: Root) -> dict[str, Any]:
         argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, box.root]
-        request = cli_args.parse(argv)
+        request = cli_args.parse(argv).request
         found = inventory("simulated", store)
         plan = nvidia.plan(found, request, nvidia.facts(root, request))
         if more.get("change"):
@@ -188,7 +188,7 @@ def test_compatibility_modes(
     plans: list[tuple[bool, bool]] = []
 
     def work(root: Root) -> list[tuple[bool, bool]]:
-        request = cli_args.parse(["configure", "--compute", *options, debian.root])
+        request = cli_args.parse(["configure", "--compute", *options, debian.root]).request
         plan = nvidia.plan(inventory("simulated", store), request, nvidia.facts(root, request))
         held = [step for step in plan.steps if isinstance(step, edits.CompatLibrary)]
         return [*plans, (bool(held), plan.library_folders[0] == compat.FOLDER)]

@@ -51,7 +51,7 @@ def test_same_argument_list(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name]["cli_args"]])
 def test_stage_5_reads_what_stage_4_wrote(name: str) -> None:
     case = CASES[name]
-    request = cli_args.parse(case["cli_args"])
+    request = cli_args.parse(case["cli_args"]).request
     assert (request.pid, request.rootfs) == (4242, "/bundle/rootfs")
     again = hook.arguments(
         request,

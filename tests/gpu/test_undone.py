@@ -41,7 +41,7 @@ def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]
     """Configure again and again, each time with another step that fails; tell what was left."""
 
     def work(root: Root) -> dict[str, Any]:
-        request = cli_args.parse(["configure", *WORDS, box.root])
+        request = cli_args.parse(["configure", *WORDS, box.root]).request
         plan = nvidia.plan(inventory("simulated", store), request, nvidia.facts(root, request))
         steps = len(apply.operations(plan, joined=False)) + 1  # the last one is ldconfig
         before, left = seen(box), []

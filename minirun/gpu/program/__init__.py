@@ -1,6 +1,5 @@
 """nvidia-container-cli as a program of its own: what stage 5 does not need of it.
 
-options     its command line, whole: info, list, configure and what stands before them
 report      what info and list print
 configure   one container, found by pid or around us, with nothing left behind by a failure
 debug       --debug: the order of operations

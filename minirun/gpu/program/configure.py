@@ -9,10 +9,10 @@ import os
 
 from minirun.errors import GPUError, from_os
 from minirun.gpu import apply, ldprogram, nvidia, undo
+from minirun.gpu.cli_args import CommandLine
 from minirun.gpu.devicecgroup import of_process
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.program.debug import Log
-from minirun.gpu.program.options import Line
 from minirun.rootfs.inroot import Root
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from minirun.gpu.request import Request
 
 
-def configure(line: Line, found: Inventory, log: Log) -> None:
+def configure(line: CommandLine, found: Inventory, log: Log) -> None:
     """Configure the container, or leave it as it was. Raises GPUError in the real one's words."""
     request = line.request
     if not found.gpus:

@@ -10,10 +10,10 @@ import time
 
 from minirun import __version__
 from minirun.gpu import catalog, compat
+from minirun.gpu.cli_args import CommandLine
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import Container
 from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
-from minirun.gpu.program.options import Line
 from minirun.gpu.request import Request
 from minirun.rootfs.plan import MountFs, Symlink
 
@@ -73,7 +73,9 @@ class Log:
         for gpu in found.gpus:
             self.say(f"listing device {gpu.node} ({gpu.uuid} at {gpu.bus_id})")
 
-    def container(self, line: Line, pid: int, owner: "tuple[int, int]", found: Container) -> None:
+    def container(
+        self, line: CommandLine, pid: int, owner: "tuple[int, int]", found: Container
+    ) -> None:
         """Say what is known of the container."""
         request = line.request
         flags = [word[2:] for word in line.words if word[2:] in (*_WORDS, *catalog.CAPABILITIES)]

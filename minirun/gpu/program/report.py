@@ -31,11 +31,11 @@ def info(inventory: Inventory, csv: bool) -> "list[str]":
     return lines
 
 
-def listing(inventory: Inventory, request: Request, switches: "frozenset[str]") -> "list[str]":
-    """Return the lines of `list`; without any option, everything. Raises GPUError."""
-    if not {name.partition("=")[0] for name in switches} - {"--imex-channel"}:
+def listing(inventory: Inventory, request: Request, words: "frozenset[str]") -> "list[str]":
+    """Return the lines of `list` with these options; without any, everything. Raises GPUError."""
+    if not {name.partition("=")[0] for name in words} - {"--imex-channel"}:
         request = request._replace(devices=("all",))
-        switches = _EVERYTHING
+        words = _EVERYTHING
     gpus = choose(inventory, request.devices) if inventory.gpus else ()
     mig.check(request, gpus)
     keys = mig.asked(request)
@@ -48,7 +48,7 @@ def listing(inventory: Inventory, request: Request, switches: "frozenset[str]") 
     lines += [imex.path(channel) for channel in imex.numbers(request.imex_channels)]
     for name in keys:
         lines += _key(inventory, gpus, name)
-    return lines + _files(inventory, request, switches)
+    return lines + _files(inventory, request, words)
 
 
 def _mig_devices(gpus: "tuple[Gpu, ...]") -> "list[str]":
@@ -77,7 +77,7 @@ def _cap(minor: int) -> str:
     return f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
 
 
-def _files(inventory: Inventory, request: Request, switches: "frozenset[str]") -> "list[str]":
+def _files(inventory: Inventory, request: Request, words: "frozenset[str]") -> "list[str]":
     unwanted = []
     if request.no_persistenced:
         unwanted.append(f"/{catalog.PERSISTENCED}/")
@@ -86,9 +86,9 @@ def _files(inventory: Inventory, request: Request, switches: "frozenset[str]") -
     groups = (
         ("--binaries", inventory.binaries),
         ("--libraries", inventory.libraries),
-        ("--libraries", inventory.libraries32 if "--compat32" in switches else ()),
+        ("--libraries", inventory.libraries32 if "--compat32" in words else ()),
         ("--ipcs", inventory.sockets),
         ("--firmwares", () if request.no_gsp_firmware else inventory.firmware),
     )
-    paths = [file.path for switch, files in groups if switch in switches for file in files]
+    paths = [file.path for switch, files in groups if switch in words for file in files]
     return [path for path in paths if not any(name in path for name in unwanted)]
