@@ -10,6 +10,8 @@ STORE = "/var/lib/minirun"
 ROOT = f"{STORE}/containers"
 HISTORY = ".history"
 """Below the state root: the events files of containers that are gone."""
+LANGUAGES = ("en", "ko")
+"""What minirun.knowledge speaks; errors and the log are in English."""
 NEW = ".new"
 """Below the state root: where the directories of containers are made (minirun.reserve)."""
 
@@ -33,3 +35,5 @@ class Settings(Record):
     """Whether the root was named (--root, $MINIRUN_ROOT), so that no other one is looked at."""
     choices: Choices = NOTHING
     """What the flags before the command choose for each container that is made: for engines."""
+    lang: str = ""
+    """--lang: one of LANGUAGES; empty: the locale decides (minirun.knowledge.language)."""

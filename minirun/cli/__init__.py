@@ -5,9 +5,9 @@ import sys
 
 from minirun import __version__, rootless
 from minirun.choices import Choices
-from minirun.cli.flags import HELP, Flag, parse
+from minirun.cli.flags import HELP, LANG, Flag, parse
 from minirun.errors import MinirunError, UsageError, as_runc, from_os
-from minirun.settings import ROOT, STORE, Settings
+from minirun.settings import LANGUAGES, ROOT, STORE, Settings
 
 COMMANDS = {
     "run": ("run", "run a command in a new container, stage by stage"),
@@ -62,6 +62,7 @@ GLOBAL_FLAGS = (
     Flag(("--log",), "FILE", "write errors, and with `run IMAGE` all events, to FILE"),
     Flag(("--log-format",), "FORMAT", "text or json", default="text"),
     Flag(("--debug",), "", "show a traceback with an error"),
+    LANG,
     Flag(("--systemd-cgroup",), "", "create and run: have systemd make the cgroup, over D-Bus"),
     Flag(("--rootless",), "WHEN", "without root: false: insist on a cgroup", default="auto"),
     Flag(("--gpu-driver",), "NAME", "for engines: nvidia, simulated, amd, intel or gaudi"),
@@ -132,6 +133,8 @@ def _settings(values: "dict[str, str]") -> Settings:
         raise UsageError(f"invalid --cgroup {values['cgroup']!r}", "auto, v1 or v2")
     if values["log_format"] not in ("text", "json"):
         raise UsageError(f"invalid --log-format {values['log_format']!r}", "text or json")
+    if values["lang"] not in ("", *LANGUAGES):
+        raise UsageError(f"unknown language {values['lang']!r}", " or ".join(LANGUAGES))
     if values["rootless"] not in ("true", "false", "auto"):
         raise UsageError(f"invalid --rootless {values['rootless']!r}", "true, false or auto")
     gates = tuple(stop for stop in os.environ.get("MINIRUN_GATES", "").split(",") if stop)
@@ -144,6 +147,7 @@ def _settings(values: "dict[str, str]") -> Settings:
             driver_root=values["driver_root"], load_kmods=bool(values["load_kmods"]),
             exclusive=bool(values["gpu_exclusive"]),
         ),
+        values["lang"],
     )  # fmt: skip
 
 

@@ -139,6 +139,7 @@ def _left(flag: Flag) -> str:
 
 
 HELP = Flag(("-h", "--help"), "", "show this help and exit")
+LANG = Flag(("--lang",), "LANG", "en or ko: speak it, whatever the locale ($LANG) says")
 
 
 def one_id(command: str, flags: Parsed) -> str:

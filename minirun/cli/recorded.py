@@ -109,8 +109,7 @@ def table(rows: list[tuple[str, ...]]) -> str:
     cells = [[text.clean(cell, unicode) for cell in row] for row in rows]
     widths = [max(map(text.display_width, column)) for column in zip(*cells, strict=True)]
     lines = [
-        "  ".join(cell + " " * (width - text.display_width(cell))
-                  for cell, width in zip(row, widths, strict=True))
+        "  ".join(text.padded(cell, width) for cell, width in zip(row, widths, strict=True))
         for row in cells
     ]  # fmt: skip
     cut = [text.fit(line.rstrip(), room, unicode, full=not room) for line in lines]

@@ -44,7 +44,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         timeline.say(_listing())
         return 0
     found = _read(flags.args[0], settings)
-    timeline.show(found, flags, (lambda gap: _pause(gap, speed)) if speed else None)
+    timeline.show(found, flags, settings, (lambda gap: _pause(gap, speed)) if speed else None)
     return 0
 
 

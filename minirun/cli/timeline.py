@@ -14,8 +14,9 @@ from pathlib import Path
 
 from minirun import roots
 from minirun.cli import recorded
-from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
+from minirun.cli.flags import HELP, LANG, Flag, Parsed, parse, usage
 from minirun.errors import StateError, UsageError
+from minirun.knowledge import language
 from minirun.settings import Settings
 from minirun.view import find, narrate, paint, recording, text, trace
 from minirun.view.recording import Recording
@@ -26,6 +27,7 @@ VIEWS = (
     Flag(("--text",), "", "aligned columns, nothing cut: for a file"),
     Flag(("--html",), "FILE", "write one self-contained page instead (-: standard output)"),
     Flag(("--trace",), "FILE", "write JSON for Perfetto or chrome://tracing instead"),
+    LANG,
 )
 FLAGS = (Flag(("-n", "--last"), "N", "list the N newest; 0 for all", default="20"), *VIEWS, HELP)
 SUMMARY = "Show the start of a container again; without an argument, list what is recorded."
@@ -41,7 +43,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError("timeline takes one container or file", "minirun timeline ID", status=1)
     check(flags)
     if flags.args:
-        show(read(flags.args[0], settings), flags)
+        show(read(flags.args[0], settings), flags, settings)
     elif not (flags.last.isascii() and flags.last.isdigit()):
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
@@ -72,7 +74,10 @@ def read(name: str, settings: Settings) -> list[Recording]:
 
 
 def show(
-    recordings: list[Recording], flags: Parsed, pause: Callable[[int], None] | None = None
+    recordings: list[Recording],
+    flags: Parsed,
+    settings: Settings,
+    pause: Callable[[int], None] | None = None,
 ) -> None:
     """Write the files that the flags of VIEWS ask for, or show all on standard output.
 
@@ -82,7 +87,8 @@ def show(
     if flags.html:
         from minirun.view import html
 
-        _export(flags.html, html.render(recordings))
+        spoken = language.choose(flags.lang or settings.lang)
+        _export(flags.html, html.render(recordings, language=spoken))
     if flags.trace:
         _export(flags.trace, json.dumps(trace.document(recordings)) + "\n")
     if flags.html or flags.trace:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from minirun.view import knowledge, text
+from minirun import knowledge
+from minirun.view import text
 
 _CLOSED = "(the same as the runtime's)"
 
@@ -62,21 +63,25 @@ def _process(facts: dict[str, Any]) -> list[str]:
     ]
 
 
-def why(gate: dict[str, Any], last: dict[str, Any]) -> str:
-    """Return what the man page, the spec and the real stack say of the step at this gate."""
-    stage = knowledge.stage(gate["stage"])
-    event = knowledge.event(str(last.get("name", "")), last.get("args")) if last else None
+def why(gate: dict[str, Any], last: dict[str, Any], language: str, width: int = text.WIDTH) -> str:
+    """Return what is known of the step at this gate, as lines of at most `width` columns.
+
+    `last` is the event before the gate.
+    """
+    stage = knowledge.stage(gate["stage"], language)
+    event = knowledge.event(str(last.get("name", "")), last.get("args"), language) if last else None
     at_boundary = gate["name"] != "syscall"
     topics = [stage, event] if at_boundary else [event, stage]
-    found = [_topic(topic) for topic in topics if topic]
+    found = [_topic(topic, language, width) for topic in topics if topic]
     if last.get("why"):
         found.insert(0, f"{last['name']}: {text.clean(str(last['why']))}\n")
     return "\n".join(found)
 
 
-def _topic(topic: Any) -> str:
-    rows = [f"{topic.title}", f"  {topic.here}"]
-    rows += [f"  man page: {topic.man}"] if topic.man else []
-    rows += [f"  spec: {topic.spec}"] if topic.spec else []
-    rows += [f"  the real stack: {topic.real}"] if topic.real else []
+def _topic(topic: knowledge.Topic, language: str, width: int) -> str:
+    rows = [topic.title, *text.wrap(topic.here, width, "  ")]
+    labels = knowledge.words(language)["parts"]
+    for part in ("man", "spec", "real"):
+        if known := getattr(topic, part):
+            rows += text.wrap(f"{labels[part]}: {known}", width, "  ", "    ")
     return "\n".join(rows) + "\n"

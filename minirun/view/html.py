@@ -18,6 +18,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from minirun import knowledge
 from minirun.settings import BOUNDARIES
 from minirun.view import figure, text
 from minirun.view.axis import Axis, began
@@ -31,10 +32,10 @@ _SCRIPTS = ("draw.js", "layout.js", "events.js", "search.js", "differ.js", "page
 _SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
 
 
-def render(recordings: list[Recording], title: str = "") -> str:
+def render(recordings: list[Recording], title: str = "", language: str = knowledge.ENGLISH) -> str:
     """Return one self-contained HTML page that shows `recordings` on a common axis of time.
 
-    Raises ValueError where there are none.
+    `language` is that of the topics. Raises ValueError if there is no recording.
     """
     if not recordings:
         raise ValueError("there is no recording to show")
@@ -53,7 +54,7 @@ def render(recordings: list[Recording], title: str = "") -> str:
         stages=_stages(recordings),
         figures="".join(_still(r, axis) for r in recordings),
         tables="".join(_table(r, n, axis.start) for n, r in enumerate(recordings)),
-        data=_json(_data(recordings, axis)),
+        data=_json(_data(recordings, axis, language)),
     )
 
 
@@ -178,9 +179,9 @@ def _json(data: dict[str, Any]) -> str:
     return packed.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _data(recordings: list[Recording], axis: Axis) -> dict[str, Any]:
+def _data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, Any]:
     """Return what the script needs beside the tables' texts."""
-    topics = Topics()
+    topics = Topics(language)
     return {
         "knots": axis.knots,
         "breaks": [(begin - axis.start, end - axis.start) for begin, end in axis.breaks],
@@ -195,6 +196,7 @@ def _data(recordings: list[Recording], axis: Axis) -> dict[str, Any]:
             for recording in recordings
         ],
         "topics": topics.found,
+        "parts": knowledge.words(language)["parts"],
     }
 
 

@@ -16,6 +16,7 @@ import minirun
 from minirun import events, gates
 from minirun.cli import existing
 from minirun.container import Container
+from minirun.knowledge import language
 from minirun.settings import BOUNDARIES, Settings
 from minirun.view import anatomy_text, keys, live, snapshot, text
 from minirun.view.narrate import Narrator
@@ -133,7 +134,8 @@ class Stepper:
         elif key.name == "back":
             self._say(self._recorded(back, gate["name"]))
         elif key.name == "why":
-            self._say(anatomy_text.why(gate, self.last))
+            spoken = language.choose(self.settings.lang)
+            self._say(anatomy_text.why(gate, self.last, spoken, self._terminal_width()))
         elif key.name == "shell":
             self._shell(key.argument)
         else:

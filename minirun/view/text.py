@@ -209,6 +209,35 @@ def display_width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
+def padded(text: str, width: int) -> str:
+    """Return `text` with blanks up to `width` columns."""
+    return text + " " * (width - display_width(text))
+
+
+def cut(text: str, room: int, dots: str) -> str:
+    """Return `text` in at most `room` columns; if something is left out, it ends with `dots`."""
+    if display_width(text) <= room:
+        return text
+    while text and display_width(text) > room - len(dots):
+        text = text[:-1]
+    return (text + dots)[: max(0, room)]
+
+
+def wrap(text: str, width: int, first: str = "", other: "str | None" = None) -> "list[str]":
+    """Return lines of at most `width` columns, broken at blanks; a longer word stays whole.
+
+    They begin with `first`, and those after the first one with `other` (`first` by default).
+    """
+    lines = [first]
+    for word in text.split():
+        gap = "" if lines[-1] in (first, other) else " "
+        if gap and display_width(lines[-1] + gap + word) > width:
+            lines.append(first if other is None else other)
+            gap = ""
+        lines[-1] += gap + word
+    return lines
+
+
 def fit(text: str, room: int, unicode: bool = True, full: bool = False) -> str:
     """Cut `text` to `room` columns: repeated prefixes of flags, heads of long paths, the end."""
     if full or display_width(text) <= room:
@@ -221,12 +250,7 @@ def fit(text: str, room: int, unicode: bool = True, full: bool = False) -> str:
             break
         if words[index].startswith("/") and len(words[index]) > 24:
             words[index] = dots + _tail(words[index])
-    text = " ".join(words)
-    if display_width(text) <= room:
-        return text
-    while text and display_width(text) > room - len(dots):
-        text = text[:-1]
-    return (text + dots)[: max(0, room)]
+    return cut(" ".join(words), room, dots)
 
 
 def _flags(word: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import minirun as package
 from conftest import Program
-from minirun.view import knowledge
+from minirun import knowledge
 
 
 def names(minirun: Program, *words: str) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from conftest import STORE, skip
+from minirun import knowledge
 from minirun.kernel import seccomp as kernel
 from minirun.oci import generate, seccomp_default, seccomp_file
 from minirun.process import seccomp
 from minirun.process.caps import NUMBERS
-from minirun.view import knowledge
 from process import interpreter
 
 DEBIANS = Path("/usr/share/containers/seccomp.json")

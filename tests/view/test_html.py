@@ -154,7 +154,7 @@ def test_keyboard_opens_searches_and_closes(page: Browser) -> None:
     why = text(page, "#event-why")
     assert "the image stays untouched" in why  # the event's own
     assert "OverlayFS stacks directories" in why  # what minirun knows of this use of the call
-    assert "Manualmount(2)" in why
+    assert "man pagemount(2)" in why
     page.press("Escape")
     assert hidden(page, "#panel")
     assert page.run(f"{CURRENT}.classList.contains('event')")

@@ -89,9 +89,7 @@ const pairs = (rows) => rows.filter(([, value]) => value !== "").map(([key, valu
 /** What minirun knows of a call, an error or a stage. */
 function topicBox(number) {
   const topic = data.topics[number];
-  const heads = { here: "Here", cause: "Usual cause", advice: "What to try", man: "Manual", spec: "OCI spec",
-                  real: "Real stack" };
-  const facts = pairs(Object.entries(heads).map(([key, head]) => [head, topic[key] ? coded(topic[key]) : ""]));
+  const facts = pairs(Object.entries(data.parts).map(([key, head]) => [head, topic[key] ? coded(topic[key]) : ""]));
   return make("section", { className: "topic" },
     make("h4", {}, make("code", {}, topic.name), ` ${topic.title}`), make("dl", {}, ...facts));
 }

@@ -2,8 +2,8 @@
 
 A hint is what stands in parentheses at the end of an error's line. Most are the second argument of
 an error class (minirun.errors), the others the table there. They are found by reading the source,
-so a hint that is added tomorrow is here tomorrow. Parts that are known only when the error happens
-stand as {…}.
+so a new hint is here without further work. Parts that are known only when the error happens stand
+as {…}.
 """
 
 import ast
@@ -15,7 +15,7 @@ from pathlib import Path
 import minirun
 from minirun import errors
 from minirun.errors import _GENERAL, HINTS
-from minirun.view.knowledge.topic import HINT, Topic
+from minirun.knowledge.texts import ENGLISH, HINT, Topic, words
 
 _SOURCE = Path(minirun.__file__).parent
 _SECOND = 1
@@ -49,15 +49,11 @@ def hints() -> tuple[Hint, ...]:
     return tuple(sorted(rows, key=lambda hint: hint.text.lower()))
 
 
-def topic(hint: Hint) -> Topic:
+def topic(hint: Hint, language: str = ENGLISH) -> Topic:
     """Return a hint as a topic: the errors that print it are its causes."""
-    return Topic(
-        hint.text,
-        "a hint: what an error advises, in parentheses",
-        cause="Printed by " + "; ".join(hint.by) + ".",
-        advice=hint.text,
-        kind=HINT,
-    )
+    form = words(language)["hint"]
+    cause = form["cause"].format(errors="; ".join(hint.by))
+    return Topic(hint.text, form["title"], cause=cause, advice=hint.text, kind=HINT)
 
 
 def _in_source(path: Path) -> list[tuple[str, str]]:

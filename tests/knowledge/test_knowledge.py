@@ -11,10 +11,11 @@ import pytest
 
 import minirun as package
 from conftest import Program
+from minirun import knowledge
 from minirun.errors import _GENERAL, HINTS
 from minirun.handshake import Message
-from minirun.view import knowledge
-from minirun.view.knowledge import errnos, stages, topic
+from minirun.knowledge import texts
+from minirun.knowledge.texts import room
 
 SOURCE = Path(package.__file__).parent
 TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
@@ -125,9 +126,9 @@ def test_stages() -> None:
         found = knowledge.stage(number)
         assert found.name == f"stage {number}"
         assert all((found.here, found.spec, found.real))
-        assert (SOURCE / "stages" / f"{stages.WORDS[number][0]}.py").exists()
+        assert (SOURCE / "stages" / f"{found.marks[0]}.py").exists()
     for number in (0, 8):
-        with pytest.raises(IndexError):
+        with pytest.raises(KeyError):
             knowledge.stage(number)
 
 
@@ -137,7 +138,7 @@ def test_every_topic_is_whole() -> None:
     for one in found:
         assert one.title, one
         assert one.here.endswith("."), one.name
-        if one.kind == topic.SYSTEM_CALL:
+        if one.kind == texts.SYSTEM_CALL:
             assert re.search(r"\(\d\w*\)|Documentation/", one.man), one.name
         for text in (one.here, one.cause, one.real):
             assert "  " not in text, one.name
@@ -145,20 +146,24 @@ def test_every_topic_is_whole() -> None:
 
 
 def test_numbers_are_the_kernels() -> None:
-    for number, name in errnos.NUMBERS.items():
+    for name, one in room("errnos").items():
+        number = one.number
         assert getattr(errno, name) == number
         assert knowledge.errno(str(number)) == knowledge.errno(name)
-    assert {name for _, name in HINTS} | set(_GENERAL) <= set(errnos.NUMBERS.values())
+    assert {name for _, name in HINTS} | set(_GENERAL) <= set(room("errnos"))
 
 
-@pytest.mark.parametrize(("call", "name"), sorted({*HINTS, *errnos.CAUSES}))
+CAUSES = {tuple(name.split()): one.cause for name, one in room("errors").items()}
+
+
+@pytest.mark.parametrize(("call", "name"), sorted({*HINTS, *CAUSES}))
 def test_a_call_and_its_error(call: str, name: str) -> None:
     """Every pair of the table of hints has a cause of its own, and the hint as advice."""
     found = knowledge.errno(name, call)
     assert found
     assert found.name == f"{call} {name}"
     assert knowledge.event(call)
-    assert found.cause == errnos.CAUSES[call, name]
+    assert found.cause == CAUSES[call, name]
     assert found.man.endswith(", ERRORS")
     if (call, name) in HINTS:
         assert found.advice == HINTS[call, name]
@@ -213,7 +218,7 @@ def test_hints_are_found_in_the_source() -> None:
 @pytest.mark.parametrize("text", [*LITERALS, *HINTS.values(), *_GENERAL.values()])
 def test_every_hint_is_explained(text: str) -> None:
     """A literal counts as found where some hint holds it, with the errors that print it."""
-    found = [one for one in knowledge.search(text.strip()) if one.kind == topic.HINT]
+    found = [one for one in knowledge.search(text.strip()) if one.kind == texts.HINT]
     assert found, text
     assert found[0].cause.startswith("Printed by ")
 
@@ -238,7 +243,7 @@ def test_it_is_pure_data() -> None:
     """It must load where there is no Linux: without ctypes, and without minirun's kernel room."""
     program = (
         "import sys; sys.modules['ctypes'] = sys.modules['fcntl'] = None;"
-        "from minirun.view import knowledge;"
+        "from minirun import knowledge;"
         "knowledge.hints(), knowledge.search('mount');"
         "print([name for name in sys.modules if name.startswith('minirun.kernel')])"
     )
