@@ -2,10 +2,10 @@
 
 cgroups(7): version 1 mounts one hierarchy per controller (or for a few together, "cpu,cpuacct"),
 version 2 one for all; a controller belongs to either side, and a hybrid machine has both, version 2
-then often without a single controller. /proc/self/mountinfo (proc_pid_mountinfo(5)) tells, and is
-read once; runc and crun read it too.
+then often without a single controller. runc and crun read it out of /proc/self/mountinfo too.
 """
 
+from minirun.kernel import mountinfo
 from minirun.record import Record
 
 _CONTROLLERS = (
@@ -13,7 +13,6 @@ _CONTROLLERS = (
     "net_cls", "net_prio", "perf_event", "pids", "rdma",
 )  # fmt: skip
 _USUAL_PLACE = "/sys/fs/cgroup/"
-_ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 
 class Hierarchy(Record):
@@ -29,8 +28,7 @@ class Hierarchy(Record):
 
 def mounted() -> "list[Hierarchy]":
     """Return the hierarchies mounted in this mount namespace, each controller once."""
-    with open("/proc/self/mountinfo", "rb") as file:
-        return parse(file.read().decode(errors="surrogateescape"))
+    return among(mountinfo.read(fs_type="cgroup"))
 
 
 def count_processes(version: str) -> bool:
@@ -48,21 +46,15 @@ def count_processes(version: str) -> bool:
     return False
 
 
-def parse(mountinfo: str) -> "list[Hierarchy]":
-    """Return the hierarchies that a mountinfo text tells of.
+def among(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
+    """Return the hierarchies among the mounts of cgroup file systems.
 
-    Where a hierarchy is mounted twice, the mount below /sys/fs/cgroup is taken, or else the first.
+    If a hierarchy is mounted twice, the mount below /sys/fs/cgroup is taken, or else the first.
     """
     found: "dict[tuple[str, ...], Hierarchy]" = {}
-    for line in mountinfo.split("\n"):
-        if " - cgroup" not in line:
-            continue
-        left, _, right = line.partition(" - ")
-        fstype, _, options = right.split(" ")
-        names = () if fstype == "cgroup2" else tuple(filter(_is_name, options.split(",")))
-        path = left.split(" ")[4]
-        for code, sign in _ESCAPES:
-            path = path.replace(code, sign)
+    for mount in mounts:
+        options, path = mount.super_options.split(","), mount.mount_point
+        names = () if mount.fs_type == "cgroup2" else tuple(filter(_is_name, options))
         known = found.get(names)
         if not known or (path.startswith(_USUAL_PLACE) > known.path.startswith(_USUAL_PLACE)):
             found[names] = Hierarchy(path, 1 if names else 2, names)

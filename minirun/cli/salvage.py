@@ -11,6 +11,7 @@ import os
 from minirun import history, removal
 from minirun.cli import existing
 from minirun.errors import MinirunError, StateError
+from minirun.kernel import mountinfo, mounts
 from minirun.oci import record as records
 from minirun.oci import state
 from minirun.settings import Settings
@@ -96,13 +97,9 @@ def _end(group: "Cgroup") -> int:
 
 def _unmount(directory: str) -> None:
     """Unmount what is mounted below a container's directory, the last mount first."""
-    with open("/proc/self/mountinfo", "rb") as file:
-        raw = [line.split(b" ")[4].decode("unicode_escape").encode("latin-1") for line in file]
-    below = [place for place in map(os.fsdecode, raw) if place.startswith(f"{directory}/")]
-    if below:
-        from minirun.kernel import mounts
-
-        for place in reversed(below):
+    for mount in reversed(mountinfo.read()):
+        place = mount.mount_point
+        if place.startswith(f"{directory}/"):
             mounts.umount2(place, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="left behind")
 
 

@@ -19,6 +19,7 @@ from minirun import endings
 from minirun.container import Container
 from minirun.criu import mounts, outside, program, refuse, streams
 from minirun.errors import MinirunError, StateError
+from minirun.kernel import mountinfo
 from minirun.oci import state
 from minirun.record import Record
 
@@ -75,7 +76,7 @@ def check(container: Container) -> None:
 def streams_of(container: Container) -> "list[str]":
     """Return the names of the command's streams. Raises MinirunError, OSError."""
     pid = container.record["init"]["pid"]
-    return streams.describe(pid, {mount.id for mount in mounts.table(pid)})
+    return streams.describe(pid, {mount.mount_id for mount in mountinfo.read(pid)})
 
 
 def _describe(container: Container, wanted: Wanted, names: "list[str]") -> "list[str]":
@@ -83,7 +84,7 @@ def _describe(container: Container, wanted: Wanted, names: "list[str]") -> "list
     if wanted.pre_dump:
         return outside.told_to_dump(container.config)
     pid = container.record["init"]["pid"]
-    found = mounts.find(container.config, pid, mounts.table(pid))
+    found = mounts.find(container.config, pid, mountinfo.read(pid))
     streams.save(wanted.images, names)
     mounts.save(wanted.images, found)
     return [*mounts.told_to_dump(found), *outside.told_to_dump(container.config)]

@@ -12,7 +12,6 @@ host's, or the host's file would lie unmasked at that place after the restore.
 mounts.json, next to CRIU's files, remembers for each mount the entry of config.json that it belongs
 to, and the path below it: at restore the sources are those of the config.json of that day. CRIU
 mounts by path, so a root filesystem that has a link at such a place by then is refused.
-proc_pid_mountinfo(5).
 """
 
 import errno
@@ -22,9 +21,9 @@ from minirun import jsonlite
 from minirun.cgroups import Cgroup
 from minirun.errors import ConfigError, MinirunError
 from minirun.kernel import files
+from minirun.kernel.mountinfo import Mount
 from minirun.oci import state
 from minirun.oci.config import Config
-from minirun.record import Record
 from minirun.rootfs import rows
 from minirun.rootfs.inroot import Root
 
@@ -37,41 +36,21 @@ _CGROUPS = ("cgroup", "cgroup2")
 _OURS = ("", "")
 
 
-class Mount(Record):
-    """One line of mountinfo."""
-
-    id: int
-    parent: int
-    place: str
-
-
-def table(pid: int) -> "list[Mount]":
-    """Return the mounts that process `pid` sees. Raises OSError."""
-    with open(f"/proc/{pid}/mountinfo", "rb") as file:
-        lines = [line.decode(errors="surrogateescape").split() for line in file]
-    return [Mount(int(line[0]), int(line[1]), _plain(line[4])) for line in lines]
-
-
-def _plain(text: str) -> str:
-    """Undo the escapes of mountinfo: \\040 for a space."""
-    head, *rest = text.split("\\")
-    return head + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)
-
-
 def find(config: Config, pid: int, mounts: "list[Mount]") -> "External":
     """Return the mounts in the container of init `pid`: place → [destination, path below].
 
     Of one that is the container's own, the destination is empty. Raises OSError.
     """
-    by_id = {mount.id: mount for mount in mounts}
+    by_id = {mount.mount_id: mount for mount in mounts}
     owners = _owners(config, pid, by_id)
     found: External = {}
     for mount in mounts:
         top = mount
-        while top.id not in owners and top.parent in by_id:
+        while top.mount_id not in owners and top.parent in by_id:
             top = by_id[top.parent]
-        destination, base = owners.get(top.id, _OURS)
-        found[mount.place] = [destination, mount.place[len(base) :].lstrip("/")]
+        destination, base = owners.get(top.mount_id, _OURS)
+        place = mount.mount_point
+        found[place] = [destination, place[len(base) :].lstrip("/")]
     return found
 
 
@@ -84,8 +63,8 @@ def _owners(config: Config, pid: int, mounts: "dict[int, Mount]") -> "dict[int, 
             number = _mount_at(root, row["destination"])
             if number not in mounts:
                 continue
-            owner = (row["destination"], mounts[number].place)
-            below = {m.id: owner for m in mounts.values() if m.parent == number}
+            owner = (row["destination"], mounts[number].mount_point)
+            below = {m.mount_id: owner for m in mounts.values() if m.parent == number}
             if not _is_hosts(config, row):
                 owners[number] = _OURS
             elif row.get("type") in _CGROUPS and below:  # version 1: binds upon a tmpfs of ours

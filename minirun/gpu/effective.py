@@ -1,7 +1,7 @@
 """What of its GPUs a running container has now: asked of the kernel, nothing remembered.
 
 Nodes are looked at below a descriptor of the container's root, as the container sees them; mounts
-in its mount namespace (proc_pid_mountinfo(5)); rules are the cgroup's. A file that the host has
+in its mount namespace; rules are the cgroup's. A file that the host has
 deleted under a mount is marked //deleted there.
 """
 
@@ -10,6 +10,7 @@ import stat
 
 from minirun.cgroups import ruleset
 from minirun.cgroups.rules import DeviceRule
+from minirun.kernel import mountinfo
 from minirun.record import Record
 from minirun.rootfs.inroot import Root
 
@@ -48,7 +49,7 @@ class Effective(Record):
 
 def look(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") -> Effective:
     """Return what the container of `pid` has of `edits`. Raises OSError where it has ended."""
-    points = _mount_points(pid)
+    points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
     root = Root.at(f"/proc/{pid}/root")
     try:
         nodes = tuple(_node(root, row, rules) for row in edits.get("deviceNodes", []))
@@ -100,14 +101,3 @@ def _real(root: Root, path: str) -> str:
         os.close(fd)
     inside = real.removeprefix(top.rstrip("/"))
     return f"{inside.rstrip('/')}/{name}"
-
-
-def _mount_points(pid: int) -> "dict[str, str]":
-    """Return mount point → the path, on its own file system, of what is mounted there."""
-    with open(f"/proc/{pid}/mountinfo", "rb") as file:
-        rows = [line.split()[3:5] for line in file]
-    return {_plain(at): _plain(source) for source, at in rows}
-
-
-def _plain(text: bytes) -> str:
-    return text.decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")

@@ -17,7 +17,7 @@ from minirun.errors import GPUError
 from minirun.gpu import apply, escape, ldconfig
 from minirun.gpu.operations import BindFiles
 from minirun.gpu.owner import ROOT, Owner
-from minirun.kernel import mounts
+from minirun.kernel import mountinfo, mounts
 from minirun.rootfs.inroot import Root
 from minirun.rootfs.plan import MountFs, WriteFile
 
@@ -166,17 +166,11 @@ def _paths(doing: BindFiles) -> "list[str]":
     return [f"{doing.folder}/{name}" for _, name in doing.files]
 
 
-def _mounted(rootfs: str) -> "list[tuple[str, str]]":
-    """Return (id, mount point) of what is mounted below `rootfs`: proc_pid_mountinfo(5)."""
-    with open("/proc/self/mountinfo", "rb") as file:
-        rows = [line.split()[:5] for line in file]
+def _mounted(rootfs: str) -> "list[tuple[int, str]]":
+    """Return (id, mount point) of what is mounted below `rootfs`."""
     base = f"{os.path.realpath(rootfs)}/"
-    found = []
-    for row in rows:
-        path = row[4].decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
-        if path.startswith(base):
-            found.append((row[0].decode(), path))
-    return found
+    rows = [(mount.mount_id, mount.mount_point) for mount in mountinfo.read()]
+    return [row for row in rows if row[1].startswith(base)]
 
 
 def _unmount(_: Root, path: str) -> None:

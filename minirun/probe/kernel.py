@@ -14,7 +14,7 @@ from collections.abc import Callable
 from minirun import cgroups
 from minirun.cgroups import hierarchies
 from minirun.cgroups.rules import DeviceRule
-from minirun.kernel import files, mounts, namespaces, process
+from minirun.kernel import files, mountinfo, mounts, namespaces, process
 from minirun.kernel import seccomp as filters
 from minirun.probe import Lacking, Place, cgroup_name, in_child
 from minirun.process import caps, trampoline
@@ -278,10 +278,7 @@ def _own_mounts() -> None:
 def _filesystem(path: str) -> str:
     """The type of the file system that `path` lies on: the longest mount point that fits."""
     best = ("", "?")
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            left, _, right = line.partition(" - ")
-            point = left.split()[4]
-            if path == point or path.startswith(point.rstrip("/") + "/"):
-                best = max(best, (point, right.split()[0]))
+    for mount in mountinfo.read():
+        if f"{path}/".startswith(mount.mount_point.rstrip("/") + "/"):
+            best = max(best, (mount.mount_point, mount.fs_type))
     return best[1]

@@ -21,7 +21,7 @@ import os
 from minirun import events, handshake
 from minirun.container import Container
 from minirun.errors import MinirunError, StateError, from_os
-from minirun.kernel import files, mounts, namespaces, process
+from minirun.kernel import files, mountinfo, mounts, namespaces, process
 from minirun.oci import state
 from minirun.oci.config import Config
 from minirun.process import barrier, caps, command, home, newcomer, privileges, streams
@@ -46,8 +46,7 @@ def root_before_pivot(container: Container) -> str:
 
     Raises OSError.
     """
-    path = f"/proc/{container.record['init']['pid']}/mountinfo"
-    points = [line.split(" ")[4] for line in state.read_text(path).splitlines()]
+    points = mountinfo.mount_points(container.record["init"]["pid"])
     return container.config.rootfs if container.config.rootfs in points else ""
 
 

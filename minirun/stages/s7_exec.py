@@ -13,7 +13,7 @@ from minirun import events, hooks
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.handshake import Channel, Message
-from minirun.kernel import mounts, process
+from minirun.kernel import mountinfo, mounts, process
 from minirun.oci.config import Config
 from minirun.process import barrier, caps, command, home, privileges, streams
 from minirun.rootfs import hide, propagation
@@ -108,12 +108,11 @@ def move_root(root: Root) -> None:
     os.fchdir(root.fd)
     root.close()
     own = os.getcwd()
-    with open("/proc/self/mountinfo", "rb") as file:
-        rows = [line.decode(errors="surrogateescape").split() for line in file]
-    for row in reversed(rows):
-        if row[row.index("-") + 1] in ("proc", "sysfs") and not row[4].startswith(f"{own}/"):
+    for mount in reversed(mountinfo.read()):
+        place = mount.mount_point
+        if mount.fs_type in ("proc", "sysfs") and not place.startswith(f"{own}/"):
             try:
-                mounts.umount2(row[4], mounts.MNT_DETACH, why="nothing of the host to look into")
+                mounts.umount2(place, mounts.MNT_DETACH, why="nothing of the host to look into")
             except OSError:
                 pass  # below one that has just gone
     mounts.mount(".", "/", None, mounts.MS_MOVE, why="--no-pivot: the host's tree stays below it")

@@ -6,8 +6,8 @@ into the log as an event, and every view of a recording can show it later:
     at            "5:begin", the boundary (design: the seven stages)
     namespaces    kind → inode, of init: /proc/PID/ns, namespaces(7); and the runtime's, which
                   are the host's
-    mounts        "POINT FSTYPE SOURCE OPTIONS", as init sees them: proc_pid_mountinfo(5); a point
-                  of the host's tree, which init can still see before pivot_root, begins with host:
+    mounts        "POINT FSTYPE SOURCE OPTIONS", as init sees them; a point of the host's
+                  tree, which init can still see before pivot_root, begins with host:
     files         "./dev/nvidia0 c 195:0", "./usr/bin/", "./lib64 -> usr/lib64": the container's own
                   layer (what is not in the image), its /dev and its /proc/driver
     devices       the effective rules of its cgroup: "c 195:0 rw # /dev/nvidia0"
@@ -23,7 +23,7 @@ from typing import Any
 from minirun.cgroups.ruleset import listing
 from minirun.container import Container
 from minirun.errors import MinirunError
-from minirun.kernel import namespaces
+from minirun.kernel import mountinfo, namespaces
 from minirun.rootfs.inroot import Root
 from minirun.view.anatomy import processes
 from minirun.view.anatomy.given import device_names
@@ -70,24 +70,28 @@ def namespaces_of(pid: int) -> dict[str, str]:
 
 def mounts_of(pid: int, rootfs: str) -> list[str]:
     """Return the mounts that a process sees, the container's by their path in the container."""
-    lines = _read(f"/proc/{pid}/mountinfo").splitlines()
-    points = [line.split(" ")[4] for line in lines]
-    inside = rootfs not in points  # after pivot_root the rootfs is /
+    mounts = _mounts(pid)
+    inside = rootfs not in [mount.mount_point for mount in mounts]  # after pivot_root it is /
     found = []
-    for line in lines:
-        fields = line.split(" ")
-        rest = fields[fields.index("-") + 1 :]
-        point = _unescape(fields[4])
+    for mount in mounts:
+        point = mount.mount_point
         if not inside:
             below = point == rootfs or point.startswith(f"{rootfs}/")
             point = (point[len(rootfs) :] or "/") if below else f"host:{point}"
-        found.append(f"{point} {rest[0]} {_unescape(rest[1])} {fields[5]}")
+        found.append(f"{point} {mount.fs_type} {mount.source} {mount.options}")
     return sorted(found)
+
+
+def _mounts(pid: int) -> list[mountinfo.Mount]:
+    try:
+        return mountinfo.read(pid)
+    except OSError:
+        return []  # it has ended
 
 
 def root_of(pid: int, rootfs: str) -> str:
     """Return the path, on the host, of the root filesystem that a process builds or lives in."""
-    points = [line.split(" ")[4] for line in _read(f"/proc/{pid}/mountinfo").splitlines()]
+    points = [mount.mount_point for mount in _mounts(pid)]
     return f"/proc/{pid}/root{rootfs}" if rootfs in points else f"/proc/{pid}/root"
 
 
@@ -197,10 +201,3 @@ def _read(path: str) -> str:
             return file.read()
     except OSError:
         return ""
-
-
-def _unescape(text: str) -> str:
-    """Undo the kernel's \\040 for a blank: proc_pid_mountinfo(5)."""
-    for escape, sign in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(escape, sign)
-    return text

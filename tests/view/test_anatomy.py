@@ -7,6 +7,7 @@ import pytest
 
 from minirun.cgroups import ruleset
 from minirun.cgroups.ruleset import parse
+from minirun.kernel import mountinfo
 from minirun.view.anatomy import mounts, page
 
 CONTAINER: Any = SimpleNamespace(
@@ -44,7 +45,7 @@ def test_an_overlay_of_mountinfo() -> None:
         "/state/c/lower/1:/state/c/lower/0:/x\\134:y:/store/images/debian/layers/2,upperdir=/up\\134,per,"
         "workdir=/w,volatile"
     )
-    row = mounts._row(CONTAINER, line)
+    row = mounts._row(CONTAINER, *mountinfo.parse(line))
     assert row["path"] == "/a b"
     assert row["layers"]["upper"] == "/up,per"
     assert row["layers"]["volatile"]

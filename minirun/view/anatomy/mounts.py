@@ -1,4 +1,4 @@
-"""The mounts of a container, out of the kernel's own list: proc_pid_mountinfo(5).
+"""The mounts of a container, out of the kernel's own list.
 
 An overlay's options name its layers; those of an image are named by the image.
 """
@@ -8,17 +8,16 @@ import re
 from typing import Any
 
 from minirun.container import Container
-from minirun.oci import state
+from minirun.kernel import mountinfo
+from minirun.kernel.mountinfo import Mount
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
 _IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")
 
 
 def tree(container: Container, pid: int) -> list[dict[str, Any]]:
     """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
-    text = state.read_bytes(f"/proc/{pid}/mountinfo").decode(errors="replace")
     masked = container.config.linux.get("maskedPaths") or []
-    rows = [_row(container, line) for line in text.splitlines()]
+    rows = [_row(container, mount) for mount in mountinfo.read(pid)]
     for row in rows:
         row["masked"] = row["path"] in masked
     below: dict[int, list[dict[str, Any]]] = {}
@@ -37,30 +36,23 @@ def tree(container: Container, pid: int) -> list[dict[str, Any]]:
     return ordered
 
 
-def _row(container: Container, line: str) -> dict[str, Any]:
-    left, _, right = line.partition(" - ")
-    fields = [_plain(field) for field in left.split(" ")]
-    kind, source, *rest = (*right.split(" "), "", "")
-    options = rest[0]
+def _row(container: Container, mount: Mount) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "id": int(fields[0]), "parent": int(fields[1]), "device": fields[2], "root": fields[3],
-        "path": fields[4], "type": kind, "source": _plain(source), "options": fields[5].split(","),
-        "propagation": fields[6:], "superOptions": options,
+        "id": mount.mount_id, "parent": mount.parent, "device": mount.device, "root": mount.root,
+        "path": mount.mount_point, "type": mount.fs_type, "source": mount.source,
+        "options": mount.options.split(","), "propagation": list(mount.propagation),
+        "superOptions": mount.super_options,
     }  # fmt: skip
-    if kind == "overlay":
-        row["layers"] = _layers(container, options)
+    if mount.fs_type == "overlay":
+        row["layers"] = _layers(container, mount.super_options)
     return row
-
-
-def _plain(text: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def _layers(container: Container, options: str) -> dict[str, Any]:
     """Return an overlay's layers: `lower`, topmost first, each with its image; `upper`."""
     lower: list[str] = []
     found: dict[str, str] = {}
-    for option in re.split(r"(?<!\\),", _plain(options)):
+    for option in re.split(r"(?<!\\),", mountinfo.unescape(options)):
         key, _, value = option.partition("=")
         if key in ("lowerdir", "lowerdir+"):
             lower += [_unescape(path) for path in re.split(r"(?<!\\):", value) if path]
