@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from minirun import events, handshake, history, removal
+from minirun import directories, events, handshake, history
 from minirun.container import Container
 from minirun.errors import CommandError, MinirunError, StateError
 from minirun.handshake import Channel
@@ -117,7 +117,7 @@ def destroy(container: Container) -> None:
     _poststop(container)
     events.close_log()
     history.keep(container.settings.root, container.id)
-    removal.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
+    directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
 def _await_init(container: Container) -> None:
@@ -140,7 +140,7 @@ def _await_init(container: Container) -> None:
 def _empty(container: Container, fd: int) -> None:
     """Remove all that the container has written. Raises OSError."""
     try:
-        removal.empty(fd)
+        directories.empty(fd)
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise

@@ -1,8 +1,8 @@
-"""A name is taken: the directory and the first record of a container, before anything is made."""
+"""The first record of a container, and its directory: before a cgroup or a process is made."""
 
 import os
 
-from minirun import jsonlite, nursery, rootless, roots
+from minirun import directories, jsonlite, rootless, roots
 from minirun.choices import KEY
 from minirun.container import Container, detail
 from minirun.errors import ConfigError, StateError
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
-    """Take the name and write the first record; of several creators one wins.
+    """Make the container's directory and write its first record (minirun.directories).
 
-    The directory is made complete under another name and then renamed, so it never exists without
-    its record, which is written first. Raises StateError, ConfigError, UsageError, OSError.
+    `extra` are more fields of the record. Raises StateError if the name is in use, ConfigError,
+    UsageError, OSError.
     """
     state.check_id(container_id)
     detail(config)  # a wrong word is told before anything is made
@@ -48,7 +48,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     container.cgroup.directories()  # a wrong path is refused before anything is made
     make_root(settings.root)
     roots.remember(settings)
-    temporary = nursery.make(settings.root)
+    temporary = directories.make(settings.root)
     try:
         state.write(f"{temporary}/state.json", jsonlite.dumps(record))
         for name in ("rootfs", "upper", "work") if config.layers else ():
@@ -57,26 +57,30 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
             for number in range(len(config.layers)):
                 os.makedirs(f"{temporary}/lower/{number}")
         state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
-        os.rename(temporary, record["directory"])
+        directories.give_name(temporary, record["directory"])
     except UnicodeEncodeError as error:
         remove_tree(temporary)
         culprit = error.object[: error.end].rpartition("\n")[2].strip()
         raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None
-    except OSError as error:
+    except FileExistsError:
         remove_tree(temporary)
-        if error.errno in (17, 39):  # EEXIST, ENOTEMPTY
-            raise _name_in_use(container_id) from None
+        raise _name_in_use(container_id, record) from None
+    except OSError:
+        remove_tree(temporary)
         raise
     return container
 
 
 def make_root(root: str) -> None:
-    """Make the directory that containers are kept in, where there is none yet. Raises OSError."""
+    """Make the directory that containers are kept in, if it does not exist. Raises OSError."""
     if not os.path.isdir(root):
         os.makedirs(root, mode=0o711, exist_ok=True)
 
 
-def _name_in_use(container_id: str) -> StateError:
-    text = f'Conflict. The container name "/{container_id}" is already in use'
-    hint = f"minirun delete {container_id}, or another --name"
-    return StateError(text, hint, status=125)
+def _name_in_use(container_id: str, record: "dict[str, Any]") -> StateError:
+    """Return docker's error for `run IMAGE`, and runc's for a bundle."""
+    if "image" in record:
+        text = f'Conflict. The container name "/{container_id}" is already in use'
+        return StateError(text, f"minirun delete {container_id}, or another --name", status=125)
+    hint = f"minirun delete {container_id}, or another id"
+    return StateError("container with given ID already exists", hint)

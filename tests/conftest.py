@@ -83,9 +83,9 @@ class Program:
         return [json.loads(line) for line in text.splitlines()]
 
     def left(self) -> list[str]:
-        """What lies in the state root, but for history, table of GPUs, and empty nurseries."""
+        """What lies in the state root, but for history, table of GPUs, and the empty NEW."""
         found = [path.name for path in self.root.glob("*") if path.name not in KEPT]
-        return found + [str(path) for path in self.root.glob(f"{NEW}/*/*")]
+        return found + [str(path) for path in self.root.glob(f"{NEW}/*")]
 
     def clean(self) -> None:
         """Delete whatever a test left."""

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun import endings, nursery
+from minirun import directories, endings
 from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, show_help
 from minirun.errors import ConfigError, MinirunError, StateError, UsageError
@@ -53,4 +53,4 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
     elif os.path.lexists(f"{settings.root}/{container_id}"):
         raise error
     else:
-        nursery.sweep(settings.root)
+        directories.sweep(settings.root)

@@ -1,15 +1,15 @@
 """`minirun gc`: finish what killed commands left behind.
 
-Everything a container ever made is named in its state.json, which was there first. What is
-collected: directories that never got their name or have lost it (minirun.nursery), containers whose
-creation was cut off, and containers whose supervisor died. What `create` made and what has simply
-stopped stays. Whatever has no record of minirun's is named and left.
+All that a container has made is named in its state.json, which is written first. What is collected:
+directories without a container's name (minirun.directories), containers whose creation was cut off,
+and containers whose supervisor died. What `create` made and what has simply stopped stays. What has
+no record of minirun's is named and left.
 """
 
 import os
 import sys
 
-from minirun import endings, nursery
+from minirun import directories, endings
 from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.errors import MinirunError, StateError, from_os
@@ -36,7 +36,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if not flags.dry_run:
         for path in catalogue.sweep(settings.store):
             _say(path, "an image that was never finished", dry=False)
-    for name in (nursery.abandoned if flags.dry_run else nursery.sweep)(settings.root):
+    for name in (directories.abandoned if flags.dry_run else directories.sweep)(settings.root):
         _say(name, "its maker died", dry=flags.dry_run)
     failed = 0
     for container_id in state.names(settings.root):

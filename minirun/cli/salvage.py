@@ -8,7 +8,7 @@ done: without the record the hooks do not run, and a cgroup of another name is n
 
 import os
 
-from minirun import history, removal
+from minirun import directories, history
 from minirun.cli import existing
 from minirun.errors import MinirunError, StateError
 from minirun.kernel import mountinfo, mounts
@@ -49,7 +49,7 @@ def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> s
     killed = sum(map(_end, found))
     _unmount(damage.directory)
     history.keep(settings.root, container_id)
-    removal.remove(settings.root, container_id, _empty)
+    directories.remove(settings.root, container_id, _empty)
     done = f"{killed} processes killed, no hooks run"
     return f"{container_id}: removed without its record ({damage.reason}): {done}"
 
@@ -107,7 +107,7 @@ def _empty(fd: int) -> None:
     """Remove what is in a container's directory, if it is still what minirun makes."""
     if not records.is_made_by_minirun(fd):
         raise StateError("the container's directory was replaced meanwhile")
-    removal.empty(fd)
+    directories.empty(fd)
 
 
 __all__ = ["salvage"]

@@ -1,7 +1,6 @@
 """Files and nodes below a directory descriptor that may belong to a hostile image."""
 
 import ctypes
-import fcntl
 import os
 import stat
 
@@ -17,16 +16,12 @@ CGROUP2_SUPER_MAGIC = 0x63677270
 
 CLOSE_RANGE_CLOEXEC = 4
 
-_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _EXT4_TOPDIR_FL = 0x80086601, 0x40086602, 0x20000
-
 _openat2 = libc.bind_syscall(c_int, c_char_p, c_void_p, c_size_t)
 _close_range = libc.bind_syscall(c_uint, c_uint, c_uint)
 _fstatfs = libc.bind("fstatfs", c_int, c_void_p)
 _faccessat = libc.bind("faccessat", c_int, c_char_p, c_int, c_int)
-_renameat2 = libc.bind_syscall(c_int, c_char_p, c_int, c_char_p, c_uint)
 
 _AT_FDCWD, _AT_EACCESS, _EPERM = -100, 0x200, 1
-_RENAME_EXCHANGE = 2
 
 
 class OpenHow(ctypes.Structure):
@@ -95,36 +90,11 @@ def may_execute(path: str) -> bool:
     return ret == 0 or ctypes.get_errno() == _EPERM
 
 
-def exchange(one: str, other: str) -> None:
-    """Let two files change names, in one step: renameat2(2), RENAME_EXCHANGE. Raises OSError."""
-    raw = [os.fsencode(path) for path in (one, other)]
-    number = libc.number(316, 276)
-    ret = _renameat2(number, _AT_FDCWD, raw[0], _AT_FDCWD, raw[1], _RENAME_EXCHANGE)
-    libc.check("renameat2", ret, other)
-
-
 def filesystem_magic(fd: int) -> int:
     """Return f_type of the file system that `fd` lies on: fstatfs(2), linux/magic.h."""
     buffer = ctypes.create_string_buffer(256)
     libc.check("fstatfs", _fstatfs(fd, ctypes.addressof(buffer)))
     return int.from_bytes(buffer.raw[:8], "little")
-
-
-def spread_directories(path: str) -> None:
-    """Tell the file system that the directories in `path` have nothing to do with each other.
-
-    ext4 then gives each a group of inodes of its own: chattr(1) +T, "the top of directory
-    hierarchies". A file system that knows no such thing is left alone.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        raw = fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(4))
-        flags = int.from_bytes(raw, "little") | _EXT4_TOPDIR_FL
-        fcntl.ioctl(fd, _FS_IOC_SETFLAGS, flags.to_bytes(4, "little"))
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
 
 
 def mknodat(

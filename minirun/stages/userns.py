@@ -12,7 +12,7 @@ they are the container's root's, since the container's 0 is the user.
 
 import os
 
-from minirun import events, removal
+from minirun import directories, events
 from minirun.container import Container
 from minirun.errors import MinirunError
 from minirun.kernel import mounts, namespaces
@@ -113,7 +113,7 @@ def empty_directory(container: Container, fd: int) -> None:
             if os.read(told, 1):
                 os.setresgid(0, 0, 0)
                 os.setresuid(0, 0, 0)
-                removal.empty(fd)
+                directories.empty(fd)
                 os._exit(0)
         except OSError as error:
             say(f"{container.directory}: {error}")

@@ -149,7 +149,7 @@ def test_a_name_that_is_taken(bundle: Bundle) -> None:
     bundle.run()
     assert bundle.checkpoint("--leave-running").returncode == 0
     init = bundle.init()
-    refused(restore(bundle, "c"), "already in use")
+    refused(restore(bundle, "c"), "container with given ID already exists")
     assert (bundle.status(), bundle.init()) == ("running", init)
 
 

@@ -159,14 +159,14 @@ def test_a_record_with_a_strangers_cgroup_kills_no_stranger(minirun: Program, ke
         wait_until(lambda: not theirs.exists() or not theirs.rmdir())
 
 
-def test_only_nurseries_of_minirun_are_swept(minirun: Program, tmp_path: Path) -> None:
+def test_only_unnamed_directories_of_minirun_are_swept(minirun: Program, tmp_path: Path) -> None:
+    """Of the right name is `gone`-5, but it has other files; and `gone`-8, but it is a link."""
     gone = subprocess.Popen(["true"])
     gone.wait()
-    for name in (f"x/{gone.pid}-5", "3/abc", f"3/{gone.pid}-x", f"3/{gone.pid}-5"):
+    for name in ("abc", f"x-{gone.pid}", f"{gone.pid}-x", f"{gone.pid}-5"):
         _plain(minirun.root / NEW / name)
-    _plain(tmp_path / "host" / f"{gone.pid}-7")
-    (minirun.root / NEW / "4").symlink_to(tmp_path / "host")
-    (minirun.root / NEW / "3" / f"{gone.pid}-8").symlink_to(tmp_path / "host")
+    _plain(tmp_path / "host")
+    (minirun.root / NEW / f"{gone.pid}-8").symlink_to(tmp_path / "host")
     before = tree(minirun.root), tree(tmp_path / "host")
     assert minirun("gc").stdout == ""
     assert (tree(minirun.root), tree(tmp_path / "host")) == before

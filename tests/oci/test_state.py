@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from conftest import Program, wait_until
 from minirun.errors import StateError
-from minirun.kernel import files
 from minirun.oci import state
 from records import whole
 
@@ -282,16 +281,6 @@ def test_replacing_leaves_one_file(tmp_path: Path) -> None:
     assert path.read_text() == "two"
     assert path.stat().st_ino != first, "the old file was never written to"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
-
-
-def test_replacing_where_names_cannot_be_exchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: str) -> None:
-        raise OSError(22, "as NFS says it")
-
-    monkeypatch.setattr(files, "exchange", refused)
-    test_replacing_leaves_one_file(tmp_path)
 
 
 def test_a_writer_that_is_killed_leaves_the_record_before(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""The directory of a container, from its making to its removal.
+
+    ROOT/.new/PID-TIME     `make` makes it; the caller writes the record in it, and the other files
+    ROOT/ID                `give_name` renames it: of two containers with one name, one is made
+    ROOT/.new/PID-TIME     `remove` empties it, but for the record, and renames it back
+                           the record is removed, then the directory
+
+So what has a container's name always has a whole record, at whatever moment a command is killed. A
+directory in .new belongs to the process PID; when that has ended, the next `gc` removes it. runc
+makes ROOT/ID and fills it: what a killed runc leaves there is an empty directory, of which nobody
+can tell whose it is.
+"""
+
+import fcntl
+import os
+import time
+
+from minirun.oci import record
+from minirun.settings import NEW
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_EEXIST, _ENOTEMPTY = 17, 39
+
+
+def make(root: str) -> str:
+    """Make a directory that has no container's name yet; return its path. Raises OSError."""
+    path = _unnamed(root)
+    os.mkdir(path, 0o700)
+    return path
+
+
+def give_name(path: str, directory: str) -> None:
+    """Rename a complete directory to ROOT/ID: rename(2).
+
+    Raises FileExistsError if another container has that name, OSError.
+    """
+    try:
+        os.rename(path, directory)
+    except OSError as error:
+        if error.errno in (_EEXIST, _ENOTEMPTY):  # the file system chooses which
+            raise FileExistsError(_EEXIST, os.strerror(_EEXIST), directory) from None
+        raise
+
+
+def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" = None) -> None:
+    """Remove a container's directory, the record last. Do nothing if it does not exist.
+
+    Several processes may call this at once: the first one works, the others wait for it. `clear`
+    gets a descriptor of the directory and removes what is in it, but for the record. What takes the
+    directory's place meanwhile is not touched, and nothing that is mounted below it is entered.
+    Raises StateError if the directory is not minirun's, OSError.
+    """
+    directory = f"{root}/{container_id}"
+    try:
+        fd = record.open_directory(directory)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if not _is_at(fd, directory):
+            return
+        (clear or empty)(fd)
+        path = _unnamed(root)
+        os.rename(directory, path)
+    finally:
+        os.close(fd)
+    try:
+        os.unlink(f"{path}/{record.FILE}")
+        os.rmdir(path)
+    except OSError:  # the record is a directory
+        from minirun.rootfs.tree import remove_tree
+
+        remove_tree(path)
+
+
+def empty(fd: int) -> None:
+    """Remove what is in the directory `fd`, but for the record. Raises OSError."""
+    for name in os.listdir(fd):
+        if name == record.FILE:
+            continue
+        try:
+            os.unlink(name, dir_fd=fd)
+        except IsADirectoryError:
+            from minirun.rootfs.tree import remove_at  # containers of `create` have no directory
+
+            remove_at(fd, name)
+        except FileNotFoundError:
+            continue
+
+
+def abandoned(root: str) -> "Iterator[str]":
+    """Yield what is in ROOT/.new and belongs to no living process, as .new/PID-TIME.
+
+    Only directories that this module has made: by place, name, owner and content. Raises OSError.
+    """
+    for name in _entries(f"{root}/{NEW}") or ():
+        pid, _, moment = name.partition("-")
+        if not (_is_number(pid) and _is_number(moment)) or os.path.exists(f"/proc/{pid}"):
+            continue
+        names = _entries(f"{root}/{NEW}/{name}")
+        if names is not None and all(map(record.is_own_name, names)):
+            yield f"{NEW}/{name}"
+
+
+def sweep(root: str) -> "list[str]":
+    """Remove all that is abandoned; return its names. Raises OSError."""
+    from minirun.rootfs.tree import remove_tree
+
+    names = list(abandoned(root))
+    for name in names:
+        remove_tree(f"{root}/{name}")
+    return names
+
+
+def _unnamed(root: str) -> str:
+    """Return a path that no other process and no other moment has; its folder exists then."""
+    os.makedirs(f"{root}/{NEW}", 0o700, exist_ok=True)
+    return f"{root}/{NEW}/{os.getpid()}-{time.monotonic_ns()}"
+
+
+def _is_at(fd: int, directory: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(directory))
+    except FileNotFoundError:
+        return False
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+def _entries(directory: str) -> "list[str] | None":
+    """Return the names in a directory of the caller's own; None if it is anything else."""
+    try:
+        fd = record.open_directory(directory)
+    except (FileNotFoundError, record.ForeignDirectory):
+        return None
+    try:
+        return sorted(os.listdir(fd))
+    finally:
+        os.close(fd)
