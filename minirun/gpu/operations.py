@@ -11,7 +11,7 @@ from minirun.gpu import driverroot
 from minirun.kernel import files, mounts
 from minirun.record import Record
 from minirun.rootfs import plan
-from minirun.rootfs.inroot import Root
+from minirun.rootfs.inroot import Root, make_empty
 
 _NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 
@@ -151,10 +151,7 @@ def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> N
 class BindFiles(Record):
     """Bind files of the host into one folder of the container.
 
-    A driver is thirty files in three folders. The folder is resolved once and held; the mount
-    points in it are hard links of one empty file, since a new inode can cost ten times a link
-    (ext4 passes over every inode that was freed in the last minute, and every container that ended
-    in it has freed a hundred).
+    A driver is thirty files in three folders. The folder is resolved once and held.
     """
 
     folder: str
@@ -190,10 +187,9 @@ class BindFiles(Record):
             mounts.mount_setattr(tree, self.attributes, shown=path)
             if not _is_file(folder, name):
                 try:
-                    root.make_empty(folder, name)
+                    make_empty(folder, name)
                 except FileExistsError:  # it may be a link, which ends inside the root
                     return _hang(tree, root.open(path), path)
-                _keep(root, folder, name)
             mounts.move_mount(tree, folder, name, shown=path)
         finally:
             os.close(tree)
@@ -224,9 +220,3 @@ def _hang(tree: int, target: int, path: str) -> None:
         mounts.move_mount(tree, target, shown=path)
     finally:
         os.close(target)
-
-
-def _keep(root: Root, folder: int, name: str) -> None:
-    """Hold the first empty file that was made: the next ones are links of it."""
-    if root.empty < 0:
-        root.empty = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

@@ -23,8 +23,6 @@ class Root:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.empty = -1
-        """An empty file in here that later mount points may be links of; -1 for none."""
 
     @classmethod
     def at(cls, path: str) -> "Root":
@@ -87,7 +85,7 @@ class Root:
             pass
         parent, name = self.parent(path)
         try:
-            self.make_empty(parent, name, mode)
+            make_empty(parent, name, mode)
             return files.openat2(parent, name, os.O_PATH | os.O_NOFOLLOW, RESOLVE)
         except FileExistsError:
             if links == _MOST_LINKS:
@@ -97,22 +95,6 @@ class Root:
             os.close(parent)
         above = "" if target.startswith("/") else path.rstrip("/").rpartition("/")[0]
         return self.make_file(f"{above}/{target}", mode, links + 1)
-
-    def make_empty(self, folder: int, name: str, mode: int = 0o644) -> None:
-        """Make the empty file `name`, or a link to `self.empty`. Raises FileExistsError, OSError.
-
-        A link costs a tenth of a new inode.
-        """
-        if self.empty >= 0:
-            source = f"/proc/self/fd/{self.empty}"
-            try:
-                return os.link(source, name, dst_dir_fd=folder, follow_symlinks=True)
-            except FileExistsError:
-                raise
-            except OSError:  # another mount; or a file system without links
-                pass
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.close(os.open(name, flags, mode, dir_fd=folder))
 
     def parent(self, path: str) -> "tuple[int, str]":
         """Make the directory that `path` lies in; return (its descriptor, the last name)."""
@@ -158,3 +140,9 @@ class Root:
     def close(self) -> None:
         """Let go of the root."""
         os.close(self.fd)
+
+
+def make_empty(folder: int, name: str, mode: int = 0o644) -> None:
+    """Make the empty file `name` in a directory. Raises FileExistsError, OSError."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(name, flags, mode, dir_fd=folder))

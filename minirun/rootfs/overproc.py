@@ -33,7 +33,6 @@ class MountPoints(Root):
     def __init__(self, root: Root, row: "dict[str, Any]", where: str) -> None:
         """`row` is an entry of config.json's `mounts`, and `where` its path in config.json."""
         super().__init__(root.fd)
-        self.empty = root.empty
         self._where = where
         self._path: str = row["destination"]
         self._is_procfs = row.get("type") == "proc"

@@ -103,14 +103,6 @@ def test_modes_do_not_depend_on_the_umask(debian: Sandbox, store: str) -> None:
     assert debian.view("/usr/lib/firmware/nvidia").stat().st_mode & 0o777 == 0o755
 
 
-def test_one_inode_is_enough_for_the_mount_points(debian: Sandbox, store: str) -> None:
-    debian.configure("--device=0", "--utility", store=store)
-    names = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nv-fabricmanager")
-    below = [os.stat(f"{debian.root}/usr/bin/{name}") for name in names]  # without the mounts
-    assert len({status.st_ino for status in below}) == 1
-    assert {status.st_size for status in below} == {0}
-
-
 def test_the_log_tells_the_story(debian: Sandbox, store: str) -> None:
     outcome = debian.configure("--device=0", "--utility", store=store)
     calls = [event["name"] for event in outcome["events"] if event["kind"] == "syscall"]
