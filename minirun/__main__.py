@@ -14,7 +14,7 @@ def main() -> int:
     from minirun import cli
 
     if sys.platform == "linux":  # `replay` and `timeline FILE` run elsewhere too
-        from minirun.process import streams
+        from minirun.core.process import streams
 
         streams.open_stdio()
         _forget_the_caller()

@@ -15,8 +15,8 @@ import fcntl
 import os
 import time
 
-from minirun.oci import record
-from minirun.settings import NEW
+from minirun.core import state_file as record
+from minirun.core.settings import NEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
         os.unlink(f"{path}/{record.FILE}")
         os.rmdir(path)
     except OSError:  # the record is a directory
-        from minirun.rootfs.tree import remove_tree
+        from minirun.core.rootfs.tree import remove_tree
 
         remove_tree(path)
 
@@ -84,7 +84,9 @@ def empty(fd: int) -> None:
         try:
             os.unlink(name, dir_fd=fd)
         except IsADirectoryError:
-            from minirun.rootfs.tree import remove_at  # containers of `create` have no directory
+            from minirun.core.rootfs.tree import (
+                remove_at,  # containers of `create` have no directory
+            )
 
             remove_at(fd, name)
         except FileNotFoundError:
@@ -107,7 +109,7 @@ def abandoned(root: str) -> "Iterator[str]":
 
 def sweep(root: str) -> "list[str]":
     """Remove all that is abandoned; return its names. Raises OSError."""
-    from minirun.rootfs.tree import remove_tree
+    from minirun.core.rootfs.tree import remove_tree
 
     names = list(abandoned(root))
     for name in names:

@@ -70,27 +70,35 @@ for name in sorted(set(sys.modules) - known):
 the latter brought, in the order in which they were complete, then each module and its file. What a
 package imports of its own before it is complete is left to the import system."""
 
-_START = ("minirun.__main__", "minirun.cli", "minirun.process.streams", "minirun.hot")
+_START = ("minirun.__main__", "minirun.cli", "minirun.core.process.streams", "minirun.hot")
 GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
     "minirun.__main__": ((), _START[1:3]),
     **{
         f"minirun.cli.{name}": (_START, ())
         for name in ("run", "bundle", "delete", "exec", "kill", "oci", "start", "state")
     },
-    "minirun.stages.s4_arguments": (
-        (*_START, "minirun.lifecycle", "minirun.gpu.wish", "minirun.rootfs.initlayer"),
-        ("minirun.stages.s5_inject",),
+    "minirun.core.stages.s4_arguments": (
+        (*_START, "minirun.core.lifecycle", "minirun.gpu.wish", "minirun.core.rootfs.initlayer"),
+        ("minirun.core.stages.s5_inject",),
     ),
-    "minirun.gpu.simulated": ((*_START, "minirun.lifecycle", "minirun.stages.s4_arguments"), ()),
-    "minirun.gpu.ldconfig": (
-        (*_START, "minirun.lifecycle", "minirun.stages.s4_arguments", "minirun.stages.s5_inject"),
+    "minirun.gpu.simulated": (
+        (*_START, "minirun.core.lifecycle", "minirun.core.stages.s4_arguments"),
+        (),
+    ),
+    "minirun.gpu.nvidia.cli.ldconfig": (
+        (
+            *_START,
+            "minirun.core.lifecycle",
+            "minirun.core.stages.s4_arguments",
+            "minirun.core.stages.s5_inject",
+        ),
         (),
     ),
 }
 """What brings others along: module → (what is there before, what is always imported beside it)."""
 SINGLE = (
     "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
-    "minirun.gpu.wish", "minirun.gpu.mountpoints", "minirun.rootfs.initlayer",
+    "minirun.gpu.wish", "minirun.gpu.mountpoints", "minirun.core.rootfs.initlayer",
 )  # fmt: skip
 
 

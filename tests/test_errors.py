@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from minirun import errors
-from minirun.errors import MinirunError
-from minirun.kernel import mounts, process
+from minirun.core import errors
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mounts, process
 
 TREE = {
     "UsageError": 125, "ConfigError": 125, "ImageError": 125, "StateError": 1, "HookError": 125,

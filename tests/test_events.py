@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from minirun import events
+from minirun.core import events
 
 KEYS = [
     "v",

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from minirun import events, gates
-from minirun.errors import UsageError
+from minirun.core import events, gates
+from minirun.core.errors import UsageError
 
 NAME = f"gates-{os.getpid()}"
 

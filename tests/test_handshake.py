@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from minirun import handshake
-from minirun.errors import CommandError, MinirunError
-from minirun.handshake import Channel, Ends, Message, PeerDied
+from minirun.core import handshake
+from minirun.core.errors import CommandError, MinirunError
+from minirun.core.handshake import Channel, Ends, Message, PeerDied
 
 
 def fork(body: Callable[[], object]) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from conftest import wait_until
-from minirun import hooks
-from minirun.errors import HookError
+from minirun.core import hooks
+from minirun.core.errors import HookError
 
 STATE = {
     "ociVersion": "1.2.0", "id": "c1", "status": "creating", "pid": 4711, "bundle": "/b",

@@ -116,5 +116,7 @@ def test_what_fails_is_not_imported(
 
 def test_a_run_comes_in_few_pieces(command: str) -> None:
     along = index(Path(command + launcher.SUFFIX))["minirun.cli.run"][5]
-    assert {"minirun.lifecycle", "minirun.reserve", "minirun.rootfs.build"} <= {*along}
+    assert {"minirun.core.lifecycle", "minirun.core.reserve", "minirun.core.rootfs.build"} <= {
+        *along
+    }
     assert len(along) > 40

@@ -1,4 +1,4 @@
-"""minirun.jsonlite against json, on values and texts that hypothesis makes up."""
+"""minirun.core.jsonlite against json, on values and texts that hypothesis makes up."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minirun import jsonlite
+from minirun.core import jsonlite
 
 quick = settings(
     deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60
@@ -93,7 +93,7 @@ def test_malformed_texts_are_refused_where_json_was_never_imported() -> None:
     program = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from minirun import jsonlite
+from minirun.core import jsonlite
 print(sys.modules.get("json.decoder"))
 for text in ('{"a" 1}', '"open', '[1,]', '"\\\\u12"', '{"a":1', ''):
     try:
@@ -101,7 +101,7 @@ for text in ('{"a" 1}', '"open', '[1,]', '"\\\\u12"', '{"a":1', ''):
     except jsonlite.JSONError:
         print("refused")
 """
-    source = jsonlite.__file__.removesuffix("/minirun/jsonlite.py")
+    source = jsonlite.__file__.removesuffix("/minirun/core/jsonlite.py")
     done = subprocess.run(
         [sys.executable, "-IS", "-c", program, source], capture_output=True, text=True, check=True
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from minirun.record import Record
+from minirun.core.record import Record
 
 
 class Point(Record):

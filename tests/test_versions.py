@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [sys.argv.pop(1)]
 """
 RECORD = """
-from minirun.record import Record
+from minirun.core.record import Record
 class Point(Record):
     x: "int"
     y: "Undefined" = 0
@@ -44,7 +44,7 @@ refused
 refused
 """
 NAMED = """
-from minirun.kernel import process
+from minirun.core.kernel import process
 process.prctl(process.PR_SET_NAME, "minirun:name")
 with open("/proc/self/comm") as file: print(process._prctl, file.read().strip())
 """

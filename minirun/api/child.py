@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from minirun.settings import STORE
+from minirun.core.settings import STORE
 
 TICK = 0.02
 """Seconds between two looks at a growing log."""

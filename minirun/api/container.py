@@ -14,8 +14,8 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown, Table
 from minirun.api.timeline import Timeline
-from minirun.errors import MinirunError, StateError
-from minirun.oci import state
+from minirun.core import state
+from minirun.core.errors import MinirunError, StateError
 
 REMOVED = "removed"
 

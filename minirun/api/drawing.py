@@ -1,13 +1,13 @@
-"""The two lanes of a run (minirun.view.lanes) as an object that shows itself, and may grow."""
+"""The two lanes of a run (minirun.show.lanes) as an object that shows itself, and may grow."""
 
 from collections.abc import Iterable
 from html import escape
 
 from minirun.api.table import Shown
-from minirun.view import text
-from minirun.view.lanes import Lanes
-from minirun.view.narrate import Narrator
-from minirun.view.recording import Event
+from minirun.show import text
+from minirun.show.lanes import Lanes
+from minirun.show.narrate import Narrator
+from minirun.show.recording import Event
 
 Pieces = list[tuple[str, str]]
 

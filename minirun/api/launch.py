@@ -10,8 +10,8 @@ from typing import NamedTuple
 from minirun.api.child import Child
 from minirun.api.container import REMOVED, Container
 from minirun.api.stream import Show, screen
-from minirun.errors import MinirunError, StateError, UsageError
-from minirun.view.live import Tail
+from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.show.live import Tail
 
 _CAP_SYS_ADMIN = 21
 _PATIENCE = 10.0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from minirun import recordings
 from minirun.api.timeline import Timeline
-from minirun.errors import StateError, UsageError
-from minirun.view import find, recording
+from minirun.core.errors import StateError, UsageError
+from minirun.show import find, recording
 
 
 def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]":

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from minirun.view.text import clean, display_width
+from minirun.show.text import clean, display_width
 
 
 class Shown:

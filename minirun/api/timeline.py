@@ -1,7 +1,7 @@
 """A timeline: the events of one container, to look at, to walk through and to cut.
 
-It shows itself as minirun's other views do: two lanes of text (minirun.view), or the part of an
-HTML page with lanes, arrows and reasons (minirun.view.html).
+It shows itself as minirun's other views do: two lanes of text (minirun.show), or the part of an
+HTML page with lanes, arrows and reasons (minirun.show.html).
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.drawing import Drawing
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown
-from minirun.errors import StateError
-from minirun.settings import BOUNDARIES
-from minirun.view.recording import Event, Message, Recording, Stage
-from minirun.view.text import WIDTH
+from minirun.core.errors import StateError
+from minirun.core.settings import BOUNDARIES
+from minirun.show.recording import Event, Message, Recording, Stage
+from minirun.show.text import WIDTH
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
 
@@ -149,6 +149,6 @@ class Timeline(Shown):
         return self.text()
 
     def _repr_html_(self) -> str:
-        from minirun.view import html
+        from minirun.show import html
 
         return html.fragment(self.recording)

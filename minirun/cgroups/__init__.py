@@ -12,7 +12,7 @@ import os
 
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, checked_path
 from minirun.cgroups.ruleset import listing
-from minirun.errors import MinirunError
+from minirun.core.errors import MinirunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import time
 from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
-from minirun.errors import ConfigError, StateError
-from minirun.record import Record
+from minirun.core.errors import ConfigError, StateError
+from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

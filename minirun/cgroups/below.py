@@ -9,7 +9,7 @@ import os
 
 from minirun.cgroups import from_record
 from minirun.cgroups.base import Cgroup
-from minirun.errors import UsageError
+from minirun.core.errors import UsageError
 
 
 def open_below(cgroup: Cgroup, text: str) -> Cgroup:

@@ -13,13 +13,12 @@ asks for none runs, is killed as a whole by the end of its pid namespace, and ca
 
 import os
 
-from minirun import events
 from minirun.cgroups import hierarchies, ruleset
 from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, Usage, checked_path
 from minirun.cgroups.v2 import CgroupV2
-from minirun.errors import ConfigError, StateError
-from minirun.oci import state
-from minirun.visible import warn
+from minirun.core import events, state
+from minirun.core.errors import ConfigError, StateError
+from minirun.core.visible import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class NoCgroup(Cgroup):
         """Remove nothing."""
 
     def clear(self, seconds: float = 0) -> None:
-        """Kill what is left; with init, which :meth:`minirun.endings.destroy` kills, all goes."""
+        """Kill what is left; all goes with init, which minirun.core.endings.destroy kills."""
         self.kill()
 
     def kill(self, signal: int = SIGKILL) -> None:

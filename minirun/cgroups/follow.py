@@ -7,8 +7,8 @@ program, and what kills the container's cgroup kills the program. cgroups(7), "/
 
 import os
 
-from minirun import events
 from minirun.cgroups import hierarchies, tree
+from minirun.core import events
 
 _WHY = "what works on the container's files is in the container's cgroup"
 

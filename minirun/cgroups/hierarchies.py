@@ -5,8 +5,8 @@ version 2 one for all; a controller belongs to either side, and a hybrid machine
 then often without a single controller. runc and crun read it out of /proc/self/mountinfo too.
 """
 
-from minirun.kernel import mountinfo
-from minirun.record import Record
+from minirun.core.kernel import mountinfo
+from minirun.core.record import Record
 
 _CONTROLLERS = (
     "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc",

@@ -10,7 +10,7 @@ own, tried where the first name is missing (runc does the same). Imported only w
 """
 
 from minirun.cgroups.resources import Setting
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

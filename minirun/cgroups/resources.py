@@ -9,8 +9,8 @@ does not have, as it demands; memory.kernel (ignored since Linux 5.16) and memor
 (always so since 5.11). checkBeforeUpdate is for version 2; version 1's kernel always checks.
 """
 
-from minirun.errors import ConfigError
-from minirun.record import Record
+from minirun.core.errors import ConfigError
+from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Device rules: which device nodes a container may open, whatever nodes lie in its file system."""
 
-from minirun.record import Record
+from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ matter to it are found by kind and numbers, or the wildcards in their places.
 from itertools import dropwhile, product
 
 from minirun.cgroups.rules import DeviceRule
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ bytes. runc's Go types: types/events.go.
 """
 
 from minirun.cgroups.tree import Dir
-from minirun.errors import StateError
+from minirun.core.errors import StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import errno
 import os
 import time
 
-from minirun import events
-from minirun.errors import StateError
+from minirun.core import events
+from minirun.core.errors import StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def write(fd: int, data: str, path: str, why: str = "") -> None:
 
 
 def _log_failure(error: OSError, args: "dict[str, Any]", start: int, why: str) -> None:
-    from minirun.kernel import libc  # `delete` lives without ctypes
+    from minirun.core.kernel import libc  # `delete` lives without ctypes
 
     libc.log_failure(error, args, events.now() - start, why)
 

@@ -14,7 +14,7 @@ import os
 
 from minirun.cgroups import ruleset, tree
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, apply
-from minirun.errors import ConfigError, MinirunError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

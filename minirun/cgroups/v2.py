@@ -12,7 +12,7 @@ attaches it; stage 5 replaces it by one with the GPUs' rules added, in one step 
 
 import os
 
-from minirun.cgroups import devicefilter, ruleset, tree
+from minirun.cgroups import bpf, devicefilter, ruleset, tree
 from minirun.cgroups.base import (
     SIGKILL,
     Cgroup,
@@ -21,8 +21,7 @@ from minirun.cgroups.base import (
     Usage,
     apply,
 )
-from minirun.errors import ConfigError, MinirunError
-from minirun.kernel import bpf
+from minirun.core.errors import ConfigError, MinirunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 import os
 import sys
 
-from minirun import __version__, rootless
-from minirun.choices import Choices
+from minirun import __version__
 from minirun.cli.flags import HELP, LANG, Flag, parse
-from minirun.errors import MinirunError, UsageError, as_runc, from_os
-from minirun.settings import LANGUAGES, ROOT, STORE, Settings
+from minirun.core.choices import Choices
+from minirun.core.errors import MinirunError, UsageError, as_runc, from_os
+from minirun.core.settings import LANGUAGES, ROOT, STORE, Settings
+from minirun.engines import rootless
 
 COMMANDS = {
     "run": ("run", "run a command in a new container, stage by stage"),
@@ -177,8 +178,8 @@ def _append_error(error: MinirunError, settings: Settings) -> None:
 
 def _log_line(error: MinirunError, settings: Settings) -> str:
     """Return the line that engines look for, as logrus writes it for runc."""
-    from minirun import jsonlite
-    from minirun.oci.state import timestamp
+    from minirun.core import jsonlite
+    from minirun.core.state import timestamp
 
     fields = {"level": "error", "msg": error.line(), "time": timestamp()}
     if settings.log_format == "json":
@@ -188,7 +189,7 @@ def _log_line(error: MinirunError, settings: Settings) -> str:
 
 def _version() -> str:
     """Return what dockerd and podman parse: name and version, commit, spec."""
-    from minirun.oci.state import OCI_VERSION
+    from minirun.core.state import OCI_VERSION
 
     python = sys.version.split()[0]
     lines = (

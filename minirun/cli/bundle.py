@@ -7,13 +7,13 @@ subreaper: the container's init is its child, and everything in a pid namespace 
 
 import os
 
-from minirun import endings, lifecycle
-from minirun.cli import oci, output, signals
+from minirun.cli import oci
 from minirun.cli.flags import Flag, Parsed, parse
-from minirun.container import Container
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.stages.s1_clone import Init
+from minirun.core import endings, lifecycle, state
+from minirun.core.container import Container
+from minirun.core.settings import Settings
+from minirun.core.stages.s1_clone import Init
+from minirun.running import output, signals
 
 
 def run(args: "list[str]", known: "tuple[Flag, ...]", settings: Settings) -> int:

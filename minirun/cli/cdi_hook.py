@@ -2,19 +2,18 @@
 
 A program of its own, as NVIDIA's nvidia-cdi-hook is, and with its arguments, so that a spec can
 name either. Engines run it as createContainer hook, with the container's state on stdin:
-minirun.gpu.cdi.hooks.
+minirun.gpu.nvidia.ctk.hooks.
 """
 
 import sys
 
-from minirun import jsonlite
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.errors import MinirunError, UsageError
-from minirun.gpu.cdi import hooks
-from minirun.oci import state
-from minirun.oci.config import Config
-from minirun.rootfs.inroot import Root
-from minirun.settings import Settings
+from minirun.core import jsonlite, state
+from minirun.core.config import Config
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.rootfs.inroot import Root
+from minirun.core.settings import Settings
+from minirun.gpu.nvidia.ctk import hooks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`minirun checkpoint` and `restore`: runc's flags; the work is minirun.criu's.
+"""`minirun checkpoint` and `restore`: runc's flags; the work is minirun.engines.criu's.
 
 What CRIU's options of the same name do, criu(8) says. --lazy-pages, with --status-fd, needs a
 server that stays after the command, and a caller that speaks with it: refused.
@@ -6,16 +6,16 @@ server that stays after the command, and a caller that speaks with it: refused.
 
 import os
 
-from minirun import endings
-from minirun.cli import chosen, existing, oci, signals
+from minirun.cli import chosen, oci
 from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
-from minirun.container import Container
-from minirun.criu import dump
-from minirun.criu import restore as remake
-from minirun.errors import UsageError
-from minirun.oci import config as oci_config
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import config as oci_config
+from minirun.core import endings, state
+from minirun.core.container import Container
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.engines.criu import dump
+from minirun.engines.criu import restore as remake
+from minirun.running import existing, signals
 
 MODES = ("soft", "full", "strict", "ignore")
 _SWITCHES = {

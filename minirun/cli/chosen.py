@@ -1,4 +1,4 @@
-"""What flags choose that config.json has no say in: minirun.choices.
+"""What flags choose that config.json has no say in: minirun.core.choices.
 
 minirun run --gpus 0 --driver-root DIR IMAGE      of `run`, or
 minirun --driver-root DIR run --gpus 0 IMAGE      before the command, for the same
@@ -8,12 +8,12 @@ minirun --gpu-driver=amd create ID                an engine writes config.json, 
 
 import os
 
-from minirun import events
-from minirun.choices import GPU_DRIVERS, Choices
 from minirun.cli.flags import Parsed
-from minirun.errors import UsageError
-from minirun.oci.config import ANNOTATION, LOG, VENDORS, Config
-from minirun.visible import clean, warn
+from minirun.core import events
+from minirun.core.choices import GPU_DRIVERS, Choices
+from minirun.core.config import ANNOTATION, LOG, VENDORS, Config
+from minirun.core.errors import UsageError
+from minirun.core.visible import clean, warn
 
 _SHOWN = 5
 """So many annotations that are ignored are named."""

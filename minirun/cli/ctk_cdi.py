@@ -8,12 +8,13 @@ import os
 import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.errors import GPUError, MinirunError, UsageError, from_os
-from minirun.gpu.cdi import registry, transform, write
+from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
+from minirun.core.state import read_text
+from minirun.gpu.cdi import registry
 from minirun.gpu.cdi.check import check
-from minirun.gpu.toolkit import config
-from minirun.gpu.toolkit.log import Log
-from minirun.oci.state import read_text
+from minirun.gpu.nvidia.ctk import transform, write
+from minirun.gpu.nvidia.runtime import config
+from minirun.gpu.nvidia.runtime.log import Log
 
 NAME = "nvidia-ctk cdi"
 LIST = (

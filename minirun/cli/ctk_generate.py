@@ -7,12 +7,13 @@ import os
 
 from minirun.cli.ctk_cdi import NAME, put, read_flags
 from minirun.cli.flags import HELP, Flag, Parsed
-from minirun.errors import GPUError, UsageError
-from minirun.gpu.cdi import modes, names, recipe, request, write
-from minirun.gpu.cdi.find import Finder
+from minirun.core.errors import GPUError, UsageError
+from minirun.gpu.cdi import names, request
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.toolkit import config, host, lookup
-from minirun.gpu.toolkit.log import Log
+from minirun.gpu.nvidia.ctk import modes, recipe, write
+from minirun.gpu.nvidia.ctk.find import Finder
+from minirun.gpu.nvidia.runtime import config, host, lookup
+from minirun.gpu.nvidia.runtime.log import Log
 
 _NODES = "no-additional-gids-for-device-nodes"
 GENERATE = (

@@ -2,14 +2,14 @@
 
 import os
 
-from minirun import directories, endings
-from minirun.cli import existing
+from minirun import directories
 from minirun.cli.flags import HELP, Flag, parse, show_help
-from minirun.errors import ConfigError, MinirunError, StateError, UsageError
-from minirun.oci import record as records
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.visible import warn
+from minirun.core import endings, state
+from minirun.core import state_file as records
+from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import warn
+from minirun.running import existing
 
 FLAGS = (Flag(("-f", "--force"), "", "kill it first; none is no error"), HELP)
 
@@ -46,7 +46,7 @@ def delete(settings: Settings, container_id: str, *, force: bool) -> None:
 def _delete_without_record(settings: Settings, container_id: str, error: MinirunError) -> None:
     """Finish what a killed `delete` has begun, or end what has no whole record any more."""
     if isinstance(error, records.DamagedRecord):
-        from minirun.cli import salvage
+        from minirun.running import salvage
 
         line = salvage.salvage(settings, container_id, error)
         warn(line)

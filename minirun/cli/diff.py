@@ -3,12 +3,12 @@
 import json
 import sys
 
-from minirun import roots
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import StateError, UsageError
-from minirun.settings import Settings
-from minirun.view import differ
-from minirun.view.find import find
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.engines import roots
+from minirun.show import differ
+from minirun.show.find import find
 
 FLAGS = (
     Flag(("--stage",), "N", "what happened from the begin of this stage to its end"),

@@ -3,13 +3,13 @@
 import json
 import sys
 
-from minirun import rootless
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import UsageError
-from minirun.probe import Finding, examine
-from minirun.probe.rootless import for_user
-from minirun.probe.table import ABILITIES, EITHER
-from minirun.settings import Settings
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.doctor import Finding, examine
+from minirun.doctor.rootless import for_user
+from minirun.doctor.table import ABILITIES, EITHER
+from minirun.engines import rootless
 
 FLAGS = (Flag(("--json",), "", "print the findings as JSON"), HELP)
 SUMMARY = (

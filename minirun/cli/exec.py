@@ -8,16 +8,16 @@ In the same containers -i and -d are docker's too; elsewhere the caller's stream
 
 import os
 
-from minirun import endings, gates, jsonlite
-from minirun.cli import existing, oci, output, signals
+from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import Container
-from minirun.errors import ConfigError, MinirunError, StateError, UsageError, from_os
-from minirun.oci import state
-from minirun.oci.config import Config
-from minirun.process import join, sealed
-from minirun.process.streams import Console
-from minirun.settings import Settings
+from minirun.core import endings, gates, jsonlite, state
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
+from minirun.core.process.streams import Console
+from minirun.core.settings import Settings
+from minirun.oci.exec import join, sealed
+from minirun.running import existing, output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

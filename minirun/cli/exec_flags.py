@@ -2,11 +2,11 @@
 
 from minirun.cli import wishes
 from minirun.cli.flags import Parsed
-from minirun.container import Container
-from minirun.errors import UsageError
-from minirun.process import user
-from minirun.process.caps import NUMBERS
-from minirun.rootfs.inroot import Root
+from minirun.core.container import Container
+from minirun.core.errors import UsageError
+from minirun.core.process.caps import NUMBERS
+from minirun.core.rootfs.inroot import Root
+from minirun.oci import user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

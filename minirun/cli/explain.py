@@ -14,11 +14,11 @@ from dataclasses import asdict
 from minirun import knowledge
 from minirun.cli.flags import HELP, LANG, Flag, parse, usage
 from minirun.cli.timeline import say
-from minirun.errors import UsageError
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
 from minirun.knowledge import ENGLISH, HINT, Topic, language
 from minirun.knowledge.texts import ERRNO
-from minirun.settings import Settings
-from minirun.view import paint, text
+from minirun.show import paint, text
 
 FLAGS = (
     Flag(("--hints",), "", "list every hint that an error prints, and which errors print it"),

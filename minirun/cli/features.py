@@ -2,10 +2,10 @@
 
 import sys
 
-from minirun import jsonlite
 from minirun.cli.flags import HELP, parse, usage
-from minirun.errors import UsageError
-from minirun.settings import Settings
+from minirun.core import jsonlite
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
 
 
 def main(args: "list[str]", settings: Settings) -> int:

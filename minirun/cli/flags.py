@@ -6,8 +6,8 @@ flags. docker's: in a command that takes an image and a command, flags end at th
 
 import os
 
-from minirun.errors import UsageError
-from minirun.record import Record
+from minirun.core.errors import UsageError
+from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

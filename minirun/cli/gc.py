@@ -9,15 +9,15 @@ no record of minirun's is named and left.
 import os
 import sys
 
-from minirun import directories, endings
-from minirun.cli import existing
+from minirun import directories
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import MinirunError, StateError, from_os
+from minirun.core import endings, state
+from minirun.core.errors import MinirunError, StateError, from_os
+from minirun.core.settings import Settings
+from minirun.core.state_file import ForeignDirectory
+from minirun.core.visible import clean, say, warn
 from minirun.image import catalogue
-from minirun.oci import state
-from minirun.oci.record import ForeignDirectory
-from minirun.settings import Settings
-from minirun.visible import clean, say, warn
+from minirun.running import existing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

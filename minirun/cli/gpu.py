@@ -6,14 +6,15 @@ has `main_NAME(args, settings)` or `main(args, settings)`, and is imported when 
 
 import sys
 
-from minirun import roots
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import UsageError
-from minirun.gpu import drivers, inventory, sharing, vendors
-from minirun.gpu import usage as gpu_usage
-from minirun.oci.config import VENDORS
-from minirun.settings import Settings
-from minirun.visible import clean
+from minirun.core.config import VENDORS
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
+from minirun.engines import roots
+from minirun.gpu import drivers, inventory, vendors
+from minirun.gpu.share import sharing
+from minirun.gpu.share import usage as gpu_usage
 
 COMMANDS = {
     "list": ("gpu", "what the host has: driver, GPUs, MIG devices"),

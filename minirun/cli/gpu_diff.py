@@ -6,14 +6,16 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
-from minirun.errors import UsageError
-from minirun.gpu import diff, environment, inventory
+from minirun.core.errors import UsageError
+from minirun.core.rootfs.inroot import Root
+from minirun.core.settings import Settings
+from minirun.core.visible import clean, say
+from minirun.gpu import inventory
 from minirun.gpu.cdi import registry, request
+from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.wish import Wish, parse_gpus
 from minirun.image import store
-from minirun.rootfs.inroot import Root
-from minirun.settings import Settings
-from minirun.visible import clean, say
+from minirun.inspect.gpu import diff
 
 FLAGS = (
     Flag(("--gpus",), "GPUS", "as in minirun run; without it the image's own environment asks"),

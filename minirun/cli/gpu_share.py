@@ -4,12 +4,13 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
-from minirun.errors import UsageError
-from minirun.gpu import inventory, mps, select, timeslice
+from minirun.core.errors import UsageError
+from minirun.core.reserve import make_root
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
+from minirun.gpu import inventory, select
+from minirun.gpu.share import mps, timeslice
 from minirun.gpu.wish import parse_gpus
-from minirun.reserve import make_root
-from minirun.settings import Settings
-from minirun.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

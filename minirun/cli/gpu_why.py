@@ -5,17 +5,19 @@ import sys
 import textwrap
 from typing import Any
 
-from minirun import roots
 from minirun.cgroups.rules import DeviceRule, parse_rules
-from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Container
-from minirun.errors import MinirunError, StateError
-from minirun.gpu import devicecgroup, effective, inventory, why
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.view.anatomy import edits_of
-from minirun.visible import clean
+from minirun.core import state
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
+from minirun.engines import roots
+from minirun.gpu import inventory
+from minirun.gpu.nvidia.cli import devicecgroup
+from minirun.inspect import edits_of
+from minirun.inspect.gpu import effective, why
+from minirun.running import existing
 
 FLAGS = (
     Flag(("--repair",), "", "put the device rules back that somebody has taken away"),

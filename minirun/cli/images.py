@@ -6,12 +6,12 @@ import sys
 from typing import Any
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import ImageError, StateError, UsageError
+from minirun.core import state
+from minirun.core.errors import ImageError, StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean, say
 from minirun.image import catalogue, store
 from minirun.image.reference import parse as parse_reference
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.visible import clean, say
 
 FLAGS = (
     Flag(("-q", "--quiet"), "", "print names only"),

@@ -7,16 +7,16 @@ import json
 import shutil
 import sys
 
-from minirun import roots
 from minirun.cgroups.ruleset import listing
-from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.container import Container
-from minirun.errors import StateError
-from minirun.settings import Settings
-from minirun.view import find, paint
-from minirun.view.anatomy import anatomy, device_names, edits_of, page
-from minirun.visible import clean
+from minirun.core.container import Container
+from minirun.core.errors import StateError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
+from minirun.engines import roots
+from minirun.inspect import anatomy, device_names, edits_of, page
+from minirun.running import existing
+from minirun.show import find, paint
 
 FLAGS = (
     Flag(("--devices",), "", "only the effective device rules, from the kernel"),

@@ -1,11 +1,10 @@
 """`minirun kill`: runc's, to the letter. signal(7); pidfd_send_signal(2)."""
 
-from minirun import endings
-from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, parse, show_help
-from minirun.errors import UsageError
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import endings, state
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.running import existing
 
 FLAGS = (Flag(("-a", "--all"), "", "signal all processes"), HELP)
 SIGNALS = {

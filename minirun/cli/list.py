@@ -6,13 +6,12 @@
 import os
 import sys
 
-from minirun import jsonlite
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import StateError, UsageError
-from minirun.oci import state
-from minirun.oci.record import DamagedRecord
-from minirun.settings import Settings
-from minirun.visible import clean, warn
+from minirun.core import jsonlite, state
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.state_file import DamagedRecord
+from minirun.core.visible import clean, warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import sys
 import time
 from collections import deque
 
-from minirun.cli import logfile
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import UsageError
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import state
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.running import logfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

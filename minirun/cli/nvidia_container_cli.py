@@ -8,13 +8,13 @@ them. Where the real one says nothing although the container will not work, this
 import os
 import sys
 
-from minirun.errors import GPUError, MinirunError, UsageError
-from minirun.gpu import cli_args, compat
-from minirun.gpu.cli_args import NAME, CommandLine
+from minirun.core.errors import GPUError, MinirunError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.program.debug import Log
-from minirun.settings import Settings
-from minirun.visible import clean
+from minirun.gpu.nvidia.cli import cli_args, compat
+from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
+from minirun.gpu.nvidia.cli.program.debug import Log
 
 _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
@@ -79,15 +79,15 @@ def _run(line: CommandLine, settings: Settings, log: Log) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     found = _driver(line, settings, log)
     if line.command == "configure":
-        from minirun.gpu import warn
-        from minirun.gpu.program.configure import configure
+        from minirun.gpu.nvidia.cli import warn
+        from minirun.gpu.nvidia.cli.program.configure import configure
 
         for notice in warn.check(found, line.request, line.request.ldcache or warn.LD_SO_CACHE):
             sys.stderr.write(f"{NAME}: warning: {clean(str(notice))}\n")
         configure(line, found, log)
         return
     log.driver(found)
-    from minirun.gpu.program import report
+    from minirun.gpu.nvidia.cli.program import report
 
     if line.command == "info":
         lines = report.info(found, "--csv" in line.words)
@@ -107,13 +107,14 @@ def _driver(line: CommandLine, settings: Settings, log: Log) -> Inventory:
         log.started(request, user, "none: SIMULATED")
         found = simulated.inventory(settings.store)
     elif line.gpu_driver == "nvidia":
-        from minirun.gpu import driverroot, real
+        from minirun.gpu import driverroot
+        from minirun.gpu.nvidia.cli import real
 
         cache = request.ldcache or real.LD_SO_CACHE
         log.started(request, user, cache)
         root = driverroot.check(request.root)
         if request.load_kmods:
-            from minirun.gpu import kmods
+            from minirun.gpu.nvidia.cli import kmods
 
             channels = () if request.no_create_imex_channels else request.imex_channels
             kmods.load(root, channels, log.say)
@@ -126,7 +127,7 @@ def _driver(line: CommandLine, settings: Settings, log: Log) -> Inventory:
 def _user(text: str) -> "tuple[int, int]":
     """Return --user's uid and gid; the kernel's overflow ids where it is not given."""
     if not text:
-        from minirun.gpu.nvml import NOBODY
+        from minirun.gpu.nvidia.cli.nvml import NOBODY
 
         return NOBODY, NOBODY
     uid, colon, gid = text.partition(":")

@@ -4,13 +4,13 @@ import os
 import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.errors import UsageError
-from minirun.gpu.toolkit.log import Log
-from minirun.settings import Settings
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.gpu.nvidia.runtime.log import Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.toolkit.engines import Wanted
+    from minirun.gpu.nvidia.ctk.engines import Wanted
 
 NAME = "nvidia-ctk"
 SUMMARY = """Configure what is around GPU containers, as NVIDIA's tool does.
@@ -73,7 +73,7 @@ def _configure(args: "list[str]") -> int:
         text = "Add a runtime to an engine's configuration."
         sys.stdout.write(usage(name, "", text, CONFIGURE))
         return 0
-    from minirun.gpu.toolkit import engines
+    from minirun.gpu.nvidia.ctk import engines
 
     log = Log("info")
     wanted = _wanted(flags, log)
@@ -93,7 +93,7 @@ def _configure(args: "list[str]") -> int:
 
 def _wanted(flags: Parsed, log: Log) -> "Wanted":
     """Return what the flags ask for, checked as the real tool checks it. Raises UsageError."""
-    from minirun.gpu.toolkit import engines
+    from minirun.gpu.nvidia.ctk import engines
 
     engine = engines.ENGINES.get(flags.runtime)
     if engine is None:
@@ -127,7 +127,7 @@ def _symlinks(args: "list[str]") -> int:
     if flags.help:
         sys.stdout.write(usage(name, "", "Link /dev/char/MAJOR:MINOR to the nodes.", SYMLINKS))
         return 0
-    from minirun.gpu.toolkit import devchar
+    from minirun.gpu.nvidia.ctk import devchar
 
     root = flags.driver_root.rstrip("/")
     nodes = devchar.possible(root, devchar.Host()) if flags.create_all else devchar.existing(root)

@@ -14,9 +14,10 @@ import sys
 
 from minirun import __version__, cli
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import MinirunError, from_os
-from minirun.gpu.toolkit import config, prestart
-from minirun.settings import Settings
+from minirun.core.errors import MinirunError, from_os
+from minirun.core.settings import Settings
+from minirun.gpu.nvidia.hook import program as prestart
+from minirun.gpu.nvidia.runtime import config
 
 NAME = "nvidia-container-runtime-hook"
 SUMMARY = """Turn a container's config.json into a call of nvidia-container-cli; its state is stdin.

@@ -1,4 +1,4 @@
-"""`minirun nvidia-container-runtime`: runc with GPUs, for engines: minirun.gpu.toolkit.wrapper.
+"""`minirun nvidia-container-runtime`: runc with GPUs: minirun.gpu.nvidia.runtime.wrapper.
 
 Its arguments are those of the runtime underneath, which gets them all; only a lone --help is its
 own. nvidia-container-runtime.legacy and .cdi, by which the real package fixes the mode, are the
@@ -10,10 +10,10 @@ import sys
 
 from minirun import __version__
 from minirun.cli.flags import HELP, usage
-from minirun.errors import MinirunError, from_os
-from minirun.gpu.toolkit import config, wrapper
-from minirun.gpu.toolkit.log import Log
-from minirun.settings import Settings
+from minirun.core.errors import MinirunError, from_os
+from minirun.core.settings import Settings
+from minirun.gpu.nvidia.runtime import config, wrapper
+from minirun.gpu.nvidia.runtime.log import Log
 
 SUMMARY = (
     "Call a runtime (config.toml: runc or crun) with these arguments; before `create`, add the\n"

@@ -5,18 +5,18 @@ What the others (kill, delete, pause, update, …) share with them is here too.
 
 import os
 
-from minirun import endings, events, gates, lifecycle
-from minirun.cli import chosen, signals
+from minirun.cli import chosen
 from minirun.cli.flags import HELP, Flag, Parsed, parse, show_help
-from minirun.container import Container
-from minirun.errors import UsageError
-from minirun.oci import config as oci_config
-from minirun.oci import state
-from minirun.oci.origin import origin
-from minirun.process import sealed
-from minirun.process.streams import Console
-from minirun.reserve import reserve
-from minirun.settings import Settings
+from minirun.core import config as oci_config
+from minirun.core import endings, events, gates, lifecycle, state
+from minirun.core.container import Container
+from minirun.core.errors import UsageError
+from minirun.core.process.streams import Console
+from minirun.core.reserve import reserve
+from minirun.core.settings import Settings
+from minirun.engines.origin import origin
+from minirun.oci.exec import sealed
+from minirun.running import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def send_pidfd(path: str, pidfd: int) -> None:
     """
     import _socket
 
-    from minirun.process import terminal
+    from minirun.oci.terminal import terminal
 
     socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
@@ -161,7 +161,7 @@ def connect_console(path: str) -> int:
     """Connect to a console socket and return its descriptor. Raises OSError."""
     import _socket
 
-    from minirun.process import terminal
+    from minirun.oci.terminal import terminal
 
     console = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     terminal.connect(console, path)

@@ -5,11 +5,11 @@ cgroups(7): version 1 has a controller for it (freezer.state), version 2 a file 
 the two leaves nothing to repair.
 """
 
-from minirun.cli import existing
 from minirun.cli.flags import HELP, one_id, parse, show_help
-from minirun.errors import StateError
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import state
+from minirun.core.errors import StateError
+from minirun.core.settings import Settings
+from minirun.running import existing
 
 
 def main_pause(args: "list[str]", settings: Settings) -> int:

@@ -1,20 +1,20 @@
 """`minirun ps` lists containers, as docker's does; `minirun ps ID` one container's processes.
 
-Those of every state root in use are listed (minirun.roots), so that a container that an engine has
-made is found too, unless --root names one.
+Those of every state root in use are listed (minirun.engines.roots), so that a container that an
+engine has made is found too, unless --root names one.
 """
 
 import sys
 import time
 from datetime import datetime
 
-from minirun import jsonlite, roots
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.cli.list import records
-from minirun.errors import UsageError
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.visible import clean
+from minirun.core import jsonlite, state
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
+from minirun.engines import roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

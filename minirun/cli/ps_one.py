@@ -10,13 +10,13 @@ import shutil
 import subprocess
 import sys
 
-from minirun import jsonlite, roots
-from minirun.cli import existing
 from minirun.cli.flags import Parsed
-from minirun.errors import MinirunError, UsageError
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.visible import clean
+from minirun.core import jsonlite, state
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean
+from minirun.engines import roots
+from minirun.running import existing
 
 FORMATS = ("table", "json")
 

@@ -4,12 +4,12 @@ import os
 import re
 import time
 
-from minirun.errors import StateError
-from minirun.oci import state
-from minirun.roots import short
-from minirun.view import find, paint, recording, text
-from minirun.view.find import Log
-from minirun.view.recording import Event, Recording
+from minirun.core import state
+from minirun.core.errors import StateError
+from minirun.engines.roots import short
+from minirun.show import find, paint, recording, text
+from minirun.show.find import Log
+from minirun.show.recording import Event, Recording
 
 _HEAD = (
     "ID", "NAME", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",

@@ -12,10 +12,10 @@ import time
 from minirun import recordings
 from minirun.cli import recorded, timeline
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import UsageError
-from minirun.settings import Settings
-from minirun.view import recording
-from minirun.view.recording import Recording
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.show import recording
+from minirun.show.recording import Recording
 
 FLAGS = (
     Flag(

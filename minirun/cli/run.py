@@ -2,15 +2,17 @@
 
 import os
 
-from minirun import errors, gates, jsonlite, rootless
-from minirun.cli import logfile, output, supervise, wishes
+from minirun.cli import wishes
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.container import Container
-from minirun.errors import UsageError
-from minirun.oci import config as oci_config
-from minirun.oci import generate, state
-from minirun.reserve import reserve
-from minirun.settings import Settings
+from minirun.core import config as oci_config
+from minirun.core import errors, gates, jsonlite, state
+from minirun.core.container import Container
+from minirun.core.errors import UsageError
+from minirun.core.reserve import reserve
+from minirun.core.settings import Settings
+from minirun.engines import rootless
+from minirun.oci import generate
+from minirun.running import logfile, output, supervise
 
 PROGRESS = ("auto", "plain", "tty", "quiet")
 FLAGS = (
@@ -122,7 +124,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     directory = f"{settings.root}/{container_id}"
     document = generate.config(container_id, wanted)
     if rootless.unprivileged():
-        from minirun.oci import rootless as without_root
+        from minirun.engines import rootless_config as without_root
 
         without_root.adapt(document)
     config = oci_config.Config(document, directory, wanted.choices)
@@ -146,7 +148,7 @@ def _note(container: Container, wanted: generate.Wishes) -> None:
     """
     if not (wanted.cdi or wanted.gpu_hook):
         return
-    from minirun.gpu import sharing
+    from minirun.gpu.share import sharing
 
     if wanted.cdi:
         sharing.give(container, wanted.cdi.gpus, wanted.cdi.simulated)
@@ -173,7 +175,7 @@ def _wanted(flags: Parsed) -> output.Wanted:
     if step not in ("", "stage", gates.EVERY_EVENT):
         raise UsageError(f"invalid --step {step!r}", "--step, or --step=syscall")
     if flags.script:
-        from minirun.view import keys
+        from minirun.show import keys
 
         keys.read_script(flags.script)  # its mistakes are told before anything is made
     elif step and (flags.detach or not os.isatty(0)):

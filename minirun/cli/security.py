@@ -2,8 +2,8 @@
 
 import os
 
-from minirun.errors import UsageError
-from minirun.oci import seccomp_default
+from minirun.core.errors import UsageError
+from minirun.oci.seccomp import default as seccomp_default
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _apparmor(profile: str) -> str:
     """Return the profile, "" for none. Raises UsageError where this kernel has no AppArmor."""
     if profile == _UNCONFINED:
         return ""
-    from minirun.process import labels
+    from minirun.oci.tuning import labels
 
     if not labels.has_apparmor():
         text = f"--security-opt apparmor={profile}: AppArmor is not enabled in this kernel"

@@ -6,15 +6,16 @@ Without an image it is runc's command: it writes a template to config.json in th
 import os
 import sys
 
-from minirun import jsonlite, rootless
 from minirun.cgroups import hierarchies
 from minirun.cli import wishes
 from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
-from minirun.errors import UsageError
+from minirun.core import jsonlite
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean_json
+from minirun.engines import rootless
 from minirun.oci import generate
-from minirun.settings import Settings
-from minirun.visible import clean_json
 
 SUMMARY = "Print the config.json for an image and flags; without an image, write a template."
 FLAGS = (
@@ -42,7 +43,7 @@ def main(args: "list[str]", settings: Settings) -> int:
             wanted = wanted._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = generate.config(flags.name or "minirun", wanted)
         if without_root:
-            from minirun.oci import rootless as adaptation
+            from minirun.engines import rootless_config as adaptation
 
             adaptation.adapt(document)
         sys.stdout.write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")

@@ -2,13 +2,12 @@
 
 import os
 
-from minirun import endings
-from minirun.cli.existing import load
 from minirun.cli.flags import HELP, one_id, parse, show_help
-from minirun.errors import StateError
-from minirun.handshake import Channel
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import endings, state
+from minirun.core.errors import StateError
+from minirun.core.handshake import Channel
+from minirun.core.settings import Settings
+from minirun.running.existing import load
 
 
 def main(args: "list[str]", settings: Settings) -> int:

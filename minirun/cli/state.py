@@ -2,11 +2,10 @@
 
 import sys
 
-from minirun import jsonlite
 from minirun.cli.flags import HELP, one_id, parse, show_help
-from minirun.oci import state
-from minirun.settings import Settings
-from minirun.visible import clean_json
+from minirun.core import jsonlite, state
+from minirun.core.settings import Settings
+from minirun.core.visible import clean_json
 
 
 def main(args: "list[str]", settings: Settings) -> int:

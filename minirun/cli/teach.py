@@ -8,9 +8,9 @@ from pathlib import Path
 
 from minirun.cli import GLOBAL_FLAGS
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import StateError, UsageError
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import state
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
 
 FLAGS = (HELP,)
 SUMMARY = """Lessons and checks that run minirun itself.

@@ -1,7 +1,7 @@
 """`minirun timeline`: a container's start, shown again from its log.
 
-Without an argument it lists what is recorded: living containers, and those that have gone, of
-every engine that has called minirun (minirun.roots). The views are those of `replay` too, so
+Without an argument it lists what is recorded: living containers, and those that have gone, of every
+engine that has called minirun (minirun.engines.roots). The views are those of `replay` too, so
 nothing here needs Linux.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from minirun import roots
 from minirun.cli import recorded
 from minirun.cli.flags import HELP, LANG, Flag, Parsed, parse, usage
-from minirun.errors import StateError, UsageError
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.engines import roots
 from minirun.knowledge import language
-from minirun.settings import Settings
-from minirun.view import find, narrate, paint, recording, text, trace
-from minirun.view.recording import Recording
+from minirun.show import find, narrate, paint, recording, text, trace
+from minirun.show.recording import Recording
 
 VIEWS = (
     Flag(("--level",), "LEVEL", "stages or syscalls (default: stages; with --text, syscalls)"),
@@ -85,7 +85,7 @@ def show(
     Raises OSError.
     """
     if flags.html:
-        from minirun.view import html
+        from minirun.show import html
 
         spoken = language.choose(flags.lang or settings.lang)
         _export(flags.html, html.render(recordings, language=spoken))

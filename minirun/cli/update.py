@@ -7,12 +7,13 @@ over, as runc does: what stage 5 has allowed stays.
 
 import sys
 
-from minirun import jsonlite
-from minirun.cli import existing, wishes
+from minirun.cli import wishes
 from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
-from minirun.errors import ConfigError, StateError, UsageError
-from minirun.oci import state, validate
-from minirun.settings import Settings
+from minirun.core import jsonlite, state
+from minirun.core.errors import ConfigError, StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.oci import validate
+from minirun.running import existing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

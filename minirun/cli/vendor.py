@@ -9,12 +9,12 @@
 
 import os
 
-from minirun.choices import Choices
 from minirun.cli.flags import Parsed
-from minirun.errors import UsageError
-from minirun.oci.config import VENDORS
-from minirun.record import Record
-from minirun.settings import Settings
+from minirun.core.choices import Choices
+from minirun.core.config import VENDORS
+from minirun.core.errors import UsageError
+from minirun.core.record import Record
+from minirun.core.settings import Settings
 
 
 class Vendor(Record):
@@ -39,7 +39,8 @@ def asked(flags: Parsed, settings: Settings, container_id: str) -> Vendor:
     name = drivers.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
     if name not in VENDORS:
         return Vendor(choices=places)
-    from minirun.gpu import sharing, vendors
+    from minirun.gpu import vendors
+    from minirun.gpu.share import sharing
     from minirun.gpu.wish import parse_gpus
 
     found = vendors.look(name, root)

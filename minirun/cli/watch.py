@@ -12,14 +12,13 @@ import select
 import sys
 import time
 
-from minirun import jsonlite
 from minirun.cgroups.stats import stats
-from minirun.cli import existing
 from minirun.cli.flags import HELP, Flag, one_id, parse, usage
-from minirun.container import Container
-from minirun.errors import StateError, UsageError
-from minirun.oci import state
-from minirun.settings import Settings
+from minirun.core import jsonlite, state
+from minirun.core.container import Container
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.running import existing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,16 +2,16 @@
 
 import os
 
-from minirun.choices import NOTHING
 from minirun.cli import chosen
 from minirun.cli.flags import Parsed
-from minirun.errors import UsageError
+from minirun.core.choices import NOTHING
+from minirun.core.config import GPU_HOOK, VENDORS
+from minirun.core.errors import UsageError
+from minirun.core.rootfs.inroot import Root
+from minirun.core.settings import Settings
+from minirun.core.visible import say
 from minirun.image import store
-from minirun.oci.config import GPU_HOOK, VENDORS
 from minirun.oci.generate import Wishes
-from minirun.rootfs.inroot import Root
-from minirun.settings import Settings
-from minirun.visible import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
         annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
     )
     if "gpu_mps" in flags.given:
-        from minirun.gpu import mps
+        from minirun.gpu.share import mps
 
         wanted = mps.join(wanted, flags.gpu_mps, settings)
     return wanted, image.name
@@ -130,7 +130,7 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     """uid, gid and further groups, from the passwd and group files of the image's topmost layer."""
     if not spec or spec in ("0", "0:0", "root"):
         return (0, 0, ())
-    from minirun.process import user
+    from minirun.oci import user
 
     with_passwd = [p for p in reversed(image.layers) if os.path.lexists(f"{p}/etc/passwd")]
     root = Root.at((with_passwd or list(image.layers))[0])
@@ -200,7 +200,8 @@ def _gpus(
         return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
     devices = ",".join(wish.devices)
     if wish.amount:
-        from minirun.gpu import inventory, sharing
+        from minirun.gpu import inventory
+        from minirun.gpu.share import sharing
 
         there = wish.candidates(inventory.inventory(driver, settings.store, flags.driver_root))
         ask = sharing.Ask(there, wish.amount, wish.exclusive, driver)
@@ -219,7 +220,7 @@ def _gpu_hook(driver: str, settings: Settings) -> "dict[str, Any]":
     Hooks get no environment but this. Where the driver is simulated, it says so to minirun's own
     hook; the real one fails then.
     """
-    from minirun.gpu.toolkit import lookup
+    from minirun.gpu.nvidia.runtime import lookup
 
     path = lookup.program(GPU_HOOK)
     if not path:

@@ -3,23 +3,24 @@
 The half-started container is a mount namespace in which everything is mounted, and in which the
 host's tree can still be seen: sources are paths of the host, destinations are resolved below a
 descriptor of the container's root, and no path of the image is ever a source (CVE-2024-0132,
-CVE-2025-23359; minirun.gpu.compat says what stands in for one). nvidia-container-cli does the same
-work in the order of the steps. minirun mounts the libraries before all else, since ldconfig takes
-longer than the rest and can start then; and where the real one allows each device in the cgroup as
-it goes, minirun allows all of them in one call, which on cgroup2 is one eBPF program.
+CVE-2025-23359; minirun.gpu.nvidia.cli.compat says what stands in for one). nvidia-container-cli
+does the same work in the order of the steps. minirun mounts the libraries before all else, since
+ldconfig takes longer than the rest and can start then; and where the real one allows each device in
+the cgroup as it goes, minirun allows all of them in one call, which on cgroup2 is one eBPF program.
 """
 
 import os
 from itertools import groupby
 
-from minirun import rootless
-from minirun.gpu import nvidia, owner
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import MountFs, Symlink, WriteFile
+from minirun.engines import rootless
+from minirun.gpu import owner
 from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
-from minirun.kernel import mounts, namespaces
-from minirun.rootfs.inroot import Root
-from minirun.rootfs.plan import MountFs, Symlink, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cgroups import Cgroup
+    from minirun.core.rootfs.plan import Operation
     from minirun.gpu.edits import Step
     from minirun.gpu.request import Request
     from minirun.gpu.vendors import Cards
-    from minirun.rootfs.plan import Operation
 
     Doing = Operation | BindFiles | BindHeld | BindSource | HostNode | SimulatedNode
 
@@ -116,7 +117,9 @@ def apply(
         for doing in libraries:
             doing.execute(root)
         if ldconfig_fd >= 0:
-            from minirun.gpu import ldconfig  # few need it: see minirun.rootfs.initlayer
+            from minirun.gpu.nvidia.cli import (
+                ldconfig,  # few need it: see minirun.core.rootfs.initlayer
+            )
 
             folders = edits.library_folders
             running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, path, container)

@@ -9,12 +9,12 @@ takes the user's word alone:
     the image's environment             nobody's word: no GPU, and one line that says how to get it
 
 As a hook under another engine, and with create --bundle, the environment is what config.json says
-it is, and the real stack's rule holds (minirun.gpu.environment).
+it is, and the real stack's rule holds (minirun.gpu.nvidia.hook.environment).
 """
 
-from minirun.errors import GPUError
-from minirun.gpu import environment
-from minirun.record import Record
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.gpu.nvidia.hook import environment
 
 
 class Own(Record):

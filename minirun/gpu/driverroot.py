@@ -6,7 +6,7 @@ folder above it in which another user could exchange it, and not below a place i
 or images lie, since those choose their own files. In a folder with the sticky bit, as /tmp, no
 user can exchange what is another's: unlink(2), EPERM.
 
-Below it every look-up is made with RESOLVE_IN_ROOT (minirun.rootfs.inroot): a driver that is
+Below it every look-up is made with RESOLVE_IN_ROOT (minirun.core.rootfs.inroot): a driver that is
 installed elsewhere has absolute links, and they mean its own root, as with chroot(2). The root ""
 is the host's own.
 """
@@ -14,10 +14,10 @@ is the host's own.
 import os
 import stat
 
-from minirun import rootless
-from minirun.errors import GPUError
-from minirun.rootfs.inroot import Root
-from minirun.settings import NEW, ROOT, STORE
+from minirun.core.errors import GPUError
+from minirun.core.rootfs.inroot import Root
+from minirun.core.settings import NEW, ROOT, STORE
+from minirun.engines import rootless
 
 STORES = (
     "/var/lib/containers", "/run/containers", "/run/libpod", "/run/crio",

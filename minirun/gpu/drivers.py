@@ -1,8 +1,8 @@
 """Which GPU driver this host has, and where its kernel module speaks."""
 
-from minirun.errors import UsageError
+from minirun.core.config import VENDORS
+from minirun.core.errors import UsageError
 from minirun.gpu import driverroot
-from minirun.oci.config import VENDORS
 
 DRIVERS = ("auto", "nvidia", "simulated", *VENDORS)
 PROC = "/proc/driver/nvidia"

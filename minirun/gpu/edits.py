@@ -8,7 +8,7 @@ Source: the Container Device Interface specification, "containerEdits".
 """
 
 from minirun.cgroups.rules import DeviceRule
-from minirun.record import Record
+from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CompatLibrary(Record):
     """A CUDA compatibility library of the image, bound beside the driver's own.
 
     The only thing of an image that is ever a mount's source, and never by its path: `fd` was opened
-    inside the container's root (minirun.gpu.compat). `source` is only shown.
+    inside the container's root (minirun.gpu.nvidia.cli.compat). `source` is only shown.
     """
 
     fd: int

@@ -5,7 +5,7 @@ safe, but quiet. nvidia-container-cli refuses such an image with "resolves outsi
 same, the links are walked through here by hand.
 """
 
-from minirun.rootfs.inroot import Root
+from minirun.core.rootfs.inroot import Root
 
 _MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 

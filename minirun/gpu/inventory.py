@@ -2,15 +2,15 @@
 
 The real stack asks twice: NVML (in a process of its own, without privileges) for the GPUs, and the
 file system for everything else: ld.so.cache for libraries, PATH for binaries, fixed places for
-nodes, sockets and firmware. minirun does the same (minirun.gpu.real). Where the host has no driver
-it may fall back to a simulated one (minirun.gpu.simulated), which makes the same record; from here
-on nobody asks again which of the two it is, except to print SIMULATED.
+nodes, sockets and firmware. minirun does the same (minirun.gpu.nvidia.cli.real). Where the host has
+no driver it may fall back to a simulated one (minirun.gpu.simulated), which makes the same record;
+from here on nobody asks again which of the two it is, except to print SIMULATED.
 """
 
-from minirun.errors import UsageError
+from minirun.core.config import VENDORS
+from minirun.core.errors import UsageError
+from minirun.core.record import Record
 from minirun.gpu.drivers import which_driver
-from minirun.oci.config import VENDORS
-from minirun.record import Record
 
 
 class Mig(Record):
@@ -104,7 +104,7 @@ def inventory(driver: str, store: str, root: str = "", cache: str = "") -> Inven
             f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
         )
     if which == "nvidia":
-        from minirun.gpu import real
+        from minirun.gpu.nvidia.cli import real
 
         cache = cache or real.LD_SO_CACHE
         return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)

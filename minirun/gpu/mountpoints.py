@@ -2,24 +2,23 @@
 
 The hook does this, in stage 5, while nobody lives in the container: what lies in its upper then is
 what was just made for the driver's files, and what ldconfig has made beside them. The next
-container of the same image begins with it (minirun.rootfs.initlayer).
+container of the same image begins with it (minirun.core.rootfs.initlayer).
 """
 
 import os
 import stat
 from binascii import b2a_base64
 
-from minirun import events, jsonlite
-from minirun.oci import state
-from minirun.rootfs import initlayer
-from minirun.rootfs.initlayer import InitLayer
-from minirun.rootfs.inroot import Root
+from minirun.core import events, jsonlite, state
+from minirun.core.rootfs import initlayer
+from minirun.core.rootfs.initlayer import InitLayer
+from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.container import Container
+    from minirun.core.container import Container
+    from minirun.core.rootfs.initlayer import Tree
     from minirun.gpu.edits import Edits
-    from minirun.rootfs.initlayer import Tree
 
 LIMIT = 64
 """How many layers are kept below one state root; of more, the oldest goes."""

@@ -1,4 +1,4 @@
-"""The operations of stage 5 that minirun.rootfs.plan does not have: device nodes, many files.
+"""The operations of stage 5 that minirun.core.rootfs.plan does not have: device nodes, many files.
 
 Like those, each can describe() itself and be executed below a container's root.
 """
@@ -6,12 +6,12 @@ Like those, each can describe() itself and be executed below a container's root.
 import os
 import stat
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
+from minirun.core.kernel import files, mounts
+from minirun.core.record import Record
+from minirun.core.rootfs import plan
+from minirun.core.rootfs.inroot import Root, make_empty
 from minirun.gpu import driverroot
-from minirun.kernel import files, mounts
-from minirun.record import Record
-from minirun.rootfs import plan
-from minirun.rootfs.inroot import Root, make_empty
 
 _NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 

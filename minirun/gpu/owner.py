@@ -7,9 +7,9 @@ mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of 
 
 import os
 
-from minirun.kernel import namespaces, process
-from minirun.oci import state
-from minirun.record import Record
+from minirun.core import state
+from minirun.core.kernel import namespaces, process
+from minirun.core.record import Record
 
 
 class Owner(Record):

@@ -1,11 +1,12 @@
 """A request: what one container asks of nvidia-container-cli.
 
-It is made from the container's environment by the hook (minirun.gpu.environment), written as an
-argument list (minirun.gpu.hook), and read back from it (minirun.gpu.cli_args), so that either side
-can be the real program. Names are those of nvidia-container-cli's options.
+It is made from the container's environment by the hook (minirun.gpu.nvidia.hook.environment),
+written as an argument list (minirun.gpu.nvidia.hook.command_line), and read back from it
+(minirun.gpu.nvidia.cli.cli_args), so that either side can be the real program. Names are those of
+nvidia-container-cli's options.
 """
 
-from minirun.record import Record
+from minirun.core.record import Record
 
 
 class Request(Record):
@@ -14,7 +15,7 @@ class Request(Record):
     devices: "tuple[str, ...]" = ()
     """Selectors: all, index, UUID, PCI id, G:M. None of them: driver files, but no GPU."""
     capabilities: "tuple[str, ...]" = ()
-    """Out of minirun.gpu.catalog.CAPABILITIES."""
+    """Out of minirun.gpu.nvidia.cli.catalog.CAPABILITIES."""
     requirements: "tuple[str, ...]" = ()
     mig_config: str = ""
     mig_monitor: str = ""

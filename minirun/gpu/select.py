@@ -1,6 +1,6 @@
 """Which GPUs: the selectors of NVIDIA_VISIBLE_DEVICES, against what the host has."""
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.wish import pci
 

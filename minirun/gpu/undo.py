@@ -12,14 +12,15 @@ The order is the real one's, and ldconfig comes last: it never runs beside a ste
 import os
 import stat
 
-from minirun import events
-from minirun.errors import GPUError
-from minirun.gpu import apply, escape, ldconfig
+from minirun.core import events
+from minirun.core.errors import GPUError
+from minirun.core.kernel import mountinfo, mounts
+from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import MountFs, WriteFile
+from minirun.gpu import apply, escape
+from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.operations import BindFiles
 from minirun.gpu.owner import ROOT, Owner
-from minirun.kernel import mountinfo, mounts
-from minirun.rootfs.inroot import Root
-from minirun.rootfs.plan import MountFs, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from minirun.cgroups import Cgroup
     from minirun.gpu.apply import Doing
-    from minirun.gpu.devicecgroup import DeviceCgroup
     from minirun.gpu.edits import Edits
+    from minirun.gpu.nvidia.cli.devicecgroup import DeviceCgroup
 
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
 """What ldconfig writes, and what it leaves when it is killed."""

@@ -10,9 +10,9 @@ variables NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES, and everything 
 only those, as in the real stack.
 """
 
-from minirun.errors import GPUError, UsageError
-from minirun.gpu.catalog import CAPABILITIES
-from minirun.record import Record
+from minirun.core.errors import GPUError, UsageError
+from minirun.core.record import Record
+from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Wish(Record):
     """How many GPUs, whichever they are; 0 where `devices` says which."""
     capabilities: "tuple[str, ...]" = ()
     exclusive: bool = False
-    """Whether the GPUs are to be this container's alone (minirun.gpu.sharing)."""
+    """Whether the GPUs are to be this container's alone (minirun.gpu.share.sharing)."""
 
     def candidates(self, inventory: "Inventory") -> "tuple[str, ...]":
         """Return the indices that an amount can be chosen from.

@@ -10,7 +10,7 @@ import os
 import subprocess
 from typing import NamedTuple
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 
 _PASSED_ON = ("Acquire::http", "Acquire::Check-", "Acquire::Retries", "Acquire::Force")
 

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image import busybox, catalogue, debian
 from minirun.image import store as shelf
 from minirun.image.catalogue import Draft

@@ -8,7 +8,7 @@ docker pulls under this name is built by its own maintainers and differs.
 import os
 import subprocess
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image.catalogue import Draft
 
 BUSYBOX = "/bin/busybox"

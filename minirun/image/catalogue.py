@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
-from minirun.errors import ImageError, StateError
+from minirun.core import state_file as record
+from minirun.core.errors import ImageError, StateError
+from minirun.core.rootfs.tree import remove_tree
 from minirun.image import store as shelf
 from minirun.image import tree
 from minirun.image.reference import parse
-from minirun.oci import record
-from minirun.rootfs.tree import remove_tree
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _DRAFT, _REMOVED = ".draft-", "removed"

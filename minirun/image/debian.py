@@ -13,11 +13,11 @@ import os
 import shutil
 import subprocess
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
+from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import WriteFile
 from minirun.image import aptsources
 from minirun.image.catalogue import Draft
-from minirun.rootfs.inroot import Root
-from minirun.rootfs.plan import WriteFile
 
 MOUNT_POINT = "/mnt"
 PRIVATELY = (

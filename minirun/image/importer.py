@@ -13,7 +13,7 @@ import os
 import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image.catalogue import Draft, sweep
 from minirun.image.store import Image, failure
 from minirun.image.unpack import unpack

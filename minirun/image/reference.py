@@ -7,8 +7,8 @@ and digest the tag is `latest`. Errors are worded as docker words them. Simplifi
 host name or an IPv4 address, never an IPv6 address in brackets.
 """
 
-from minirun.errors import ImageError
-from minirun.record import Record
+from minirun.core.errors import ImageError
+from minirun.core.record import Record
 
 _DIGITS = frozenset("0123456789")
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz") | _DIGITS

@@ -12,10 +12,10 @@ its layers, and the kernel shares the pages.
 
 import os
 
-from minirun import jsonlite
-from minirun.errors import ImageError, from_os
+from minirun.core import jsonlite
+from minirun.core.errors import ImageError, from_os
+from minirun.core.record import Record
 from minirun.image.reference import Reference, parse
-from minirun.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from io import BufferedIOBase
 from typing import NamedTuple
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 
 BLOCK = 512
 HEADER_LIMIT = 1 << 20

@@ -1,9 +1,9 @@
 """Putting an archive's files below a directory, and nothing anywhere else.
 
-Every name is looked up by openat2(2) inside the directory (minirun.rootfs.inroot), and the last
-part of it is made, linked, changed and dated through descriptors, never by following a link. So a
-link to the host, an absolute name or a hard link to a path of the host finds only what lies in the
-new tree. Refused with one line: a name with "..", a whiteout, a mark of overlay's own (a layer
+Every name is looked up by openat2(2) inside the directory (minirun.core.rootfs.inroot), and the
+last part of it is made, linked, changed and dated through descriptors, never by following a link.
+So a link to the host, an absolute name or a hard link to a path of the host finds only what lies in
+the new tree. Refused with one line: a name with "..", a whiteout, a mark of overlay's own (a layer
 with them would change what lies below it), a depth of more than 256. Of extended attributes
 security.capability and user.* are kept: the host's own labels are no part of an image.
 
@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
 
-from minirun import rootless
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
+from minirun.core.kernel import files
+from minirun.core.rootfs.inroot import Root
+from minirun.engines import rootless
 from minirun.image.store import failure
 from minirun.image.tarstream import Body, Member, members
-from minirun.kernel import files
-from minirun.rootfs.inroot import Root
 
 DEPTH_LIMIT = 256
 ID_LIMIT = 2**32 - 2

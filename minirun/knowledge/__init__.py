@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from minirun.errors import HINTS
+from minirun.core.errors import HINTS
 from minirun.knowledge.hints import hints
 from minirun.knowledge.hints import topic as hint_topic
 from minirun.knowledge.seccomp import groups

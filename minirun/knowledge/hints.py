@@ -1,9 +1,9 @@
 """Every hint that an error prints, read from the program's own source.
 
 A hint is what stands in parentheses at the end of an error's line. Most are the second argument of
-an error class (minirun.errors), the others the table there. They are found by reading the source,
-so a new hint is here without further work. Parts that are known only when the error happens stand
-as {…}.
+an error class (minirun.core.errors), the others the table there. They are found by reading the
+source, so a new hint is here without further work. Parts that are known only when the error happens
+stand as {…}.
 """
 
 import ast
@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 import minirun
-from minirun import errors
-from minirun.errors import _GENERAL, HINTS
+from minirun.core import errors
+from minirun.core.errors import _GENERAL, HINTS
 from minirun.knowledge.texts import ENGLISH, HINT, Topic, words
 
 _SOURCE = Path(minirun.__file__).parent

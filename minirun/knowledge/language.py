@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping
 
-from minirun.errors import UsageError
+from minirun.core.errors import UsageError
+from minirun.core.settings import LANGUAGES
 from minirun.knowledge.texts import ENGLISH
-from minirun.settings import LANGUAGES
 
 
 def choose(asked: str, environment: Mapping[str, str] = os.environ) -> str:

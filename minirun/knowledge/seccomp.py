@@ -1,6 +1,6 @@
 """The default profile of system calls, group by group: its calls, its answer, and why.
 
-Calls and English reasons stand in the profile itself (minirun.oci.seccomp_default). What is said of
+Calls and English reasons stand in the profile itself (minirun.oci.seccomp.default). What is said of
 them, and the reasons in other languages (titles), is in seccomp.toml, in forms with {placeholders}.
 """
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from minirun.knowledge.texts import ENGLISH, Topic, room, table
-from minirun.oci import seccomp_default as default
+from minirun.oci.seccomp import default
 
 _ANSWERS: dict[str, tuple[default.Group | default.Capable, ...]] = {
     "allowed": (*default.ALLOWED, default.ON_X86, default.ON_ARM),

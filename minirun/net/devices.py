@@ -18,7 +18,7 @@ import os
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 from minirun.net.interfaces import network_of
 
 TYPE_CHECKING = False

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from pyroute2 import IPRoute
 
-from minirun.kernel import namespaces
-from minirun.record import Record
+from minirun.core.kernel import namespaces
+from minirun.core.record import Record
 
 
 class Interface(Record):

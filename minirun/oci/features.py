@@ -8,11 +8,14 @@ import shutil
 
 from minirun import __version__
 from minirun.cgroups import resources
-from minirun.errors import ConfigError
-from minirun.kernel import seccomp as kernel_seccomp
-from minirun.oci import config, state, validate
-from minirun.process import caps, seccomp, tuning
-from minirun.rootfs import options
+from minirun.core import config, state
+from minirun.core.errors import ConfigError
+from minirun.core.process import caps
+from minirun.oci import validate
+from minirun.oci.mounts import options
+from minirun.oci.seccomp import compiler as kernel_seccomp
+from minirun.oci.seccomp import profile as seccomp
+from minirun.oci.tuning import tuning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,17 +2,18 @@
 
 The defaults are docker's: fourteen capabilities, masked and read-only paths below /proc and /sys,
 a private /dev, a device list that ends with what every program needs; and a profile of the system
-calls (minirun.oci.seccomp_default), which depends on the capabilities.
+calls (minirun.oci.seccomp.default), which depends on the capabilities.
 """
 
 import os
 
 from minirun.cgroups.rules import DEFAULT
-from minirun.choices import Choices
-from minirun.errors import UsageError
-from minirun.oci import seccomp_default, state
-from minirun.oci.config import GPU_HOOK
-from minirun.record import Record
+from minirun.core import state
+from minirun.core.choices import Choices
+from minirun.core.config import GPU_HOOK
+from minirun.core.errors import UsageError
+from minirun.core.record import Record
+from minirun.oci.seccomp import default as seccomp_default
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Wishes(Record):
     cdi: "Injection | None" = None
     """CDI devices; in cdi mode the GPUs are among them."""
     choices: Choices = Choices()
-    """What does not become part of config.json: see minirun.choices."""
+    """What does not become part of config.json: see minirun.core.choices."""
     annotations: "tuple[tuple[str, str], ...]" = ()
     warnings: "tuple[str, ...]" = ()
     """What the user was told before there was a container, and a log."""
@@ -144,7 +145,7 @@ def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]"
 
     Raises UsageError for a name that is no capability.
     """
-    from minirun.process.caps import NUMBERS
+    from minirun.core.process.caps import NUMBERS
 
     def named(text: str) -> "list[str]":
         name = text.upper()
@@ -223,7 +224,7 @@ def _seccomp(wishes: Wishes) -> "dict[str, Any]":
     held = capabilities(wishes.cap_add, wishes.cap_drop)
     if wishes.seccomp == seccomp_default.NAME:
         return seccomp_default.profile(held)
-    from minirun.oci import seccomp_file
+    from minirun.oci.seccomp import file as seccomp_file
 
     return seccomp_file.load(wishes.seccomp, held)
 

@@ -7,7 +7,8 @@ namespace in which the caller is root, no network namespace, and nothing that ne
 
 import os
 
-from minirun.oci import generate, state
+from minirun.core import state
+from minirun.oci import generate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

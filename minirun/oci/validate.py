@@ -5,7 +5,7 @@ dictionary of shapes, where ``"*"`` stands for any key and a key that ends in ``
 Properties that are not listed are ignored, as the spec demands.
 """
 
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ def test_its_names_come_when_they_are_asked_for() -> None:
 
 def test_no_submodule_hides_a_name() -> None:
     import minirun.cli.run
-    import minirun.container
-    import minirun.view
+    import minirun.core.container
+    import minirun.show
 
     for name in dir(minirun.api):
         assert getattr(minirun.api, name) is not None

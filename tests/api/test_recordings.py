@@ -7,7 +7,7 @@ import pytest
 
 from conftest import Program
 from minirun.api import Timeline, replay, run
-from minirun.errors import StateError, UsageError
+from minirun.core.errors import StateError, UsageError
 from minirun.recordings import RECORDINGS
 
 

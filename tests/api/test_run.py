@@ -13,7 +13,7 @@ import pytest
 import minirun as package
 from conftest import Program, skip, wait_until
 from minirun.api import Container, Namespaces, RunError, can_run, run
-from minirun.errors import MinirunError, StateError, UsageError
+from minirun.core.errors import MinirunError, StateError, UsageError
 
 GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from minirun import cgroups, events
+from minirun import cgroups
 from minirun.cgroups import hierarchies
 from minirun.cgroups.base import Cgroup
+from minirun.core import events
 from required import skip
 
 PROBER = """

@@ -11,14 +11,14 @@ import pytest
 
 from minirun import cgroups
 from minirun.cgroups import hierarchies
-from minirun.errors import ConfigError, MinirunError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError
 
 BOTH = pytest.mark.parametrize("version", ["v1", "v2"])
 
 JOINER = """
 import os, sys
 from minirun.cgroups import open_cgroup
-from minirun.kernel import namespaces
+from minirun.core.kernel import namespaces
 cgroup = open_cgroup(sys.argv[1], sys.argv[2])
 cgroup.create()
 cgroup.open_doors()

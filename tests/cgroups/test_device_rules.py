@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from minirun.cgroups import devicefilter, ruleset
 from minirun.cgroups.rules import DeviceRule
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 NODES = [
     ("c", 1, 3), ("c", 1, 5), ("c", 1, 7), ("c", 5, 2), ("c", 195, 0), ("c", 195, 1),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minirun.cgroups import hierarchies, perdevice, resources
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 WHERE = r"^linux\.resources\."
 

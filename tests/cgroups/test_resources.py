@@ -3,7 +3,7 @@
 import pytest
 
 from minirun.cgroups import resources
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 
 def v1(given):

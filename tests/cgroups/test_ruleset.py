@@ -6,7 +6,7 @@ import pytest
 
 from minirun.cgroups import devicefilter, listing, ruleset
 from minirun.cgroups.rules import DeviceRule
-from minirun.errors import ConfigError
+from minirun.core.errors import ConfigError
 
 NAMES = {("c", 195, n): f"/dev/nvidia{n}" for n in range(4)} | {("c", 195, 255): "/dev/nvidiactl"}
 

@@ -15,7 +15,7 @@ from cgroups.conftest import require_mounted
 from cgroups.systemd_cell import SYSTEMD, SystemdCell
 from conftest import STORE, Program, wait_until
 from minirun.cgroups import systemd
-from minirun.errors import MinirunError
+from minirun.core.errors import MinirunError
 from required import installed, skip
 
 MINIRUN = f"{Path(sys.executable).with_name('minirun')} --root /run/mr"

@@ -5,8 +5,8 @@ import pytest
 from minirun.cgroups import systemd
 from minirun.cgroups.rules import DEFAULT, DeviceRule, container_rules
 from minirun.cgroups.ruleset import ALL
-from minirun.cgroups.systemd_properties import INFINITY, bitmap, of_devices, of_resources
-from minirun.errors import ConfigError
+from minirun.cgroups.systemd.properties import INFINITY, bitmap, of_devices, of_resources
+from minirun.core.errors import ConfigError
 
 FULL = {
     "memory": {"limit": 1 << 25, "swap": 1 << 26}, "pids": {"limit": 20},

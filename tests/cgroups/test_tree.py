@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from minirun.cgroups import hierarchies, tree
-from minirun.errors import StateError
+from minirun.core.errors import StateError
 
 RACER = """
 import os, sys

@@ -11,7 +11,7 @@ from minirun import cgroups
 from minirun.cgroups import hierarchies, ruleset
 from minirun.cgroups.rules import DeviceRule
 from minirun.cgroups.v1 import ALWAYS, CgroupV1
-from minirun.errors import ConfigError, MinirunError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from minirun import cgroups
-from minirun.cgroups import devicefilter, hierarchies, ruleset
-from minirun.errors import ConfigError, MinirunError
-from minirun.kernel import bpf
+from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset
+from minirun.core.errors import ConfigError, MinirunError
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 from checkpoint.conftest import Bundle
 from conftest import Program, cgroup, wait_until
-from minirun.criu import mounts, program, streams
-from minirun.errors import MinirunError
-from minirun.rootfs.inroot import Root
+from minirun.core.errors import MinirunError
+from minirun.core.rootfs.inroot import Root
+from minirun.engines.criu import mounts, program, streams
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -299,7 +299,7 @@ def test_the_reason_is_found() -> None:
 def test_links_are_seen_wherever_they_are(tmp_path: Path) -> None:
     (tmp_path / "dir").mkdir()
     (tmp_path / "link").symlink_to("/etc")
-    from minirun.oci.config import Config
+    from minirun.core.config import Config
 
     config, root = Config({"root": {"path": str(tmp_path)}}, "/"), Root.at(str(tmp_path))
     mounts.refuse_links(config, root, {"/": ["", ""], "/dir": ["", ""], "/dir/none": ["", ""]})

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image import aptsources
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "criu"

@@ -12,7 +12,8 @@ import pytest
 
 from conftest import Program, wait_until
 from lifecycle.leftovers import assert_nothing, cgroups
-from minirun.oci import record, state
+from minirun.core import state
+from minirun.core import state_file as record
 from records import whole
 
 NAME = "broken"

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from minirun import cgroups, cli, probe
+from minirun import cgroups, cli
+from minirun import doctor as probe
 from minirun.cli import doctor
 from minirun.cli.doctor import broken_by
-from minirun.probe import Ability, Finding, Lacking, Place, examine, in_child, missing
-from minirun.probe.table import ABILITIES, EITHER
+from minirun.doctor import Ability, Finding, Lacking, Place, examine, in_child, missing
+from minirun.doctor.table import ABILITIES, EITHER
 
 SOURCE = str(Path(cli.__file__).parents[2])
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.errors import UsageError
+from minirun.core.errors import UsageError
 
 FLAGS = (
     Flag(("-i", "--interactive"), "", "a switch"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from minirun import cli
+from minirun.core import state
 from minirun.image import store
-from minirun.oci import state
 from records import whole
 
 Run = Callable[..., tuple[int, str, str]]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from minirun.cli import logfile
-from minirun.cli.logfile import Limits, Log
+from minirun.running import logfile
+from minirun.running.logfile import Limits, Log
 
 SHELL = ("busybox", "sh", "-c")
 LINES = "i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); {pause}done"

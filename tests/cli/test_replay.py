@@ -15,7 +15,7 @@ import pytest
 import minirun as package
 from conftest import Program
 from minirun import recordings
-from minirun.view import recording, text
+from minirun.show import recording, text
 
 NAMES = tuple(recordings.RECORDINGS)
 PYTHON = os.path.realpath(sys.executable)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from minirun.process import caps
+from minirun.core.process import caps
 
 SHELL = ("busybox", "sh", "-c")
 

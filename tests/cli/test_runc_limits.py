@@ -12,8 +12,8 @@ from cli.columns import Runtime
 from conftest import Program, cgroup, skip, wait_until
 from minirun.cgroups import stats as counters
 from minirun.cli import update, watch
-from minirun.errors import UsageError
-from minirun.rootfs import options
+from minirun.core.errors import UsageError
+from minirun.oci.mounts import options
 
 V1 = Path("/sys/fs/cgroup")
 MIB = 1 << 20

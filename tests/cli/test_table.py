@@ -154,7 +154,7 @@ def test_run_imports_nothing_that_costs(reachable: Program, tmp_path: Path, flag
     found = imports(
         reachable, tmp_path, "run", *flags.format(pid=os.getpid()).split(), "busybox", "true"
     )
-    assert "minirun.lifecycle" in found, "the spy sees what is imported"
+    assert "minirun.core.lifecycle" in found, "the spy sees what is imported"
     assert not {name for name in found if name.split(".")[0] in FORBIDDEN}
 
 
@@ -204,7 +204,7 @@ def test_walls_between_the_rooms(path: Path) -> None:
     if room != "kernel":
         assert "ctypes" not in tops
     if room not in ("cli", "view", "teach", "api"):
-        assert not {n for n in names if n.startswith(("minirun.view", "minirun.teach"))}
+        assert not {n for n in names if n.startswith(("minirun.show", "minirun.teach"))}
         assert not {n for n in names if n.startswith("minirun.cli")} or path.name == "__main__.py"
     if path.name == "events.py":
         assert "minirun" not in tops

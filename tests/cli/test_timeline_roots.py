@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conftest import STORE, Program
-from minirun import roots
-from minirun.settings import Settings
+from minirun.core.settings import Settings
+from minirun.engines import roots
 
 CRI = {
     "io.kubernetes.cri.container-type": "container",

@@ -20,7 +20,7 @@ import websocket
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
-from minirun.kernel import namespaces
+from minirun.core.kernel import namespaces
 
 PROTO = Path(__file__).with_name("cri.proto")
 SERVICE = "runtime.v1.RuntimeService"

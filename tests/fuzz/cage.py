@@ -18,9 +18,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from minirun.kernel.process import prctl
-from minirun.record import Record
-from minirun.rootfs import tree
+from minirun.core.kernel.process import prctl
+from minirun.core.record import Record
+from minirun.core.rootfs import tree
 
 LIMIT = 600 << 20
 """Bytes of memory that a case may use, with all its processes and files in memory."""

@@ -15,7 +15,7 @@ from fuzz import archives, configurations, containers, living, recordings
 from fuzz.cage import Cage
 from fuzz.conftest import CASES
 from fuzz.images import IMAGES
-from minirun.view.find import SHIPPED
+from minirun.show.find import SHIPPED
 
 _BLOCK = 25
 _SEEDS = (*containers.SEEDS, *containers.RUNS)

@@ -18,9 +18,9 @@ from typing import Any
 
 from gpu.sandbox import golden, tree
 from minirun import launcher
-from minirun.gpu import catalog
+from minirun.core.kernel import mounts, namespaces, process
 from minirun.gpu.inventory import inventory
-from minirun.kernel import mounts, namespaces, process
+from minirun.gpu.nvidia.cli import catalog
 
 ROOT = "/mnt/rootfs"
 """Where the container's root filesystem is, seen from the pretend host."""

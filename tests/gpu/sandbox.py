@@ -15,12 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minirun import events
-from minirun.errors import MinirunError, from_os
-from minirun.gpu import apply, cli_args, ldprogram
+from minirun.core import events
+from minirun.core.errors import MinirunError, from_os
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu import apply
 from minirun.gpu.inventory import inventory
-from minirun.kernel import mounts, namespaces
-from minirun.rootfs.inroot import Root
+from minirun.gpu.nvidia.cli import cli_args, ldprogram
 
 DATA = Path(__file__).parent / "data"
 BUSYBOX = "/bin/busybox"

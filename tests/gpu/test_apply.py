@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import Sandbox
-from minirun.gpu import apply, nvidia
-from minirun.gpu.cli_args import parse
+from minirun.gpu import apply
 from minirun.gpu.edits import DeviceNode, Edits, Link, Mount
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import planner as nvidia
+from minirun.gpu.nvidia.cli.cli_args import parse
 from minirun.gpu.operations import BindFiles
 
 CONTAINER = nvidia.Container("/usr/lib64", "/usr/lib")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minirun.errors import UsageError
-from minirun.gpu.catalog import CAPABILITIES
-from minirun.gpu.cli_args import HELP, OPTIONS, parse
+from minirun.core.errors import UsageError
+from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
+from minirun.gpu.nvidia.cli.cli_args import HELP, OPTIONS, parse
 from minirun.gpu.request import Request
 
 WALK_THROUGH = (

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import Program
 from gpu import images
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 from minirun.gpu import consent
 
 ALL = ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility")

@@ -9,10 +9,12 @@ import pytest
 
 from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
-from minirun.gpu import cli_args, compat, edits, escape, ldprogram, nvidia, undo
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu import edits, escape, undo
 from minirun.gpu.inventory import inventory
+from minirun.gpu.nvidia.cli import cli_args, compat, ldprogram
+from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.simulated import elf
-from minirun.rootfs.inroot import Root
 
 WALK = """
 set -e

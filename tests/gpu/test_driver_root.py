@@ -17,7 +17,7 @@ import pytest
 from conftest import Program, skip
 from gpu.pretend import ROOT, Host, pci_bus
 from gpu.sandbox import debian_root
-from minirun.kernel import mounts
+from minirun.core.kernel import mounts
 
 MOVED = "/run-nvidia-driver"
 VERSION = "550.163.01"

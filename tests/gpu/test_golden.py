@@ -21,9 +21,8 @@ from gpu.cases import image, prepare
 from gpu.differences import DIFFERENT
 from gpu.pretend import PROC, ROOT, Host, cli, look, pci_bus
 from gpu.sandbox import DATA, debian_root, golden
-from minirun.cgroups import devicefilter
+from minirun.cgroups import bpf, devicefilter
 from minirun.cgroups.rules import DeviceRule
-from minirun.kernel import bpf
 
 CASES = sorted(path.stem for path in (DATA / "cli").glob("*.json"))
 TEXTS = sorted(path.stem for path in (DATA / "cli").glob("*.txt"))

@@ -7,10 +7,11 @@ import pytest
 
 from gpu.sandbox import DATA
 from gpu.toolkit.cases import toml
-from minirun.errors import GPUError
-from minirun.gpu import cli_args, hook
-from minirun.gpu.environment import DEFAULTS, Settings, environment_request
-from minirun.gpu.toolkit import config as toolkit_config
+from minirun.core.errors import GPUError
+from minirun.gpu.nvidia.cli import cli_args
+from minirun.gpu.nvidia.hook import command_line as hook
+from minirun.gpu.nvidia.hook.environment import DEFAULTS, Settings, environment_request
+from minirun.gpu.nvidia.runtime import config as toolkit_config
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
 """The same cases through the whole program: tests/gpu/toolkit/test_prestart.py."""

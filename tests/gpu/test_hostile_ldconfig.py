@@ -18,11 +18,11 @@ import pytest
 from conftest import Program, skip
 from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
-from minirun.gpu import ldchild, ldconfig, ldprogram
+from minirun.core.kernel import mounts
+from minirun.core.rootfs.inroot import Root
 from minirun.gpu.inventory import inventory
+from minirun.gpu.nvidia.cli import ldchild, ldconfig, ldprogram
 from minirun.gpu.simulated import elf
-from minirun.kernel import mounts
-from minirun.rootfs.inroot import Root
 
 ZERO = os.makedev(1, 5)
 _GIB = 1 << 30

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import GPUError
-from minirun.gpu import ldcache
+from minirun.core.errors import GPUError
+from minirun.gpu.nvidia.cli import ldcache
 
 CACHE = Path("/etc/ld.so.cache")
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import Sandbox
-from minirun.errors import GPUError
-from minirun.gpu import ldcache, ldconfig, ldprogram
-from minirun.rootfs.inroot import Root
+from minirun.core.errors import GPUError
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu.nvidia.cli import ldcache, ldconfig, ldprogram
 from required import installed
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"

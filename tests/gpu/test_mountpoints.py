@@ -14,12 +14,12 @@ import pytest
 from conftest import Program, wait_until
 from gpu import images
 from gpu.sandbox import fingerprint
-from minirun.choices import Choices
+from minirun.core.choices import Choices
+from minirun.core.config import Config
+from minirun.core.rootfs import initlayer
 from minirun.gpu import mountpoints
 from minirun.gpu.edits import Edits
 from minirun.gpu.simulated import elf
-from minirun.oci.config import Config
-from minirun.rootfs import initlayer
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
 SEE = """

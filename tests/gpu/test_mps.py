@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from minirun.errors import UsageError
-from minirun.gpu import mps
-from minirun.gpu.mps import Share
+from minirun.core.errors import UsageError
+from minirun.gpu.share import mps
+from minirun.gpu.share.mps import Share
 
 GPUS = ("--gpus", "0,2", "--gpu-driver", "simulated")
 STAND_IN = """#!/bin/sh

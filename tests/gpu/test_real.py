@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import GPUError, UsageError
-from minirun.gpu import real
+from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.inventory import inventory
+from minirun.gpu.nvidia.cli import real
 from required import installed
 
 NO_DRIVER = "minirun's tests need a host without an nvidia driver here"
 ASK = """
 import json
-from minirun.errors import GPUError
-from minirun.gpu import nvml
+from minirun.core.errors import GPUError
+from minirun.gpu.nvidia.cli import nvml
 nvml.TIMEOUT = 2
 try:
     print(json.dumps(nvml.query()))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.require import check
+from minirun.gpu.nvidia.cli.require import check
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minirun.errors import GPUError, UsageError
+from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.gpu.select import choose
 from minirun.gpu.wish import parse_gpus

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from minirun.errors import GPUError
-from minirun.gpu import sharing
-from minirun.gpu.sharing import Ask, Holder
-from minirun.oci import state
+from minirun.core import state
+from minirun.core.errors import GPUError
+from minirun.gpu.share import sharing
+from minirun.gpu.share.sharing import Ask, Holder
 from records import whole
 
 SIMULATED = ("--gpu-driver", "simulated")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu.sandbox import DATA
-from minirun.errors import GPUError, UsageError
+from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.inventory import inventory
 from minirun.gpu.simulated import LAYOUT, build, spec
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.errors import GPUError
-from minirun.gpu import timeslice
+from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.share import timeslice
 
 
 @pytest.fixture

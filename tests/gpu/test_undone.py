@@ -15,9 +15,11 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
-from minirun.gpu import apply, cli_args, ldprogram, nvidia, undo
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu import apply, undo
 from minirun.gpu.inventory import inventory
-from minirun.rootfs.inroot import Root
+from minirun.gpu.nvidia.cli import cli_args, ldprogram
+from minirun.gpu.nvidia.cli import planner as nvidia
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 WORDS = ("--ldconfig=@/sbin/ldconfig", "--device=all", "--compute", "--utility", "--graphics")

@@ -3,8 +3,8 @@
 from typing import Any
 
 from minirun.gpu.inventory import Inventory, inventory
-from minirun.gpu.sharing import Holder
-from minirun.gpu.usage import gpu_table, table, who_uses
+from minirun.gpu.share.sharing import Holder
+from minirun.gpu.share.usage import gpu_table, table, who_uses
 
 
 def holds(container: str, *names: str, exclusive: bool = False) -> list[Holder]:

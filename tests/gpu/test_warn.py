@@ -18,10 +18,10 @@ from conftest import Program, skip
 from gpu import images, pretend
 from gpu.pretend import Host
 from gpu.sandbox import debian_root
-from minirun import gates
-from minirun.errors import GPUError
-from minirun.gpu import catalog, warn
+from minirun.core import gates
+from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
+from minirun.gpu.nvidia.cli import catalog, warn
 from minirun.gpu.request import Request
 from minirun.gpu.simulated import elf
 from required import installed

@@ -11,8 +11,8 @@ from conftest import Program, wait_until
 from gpu import images
 from minirun import cgroups
 from minirun.cgroups.rules import DeviceRule
-from minirun.gpu import why
-from minirun.gpu.effective import Effective, Node
+from minirun.inspect.gpu import why
+from minirun.inspect.gpu.effective import Effective, Node
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 UNKNOWN = "Failed to initialize NVML: Unknown Error"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu.pretend import BUSES
-from minirun.kernel import mounts
+from minirun.core.kernel import mounts
 
 PROGRAM = "/usr/local/bin/minirun"
 BUNDLE, BIN, CONFIG, CALLED = "/mnt/b", "/mnt/bin", "/mnt/etc", "/mnt/called"

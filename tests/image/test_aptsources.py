@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image import aptsources
 
 LIST = """\

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
+from minirun.doctor import in_child
 from minirun.image import aptsources, build, catalogue, debian, store
 from minirun.image.catalogue import Draft
-from minirun.probe import in_child
 
 STORE = os.environ.get("MINIRUN_STORE", "/var/lib/minirun")
 SOURCE = str(Path(build.__file__).parents[2])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image import catalogue, store, tree
 from minirun.image.catalogue import Draft
 

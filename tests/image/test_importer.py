@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image import catalogue, store
 from minirun.image.importer import import_tar
 

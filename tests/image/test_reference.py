@@ -2,7 +2,7 @@
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image.reference import parse
 
 DIGEST = "sha256:" + "ab" * 32

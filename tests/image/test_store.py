@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image import store
 from minirun.image.catalogue import Draft
 
@@ -136,5 +136,6 @@ def test_the_look_up_imports_nothing_heavy() -> None:
     assert set(loaded) - ours <= {"_json", "_collections", "errno"}
     assert ours == {
         "minirun", "minirun.image", "minirun.image.store", "minirun.image.reference",
-        "minirun.jsonlite", "minirun.errors", "minirun.record", "minirun.visible",
+        "minirun.core", "minirun.core.jsonlite", "minirun.core.errors", "minirun.core.record",
+        "minirun.core.visible",
     }  # fmt: skip

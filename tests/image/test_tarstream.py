@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
 from minirun.image.tarstream import HEADER_LIMIT, members
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import ImageError
+from minirun.core.errors import ImageError
+from minirun.core.kernel import mounts, namespaces
+from minirun.doctor import in_child
 from minirun.image import tree
 from minirun.image.unpack import unpack
-from minirun.kernel import mounts, namespaces
-from minirun.probe import in_child
 
 Entry = tuple[str, bytes, dict[str, object]]
 

@@ -7,10 +7,9 @@ import uuid
 
 import pytest
 
-from minirun import events
-from minirun.cgroups import hierarchies
+from minirun.cgroups import bpf, hierarchies
 from minirun.cgroups.devicefilter import EXIT, NO, YES, insn
-from minirun.kernel import bpf
+from minirun.core import events
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from minirun.kernel import mountinfo, mounts, namespaces
-from minirun.probe import in_child
+from minirun.core.kernel import mountinfo, mounts, namespaces
+from minirun.doctor import in_child
 
 AWKWARD = "a b\tc\nd\\e#f\\040g\rh\x0ci\x85j\udcffk - l"
 """Every character that the kernel escapes, what looks like an escape or a separator and is none,

@@ -12,8 +12,8 @@ import pytest
 import minirun as package
 from conftest import Program
 from minirun import knowledge
-from minirun.errors import _GENERAL, HINTS
-from minirun.handshake import Message
+from minirun.core.errors import _GENERAL, HINTS
+from minirun.core.handshake import Message
 from minirun.knowledge import texts
 from minirun.knowledge.texts import room
 
@@ -126,7 +126,7 @@ def test_stages() -> None:
         found = knowledge.stage(number)
         assert found.name == f"stage {number}"
         assert all((found.here, found.spec, found.real))
-        assert (SOURCE / "stages" / f"{found.marks[0]}.py").exists()
+        assert (SOURCE / "core/stages" / f"{found.marks[0]}.py").exists()
     for number in (0, 8):
         with pytest.raises(KeyError):
             knowledge.stage(number)
@@ -245,7 +245,7 @@ def test_it_is_pure_data() -> None:
         "import sys; sys.modules['ctypes'] = sys.modules['fcntl'] = None;"
         "from minirun import knowledge;"
         "knowledge.hints(), knowledge.search('mount');"
-        "print([name for name in sys.modules if name.startswith('minirun.kernel')])"
+        "print([name for name in sys.modules if name.startswith('minirun.core.kernel')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import KEPT, Program, cgroup, wait_until
 from lifecycle.leftovers import assert_nothing, call
-from minirun.kernel import mounts
+from minirun.core.kernel import mounts
 
 Preparation = Callable[[], None]
 NAME = f"fault-{os.getpid()}"

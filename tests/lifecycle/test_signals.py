@@ -14,7 +14,7 @@ import pytest
 from conftest import Program, wait_until
 from lifecycle.held import CASES, GPUS, Held
 from lifecycle.leftovers import Family, assert_nothing, call
-from minirun import gates
+from minirun.core import gates
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import Program, wait_until
 from lifecycle.held import GPUS, Held
 from lifecycle.leftovers import assert_nothing
-from minirun.kernel import mountinfo
+from minirun.core.kernel import mountinfo
 
 
 @pytest.fixture(params=["state root", "state\troot", "state\nroot", "state\\040root"])

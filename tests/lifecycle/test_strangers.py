@@ -11,9 +11,9 @@ import pytest
 
 from conftest import Program, wait_until
 from lifecycle.leftovers import assert_nothing, cgroups
-from minirun import probe
+from minirun import doctor as probe
+from minirun.core.settings import HISTORY, NEW
 from minirun.gpu.simulated import build
-from minirun.settings import HISTORY, NEW
 
 RUNC = {
     "id": "theirs", "init_process_pid": 1, "init_process_start": 5, "created": "2026-01-01",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from minirun import events
-from minirun.kernel import namespaces, net
-from minirun.net import interfaces, loopback
+from minirun.core import events
+from minirun.core.kernel import loopback, namespaces, net
+from minirun.net import interfaces
 
 
 def forked_in_new_network(body: str) -> int:

@@ -12,7 +12,7 @@ from jupyter_client import BlockingKernelClient, KernelManager
 from conftest import STORE, Program, wait_until
 from minirun.api import Container
 from minirun.api.child import Place
-from minirun.gates import open_gate
+from minirun.core.gates import open_gate
 
 
 @pytest.fixture

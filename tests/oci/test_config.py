@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from minirun.choices import Choices
-from minirun.oci import config as oci_config
-from minirun.oci.config import Config
+from minirun.core import config as oci_config
+from minirun.core.choices import Choices
+from minirun.core.config import Config
 
 
 def config(**raw: Any) -> Config:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from minirun.choices import Choices
-from minirun.errors import UsageError
+from minirun.core.choices import Choices
+from minirun.core.errors import UsageError
 from minirun.oci import generate, validate
 from minirun.oci.generate import Wishes
 from required import installed

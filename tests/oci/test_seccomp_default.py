@@ -14,10 +14,12 @@ import pytest
 
 from conftest import STORE, skip
 from minirun import knowledge
-from minirun.kernel import seccomp as kernel
-from minirun.oci import generate, seccomp_default, seccomp_file
-from minirun.process import seccomp
-from minirun.process.caps import NUMBERS
+from minirun.core.process.caps import NUMBERS
+from minirun.oci import generate
+from minirun.oci.seccomp import compiler as kernel
+from minirun.oci.seccomp import default as seccomp_default
+from minirun.oci.seccomp import file as seccomp_file
+from minirun.oci.seccomp import profile as seccomp
 from process import interpreter
 
 DEBIANS = Path("/usr/share/containers/seccomp.json")

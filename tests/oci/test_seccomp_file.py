@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from minirun.errors import UsageError
-from minirun.oci import seccomp_file
+from minirun.core.errors import UsageError
+from minirun.oci.seccomp import file as seccomp_file
 
 ALLOW, ERRNO = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
 

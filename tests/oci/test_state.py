@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Program, wait_until
-from minirun.errors import StateError
-from minirun.oci import state
+from minirun.core import state
+from minirun.core.errors import StateError
 from records import whole
 
 NAME = f"state-{os.getpid()}"
@@ -108,7 +108,7 @@ def test_a_pid_that_the_kernel_really_reused(tmp_path: Path) -> None:
     script = """
 import os, sys, time
 sys.path[:0] = [sys.argv[1]]
-from minirun.oci import state
+from minirun.core import state
 def child():
     with open("/proc/sys/kernel/ns_last_pid", "w") as file: file.write("4710")
     pid = os.fork()
@@ -301,8 +301,8 @@ def test_a_full_disk_leaves_the_record_before(tmp_path: Path) -> None:
     script = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
-from minirun import jsonlite
-from minirun.oci import state
+from minirun.core import jsonlite
+from minirun.core import state
 os.mkdir("c1")
 row = jsonlite.loads(sys.argv[2])
 state.save("c1", row)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from minirun.errors import ConfigError
-from minirun.oci import config as oci_config
+from minirun.core import config as oci_config
+from minirun.core.errors import ConfigError
 from minirun.oci import validate
 
 VALID: dict[str, Any] = {

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from minirun.process import barrier
+from minirun.core.process import barrier
 
 PROGRAM = """
 import os, sys
 sys.path[:0] = [sys.argv[1], os.getcwd()]
 import json
-from minirun.process import barrier
+from minirun.core.process import barrier
 barrier.close_imports()
 
 def attempt(what, act):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minirun.kernel import process
-from minirun.process import caps
-from minirun.process.caps import NUMBERS, Sets
+from minirun.core.kernel import process
+from minirun.core.process import caps
+from minirun.core.process.caps import NUMBERS, Sets
 
 KINDS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 CHOWN, KILL, NET_RAW = (1 << NUMBERS[f"CAP_{name}"] for name in ("CHOWN", "KILL", "NET_RAW"))

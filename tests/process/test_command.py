@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.errors import CommandError
-from minirun.process import command
+from minirun.core.errors import CommandError
+from minirun.core.process import command
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from minirun.kernel import process
-from minirun.kernel import seccomp as kernel
-from minirun.process import newcalls, seccomp
+from minirun.core.kernel import process
+from minirun.oci.seccomp import compiler as kernel
+from minirun.oci.seccomp import new_calls as newcalls
+from minirun.oci.seccomp import profile as seccomp
 
 try:
     compiler = kernel.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"])

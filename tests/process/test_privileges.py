@@ -14,10 +14,10 @@ import pytest
 
 import minirun
 from conftest import Program, skip
-from minirun.errors import MinirunError
+from minirun.core.errors import MinirunError
+from minirun.core.process import caps, privileges
+from minirun.core.process.caps import NUMBERS
 from minirun.oci.validate import RLIMITS
-from minirun.process import caps, privileges
-from minirun.process.caps import NUMBERS
 
 NAME = f"p-{os.getpid()}"
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -250,9 +250,9 @@ def test_a_directory_out_of_the_container_is_found_out(tmp_path: Path) -> None:
     program = """
 import os, sys
 sys.path[:0] = sys.argv[2:]
-from minirun.errors import MinirunError
-from minirun.kernel import mounts, namespaces
-from minirun.process import privileges
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.process import privileges
 namespaces.unshare(namespaces.CLONE_NEWNS)
 mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
 os.mkdir(sys.argv[1] + "/proc")

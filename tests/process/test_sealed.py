@@ -9,13 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from minirun.process import sealed
+from minirun.oci.exec import sealed
 
 PROGRAM = """
 import os, sys
 sys.path[:0] = [{source!r}]
-from minirun.errors import MinirunError
-from minirun.process import sealed
+from minirun.core.errors import MinirunError
+from minirun.oci.exec import sealed
 print("read-only" if sealed.is_read_only() else "writable", flush=True)
 try:
     if {seal}:

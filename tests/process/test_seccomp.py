@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from minirun import events
-from minirun.errors import ConfigError
-from minirun.kernel import process
-from minirun.kernel import seccomp as kernel
-from minirun.process import seccomp
+from minirun.core import events
+from minirun.core.errors import ConfigError
+from minirun.core.kernel import process
+from minirun.oci.seccomp import compiler as kernel
+from minirun.oci.seccomp import profile as seccomp
 
 try:
     kernel.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"])
@@ -158,8 +158,8 @@ def test_a_machine_without_libseccomp_says_what_to_install() -> None:
     with open("/proc/self/maps") as maps:
         (library, *_) = {line.split()[-1] for line in maps if "libseccomp.so" in line}
     program = """
-from minirun.errors import MinirunError
-from minirun.process import seccomp
+from minirun.core.errors import MinirunError
+from minirun.oci.seccomp import profile as seccomp
 try:
     seccomp.load({"defaultAction": "SCMP_ACT_ALLOW"})
 except MinirunError as error:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.process import streams
-from minirun.process.streams import Console
-from minirun.rootfs.inroot import Root
+from minirun.core.process import streams
+from minirun.core.process.streams import Console
+from minirun.core.rootfs.inroot import Root
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

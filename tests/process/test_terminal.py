@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from minirun.errors import MinirunError
-from minirun.kernel import mounts, namespaces
-from minirun.process import relay, streams, terminal
-from minirun.rootfs.inroot import Root
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.process import streams
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.terminal import relay, terminal
 
 DEADLINE = 20.0
 

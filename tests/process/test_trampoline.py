@@ -11,8 +11,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from assembler import assemble
-from minirun.errors import MinirunError
-from minirun.process import trampoline
+from minirun.core.errors import MinirunError
+from minirun.core.process import trampoline
 
 FD = 77
 

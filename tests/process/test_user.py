@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minirun.errors import MinirunError
-from minirun.process.user import MAX_ID, MAX_SIZE, User, resolve_user
-from minirun.rootfs.inroot import Root
+from minirun.core.errors import MinirunError
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.user import MAX_ID, MAX_SIZE, User, resolve_user
 
 PASSWD = """root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from minirun.kernel import namespaces
-from minirun.process import seccomp, verdict
+from minirun.core.kernel import namespaces
+from minirun.oci.exec import verdict
+from minirun.oci.seccomp import profile as seccomp
 
 CLONE, SETSID, READ = 56, 112, 0
 NEWUSER = namespaces.CLONE_NEWUSER

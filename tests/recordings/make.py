@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from minirun import launcher
+from minirun.core.settings import HISTORY
 from minirun.recordings import path
-from minirun.settings import HISTORY
 
 CHECKOUT = Path(__file__).parents[2]
 ROOT = Path("/run/minirun-demo")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minirun.kernel import mounts, namespaces
-from minirun.rootfs.inroot import Root
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs.inroot import Root
 
 Isolated = Callable[[Callable[[], object]], None]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from minirun.cgroups import open_cgroup
-from minirun.errors import ConfigError, MinirunError
-from minirun.kernel import mounts as m
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.kernel import mounts as m
+from minirun.core.rootfs import build
+from minirun.core.rootfs.inroot import Root
 from minirun.oci import generate
-from minirun.oci.config import Config
-from minirun.rootfs import build
-from minirun.rootfs.inroot import Root
 
 
 def config(bundle: Path, **raw: Any) -> Config:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from minirun.errors import ConfigError, MinirunError
-from minirun.kernel import mounts, namespaces
-from minirun.oci.config import Config
-from minirun.rootfs import hide
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs import hide
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
 Inside = Callable[[Callable[[], object]], None]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.rootfs.inroot import Root
+from minirun.core.rootfs.inroot import Root
 
 RENAME_EXCHANGE = 2
 """renameat2(2): two names change places in one step."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from minirun.kernel import mounts as m
-from minirun.rootfs import options
-from minirun.rootfs.options import Options, parse
+from minirun.core.kernel import mounts as m
+from minirun.oci.mounts import options
+from minirun.oci.mounts.options import Options, parse
 
 NOTHING = Options(0, (), 0, 0, 0, 0, "", False, "")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from minirun.kernel import mounts
-from minirun.rootfs import plan
-from minirun.rootfs.inroot import Root
+from minirun.core.kernel import mounts
+from minirun.core.rootfs import plan
+from minirun.core.rootfs.inroot import Root
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from minirun.errors import ConfigError
-from minirun.kernel import mounts as m
-from minirun.kernel import namespaces
-from minirun.oci.config import Config
-from minirun.rootfs import propagation
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError
+from minirun.core.kernel import mounts as m
+from minirun.core.kernel import namespaces
+from minirun.oci.mounts import propagation
 
 
 def config(bundle: Path, **raw: Any) -> Config:

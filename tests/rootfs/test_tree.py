@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.rootfs.tree import remove_tree
+from minirun.core.rootfs.tree import remove_tree
 
 
 def test_a_tree_with_all_kinds_of_files(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_mount_point_in_the_way_is_an_error_and_is_not_emptied(tmp_path: Path)
     script = f"""
 mount --make-rprivate / && mount --bind {host} {tree}/a/mnt || exit 3
 exec {sys.executable} -c 'import sys; sys.path[:0] = [sys.argv[1]]
-from minirun.rootfs.tree import remove_tree
+from minirun.core.rootfs.tree import remove_tree
 try: remove_tree(sys.argv[2])
 except OSError as error: print(error.strerror)' {Path(__file__).parents[2]} {tree}
 """

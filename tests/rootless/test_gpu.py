@@ -18,7 +18,7 @@ import pytest
 from gpu.conftest import driver, store  # noqa: F401  (fixtures)
 from gpu.pretend import ROOT, Host
 from gpu.sandbox import debian_root
-from minirun.rootfs import nodes
+from minirun.core.rootfs import nodes
 from rootless.conftest import UID
 
 HOOK = "nvidia-container-runtime-hook"

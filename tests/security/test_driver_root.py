@@ -9,8 +9,9 @@ import pytest
 
 from conftest import Program
 from gpu.vendors.tree import DRM, amd_host, intel_host
-from minirun.errors import GPUError
-from minirun.gpu import driverroot, real, vendors
+from minirun.core.errors import GPUError
+from minirun.gpu import driverroot, vendors
+from minirun.gpu.nvidia.cli import real
 from minirun.gpu.operations import HostNode
 
 ADDRESS = "0000:00:02.0"

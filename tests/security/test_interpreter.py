@@ -65,7 +65,7 @@ def test_cve_2019_5736_the_command_writes_to_pid_1(evil: Evil) -> None:
 
 
 def _all_capabilities() -> dict[str, list[str]]:
-    from minirun.process.caps import NUMBERS
+    from minirun.core.process.caps import NUMBERS
 
     return {kind: [*NUMBERS] for kind in ("bounding", "effective", "permitted")}
 

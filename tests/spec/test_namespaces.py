@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import skip
-from minirun.kernel import namespaces
+from minirun.core.kernel import namespaces
 from spec.conftest import Bundle
 
 KINDS = {"network": "net", "ipc": "ipc", "uts": "uts", "pid": "pid", "cgroup": "cgroup"}

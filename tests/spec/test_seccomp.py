@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from minirun.errors import ConfigError
-from minirun.kernel import seccomp as kernel
-from minirun.process import seccomp
+from minirun.core.errors import ConfigError
+from minirun.oci.seccomp import compiler as kernel
+from minirun.oci.seccomp import profile as seccomp
 from spec.conftest import Bundle
 
 try:

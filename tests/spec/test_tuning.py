@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from conftest import skip
-from minirun.errors import ConfigError
-from minirun.oci.config import Config
-from minirun.process import tuning
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError
+from minirun.oci.tuning import tuning
 from spec.conftest import Bundle
 
 SCHED = "grep -E '^(policy|prio)' /proc/self/sched | tr -d ' ' | tr '\\n' ' '"
@@ -182,9 +182,11 @@ def test_what_is_no_list_of_numbers(text: str) -> None:
 
 
 def test_nothing_of_it_is_loaded_where_nobody_asks() -> None:
-    source = "import sys, minirun.lifecycle, minirun.cli.oci; print(*sys.modules)"
+    source = "import sys, minirun.core.lifecycle, minirun.cli.oci; print(*sys.modules)"
     argv = [sys.executable, "-c", source]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "minirun.lifecycle" in loaded
-    assert json.dumps(sorted(loaded & {"minirun.process.rare", "minirun.kernel.sched"})) == "[]"
+    assert "minirun.core.lifecycle" in loaded
+    assert (
+        json.dumps(sorted(loaded & {"minirun.oci.tuning.rare", "minirun.oci.tuning.sched"})) == "[]"
+    )

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, skip
+from minirun.show.recording import Event
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle import compare, strace
 from minirun.teach.oracle.compare import LISTED
 from minirun.teach.oracle.strace import Call
-from minirun.view.recording import Event
 from truth.conftest import GPUS, USER, Seen, look, with_command
 
 

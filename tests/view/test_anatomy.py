@@ -7,8 +7,8 @@ import pytest
 
 from minirun.cgroups import ruleset
 from minirun.cgroups.ruleset import parse
-from minirun.kernel import mountinfo
-from minirun.view.anatomy import mounts, page
+from minirun.core.kernel import mountinfo
+from minirun.inspect import mounts, page
 
 CONTAINER: Any = SimpleNamespace(
     directory="/state/c",

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minirun.view.axis import Axis
-from minirun.view.recording import Recording
+from minirun.show.axis import Axis
+from minirun.show.recording import Recording
 
 MS = 1_000_000
 START = 7_000_000_000

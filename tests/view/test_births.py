@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minirun.view.recording import births_first
+from minirun.show.recording import births_first
 
 
 def event(name: str, pid: int, ret: int = 0, kind: str = "syscall") -> dict[str, Any]:

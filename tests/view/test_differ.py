@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from minirun.errors import UsageError
-from minirun.view import differ
+from minirun.core.errors import UsageError
+from minirun.show import differ
 
 
 def snapshot(files: list[str], **more: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from minirun import recordings
-from minirun.view import figure, html, recording
-from minirun.view.recording import Recording
+from minirun.show import figure, html, recording
+from minirun.show.recording import Recording
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -13,8 +13,8 @@ import pytest
 
 from conftest import Program
 from minirun import recordings
-from minirun.view import html, recording
-from minirun.view.recording import Recording
+from minirun.show import html, recording
+from minirun.show.recording import Recording
 from required import installed
 from view.browser import Browser
 

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from minirun.errors import UsageError
-from minirun.view import keys
-from minirun.view.keys import Key
+from minirun.core.errors import UsageError
+from minirun.show import keys
+from minirun.show.keys import Key
 
 
 def test_names_letters_arguments_and_comments() -> None:

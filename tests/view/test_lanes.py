@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minirun import recordings
-from minirun.view import paint, recording, text
-from minirun.view.lanes import Lanes
-from minirun.view.narrate import Narrator
-from minirun.view.recording import Recording
+from minirun.show import paint, recording, text
+from minirun.show.lanes import Lanes
+from minirun.show.narrate import Narrator
+from minirun.show.recording import Recording
 
 WIDTHS = (80, 120)
 

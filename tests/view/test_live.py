@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from minirun.view import live
+from minirun.show import live
 
 DEADLINE = 20.0
-VIEWER = "import sys; from minirun.view import live; live.follow({path!r}, 2, {options})"
+VIEWER = "import sys; from minirun.show import live; live.follow({path!r}, 2, {options})"
 UTF8 = {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from minirun.view import plain, text
+from minirun.show import plain, text
 
 
 def say(unicode: bool = True, **fields: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from minirun.settings import BOUNDARIES
+from minirun.core.settings import BOUNDARIES
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 PROMPT = "[n]ext [c]ontinue"
@@ -243,6 +243,6 @@ def _log(minirun: Program) -> list[dict[str, object]]:
 
 
 def test_the_view_is_not_loaded_by_a_run_that_does_not_step() -> None:
-    code = "import sys, minirun.cli.run; print('minirun.view.step' in sys.modules)"
+    code = "import sys, minirun.cli.run; print('minirun.show.step' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

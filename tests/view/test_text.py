@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minirun
-from minirun.view import text
-from minirun.view.narrate import Narrator
+from minirun.show import text
+from minirun.show.narrate import Narrator
 
 START = 5_000_000_000
 
@@ -186,7 +186,7 @@ def test_a_failed_stage_is_the_end() -> None:
 def test_the_plain_view_is_light() -> None:
     """A run that shows its log on a pipe must not load rich, nor what rich loads."""
     program = (
-        "import sys; from minirun.view import live; live.render_file('/dev/null', 'stages', 1);"
+        "import sys; from minirun.show import live; live.render_file('/dev/null', 'stages', 1);"
         "heavy = {'rich', 'json', 're', 'typing', 'enum', 'dataclasses', 'ctypes', 'subprocess'};"
         "print(heavy & set(sys.modules))"
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minirun import recordings
-from minirun.view import recording, trace
+from minirun.show import recording, trace
 
 Entry = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Devices and common edits → one spec: names sorted, `all` among them, the least version."""
 
-from minirun.gpu.cdi.recipe import Recipe
 from minirun.gpu.cdi.registry import SIMULATED
+from minirun.gpu.nvidia.ctk.recipe import Recipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ Simplified: bind mounts in a user namespace get no `ridmap` option.
 import os
 import stat
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

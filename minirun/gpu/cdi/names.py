@@ -5,7 +5,7 @@ and end with a letter or digit, with letters, digits, `_`, `-` and `.` between; 
 begins and ends with a letter or digit and may hold `:` too. So "/dev/x" is never such a name.
 """
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ one folder is a conflict: neither counts. A broken file makes only itself unusab
 
 import os
 
-from minirun import jsonlite
-from minirun.errors import GPUError
+from minirun.core import jsonlite
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.core.state import read_bytes
 from minirun.gpu.cdi.check import SpecError, check
-from minirun.oci.state import read_bytes
-from minirun.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,12 +12,14 @@ devices' edits come before the common ones.
 import os
 import sys
 
-from minirun.errors import GPUError
-from minirun.gpu import inventory, sharing
-from minirun.gpu.cdi import generate, inject, recipe, registry, stale
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.gpu import inventory
+from minirun.gpu.cdi import inject, registry, stale
 from minirun.gpu.edits import Given
+from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.request import Request
-from minirun.record import Record
+from minirun.gpu.share import sharing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +152,7 @@ def program() -> recipe.Program:
 
 def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
     """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
-    from minirun.gpu import warn
+    from minirun.gpu.nvidia.cli import warn
 
     needs = Request(("all",) if gpus else (), ("compute", "utility"))
     return [str(one) for one in warn.bearable(warn.check(host, needs))]

@@ -7,7 +7,7 @@ only says that some mount failed.
 
 import os
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 from minirun.gpu.cdi.registry import Spec
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def _problems(raw: "dict[str, Any]", *, simulated: bool) -> "list[str]":
 
 def _driver() -> str:
     """Return the loaded driver's version; "" without one."""
-    from minirun.gpu import real
+    from minirun.gpu.nvidia.cli import real
 
     try:
         return real.kernel_version()

@@ -12,12 +12,12 @@ This module is the warm path: it reads one JSON file. minirun.gpu.simulated.buil
 import os
 from binascii import crc32
 
-from minirun import jsonlite
-from minirun.errors import GPUError
+from minirun.core import jsonlite
+from minirun.core.errors import GPUError
+from minirun.core.state import read_text
 from minirun.gpu.inventory import Gpu, HostFile, Inventory, Mig, Node
 from minirun.gpu.simulated import spec as specification
 from minirun.gpu.simulated.spec import Spec
-from minirun.oci.state import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

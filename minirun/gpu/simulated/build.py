@@ -8,12 +8,12 @@ that is killed leaves a temporary folder with its pid in the name; the next one 
 import os
 import stat
 
-from minirun import jsonlite
-from minirun.gpu import catalog
+from minirun.core import jsonlite
+from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
+from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.simulated import elf, files
 from minirun.gpu.simulated.spec import MODELS, Spec, cuda_version
-from minirun.rootfs.tree import remove_tree
 
 _HERE = os.path.dirname(__file__)
 _BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")

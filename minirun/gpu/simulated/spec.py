@@ -8,10 +8,10 @@ a host that nobody asked for.
 
 import os
 
-from minirun import jsonlite
-from minirun.errors import UsageError
-from minirun.oci.state import read_text
-from minirun.record import Record
+from minirun.core import jsonlite
+from minirun.core.errors import UsageError
+from minirun.core.record import Record
+from minirun.core.state import read_text
 
 MODELS = {
     "V100": ("Tesla V100-SXM2-16GB", "Tesla", "7.0"),

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-from minirun.process.caps import NUMBERS
+from minirun.core.process.caps import NUMBERS
 from minirun.teach.oracle.strace import Call, fields, flags, number, string, strings
 
 Args = tuple[str, ...]

@@ -24,8 +24,9 @@ what the live view does, which is forked before the log is open, is outside. Out
   on the host, and the log has host numbers, so only its birth is told;
 - every program in the container, whatever files it opens.
 
-A process that a container may look into does not hold the log (minirun.events.divert): it writes
-its lines into a pipe, and its caller passes them on. Each such line is one that its process wrote.
+A process that a container may look into does not hold the log (minirun.core.events.divert): it
+writes its lines into a pipe, and its caller passes them on. Each such line is one that its process
+wrote.
 
 A container may outlive the command that made it; strace lets go of it then. Of a process that it
 let go of, the file may hold more lines than strace saw, and its last call may lack its line.
@@ -36,10 +37,10 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from itertools import zip_longest
 
+from minirun.show.recording import Event
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.strace import Call, string
-from minirun.view.recording import Event
 
 LISTED = (
     "clone", "clone3", "fork", "vfork", "unshare", "setns", "mount", "umount2", "open_tree",

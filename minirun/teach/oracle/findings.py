@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from typing import NamedTuple
 
+from minirun.show.recording import Event
 from minirun.teach.oracle.strace import Call, string
-from minirun.view.recording import Event
 
 
 class Finding(NamedTuple):

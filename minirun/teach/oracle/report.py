@@ -1,7 +1,7 @@
 """What is printed of a comparison: a table, every disagreement in full, and one line of sums.
 
 Arguments were chosen by whoever runs the container, and paths by its image: all of it goes through
-minirun.view.text.clean. The table is rich's; --json needs none.
+minirun.show.text.clean. The table is rich's; --json needs none.
 """
 
 import json
@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from minirun.show import text
+from minirun.show.live import speaks_unicode
+from minirun.show.recording import Recording
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.witness import Watched
-from minirun.view import text
-from minirun.view.live import speaks_unicode
-from minirun.view.recording import Recording
 
 _WIDE = 160
 """Columns of a table that goes to a file or a pipe."""

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NamedTuple
 
-from minirun.errors import MinirunError
+from minirun.core.errors import MinirunError
+from minirun.show.recording import Event
 from minirun.teach.oracle import compare, strace
 from minirun.teach.oracle.findings import Report
-from minirun.view.recording import Event
 
 _TICK = 0.01
 """Seconds between two looks at what strace has written."""

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from gpu.cdi.conftest import recorded
-from minirun.errors import GPUError
-from minirun.gpu.cdi import check, generate, modes, registry
-from minirun.gpu.cdi.find import Finder, matches
-from minirun.gpu.cdi.recipe import HOOKS, Program, Recipe
+from minirun.core.errors import GPUError
+from minirun.gpu.cdi import check, registry
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.ctk import generate, modes
+from minirun.gpu.nvidia.ctk.find import Finder, matches
+from minirun.gpu.nvidia.ctk.recipe import HOOKS, Program, Recipe
 
 HOOK = Program("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
 RECIPE = Recipe(HOOK)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import Sandbox, debian_root, fingerprint
-from minirun.kernel import mounts
+from minirun.core.kernel import mounts
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 PARAMS = "/proc/driver/nvidia/params"

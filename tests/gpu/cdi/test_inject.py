@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 
 

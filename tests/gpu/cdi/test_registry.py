@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu.cdi.conftest import KIND, spec, write
-from minirun.errors import GPUError
+from minirun.core.errors import GPUError
 from minirun.gpu.cdi import registry
 
 

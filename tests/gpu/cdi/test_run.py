@@ -11,8 +11,8 @@ import pytest
 
 from conftest import STORE, Program, skip
 from gpu.cdi.conftest import KIND, spec, write
-from minirun.gpu.cdi import generate, recipe
 from minirun.gpu.inventory import inventory
+from minirun.gpu.nvidia.ctk import generate, recipe
 
 CDI = ("--gpu-mode", "cdi", "--gpu-driver", "simulated")
 DEVICE = f"{KIND}=a"

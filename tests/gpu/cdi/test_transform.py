@@ -9,7 +9,7 @@ import yaml
 
 from conftest import Program
 from gpu.cdi.conftest import KIND
-from minirun.gpu.cdi.transform import Move
+from minirun.gpu.nvidia.ctk.transform import Move
 
 
 def document() -> dict[str, Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.errors import GPUError
-from minirun.gpu.toolkit.devchar import Host, possible
+from minirun.core.errors import GPUError
+from minirun.gpu.nvidia.ctk.devchar import Host, possible
 
 COMMAND = ("nvidia-ctk", "system", "create-dev-char-symlinks")
 

@@ -10,8 +10,8 @@ import pytest
 
 from gpu.sandbox import DATA
 from gpu.toolkit.cases import document
-from minirun.gpu.toolkit import config, wrapper
-from minirun.gpu.toolkit.log import Log
+from minirun.gpu.nvidia.runtime import config, wrapper
+from minirun.gpu.nvidia.runtime.log import Log
 
 BUS = ("0000:07:00.0", "0000:0f:00.0", "0000:47:00.0", "0000:4e:00.0")
 FOLDERS = ("/usr/share/", "/etc/", "/usr/lib/xorg/", "/usr/lib/x86_64-linux-gnu/")

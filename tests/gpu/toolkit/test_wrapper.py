@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Program
 from gpu.toolkit.cases import document
-from minirun.gpu.toolkit import wrapper
+from minirun.gpu.nvidia.runtime import wrapper
 
 
 class Wrapper:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpu.vendors.tree import DRM, KFD, RENDER, VIDEO, Host, amd_host, gaudi_host, intel_host
-from minirun.errors import GPUError, UsageError
+from minirun.core.errors import GPUError, UsageError
 from minirun.gpu import drivers, vendors
 from minirun.gpu.edits import DeviceNode, Link
 from minirun.gpu.request import Request

@@ -1,0 +1,309 @@
+"""The systemd cgroup driver: `--systemd-cgroup`, a container in a transient scope unit.
+
+On a host with systemd the cgroup tree is systemd's: whoever makes groups beside it in secret has
+them moved or reset. So the driver asks for a *scope*, a unit of processes that somebody else has
+started (systemd.scope(5); org.freedesktop.systemd1(5), StartTransientUnit), with Delegate= for
+what lies below it. config.json's linux.cgroupsPath then reads slice:prefix:name, and the scope is
+prefix-name.scope in that slice; a-b.slice lies in a.slice/a-b.slice (systemd.slice(5)).
+
+A scope needs a process to begin with, and in minirun the cgroup, its limits and device rules come
+before init. So a holder, a copy of this process that only sleeps, goes first, and ends once init is
+in the scope; runc hands over its init, still unconfined. What systemd knows as a property it is
+told (minirun.cgroups.systemd.properties), lest it write its own value at the next daemon-reload:
+that is how containers lose their GPUs elsewhere. Each time it is told anything it writes all that
+it knows. So all is written by hand after it, as systemd knows less than config.json says, of
+version 1 only some hierarchies, and of CPU quotas whole percents.
+
+Simplified: scopes only, of the system's manager only (runc also asks a user's), from systemd 244 on
+(2019), and no org.systemd.property annotations.
+"""
+
+import os
+import select
+
+from minirun.cgroups import bpf, hierarchies, open_cgroup
+from minirun.cgroups.base import REMOVE_SECONDS, SIGKILL, Cgroup
+from minirun.cgroups.v1 import CgroupV1
+from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
+from minirun.core import events
+from minirun.core.errors import ConfigError, MinirunError, StateError
+from minirun.core.kernel import files, namespaces, process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, NoReturn
+
+    from minirun.cgroups.rules import DeviceRule
+    from minirun.cgroups.systemd.bus import Bus, Properties
+
+BOOTED = "/run/systemd/system"
+"""A directory where systemd is the init: sd_booted(3)."""
+
+
+def check() -> None:
+    """Raise MinirunError where this process cannot use the driver."""
+    if not os.path.isdir(BOOTED):
+        raise MinirunError(
+            "--systemd-cgroup: systemd is not running on this host",
+            "leave the flag out, and have the engine use its cgroupfs manager",
+        )
+    if os.geteuid():
+        text = "--systemd-cgroup: only root can ask the system's manager for a scope"
+        raise MinirunError(text, "leave the flag out")
+    try:
+        import jeepney  # noqa: F401  (minirun.cgroups.systemd.bus needs it)
+    except ImportError:
+        text = "--systemd-cgroup: the Python package jeepney, which speaks D-Bus, is missing"
+        raise MinirunError(text, "pip install 'minirun[systemd]'") from None
+
+
+def expand(slice_name: str) -> str:
+    """Return the path of a slice: /a.slice/a-b.slice for a-b.slice; "" for -.slice, the root.
+
+    systemd.slice(5). Raises ConfigError.
+    """
+    stem = slice_name.removesuffix(".slice")
+    if stem == "-":
+        return ""
+    parts = stem.split("-")
+    if stem == slice_name or "/" in stem or not all(parts):
+        raise ConfigError(
+            f"linux.cgroupsPath: invalid slice name {slice_name!r}",
+            "such as machine.slice, or user-1000.slice, which lies in user.slice",
+        )
+    names = ("-".join(parts[: n + 1]) for n in range(len(parts)))
+    return "".join(f"/{name}.slice" for name in names)
+
+
+def parse(cgroups_path: str) -> "tuple[str, str]":
+    """Return (slice, scope) that slice:prefix:name names; the slice is system.slice by default.
+
+    Raises ConfigError.
+    """
+    parts = cgroups_path.split(":")
+    if len(parts) != 3 or not parts[2] or "/" in cgroups_path:
+        raise ConfigError(
+            f"linux.cgroupsPath: {cgroups_path!r}: with --systemd-cgroup it is slice:prefix:name",
+            "have the engine use its systemd manager as well, or leave the flag out",
+        )
+    slice_name, prefix, name = parts
+    if name.endswith(".slice"):
+        raise ConfigError(f"linux.cgroupsPath: {cgroups_path!r}: a slice cannot hold a container")
+    return slice_name or "system.slice", f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
+
+
+def open_scope(cgroups_path: str, version: str) -> Cgroup:
+    """Return the cgroup of the scope that `cgroups_path` names, made or not; `version` as ever.
+
+    Raises ConfigError, MinirunError.
+    """
+    check()
+    slice_name, scope = parse(cgroups_path)
+    path = f"{_top()}{expand(slice_name)}/{scope}"
+    record = open_cgroup(path, version, every=True).record()
+    return from_record({**record, "slice": slice_name, "scope": scope})
+
+
+def from_record(record: "dict[str, Any]") -> Cgroup:
+    """Return the cgroup that :meth:`_Scope.record` described, from state.json."""
+    if record["version"] == 2:
+        mount: str = record["dirs"][""].removesuffix(record["path"])
+        found: ScopeV1 | ScopeV2 = ScopeV2(record["path"], mount)
+    else:
+        ones = [h for h in hierarchies.mounted() if h.version == 1]
+        found = ScopeV1(record["path"], ones, record["dirs"])
+    found.slice, found.scope = record["slice"], record["scope"]
+    return found
+
+
+def _top() -> str:
+    """Return what systemd takes for the root: "", but in a container that sees its host's tree."""
+    with open("/proc/1/cgroup") as file:
+        rows = [line.rstrip("\n").split(":", 2) for line in file]
+    paths = {names: path for _, names, path in rows}
+    path = paths.get("name=systemd", paths.get("", "/"))
+    return path.removesuffix("/init.scope").rstrip("/")
+
+
+class _Scope(Cgroup):
+    """What both versions have in common: the unit, and who holds it until init is there."""
+
+    slice = ""
+    scope = ""
+    _holder = 0
+    _holder_fd = -1
+    _open_bus: "Bus | None" = None
+    _limits: "dict[str, Any] | None" = None
+    takes_all_limits = True
+
+    def _bus(self) -> "Bus":
+        """Return the connection; it is kept, since stage 5 runs in another mount namespace."""
+        if not self._open_bus:
+            from minirun.cgroups.systemd import bus as systemd_bus
+
+            self._open_bus = systemd_bus.Bus()
+        return self._open_bus
+
+    def create(self) -> None:
+        """Start the unit with the holder in it, and make the directories it leaves out.
+
+        Raises StateError where there is such a unit, MinirunError where systemd refuses, OSError.
+        """
+        runtime = os.getpid()
+        why = "a scope begins with a process in it: this one sleeps there until init comes"
+        self._holder, self._holder_fd = namespaces.clone3(0, why=why)
+        if not self._holder:
+            _hold(runtime)
+        try:
+            self._start()
+            super().create()  # type: ignore[safe-super]  # a version's, which comes next in line
+        except BaseException:
+            self.entered()
+            raise
+
+    def _start(self) -> None:
+        accounting = "BlockIOAccounting" if self.version == 1 else "IOAccounting"
+        names = ("MemoryAccounting", "CPUAccounting", "TasksAccounting", accounting)
+        self._bus().start_scope(
+            self.scope,
+            [
+                ("Description", ("s", f"minirun container {self.scope.removesuffix('.scope')}")),
+                ("Slice", ("s", self.slice)),
+                ("PIDs", ("au", [self._holder])),
+                ("Delegate", ("b", True)),
+                ("DefaultDependencies", ("b", False)),  # else a shutdown would stop it early
+                ("DevicePolicy", ("s", "strict")),  # else version 1's devices would be the slice's
+                *((name, ("b", True)) for name in names),
+            ],
+        )
+
+    def refuse_occupied(self, directory: str) -> None:
+        """Pass: a unit has one owner, and systemd has refused a name that is taken."""
+
+    def entered(self) -> None:
+        """End the holder, where this object has one."""
+        if self._holder:
+            process.pidfd_send_signal(self._holder_fd, SIGKILL)
+            os.close(self._holder_fd)
+            os.waitpid(self._holder, 0)
+            self._holder, self._holder_fd = 0, -1
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Tell systemd what it knows of, then write each limit by hand."""
+        from minirun.cgroups.systemd import properties as systemd_properties
+
+        self._limits = resources
+        self._tell(systemd_properties.of_resources(resources, self.version))
+
+    def _tell(self, properties: "Properties") -> None:
+        """Tell systemd, and write the limits after it."""
+        if properties:
+            self._bus().set_properties(self.scope, properties)
+        if self._limits:
+            super().set_resources(self._limits)  # type: ignore[safe-super]
+
+    def _tell_devices(self, rules: "list[DeviceRule]") -> None:
+        from minirun.cgroups.systemd import properties as systemd_properties
+
+        self._tell(systemd_properties.of_devices(rules, self.version))
+
+    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+        """Tell systemd, then put the rules in force by hand."""
+        rules = list(rules)
+        self._tell_devices(rules)
+        super().set_device_rules(rules)  # type: ignore[safe-super]
+
+    def remove(self, seconds: float = REMOVE_SECONDS, *, keep_parent: bool = False) -> None:
+        """Remove the directories once nobody is in them, and have systemd forget the unit.
+
+        Raises StateError where processes are still in it after `seconds`, MinirunError, OSError.
+        """
+        self.entered()
+        super().remove(seconds, keep_parent=True)
+        self._hang_up()  # it may be older than systemd, which can execute itself anew
+        if os.path.isdir(BOOTED):
+            self._bus().stop(self.scope)
+            self._hang_up()
+
+    def record(self) -> "dict[str, Any]":
+        """Return what the plain cgroup keeps, and the unit: delete has no --systemd-cgroup."""
+        plain = super().record()  # type: ignore[safe-super]
+        return {**plain, "slice": self.slice, "scope": self.scope}
+
+    def close(self) -> None:
+        """Close every directory and door, and the connection."""
+        self._hang_up()
+        super().close()  # type: ignore[safe-super]
+
+    def _hang_up(self) -> None:
+        if self._open_bus:
+            self._open_bus.close()
+            self._open_bus = None
+
+
+def _hold(runtime: int) -> "NoReturn":
+    """Sleep in the scope until the runtime ends this process, or itself."""
+    try:
+        events.become("runtime", os.getpid())
+        process.prctl(process.PR_SET_PDEATHSIG, SIGKILL, why="the holder dies with the runtime")
+        process.become_named("minirun:holder")
+        events.close_log()
+        files.close_range(0)
+        if os.getppid() == runtime:
+            select.poll().poll()
+    finally:
+        os._exit(0)
+
+
+class ScopeV1(_Scope, CgroupV1):
+    """A scope on version 1, in every hierarchy."""
+
+    def _tell(self, properties: "Properties") -> None:
+        """Tell systemd while nobody runs: it denies all devices before it allows some again."""
+        stop = not (self._holder or self.frozen())
+        try:
+            if stop:
+                self.freeze()
+        except StateError:
+            stop = False  # no freezer, or it takes too long
+        try:
+            super()._tell(properties)
+        finally:
+            if stop:
+                self.thaw()
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Tell systemd, then write each rule by hand."""
+        rules = list(rules)
+        self._tell_devices([*self.effective_device_rules(), *rules])
+        super().allow_devices(rules)
+
+    def open_doors(self) -> None:
+        """Open tasks in every hierarchy; on a hybrid host in cgroup2 too, where systemd looks."""
+        fresh = not self._doors
+        super().open_doors()
+        for directory in self._hybrid() if fresh else []:
+            path = f"{directory}/cgroup.procs"
+            self._doors.append((os.open(path, os.O_WRONLY | os.O_CLOEXEC), path))
+
+    def _hybrid(self) -> "list[str]":
+        """Return the scope's directory in cgroup2, where systemd has made one."""
+        mounts = (h.path for h in hierarchies.mounted() if h.version == 2)
+        return [path for mount in mounts if os.path.isdir(path := mount + self.path)]
+
+    def _places(self) -> "list[str]":
+        return [*super()._places(), *self._hybrid()]
+
+
+class ScopeV2(_Scope, CgroupV2):
+    """A scope on version 2. allow_devices is set_device_rules, and that tells systemd."""
+
+    def _open_attached(self) -> int:
+        """Return a descriptor of our program; systemd's own may be attached beside it."""
+        for number in bpf.attached(self._dir.fd()):
+            program = bpf.open_program(number)
+            if bpf.program_name(program) == PROGRAM_NAME:
+                return program
+            os.close(program)
+        return -1

@@ -1,0 +1,231 @@
+"""A connection to systemd, and the four things that a cgroup driver asks of it, over D-Bus.
+
+D-Bus specification, "Message Protocol"; org.freedesktop.systemd1(5), interface Manager. As runc
+does, the system bus comes first, and where there is none, systemd's own socket, which is for root
+and speaks the same without a daemon in between (and so without Hello and AddMatch).
+
+Starting and stopping are jobs: the call returns at once with the job's path, and a signal,
+JobRemoved, says how it ended. jeepney puts messages together and takes them apart; they are sent
+and awaited here.
+"""
+
+import errno
+import os
+import select
+import socket
+import time
+
+import jeepney
+from jeepney.low_level import HeaderFields, Message, MessageType, Parser
+
+from minirun.core import events
+from minirun.core.errors import MinirunError, StateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Properties = list[tuple[str, tuple[str, Any]]]
+    """(name, (D-Bus signature, value)): what systemd takes as a(sv)."""
+
+SYSTEM_BUS = "/run/dbus/system_bus_socket"
+PRIVATE = "/run/systemd/private"
+_SECONDS = 30.0  # runc's patience with a job; a stop may have to kill
+_MANAGER = jeepney.DBusAddress(
+    "/org/freedesktop/systemd1", "org.freedesktop.systemd1", "org.freedesktop.systemd1.Manager"
+)
+_PEER = _MANAGER.with_interface("org.freedesktop.DBus.Peer")
+_ERROR = "org.freedesktop.systemd1."
+
+
+class Refused(MinirunError):
+    """systemd's answer was an error; `name` is its D-Bus name."""
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text, "systemctl status and journalctl may say more")
+        self.name = name
+
+
+class Bus:
+    """A connection to systemd as root has it. Raises MinirunError where nobody answers."""
+
+    def __init__(self) -> None:
+        self._serial = 0
+        self._parser = Parser()
+        self._jobs: "dict[str, str]" = {}  # how each job ended that has ended
+        try:
+            self._socket = _connect(SYSTEM_BUS)
+        except OSError:
+            self._socket = _private()
+        else:
+            self._call(jeepney.message_bus, "Hello")
+            rule = "type='signal',sender='org.freedesktop.systemd1',member='JobRemoved'"
+            self._call(jeepney.message_bus, "AddMatch", "s", (rule,))
+            self._call(_MANAGER, "Subscribe")
+
+    def __enter__(self) -> "Bus":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+
+    def start_scope(self, scope: str, properties: "Properties") -> None:
+        """Start a transient unit and wait until it is there.
+
+        A failed one of that name, which systemd keeps for its owner to see, is cleared first.
+        Raises StateError where one is active, MinirunError.
+        """
+        body: tuple[Any, ...] = (scope, "fail", properties, [])
+        signature = "ssa(sv)a(sa(sv))"
+        try:
+            job = self._manager("StartTransientUnit", signature, body)
+        except Refused as error:
+            if error.name != _ERROR + "UnitExists":
+                raise
+            self._forget(scope)
+            try:
+                job = self._manager("StartTransientUnit", signature, body)
+            except Refused as again:
+                if again.name != _ERROR + "UnitExists":
+                    raise
+                text = f"systemd: the unit {scope} exists already"
+                raise StateError(text, f"systemctl stop {scope}, or another name") from None
+        result = self._finish(job[0])
+        if result != "done":
+            self._forget(scope)
+            raise MinirunError(f"systemd: starting {scope}: {result}", f"systemctl status {scope}")
+
+    def set_properties(self, scope: str, properties: "Properties") -> None:
+        """Change properties of a unit until the next boot. Raises MinirunError.
+
+        systemd answers first and writes the cgroup's files on its next round, over what others have
+        written since: the answer to a second call says that the round is over.
+        """
+        self._manager("SetUnitProperties", "sba(sv)", (scope, True, properties))
+        self._call(_PEER, "Ping")
+
+    def stop(self, scope: str) -> None:
+        """Stop a unit and wait for its end; one that is gone is fine. Raises MinirunError."""
+        try:
+            self._finish(self._manager("StopUnit", "ss", (scope, "replace"))[0])
+        except Refused as error:
+            if error.name != _ERROR + "NoSuchUnit":
+                raise
+        self._forget(scope)
+
+    def _forget(self, scope: str) -> None:
+        """Have systemd drop a failed unit, as far as it has one."""
+        try:
+            self._manager("ResetFailedUnit", "s", (scope,))
+        except Refused:
+            pass
+
+    def _manager(self, method: str, signature: str, body: "tuple[Any, ...]") -> "tuple[Any, ...]":
+        """Call the manager, and log it. Raises Refused, MinirunError."""
+        start, shown = events.now(), {"method": method, "unit": body[0]}
+        try:
+            reply = self._call(_MANAGER, method, signature, body)
+        except Refused as error:
+            spent = events.now() - start
+            events.emit("message", "systemd", shown, ret=-1, dur=spent, why=str(error))
+            raise
+        events.emit("message", "systemd", shown, dur=events.now() - start)
+        return reply
+
+    def _call(
+        self,
+        whom: jeepney.DBusAddress,
+        method: str,
+        signature: str = "",
+        body: "tuple[Any, ...]" = (),
+    ) -> "tuple[Any, ...]":
+        """Send a call, and return the body of its reply. Raises Refused, MinirunError."""
+        self._serial += 1
+        message = jeepney.new_method_call(whom, method, signature or None, body)
+        deadline = time.monotonic() + _SECONDS
+        try:
+            self._socket.sendall(message.serialise(self._serial))
+        except OSError as error:
+            raise _gone(error) from None
+        while True:
+            reply = self._receive(deadline)
+            if reply.header.fields.get(HeaderFields.reply_serial) != self._serial:
+                continue
+            if reply.header.message_type == MessageType.error:
+                name = str(reply.header.fields.get(HeaderFields.error_name))
+                said = reply.body[0] if reply.body else name
+                raise Refused(f"systemd: {method}: {said}", name)
+            return tuple(reply.body)
+
+    def _finish(self, job: str) -> str:
+        """Wait for a job's end; return done, failed, canceled, timeout, … Raises MinirunError."""
+        deadline = time.monotonic() + _SECONDS
+        while job not in self._jobs:
+            self._receive(deadline)
+        return self._jobs.pop(job)
+
+    def _receive(self, deadline: float) -> Message:
+        """Return the next message, having noted it where it tells a job's end."""
+        while (message := self._parser.get_next_message()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+                text = f"systemd: no answer over D-Bus in {_SECONDS:.0f} s"
+                raise MinirunError(text, "systemctl list-jobs tells what it waits for")
+            try:
+                data = self._socket.recv(65536)
+            except OSError as error:
+                raise _gone(error) from None
+            if not data:
+                raise MinirunError("systemd: the D-Bus connection was closed", "try again")
+            self._parser.add_data(data)
+        if message.header.fields.get(HeaderFields.member) == "JobRemoved":
+            _, job, _, result = message.body
+            self._jobs[job] = result
+        return message
+
+
+def _connect(path: str) -> socket.socket:
+    """Return a socket that messages can be sent on. Raises OSError.
+
+    D-Bus specification, "Authentication Protocol". All is said at once and before the answer, as
+    systemd's own clients do: a message that reaches systemd's socket together with BEGIN lies there
+    until another one comes.
+    """
+    uid = str(os.geteuid()).encode()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_SECONDS)
+        connection.connect(path)
+        connection.sendall(b"\0AUTH EXTERNAL %s\r\nBEGIN\r\n" % uid.hex().encode())
+        said = b""
+        while not said.endswith(b"\r\n"):
+            data = connection.recv(256)
+            if not data:
+                break
+            said += data
+        if not said.startswith(b"OK "):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _private() -> socket.socket:
+    """Return a socket to systemd itself. Raises MinirunError."""
+    try:
+        return _connect(PRIVATE)
+    except OSError as error:
+        raise MinirunError(
+            f"systemd: neither {SYSTEM_BUS} nor {PRIVATE} answers:"
+            f" {os.strerror(error.errno or 0).lower() if error.errno else error}",
+            "as root: systemctl start dbus",
+        ) from None
+
+
+def _gone(error: OSError) -> MinirunError:
+    return MinirunError(f"systemd: D-Bus: {os.strerror(error.errno or 0).lower()}", "try again")

@@ -1,0 +1,83 @@
+"""What only the caller of minirun may choose for a container, and never its config.json.
+
+An image's annotations and environment reach config.json: podman copies the annotations of its
+manifest, CRI-O too. So what chooses a source on the host, or a privilege, comes from elsewhere:
+
+    minirun run --gpus 0 --driver-root DIR IMAGE     the flags of `run`
+    minirun --gpu-driver=amd create …                the flags before the command, for engines:
+                                                     podman --runtime-flag, docker's runtimeArgs
+    state.json                                       what one of these said, for later commands
+    /etc/nvidia-container-runtime/config.toml        root's word (gpu.nvidia.hook.inline)
+
+The real stack has such a list as well: of podman's, CRI-O's and containerd's annotations only those
+are obeyed that their configuration names.
+"""
+
+from minirun.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KEY = "choices"
+"""Where they stand in state.json."""
+
+
+GPU_DRIVERS = ("nvidia", "simulated", "amd", "intel", "gaudi")
+
+
+class Choices(Record):
+    """Sources and privileges of one container."""
+
+    gpu_driver: str = ""
+    """Which GPU driver the in-line step takes: nvidia, simulated, or one of oci.config.VENDORS.
+
+    Of VENDORS it is the consent to obey the vendor's variable, such as AMD_VISIBLE_DEVICES, too.
+    """
+    gpus: "str | None" = None
+    """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
+    driver_root: str = ""
+    """Where the GPU driver's files, nodes and /sys or /proc are; "" for the host's own root."""
+    load_kmods: bool = False
+    """The in-line step loads the driver's kernel modules and makes its nodes first."""
+    gpu_hook: bool = False
+    """NVIDIA's hook is executed as any other, and not taken in-line (--gpu-mode=hook)."""
+    exclusive: bool = False
+    """No other container gets this one's GPUs while it runs (minirun.gpu.share.sharing)."""
+    layers: "tuple[str, ...]" = ()
+    """Directories of the image's layers, lowest first; then root.path is an overlay of them."""
+    volatile: bool = False
+    """What the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
+
+    def as_json(self) -> "dict[str, Any]":
+        """Return what is chosen; defaults are left out."""
+        rows = zip(self._asdict().items(), NOTHING, strict=True)
+        return {key: value for (key, value), default in rows if value != default}
+
+
+NOTHING = Choices()
+"""What config.json alone chooses."""
+
+
+def of_record(record: "dict[str, Any]") -> Choices:
+    """Return the choices in a container's record; none in one that an older minirun wrote.
+
+    Raises DamagedRecord.
+    """
+    try:
+        found = Choices(**record.get(KEY, {}))
+        found = found._replace(layers=tuple(found.layers))
+        fit = all(isinstance(value, _TYPES[name]) for name, value in found._asdict().items())
+    except TypeError:
+        fit = False
+    if not fit or not all(isinstance(layer, str) for layer in found.layers):
+        from minirun.core.state_file import DamagedRecord  # every command imports this module
+
+        raise DamagedRecord(record["directory"], KEY, ours=True)
+    return found
+
+
+_TYPES: "dict[str, Any]" = {
+    "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "load_kmods": bool,
+    "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,
+}  # fmt: skip

@@ -1,0 +1,215 @@
+"""config.json: what the stages read; beside it only what minirun's caller chose (Choices).
+
+A thin view on the parsed document, so that properties this version does not know are kept and
+passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
+"""
+
+import os
+import stat
+
+from minirun.core import jsonlite
+from minirun.core.choices import NOTHING, Choices
+from minirun.core.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ANNOTATION = "io.minirun."
+LOG = ANNOTATION + "log"
+"""stages or syscalls: what its log holds (core.container.detail). No other one is obeyed."""
+VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
+"""Vendor → its variable in a container's environment, where it has one."""
+GPU_HOOK = "nvidia-container-runtime-hook"
+MOST_BYTES = 4 << 20
+"""How large a config.json may be. Read, it takes up to forty times that."""
+_UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
+_RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
+_RARE_LINUX = frozenset(("personality", "memoryPolicy", "mountLabel", "intelRdt"))
+
+
+_SIGNS = {
+    "AMD_VISIBLE_DEVICES": "/sys/module/amdgpu",
+    "HABANA_VISIBLE_DEVICES": "/sys/bus/pci/drivers/habanalabs",
+}
+"""Variable → what there is where the vendor's driver is loaded."""
+_NOTHING = ("", "none", "void")
+
+
+class Config:
+    """A validated config.json, the directory (bundle) that it lies in, and what is not its word."""
+
+    def __init__(self, raw: "dict[str, Any]", bundle: str, choices: Choices = NOTHING) -> None:
+        self.raw = raw
+        self.bundle = bundle
+        self.choices = choices
+        self.linux: dict[str, Any] = raw.get("linux") or {}
+        self.process: dict[str, Any] = raw.get("process") or {}
+        self.annotations: dict[str, str] = raw.get("annotations") or {}
+
+    @property
+    def rootfs(self) -> str:
+        """The absolute path of the root filesystem on the host."""
+        path: str = self.raw["root"]["path"]
+        return path if path.startswith("/") else f"{self.bundle}/{path}"
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the root filesystem is mounted read-only."""
+        return bool(self.raw["root"].get("readonly"))
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the process gets a pseudo-terminal."""
+        return bool(self.process.get("terminal"))
+
+    @property
+    def layers(self) -> "list[str]":
+        """Directories of the image's layers, lowest first; empty where root.path is used as is."""
+        return list(self.choices.layers)
+
+    @property
+    def ignored_annotations(self) -> "list[str]":
+        """The annotations in minirun's own name that it does not obey: all but LOG."""
+        own = (key for key in self.annotations if key.startswith(ANNOTATION))
+        return sorted(key for key in own if key != LOG)
+
+    @property
+    def namespaces(self) -> "dict[str, str]":
+        """Kind of namespace → path of an existing one to join, or "" for a new one."""
+        return {ns["type"]: ns.get("path", "") for ns in self.linux.get("namespaces") or []}
+
+    @property
+    def environment(self) -> "dict[str, str]":
+        """process.env as a dictionary; of a name that stands twice, the last one counts."""
+        pairs = (entry.partition("=") for entry in self.process.get("env") or [])
+        return {name: value for name, _, value in pairs if name}
+
+    @property
+    def cgroups_path(self) -> str:
+        """linux.cgroupsPath; empty where the runtime chooses."""
+        return self.linux.get("cgroupsPath") or ""
+
+    @property
+    def has_unusual_mounts(self) -> bool:
+        """Whether one of its mounts needs minirun.oci.mounts.sources."""
+        return any(
+            "uidMappings" in row or not _UNUSUAL_WORDS.isdisjoint(row.get("options") or ())
+            for row in self.raw.get("mounts") or ()
+        )
+
+    @property
+    def asks_rarely_asked(self) -> bool:
+        """Whether it has a property that minirun.oci.tuning.rare is for."""
+        return bool(_RARE_PROCESS & self.process.keys() or _RARE_LINUX & self.linux.keys())
+
+    def new_namespace(self, kind: str) -> bool:
+        """Whether a namespace of this kind is made for the container."""
+        return self.namespaces.get(kind) == ""
+
+    @property
+    def resources(self) -> "dict[str, Any]":
+        """linux.resources. Before version 1.3 a pids.limit of 0 meant none; podman writes it."""
+        found: "dict[str, Any]" = self.linux.get("resources") or {}
+        if (found.get("pids") or {}).get("limit") != 0:
+            return found
+        minor = self.raw["ociVersion"].split(".")[1]
+        return {k: v for k, v in found.items() if k != "pids"} if int(minor) < 3 else found
+
+    def hooks(self, kind: str) -> "list[dict[str, Any]]":
+        """The hooks of one kind (prestart, createRuntime, …), in order."""
+        return (self.raw.get("hooks") or {}).get(kind) or []
+
+    def in_line(self, hook: "dict[str, Any]") -> bool:
+        """Whether a prestart hook is NVIDIA's, and minirun itself does its work (Figure 2)."""
+        return is_gpu_hook(hook) and not self.choices.gpu_hook
+
+    @property
+    def nvidia_in_line(self) -> bool:
+        """Whether the GPUs come from NVIDIA's hook, and minirun itself does its work."""
+        return any(map(self.in_line, self.hooks("prestart"))) and not self.gpu_vendor
+
+    @property
+    def simulation(self) -> str:
+        """What the in-line hook's own environment says of the simulated driver ($MINIRUN_SIM).
+
+        An engine hands its hooks its whole environment: there it is asked for explicitly. Hooks
+        come from the engine's own configuration, never from an image.
+        """
+        for hook in filter(self.in_line, self.hooks("prestart")):
+            for entry in hook.get("env") or []:
+                if entry.startswith("MINIRUN_SIM="):
+                    return str(entry[12:])
+        return ""
+
+    @property
+    def gpu_vendor(self) -> str:
+        """Which vendor's GPUs the in-line step gives, out of VENDORS; "" for none, and NVIDIA.
+
+        That vendor was chosen, and so were its GPUs; or :attr:`gpu_variable` asks for them, and the
+        vendor's driver is loaded.
+        """
+        chosen = self.choices
+        if chosen.gpus is not None and chosen.gpu_driver in VENDORS:
+            return chosen.gpu_driver
+        variable = self.gpu_variable
+        loaded = variable and os.path.isdir(chosen.driver_root + _SIGNS[variable])
+        return chosen.gpu_driver if loaded else ""
+
+    @property
+    def gpu_variable(self) -> str:
+        """The variable by which the environment asks for GPUs of the vendor that was chosen, or "".
+
+        An image may have set it. So it is obeyed only where the caller chose that vendor
+        (--gpu-driver=amd), as the vendors' own runtimes are chosen.
+        """
+        variable = VENDORS.get(self.choices.gpu_driver, "")
+        asked = self.environment.get(variable, "").strip().lower() if variable else ""
+        return "" if asked in _NOTHING or self.choices.gpus is not None else variable
+
+    @property
+    def refused_variable(self) -> str:
+        """A variable that asks without consent for GPUs whose driver is loaded; "" for none."""
+        if self.choices.gpu_driver:
+            return ""
+        env = self.environment
+        asking = (name for name in _SIGNS if env.get(name, "").strip().lower() not in _NOTHING)
+        return next((name for name in asking if os.path.isdir(_SIGNS[name])), "")
+
+
+def load(bundle: str, choices: Choices = NOTHING) -> Config:
+    """Read and check `bundle`/config.json. Raises ConfigError."""
+    from minirun.oci import validate  # what is kept of a container has been checked
+
+    path = f"{bundle}/config.json"
+    try:
+        return Config(validate.check(jsonlite.loads(_read(path))), bundle, choices)
+    except FileNotFoundError:
+        hint = "a bundle is a directory with a config.json; minirun spec makes one"
+        raise ConfigError(f"{path}: no such file", hint, status=1) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {os.strerror(error.errno or 0).lower()}", status=1) from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}", status=1) from None
+
+
+def _read(path: str) -> str:
+    """Return the text of a config.json. Raises ValueError for too much of it, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError("is not a regular file")
+        if info.st_size > MOST_BYTES:
+            raise ValueError(f"is larger than {MOST_BYTES >> 20} MiB")
+        return os.read(fd, info.st_size + 1).decode()
+    finally:
+        os.close(fd)
+
+
+def is_gpu_hook(hook: "dict[str, Any]") -> bool:
+    """Whether a prestart hook is NVIDIA's."""
+    path: str = hook["path"]
+    return path.rpartition("/")[2] == GPU_HOOK

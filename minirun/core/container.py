@@ -1,0 +1,209 @@
+"""A container as the runtime holds it while it works on it: its directory, config and record."""
+
+import fcntl
+import os
+
+from minirun.core import events, state
+from minirun.core import state_file as records
+from minirun.core.config import LOG, Config
+from minirun.core.errors import ConfigError, StateError, UsageError
+from minirun.core.process.streams import Console
+from minirun.core.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.cgroups import Cgroup
+    from minirun.core.gates import Gates
+    from minirun.core.rootfs.initlayer import InitLayer
+    from minirun.gpu.inventory import Inventory
+    from minirun.gpu.vendors import Cards
+    from minirun.oci.mounts.sources import Sources
+    from minirun.oci.seccomp.profile import Filter
+    from minirun.oci.tuning.rare import Rare
+
+LOG_LIMIT = 1 << 20
+"""Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
+LEAST_FILES = 4
+"""Descriptors that a command needs to begin: 0 to 2, and the one that tells how its start went."""
+DETAILS = ("off", "stages", "syscalls")
+
+
+class Container:
+    """One container: names, places and the record in state.json."""
+
+    def __init__(self, settings: Settings, config: Config, record: "dict[str, Any]") -> None:
+        self.settings = settings
+        self.config = config
+        self.record = record
+        self.id: str = record["id"]
+        self.directory = f"{settings.root}/{self.id}"
+        self.unprivileged = bool(record.get("unprivileged"))
+        """Whether it is that of a user without privileges: minirun.engines.rootless."""
+        self._cgroup: Cgroup | None = None
+        self.gates: Gates | None = None
+        self.console = Console()
+        self.preserve_fds = 0
+        self.inventory: Inventory | Cards | None = None
+        """What GPUs the host has, once somebody has looked."""
+        self.gpus_claimed = False
+        """Whether the table of claims has this container's (minirun.gpu.share.sharing)."""
+        self.seccomp: Filter | None = None
+        self.rare: Rare | None = None
+        self.sources: Sources | None = None
+        self.init_layer: InitLayer | None = None
+        """Mount points for the GPUs' files, where they are known from an earlier container."""
+
+    @property
+    def groups_denied(self) -> bool:
+        """Whether setgroups(2) is denied in it: minirun.engines.rootless_config knows where."""
+        return bool(self.record.get("groups_denied"))
+
+    @property
+    def cgroup(self) -> "Cgroup":
+        """Its cgroup, looked for when it is first asked for: `start`, for one, needs none."""
+        if self._cgroup is None:
+            self._cgroup = self._open_cgroup()
+        return self._cgroup
+
+    @cgroup.setter
+    def cgroup(self, cgroup: "Cgroup") -> None:
+        self._cgroup = cgroup
+
+    @property
+    def is_open_to_owner(self) -> bool:
+        """Whether init stays dumpable until stage 7, when the first program runs in there.
+
+        A user without privileges could not write its id maps else, nor enter it for stage 5; and in
+        a new user namespace nobody else is who could look.
+        """
+        return self.unprivileged and self.config.new_namespace("user")
+
+    def _open_cgroup(self) -> "Cgroup":
+        """Return its cgroup: as the record has it, else where it is to be made."""
+        from minirun.cgroups import from_record, open_cgroup
+
+        saved, path = self.record.get("cgroup"), self.record["cgroup_path"]
+        version, named = self.settings.cgroup_version, bool(self.config.cgroups_path)
+        if saved and saved.get("rootless"):
+            from minirun.cgroups import delegated
+
+            return delegated.from_record(saved, self.record["init"])
+        if saved:
+            return from_record(saved)
+        if self.record.get("systemd_cgroup"):
+            from minirun.cgroups import systemd
+
+            return systemd.open_scope(path, version)
+        if self.unprivileged and version != "v1" and self.settings.rootless != "false":
+            from minirun.cgroups import delegated
+
+            return delegated.open_cgroup(path, named=named)
+        return open_cgroup(path, version, every=named)
+
+    def prepare(self) -> None:
+        """Load and compile whatever init will need, before it is cloned from this process.
+
+        After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
+        """
+        _check_open_files(self.config)
+        if self.config.terminal:
+            from minirun.oci.terminal import terminal  # noqa: F401  (init finds it in sys.modules)
+        profile = self.config.linux.get("seccomp")
+        if profile:
+            from minirun.oci.seccomp import profile as seccomp
+
+            self.seccomp = seccomp.load(profile, self.record.get("seccomp") or seccomp.OF_BUNDLE)
+        if self.config.asks_rarely_asked:
+            from minirun.oci.tuning import rare
+
+            self.rare = rare.Rare(self.config)
+        if self.config.gpu_vendor:
+            from minirun.gpu import vendors
+
+            self.inventory = vendors.prepare(self.config)
+        elif self.config.gpu_variable:
+            from minirun.gpu.nvidia.cli import warn
+
+            text = f"{self.config.gpu_variable} asks for gpus, and their driver is not loaded"
+            warn.tell([warn.Notice(text, "the container gets none")])
+
+    def lower_places(self) -> "list[str]":
+        """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
+        if "user" not in self.config.namespaces or self.unprivileged:
+            return self.config.layers  # a user's own images have the right owner as they are
+        return [f"{self.directory}/lower/{n}" for n in range(len(self.config.layers))]
+
+    def open_log(self) -> None:
+        """Write events to events.jsonl from now on, in the detail that :func:`detail` returns.
+
+        Raises UsageError, ConfigError, OSError.
+        """
+        word, path = detail(self.config), f"{self.directory}/events.jsonl"
+        if word == "off" or (os.path.exists(path) and os.stat(path).st_size > LOG_LIMIT):
+            return
+        events.choose_detail(word)
+        events.open_log(path, self.id)
+
+    def save(self, **changes: "Any") -> None:
+        """Change the record and write it. Raises OSError."""
+        self.record.update(changes)
+        state.save(self.directory, self.record)
+
+    def claim(self, key: str) -> bool:
+        """Set `key` in the record on the disk; False where it was set: of several, one does it.
+
+        False as well where the container has gone. Raises OSError.
+        """
+        try:
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            saved = records.read(self.directory)
+            if not saved.get(key):
+                self.save(**{key: True})
+            return not saved.get(key)
+        except (FileNotFoundError, StateError):
+            return False
+        finally:
+            os.close(fd)
+
+    def oci_state(self, status: str) -> "dict[str, Any]":
+        """The state document that hooks read on their standard input."""
+        return {
+            "ociVersion": state.OCI_VERSION,
+            "id": self.id,
+            "status": status,
+            "pid": self.record["pid"],
+            "bundle": self.config.bundle,
+            "annotations": self.config.annotations,
+        }
+
+
+def _check_open_files(config: Config) -> None:
+    """Refuse a limit below which the command could not begin, nor say why. Raises ConfigError."""
+    for index, row in enumerate(config.process.get("rlimits") or ()):
+        if row["type"] == "RLIMIT_NOFILE" and row["soft"] < LEAST_FILES:
+            text = f"{row['soft']} open files, and a start takes {LEAST_FILES}"
+            raise ConfigError(f"config.json: process.rlimits[{index}].soft: {text}")
+
+
+def detail(config: Config) -> str:
+    """Return what the log holds: all (syscalls, the default), all but system calls, or nothing.
+
+    The annotation io.minirun.log=stages|syscalls says it, else $MINIRUN_LOG, which may be off too.
+    Raises ConfigError, UsageError.
+    """
+    word = config.annotations.get(LOG)
+    if word is not None:
+        if word not in DETAILS[1:]:
+            text = f"config.json: annotations.{LOG}: unknown detail {word!r}"
+            raise ConfigError(text, " or ".join(DETAILS[1:]))
+        return word
+    word = os.environ.get("MINIRUN_LOG") or DETAILS[-1]
+    if word not in DETAILS:
+        raise UsageError(f"MINIRUN_LOG: unknown detail {word!r}", "off, stages or syscalls")
+    return word

@@ -1,0 +1,211 @@
+"""The later life of a container: start, kill, destroy. Stages 1 to 7 are minirun.core.lifecycle's.
+
+A module of its own, since `start`, `kill` and `delete`, which an engine calls for each container,
+need none of the stages; what only one of them needs is imported there. Whichever command is
+killed, the next one finishes its work from state.json.
+"""
+
+import os
+import select
+import time
+
+from minirun import directories
+from minirun.core import events, handshake, history, state
+from minirun.core.container import Container
+from minirun.core.errors import CommandError, MinirunError, StateError
+from minirun.core.handshake import Channel
+from minirun.core.visible import warn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+SIGKILL = 9
+PATIENCE = 10.0
+"""Seconds that a killed process gets to disappear before its cgroup is removed."""
+
+
+def start(
+    container: Container, channel: Channel, running: "Callable[[], None] | None" = None
+) -> None:
+    """Let init become the container's command, and make sure that it did; call `running` then.
+
+    Raises CommandError (126, 127) where execve failed, MinirunError where init died before.
+    """
+    try:
+        handshake.start(container.directory)
+    except OSError:
+        raise StateError(f"container {container.id!r} is not waiting for a start") from None
+    said = channel.read_rest()
+    if said:
+        raise _start_failure(container, said)
+    if running:
+        running()
+    if not container.record["complete"]:  # of one that `create` has made, exec.fifo's end says it
+        container.save(status=state.RUNNING, complete=True)
+    if rows := container.config.hooks("poststart"):
+        _poststart(container, rows)
+
+
+def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
+    """Run the poststart hooks. Raises HookError, and the container is stopped then."""
+    from minirun.core import hooks
+
+    document = container.oci_state(state.RUNNING)
+    try:
+        hooks.run_all(rows, "poststart", document, container.config.bundle)
+    except MinirunError:
+        _stop(container)  # runtime.md, Lifecycle: what a poststart hook refuses does not go on
+        raise
+
+
+def _start_failure(container: Container, said: bytes) -> MinirunError:
+    """Turn init's last words (an errno of four bytes, or an ERROR message) into an error."""
+    if len(said) != 4:
+        return handshake.error_from(said.decode(errors="replace"))
+    from minirun.core.process import command
+
+    args = container.config.process["args"]
+    code = int.from_bytes(said, "little")
+    error: CommandError = command.refusal(code, args[0])
+    events.emit("note", "execve failed", {"path": args[0], "errno": code}, ret=-1)
+    return error
+
+
+def kill(record: "dict[str, Any]", number: int) -> None:
+    """Send a signal to the container's init. Raises StateError where none runs."""
+    if record["status"] not in (state.CREATED, state.RUNNING, state.PAUSED):
+        raise StateError("container not running")
+    pid = record["init"]["pid"]
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise StateError("container not running") from None
+    try:
+        if not state.is_alive(record["init"]):  # somebody else's by now
+            raise StateError("container not running")
+        from minirun.core.kernel import process
+
+        process.pidfd_send_signal(pidfd, number)
+    finally:
+        os.close(pidfd)
+
+
+def _stop(container: Container) -> None:
+    """Kill the container's init, if it still runs."""
+    try:
+        kill({**container.record, "status": state.RUNNING}, SIGKILL)
+    except (StateError, ProcessLookupError):
+        pass
+
+
+def destroy(container: Container) -> None:
+    """Remove all that a container is, whatever its state. Idempotent. Raises OSError."""
+    record = container.record
+    if not events.log_fds():
+        try:
+            container.open_log()  # `delete` and `gc` go on with the container's log
+        except (MinirunError, OSError):
+            pass
+    _await_init(container)
+    if state.is_alive(record["init"]):
+        _stop(container)
+    clear_cgroup(container)
+    reap(record["init"])
+    outlive_supervisor(record["supervisor"])
+    _poststop(container)
+    events.close_log()
+    history.keep(container.settings.root, container.id)
+    directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
+
+
+def _await_init(container: Container) -> None:
+    """Wait while another process is still before its clone: what it makes later would be left over.
+
+    One that takes longer than PATIENCE is killed.
+    """
+    record, deadline = container.record, time.monotonic() + PATIENCE
+    maker = record["supervisor"]
+    while not record["init"] and maker["pid"] != os.getpid() and state.is_alive(maker):
+        if time.monotonic() > deadline:
+            os.kill(maker["pid"], SIGKILL)
+        time.sleep(0.002)
+        try:
+            record.update(state.load(container.settings.root, container.id))
+        except StateError:
+            return  # it has failed, and removed what it had made
+
+
+def _empty(container: Container, fd: int) -> None:
+    """Remove all that the container has written. Raises OSError."""
+    try:
+        directories.empty(fd)
+    except PermissionError:
+        if not container.unprivileged or not container.config.new_namespace("user"):
+            raise
+        from minirun.oci.namespaces import userns
+
+        userns.empty_directory(container, fd)
+
+
+def clear_cgroup(container: Container) -> None:
+    """Kill what still runs in the container's cgroup and remove it.
+
+    Where the record does not say that the cgroup was made for this container, whoever is in it is
+    a stranger, and only an empty one goes.
+    """
+    if container.record.get("cgroup"):
+        container.cgroup.clear(PATIENCE)
+        return
+    try:
+        container.cgroup.remove(0)
+    except MinirunError:  # somebody is in it; or it was to be systemd's, which does not run
+        pass
+
+
+def reap(init: "dict[str, Any] | None") -> None:
+    """Collect a killed init where it is our child; wait until it is gone where it is not."""
+    if not init:
+        return
+    try:
+        os.waitpid(init["pid"], 0)
+    except ChildProcessError:
+        deadline = time.monotonic() + PATIENCE
+        while state.is_alive(init) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+def outlive_supervisor(supervisor: "dict[str, Any]") -> None:
+    """Let another process that looks after the container finish; kill it where it does not."""
+    if supervisor["pid"] == os.getpid():
+        return
+    deadline = time.monotonic() + PATIENCE
+    while state.is_alive(supervisor):
+        if time.monotonic() > deadline:
+            os.kill(supervisor["pid"], SIGKILL)
+        time.sleep(0.002)
+
+
+def _poststop(container: Container) -> None:
+    """Run the poststop hooks, once; their failure is told, and stops nothing."""
+    rows = container.config.hooks("poststop")
+    if not rows or not container.record["init"] or not container.claim("poststop_done"):
+        return
+    from minirun.core import hooks
+
+    for index, hook in enumerate(rows):
+        try:
+            name = f"poststop hook {index} ({hook['path']})"
+            hooks.run(hook, name, container.oci_state(state.STOPPED), container.config.bundle)
+        except MinirunError as error:
+            warn(error.line())
+
+
+def wait(pidfd: int, pid: int) -> int:
+    """Wait for our child `pid` to end; return its exit status, 128 + n for signal n."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    poll.poll()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,156 @@
+"""What can go wrong, as a tree, and what to try then.
+
+    MinirunError                    one line on stderr, exit status 125 (docker: the runtime failed)
+    ├── UsageError                  a flag or an argument is wrong
+    ├── ConfigError                 config.json is wrong; says the exact path in it
+    ├── ImageError                  no such image, or a broken one
+    ├── StateError                  wrong id, or a container in the wrong state
+    ├── HookError                   a hook failed or took too long
+    ├── GPUError                    a GPU was asked for and cannot be given
+    └── CommandError                the container's command cannot run: 127 missing, 126 refused
+
+Texts are lower-case, without a full stop, and name the culprit; the hint says what to do.
+"""
+
+import errno as _errno
+import os
+
+from minirun.core.visible import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_LONGEST = 500
+"""Characters of an error: of a longer one, which quotes what is wrong, the middle is left out."""
+
+
+class MinirunError(Exception):
+    """An error with one line for the user and, where there is one, a hint what to do."""
+
+    status = 125
+
+    def __init__(self, text: str, hint: str = "", status: "int | None" = None) -> None:
+        super().__init__(text)
+        self.hint = hint
+        if status is not None:
+            self.status = status
+
+    def line(self) -> str:
+        """The one line that is printed: what, where, and what to do; cleaned."""
+        text = " ".join(str(self).split("\n"))
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+        return clean(f"{text} ({self.hint})" if self.hint else text)
+
+
+class UsageError(MinirunError):
+    """A flag or an argument is wrong."""
+
+
+class ConfigError(MinirunError):
+    """config.json is wrong; the text begins with the path of the culprit in it."""
+
+
+class ImageError(MinirunError):
+    """There is no such image, or it cannot be used."""
+
+
+class StateError(MinirunError):
+    """There is no such container, or its state does not allow what was asked."""
+
+    status = 1
+
+
+class HookError(MinirunError):
+    """A hook of config.json failed, or took longer than its timeout."""
+
+
+class GPUError(MinirunError):
+    """A GPU was asked for and cannot be given."""
+
+
+class CommandError(MinirunError):
+    """The container's command cannot be executed: 127 not found, 126 not executable."""
+
+    status = 127
+
+
+HINTS = {
+    ("clone3", "EPERM"): "run as root, or ask for a user namespace with --uidmap and --gidmap",
+    ("clone3", "ENOSPC"): "too many namespaces: see /proc/sys/user/max_*_namespaces",
+    ("clone3", "EINVAL"): "this kernel lacks one of the namespaces asked for: minirun doctor",
+    ("unshare", "EPERM"): "run as root",
+    ("mount", "EPERM"): "run as root; a user namespace may not mount this file system",
+    ("mount", "ENODEV"): "this kernel lacks that file system: minirun doctor",
+    ("mount", "ENOENT"): "the source or the mount point does not exist",
+    ("mount", "EINVAL"): "an option the file system does not know: dmesg says which",
+    ("mount", "ELOOP"): "the image has a symbolic link where a directory is needed",
+    ("open_tree", "ENOENT"): "the path on the host does not exist",
+    ("open_tree", "ENOSYS"): "minirun needs Linux 5.12 or newer",
+    ("move_mount", "ENOTDIR"): "a directory can only be mounted on a directory, a file on a file",
+    ("openat2", "ENOSYS"): "minirun needs Linux 5.12 or newer",
+    ("openat2", "EXDEV"): "the path leads out of the container's root filesystem",
+    ("openat2", "ELOOP"): "the path runs through a link that minirun does not follow",
+    ("pivot_root", "EINVAL"): "the new root must be a mount point, and not shared",
+    ("mknodat", "EPERM"): "run as root, outside of a user namespace",
+    ("bpf", "EPERM"): "needs CAP_SYS_ADMIN, or CAP_BPF and CAP_NET_ADMIN",
+    ("bpf", "EINVAL"): "the kernel was built without CONFIG_CGROUP_BPF",
+    ("setns", "EPERM"): "run as root",
+    ("setns", "EINVAL"): "the namespace is of another kind, or the process is not single-threaded",
+    ("write", "ENOSPC"): "the disk is full: minirun gc frees what ended containers left",
+    ("mkdir", "ENOSPC"): "the disk is full: minirun gc frees what ended containers left",
+    ("capset", "EPERM"): "minirun itself lacks a capability that the container asks for",
+    ("sethostname", "EINVAL"): "a host name has at most 64 bytes",
+    ("setuid", "EINVAL"): "that user id is not mapped in the container's user namespace",
+    ("setgid", "EINVAL"): "that group id is not mapped in the container's user namespace",
+    ("setrlimit", "EPERM"): "raising a hard limit needs CAP_SYS_RESOURCE",
+}
+"""What to try, per (system call, errno). `minirun explain` prints this table."""
+
+_GENERAL = {
+    "ENOSPC": "the disk is full: minirun gc frees what ended containers left",
+    "EROFS": "that file system is read-only",
+    "EACCES": "run as root",
+    "EPERM": "run as root",
+    "EMFILE": "the limit of open files is too low: ulimit -n",
+    "ENOMEM": "out of memory, or above the memory limit",
+}
+
+
+def errno_name(number: int) -> str:
+    """ENOENT for 2; the number itself where it has no name."""
+    return _errno.errorcode.get(number, str(number))
+
+
+def hint(call: str, number: int) -> str:
+    """What to try after `call` failed with errno `number`; empty where nothing is known."""
+    name = errno_name(number)
+    return HINTS.get((call, name)) or _GENERAL.get(name, "")
+
+
+def as_runc(act: "Callable[[], int]") -> int:
+    """Return what `act` returns; errors of it end with status 1, as runc's do: docker's is 125.
+
+    Raises MinirunError; OSError where whoever read our output has gone.
+    """
+    try:
+        return act()
+    except OSError as caught:
+        if caught.errno == _errno.EPIPE:
+            raise
+        error = from_os(caught)
+    except MinirunError as caught:
+        error = caught
+    if 125 <= error.status <= 127:
+        error.status = 1
+    raise error from None
+
+
+def from_os(error: OSError, doing: str = "") -> MinirunError:
+    """Turn an OSError into the one line a user sees: doing: call path: text (hint)."""
+    call = getattr(error, "call", "")
+    parts = [doing, call, str(error.filename or ""), os.strerror(error.errno or 0)]
+    text = ": ".join(part for part in parts if part)
+    return MinirunError(text, hint(call, error.errno or 0))

@@ -1,0 +1,172 @@
+"""The log: one event is one JSON line, written with one write(2) by whoever does the thing.
+
+    {"v":1,"t":CLOCK_MONOTONIC ns,"id":"c1","stage":5,"actor":"cli","pid":HOST PID,
+     "kind":"begin|end|syscall|message|exec|note|gate","name":"mount","args":{},
+     "ret":0,"errno":null,"dur":ns,"why":"one line for a learner"}
+
+Four processes share one open file description (O_APPEND), so lines never tear and lie in the
+order in which things happened. strace sees every line between the system calls it speaks of, and
+tests/truth compares the two in both directions. A system call is logged right after it returned;
+execve, which does not return, right before.
+
+This module is a leaf: it imports nothing of minirun.
+"""
+
+import os
+import time
+from _json import encode_basestring_ascii, make_encoder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any
+
+now = time.monotonic_ns
+
+_encode = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", False, False, True)
+_sinks: "list[int]" = []
+_id = ""
+_stage = 0
+_actor = "runtime"
+_pid = 0
+_mark = ""
+_brief = False
+gatekeeper: "Callable[[int, str], None] | None" = None
+"""Called at every stage boundary when somebody steps through the run (see minirun.core.gates)."""
+observer: "Callable[[str, str], None] | None" = None
+"""Called with kind and name after every event when somebody steps from call to call."""
+
+
+def choose_detail(word: str) -> None:
+    """From now on write system calls too ("syscalls"), or all but these ("stages")."""
+    global _brief
+    _brief = word == "stages"
+
+
+def open_log(path: str, container_id: str, mode: int = 0o600) -> None:
+    """Append events of `container_id` to the file `path` too. Raises OSError."""
+    global _id, _pid
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
+    _sinks.append(os.open(path, flags, mode))
+    _id = container_id
+    _pid = os.getpid()
+
+
+def close_log() -> None:
+    """Close every log file; later events go nowhere."""
+    while _sinks:
+        os.close(_sinks.pop())
+
+
+def divert(fd: int) -> None:
+    """Write events into the pipe `fd` from now on, and let go of the log file.
+
+    For a process that strangers see, and whose descriptors they could open: its caller, who reads
+    the pipe, passes the lines on (:func:`pass_on`). Nothing changes where there is no log.
+    """
+    if _sinks:
+        close_log()
+        _sinks.append(fd)
+
+
+def pass_on(line: bytes) -> None:
+    """Write an event of another process as it is."""
+    for fd in _sinks:
+        try:
+            os.write(fd, line)
+        except OSError:
+            pass
+
+
+def log_id() -> str:
+    """Return the id of the container that the log is of."""
+    return _id
+
+
+def log_fds() -> "tuple[int, ...]":
+    """The descriptors that the log is written to, for whoever closes all others."""
+    return tuple(_sinks)
+
+
+def become(actor: str, pid: int) -> None:
+    """From now on this process writes as `actor` with host pid `pid` (called after a clone)."""
+    global _actor, _pid
+    _actor = actor
+    _pid = pid
+
+
+def mark(word: str) -> None:
+    """From now on the reason of each event of this process says `word` too: SIMULATED."""
+    global _mark
+    _mark = word
+
+
+def emit(
+    kind: str,
+    name: str,
+    args: "dict[str, Any] | None" = None,
+    *,
+    ret: "int | None" = 0,
+    errno: "str | None" = None,
+    dur: int = 0,
+    why: str = "",
+) -> None:
+    """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT)."""
+    if not _sinks or (_brief and kind == "syscall" and not observer):
+        return
+    if _mark:
+        why = f"{why} ({_mark})" if why else _mark
+    event = {
+        "v": 1, "t": now(), "id": _id, "stage": _stage, "actor": _actor, "pid": _pid,
+        "kind": kind, "name": name, "args": args or {}, "ret": ret, "errno": errno,
+        "dur": dur, "why": why,
+    }  # fmt: skip
+    line = ("".join(_encode(event, 0)) + "\n").encode()
+    for fd in _sinks:
+        try:
+            os.write(fd, line)
+        except OSError:
+            pass  # a full disk under the log must not decide over the container
+    if observer:
+        observer(kind, name)
+
+
+class stage:
+    """``with stage(5, "cli"):`` writes the begin and the end of a stage around its body.
+
+    An exception out of the body is the stage's end too: ret -1 and the exception's text.
+    """
+
+    def __init__(self, number: int, actor: str, name: str, why: str = "") -> None:
+        self.number = number
+        self.actor = actor
+        self.name = name
+        self.why = why
+
+    def __enter__(self) -> "stage":
+        global _stage, _actor
+        _stage = self.number
+        _actor = self.actor
+        self.started = now()
+        emit("begin", self.name, why=self.why)
+        if gatekeeper:
+            gatekeeper(self.number, "begin")
+        return self
+
+    def __exit__(
+        self,
+        kind: "type[BaseException] | None",
+        error: "BaseException | None",
+        trace: "TracebackType | None",
+    ) -> None:
+        if error is None:
+            self.end()
+        elif not isinstance(error, SystemExit):
+            emit("end", self.name, {"error": str(error)}, ret=-1, dur=now() - self.started)
+
+    def end(self) -> None:
+        """Write the end. Called by hand where a stage's last act does not return (execve)."""
+        emit("end", self.name, dur=now() - self.started)
+        if gatekeeper:
+            gatekeeper(self.number, "end")

@@ -1,0 +1,80 @@
+"""Gates: a run can be held at the boundaries of its stages, or at each event, to be looked at.
+
+A gate is a FIFO in the container's state directory. Who reaches a boundary that is on the list
+writes a gate event and waits for one byte; whoever watches (the live view, --step, a test) sends
+it. Nothing is simulated: while a gate is closed the kernel objects are as they are at this moment.
+
+Runtime and init work at the same time now and then. So who is at the gate holds a lock on it
+(fcntl(2), "Advisory record locking", which is the process's own and ends with it), and there is
+never more than one to be let through.
+"""
+
+import fcntl
+import os
+import select
+import stat
+
+from minirun.core import events
+from minirun.core.errors import UsageError
+from minirun.core.kernel import files
+from minirun.core.settings import BOUNDARIES
+
+GATE = "gate.fifo"
+EVERY_EVENT = "syscall"
+"""Instead of a boundary: stop after each event."""
+_EVENTS = ("syscall", "exec", "message", "note")
+
+
+class Gates:
+    """The list of boundaries to stop at, and the FIFO to wait on."""
+
+    def __init__(self, directory: str, stops: "tuple[str, ...]") -> None:
+        unknown = [stop for stop in stops if stop not in (*BOUNDARIES, EVERY_EVENT)]
+        if unknown:
+            raise UsageError(f"unknown gate {unknown[0]!r}", "1:begin, 1:end, … 7:end, or syscall")
+        self.stops = stops
+        path = f"{directory}/{GATE}"
+        files.mknodat(-100, path, stat.S_IFIFO | 0o600, why="the run stops here to be looked at")
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self.watched: list[int] = []
+        """Descriptors (a pidfd, the end of a pipe) whose end opens every gate: nobody waits for
+        somebody who is dead."""
+        events.gatekeeper = self.wait
+        if EVERY_EVENT in stops:
+            events.observer = self.wait_after
+
+    def wait(self, stage: int, edge: str) -> None:
+        """Wait where `stage`:`edge` is on the list."""
+        if f"{stage}:{edge}" in self.stops:
+            self._wait(f"{stage}:{edge}", {})
+
+    def wait_after(self, kind: str, name: str) -> None:
+        """Wait after an event."""
+        if kind in _EVENTS:
+            self._wait(EVERY_EVENT, {"after": name})
+
+    def _wait(self, name: str, args: "dict[str, str]") -> None:
+        fcntl.lockf(self.fd, fcntl.LOCK_EX)
+        try:
+            events.emit("gate", name, args, why="waiting until somebody opens this gate")
+            poll = select.poll()
+            poll.register(self.fd, select.POLLIN)
+            for fd in self.watched:
+                poll.register(fd, select.POLLIN)
+            ready = poll.poll()
+            if any(fd == self.fd for fd, _ in ready):
+                os.read(self.fd, 1)
+        finally:
+            fcntl.lockf(self.fd, fcntl.LOCK_UN)
+
+
+def open_gate(directory: str) -> None:
+    """Let the process that waits at a gate of the container in `directory` go on.
+
+    Raises OSError: ENOENT without a gate, ENXIO where nobody holds it.
+    """
+    fd = os.open(f"{directory}/{GATE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.write(fd, b".")
+    finally:
+        os.close(fd)

@@ -1,0 +1,230 @@
+"""The handshake of runtime and init, over two named FIFOs in the container's state directory.
+
+    runtime                                     init
+       │ ── clone3 ─────────────────────────────▶ │   stage 1
+       │ ── MAPPED   (user namespace only) ─────▶ │
+       │                                          │   joins its cgroup, mounts
+       │ ◀──────────── READY   root filesystem ── │
+       │ ── YOUR_TURN ──────────────────────────▶ │
+       │ ◀──────────── RUN_HOOKS ──────────────── │   stage 2
+       │ ◀──────────── YOUR_TURN ──────────────── │
+       │   runs the hooks                         │   stages 3, 4, 5
+       │ ── HOOKS_DONE ─────────────────────────▶ │   stage 6
+       │ ── YOUR_TURN ──────────────────────────▶ │
+       │ ◀──────────── LISTENER N (seccomp) ───── │   stage 7
+       │ ── TAKEN    (then) ────────────────────▶ │
+       │ ◀──────────── WAITING  at exec.fifo ──── │   `create` ends here
+       │   `start` writes START to exec.fifo      │
+       │ ◀──────────── end of file ────────────── │   execve has happened
+       │ ◀──────────── ERROR, from either side ─▶ │
+
+Only who has the turn begins or ends a stage, so the log is in order by construction. Either side's
+death closes its end of a FIFO, and the other reads the end of file: no wait is without an end.
+The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo, for `start`.
+"""
+
+import fcntl
+import os
+import stat
+
+from minirun.core import events, jsonlite
+from minirun.core.errors import MinirunError
+
+
+class Message:
+    """What can be said. (A class of strings: importing ``enum`` would cost 3 ms.)"""
+
+    MAPPED = "MAPPED"
+    READY = "READY"
+    YOUR_TURN = "YOUR_TURN"
+    RUN_HOOKS = "RUN_HOOKS"
+    HOOKS_DONE = "HOOKS_DONE"
+    LISTENER = "LISTENER"
+    TAKEN = "TAKEN"
+    WAITING = "WAITING"
+    ERROR = "ERROR"
+
+
+START = b"start\n"
+TO_RUNTIME, TO_INIT, EXEC = "init.fifo", "runtime.fifo", "exec.fifo"
+EVENT = b'{"v":1,'
+"""How a line begins that is an event: of a process that may not hold the log (events.divert)."""
+MOST_EVENTS, MOST_BYTES = 1000, 1 << 24
+"""So much is taken from one process: a container may have got hold of it."""
+PATIENCE = 3000
+"""The longest error text that is passed on: a line stays below PIPE_BUF (4096), so it is atomic."""
+
+
+class PeerDied(MinirunError):
+    """The other side of the handshake closed its FIFO without a word."""
+
+
+class Channel:
+    """One side's two FIFO ends."""
+
+    def __init__(self, read_fd: int, write_fd: int, peer: str) -> None:
+        self.read_fd = read_fd
+        self.write_fd = write_fd
+        self.peer = peer
+        self.buffer = b""
+        self.passed_on = 0
+
+    def say(self, message: str, why: str = "") -> None:
+        """Send one message; logged right before, since the other side may act at once.
+
+        Raises PeerDied.
+        """
+        events.emit("message", message.split(" ", 1)[0], {"to": self.peer}, why=why)
+        try:
+            os.write(self.write_fd, message.encode() + b"\n")
+        except BrokenPipeError:
+            raise PeerDied(f"{self.peer} died while {message} was being sent") from None
+
+    def fail(self, error: MinirunError) -> None:
+        """Send an error, as the last word."""
+        fields = {
+            "text": str(error)[:PATIENCE], "hint": error.hint[:500], "status": error.status,
+            "kind": type(error).__name__,
+        }  # fmt: skip
+        try:
+            self.say(f"{Message.ERROR} {jsonlite.dumps(fields)}")
+        except PeerDied:
+            pass
+
+    def expect(self, message: str) -> None:
+        """Wait for `message`. Raises PeerDied, or the error that the other side sent instead."""
+        line = self.read_line()
+        if line == message:
+            return
+        if not line:
+            raise PeerDied(f"{self.peer} died before it said {message}")
+        raise error_from(line)
+
+    def expect_number(self, message: str) -> int:
+        """Wait for `message` with a number. Raises PeerDied, or the other side's error."""
+        line = self.read_line()
+        if not line:
+            raise PeerDied(f"{self.peer} died before it said {message}")
+        if not line.startswith(f"{message} "):
+            raise error_from(line)
+        return int(line[len(message) :])
+
+    def read_line(self) -> str:
+        """Return the next line without its end; empty at the end of file. Events go to the log."""
+        while True:
+            while b"\n" not in self.buffer:
+                if not self._read_more():
+                    return ""
+            line, _, self.buffer = self.buffer.partition(b"\n")
+            if not line.startswith(EVENT):
+                return line.decode(errors="replace")
+            self._pass_on(line)
+
+    def read_rest(self) -> bytes:
+        """Return all that is still said until the other side closes its end, but for events."""
+        while self._read_more():
+            pass
+        rest, self.buffer = self.buffer, b""
+        while rest.startswith(EVENT):
+            line, _, rest = rest.partition(b"\n")
+            self._pass_on(line)
+        return rest
+
+    def _read_more(self) -> bool:
+        """Read a chunk; False at the end of the file. Raises PeerDied where there is no end."""
+        chunk = os.read(self.read_fd, 65536)
+        self.buffer += chunk
+        if len(self.buffer) > MOST_BYTES:
+            raise PeerDied(f"{self.peer} said more than {MOST_BYTES} bytes")
+        return bool(chunk)
+
+    def _pass_on(self, line: bytes) -> None:
+        """Pass an event on to the log, if it is one: a container may have written it."""
+        try:
+            event = jsonlite.loads(line.decode())
+            kinds = tuple(type(event[key]) for key in ("pid", "kind", "name", "args"))
+        except (ValueError, KeyError, RecursionError):
+            return
+        of_ours = kinds == (int, str, str, dict) and event.get("id") == events.log_id()
+        if of_ours and self.passed_on < MOST_EVENTS:
+            self.passed_on += 1
+            events.pass_on(line + b"\n")
+
+    def is_closed(self) -> bool:
+        """Whether the other side has closed its end; what it has said may still be unread."""
+        import select  # only a signal asks
+
+        poll = select.poll()
+        poll.register(self.read_fd, 0)
+        return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self.read_fd)
+        os.close(self.write_fd)
+
+
+def error_from(line: str) -> MinirunError:
+    """Return the error that an ERROR message carries, or one that says what came instead."""
+    word, _, rest = line.partition(" ")
+    if word != Message.ERROR:
+        return MinirunError(f"handshake: unexpected {word!r}")
+    fields = jsonlite.loads(rest)
+    return MinirunError(fields["text"], fields["hint"], fields["status"])
+
+
+class Ends:
+    """All four ends, opened by the runtime before clone, so that neither side waits in open(2)."""
+
+    def __init__(self, directory: str) -> None:
+        self.to_runtime = _open_both(f"{directory}/{TO_RUNTIME}")
+        self.to_init = _open_both(f"{directory}/{TO_INIT}")
+
+    def runtime(self) -> Channel:
+        """Keep the runtime's two ends and close init's."""
+        os.close(self.to_runtime[1])
+        os.close(self.to_init[0])
+        return Channel(self.to_runtime[0], self.to_init[1], "init")
+
+    def init(self) -> Channel:
+        """Keep init's two ends and close the runtime's."""
+        os.close(self.to_runtime[0])
+        os.close(self.to_init[1])
+        return Channel(self.to_init[0], self.to_runtime[1], "runtime")
+
+
+def make_fifos(directory: str) -> None:
+    """Make the three named FIFOs. Raises OSError."""
+    from minirun.core.kernel import files  # `start` needs none of it, nor ctypes
+
+    for name, why in (
+        (TO_RUNTIME, "init asks the runtime through this FIFO to run the prestart hooks"),
+        (TO_INIT, "and gets its answer through this one"),
+        (EXEC, "init will wait here until `start`"),
+    ):
+        files.mknodat(-100, f"{directory}/{name}", stat.S_IFIFO | 0o600, why=why)
+
+
+def _open_both(path: str) -> "tuple[int, int]":
+    """Open a FIFO's reading end (which would wait for a writer), then its writing end."""
+    read_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    write_fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    os.set_blocking(read_fd, True)
+    return read_fd, write_fd
+
+
+def start(directory: str) -> None:
+    """Let the init that waits at exec.fifo go on, and take the FIFO away: of several, one does it.
+
+    Raises FileNotFoundError where there is no FIFO, and OSError ENXIO where nobody waits.
+    """
+    path = f"{directory}/{EXEC}"
+    fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink == 0:
+            raise FileNotFoundError(2, os.strerror(2), path)
+        os.write(fd, START)
+        os.unlink(path)
+    finally:
+        os.close(fd)

@@ -1,0 +1,71 @@
+"""The logs of containers that are gone: ROOT/.history/STAMP.NUMBER.ID.jsonl."""
+
+import os
+import time
+
+from minirun.core.settings import HISTORY
+
+LIMIT = 200
+"""How many logs of removed containers are kept below one state root."""
+
+
+def keep(root: str, container_id: str) -> None:
+    """Move a removed container's events to the history, and forget the oldest beyond the limit.
+
+    Where there is no room for them they go with the container.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    name = f"{stamp}.{time.monotonic_ns()}.{container_id}.jsonl"
+    try:
+        fd = _make(root)
+    except OSError:
+        return
+    try:
+        os.rename(f"{root}/{container_id}/events.jsonl", f"{root}/{HISTORY}/{name}")
+        for old in names(fd)[:-LIMIT]:
+            os.unlink(old, dir_fd=fd)
+    except OSError:  # there is no log, or another command has been quicker
+        pass
+    finally:
+        os.close(fd)
+
+
+def _make(root: str) -> int:
+    try:
+        return _open(root)
+    except FileNotFoundError:
+        os.makedirs(f"{root}/{HISTORY}", 0o700, exist_ok=True)
+        return _open(root)
+
+
+def _open(root: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(f"{root}/{HISTORY}", flags)
+
+
+def names(fd: int) -> "list[str]":
+    """Return the names of the logs in a history, STAMP.NUMBER.ID.jsonl, the oldest first."""
+    return sorted(name for name in os.listdir(fd) if _is_log(name))
+
+
+def _is_log(name: str) -> bool:
+    stamp, _, rest = name.partition(".")
+    digits = stamp[:8] + stamp[9:] + rest.partition(".")[0]
+    plain = len(stamp) == 15 and stamp[8] == "T" and digits.isascii() and digits.isdecimal()
+    return plain and rest.count(".") >= 2 and name.endswith(".jsonl")
+
+
+def drop(root: str) -> None:
+    """Remove what is recorded below a state root, and nothing else."""
+    try:
+        fd = _open(root)
+    except OSError:
+        return  # there is none
+    try:
+        for name in names(fd):
+            os.unlink(name, dir_fd=fd)
+        os.rmdir(f"{root}/{HISTORY}")
+    except OSError:
+        pass  # there is more than minirun's
+    finally:
+        os.close(fd)

@@ -1,0 +1,151 @@
+"""Running one hook of config.json: runtime-spec, config.md, "POSIX-platform Hooks".
+
+A hook gets the container's state as JSON on its standard input, the environment that config.json
+gives it and nothing else (an image's LD_PRELOAD once reached a hook: CVE-2025-23266), the bundle
+as its working directory, and a process group of its own that is killed as a whole when its time
+is up.
+"""
+
+import os
+import select
+
+from minirun.core import events, jsonlite
+from minirun.core.errors import HookError
+from minirun.core.kernel import files, namespaces, process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OUTPUT_LIMIT = 4096
+_SIGKILL = 9
+_LONGEST_POLL = 2**31 - 1  # milliseconds, an int
+
+
+def run_all(hooks: "list[dict[str, Any]]", kind: str, state: "dict[str, Any]", cwd: str) -> None:
+    """Run the hooks of one kind in order. Raises HookError at the first that fails."""
+    for index, hook in enumerate(hooks):
+        name = f"{kind} hook {index} ({hook['path']})"
+        run(hook, name, state, cwd, inside=kind == "startContainer")
+
+
+def run(
+    hook: "dict[str, Any]", name: str, state: "dict[str, Any]", cwd: str, *, inside: bool = False
+) -> None:
+    """Run one hook and wait for it. Raises HookError with the end of what it said.
+
+    `inside`: after pivot_root. The hook's process cannot know its number on the host there, so it
+    does not write to the log.
+    """
+    stdin, feed = os.pipe2(os.O_CLOEXEC)
+    said, stdout = os.pipe2(os.O_CLOEXEC)
+    pid, pidfd = namespaces.clone3(0, why=f"{name}: it gets the container's state on stdin")
+    if pid == 0:
+        _become(hook, cwd, stdin, stdout, inside=inside)
+    os.close(stdin)
+    os.close(stdout)
+    ends = _Ends(pid, pidfd, feed, said)
+    try:
+        status = ends.converse(jsonlite.dumps(state).encode(), hook.get("timeout"))
+    except BaseException:
+        ends.kill()
+        raise
+    finally:
+        ends.close()
+    if status is None:
+        raise HookError(f"{name} took longer than its timeout of {hook['timeout']} s")
+    events.emit("note", "hook ended", {"path": hook["path"], "status": status})
+    if status != 0:
+        text = ends.output.decode(errors="replace").strip() or "it said nothing"
+        how = f"exit status {status}" if status > 0 else f"signal {-status}"
+        raise HookError(f"{name} failed with {how}: {' '.join(text.split())}")
+
+
+def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside: bool) -> None:
+    """In the child: turn into the hook's program. Never returns."""
+    try:
+        if inside:
+            events.close_log()
+        else:
+            events.become("hook", int(os.readlink("/proc/self")))  # the host's /proc
+        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="no hook outlives who waits for it")
+        os.setpgid(0, 0)
+        os.dup2(stdin, 0)
+        os.dup2(stdout, 1)
+        os.dup2(stdout, 2)
+        process.restore_signals()
+        files.close_range_cloexec(3)
+        os.chdir(cwd)
+        env = dict(entry.split("=", 1) for entry in hook.get("env") or [] if "=" in entry)
+        process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
+    except OSError as error:
+        os.write(2, f"{hook['path']}: {os.strerror(error.errno or 0)}".encode())
+    finally:
+        os._exit(127)
+
+
+class _Ends:
+    """The runtime's ends of a hook that runs: its stdin, what it says, and the hook itself."""
+
+    def __init__(self, pid: int, pidfd: int, feed: int, said: int) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.feed = feed
+        self.said = said
+        self.output = b""
+
+    def converse(self, state: bytes, timeout: "int | None") -> "int | None":
+        """Feed `state` and listen until the hook ends; its status, None where its time was up.
+
+        All at once: a hook may speak before it reads, or never read. Its own end counts, not the
+        end of its output: a grandchild may hold the pipe open.
+        """
+        deadline = None if timeout is None else events.now() + timeout * 1_000_000_000
+        os.set_blocking(self.feed, False)
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)  # first: who is dead has said all it will say
+        poll.register(self.said, select.POLLIN)
+        poll.register(self.feed, select.POLLOUT)
+        while True:
+            left = None if deadline is None else (deadline - events.now()) // 1_000_000
+            if left is not None and left <= 0:
+                self.kill()
+                return None
+            ready = [fd for fd, _ in poll.poll(left and min(left, _LONGEST_POLL))]
+            if self.feed in ready:
+                state = self._feed(state)
+                if not state:
+                    poll.unregister(self.feed)
+                    os.close(self.feed)
+                    self.feed = -1
+            if self.said in ready and not self._listen():
+                poll.unregister(self.said)
+            if self.pidfd in ready:
+                return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _feed(self, data: bytes) -> bytes:
+        """Write what fits; return the rest. A hook that does not read is free not to."""
+        try:
+            return data[os.write(self.feed, data) :]
+        except BrokenPipeError:
+            return b""
+
+    def _listen(self) -> bool:
+        """Read what the hook says, at most what a pipe holds; False at its end."""
+        chunk = os.read(self.said, 65536)
+        self.output = (self.output + chunk)[-OUTPUT_LIMIT:]
+        return bool(chunk)
+
+    def kill(self) -> None:
+        """End the hook and all of its process group."""
+        try:
+            os.killpg(self.pid, _SIGKILL)
+        except ProcessLookupError:  # it has not come to make its group
+            os.kill(self.pid, _SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def close(self) -> None:
+        """Close all ends."""
+        for fd in (self.feed, self.said, self.pidfd):
+            if fd >= 0:
+                os.close(fd)

@@ -1,0 +1,136 @@
+"""Files and nodes below a directory descriptor that may belong to a hostile image."""
+
+import ctypes
+import os
+import stat
+
+from minirun.core import events
+from minirun.core.kernel import libc
+from minirun.core.kernel.libc import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS = 0x1, 0x2, 0x4
+RESOLVE_BENEATH, RESOLVE_IN_ROOT = 0x8, 0x10
+
+PROC_SUPER_MAGIC = 0x9FA0
+CGROUP2_SUPER_MAGIC = 0x63677270
+
+CLOSE_RANGE_CLOEXEC = 4
+
+_openat2 = libc.bind_syscall(c_int, c_char_p, c_void_p, c_size_t)
+_close_range = libc.bind_syscall(c_uint, c_uint, c_uint)
+_fstatfs = libc.bind("fstatfs", c_int, c_void_p)
+_faccessat = libc.bind("faccessat", c_int, c_char_p, c_int, c_int)
+
+_AT_FDCWD, _AT_EACCESS, _EPERM = -100, 0x200, 1
+
+
+class OpenHow(ctypes.Structure):
+    """struct open_how of openat2(2)."""
+
+    _fields_ = [("flags", c_uint64), ("mode", c_uint64), ("resolve", c_uint64)]
+
+
+def openat2(dirfd: int, path: str, flags: int, resolve: int, mode: int = 0) -> int:
+    """Open `path` relative to `dirfd` under the RESOLVE_* rules: openat2(2); Linux 5.6."""
+    how = OpenHow(flags | os.O_CLOEXEC, mode, resolve)
+    raw = path.encode(errors="surrogateescape")
+    size = ctypes.sizeof(how)
+    for _ in range(128):  # EAGAIN: somebody renamed a directory on the way
+        ret: int = _openat2(437, dirfd, raw, ctypes.addressof(how), size)
+        if ret != -1:
+            return ret
+        if ctypes.get_errno() != 11:
+            break
+    raise libc.failure("openat2", path)
+
+
+def reopen(fd: int, flags: int) -> int:
+    """Open what the O_PATH descriptor `fd` refers to, with other flags: proc_pid_fd(5).
+
+    What is opened is what has been looked at, while a path may lead elsewhere by now. Raises
+    OSError; ENOSYS where /proc is no procfs.
+    """
+    folder = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if filesystem_magic(folder) != PROC_SUPER_MAGIC:
+            raise OSError(38, os.strerror(38), "/proc")
+        return os.open(str(fd), flags | os.O_CLOEXEC, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def close_range_cloexec(first: int) -> None:
+    """Mark every descriptor from `first` on to be closed at execve: close_range(2); Linux 5.11."""
+    libc.check("close_range", _close_range(436, first, 0xFFFFFFFF, CLOSE_RANGE_CLOEXEC))
+
+
+def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
+    """Close every descriptor from `first` to `last`: close_range(2); Linux 5.9."""
+    if first <= last:
+        libc.check("close_range", _close_range(436, first, last, 0))
+
+
+def close_all_but(kept: "set[int]") -> None:
+    """Close every descriptor from 3 on that is not in `kept`."""
+    first = 3
+    for fd in sorted(fd for fd in kept if fd >= first):
+        close_range(first, fd - 1)
+        first = fd + 1
+    close_range(first)
+
+
+def may_execute(path: str) -> bool:
+    """Tell whether this process, as what it is now, may execute `path`: faccessat(2), AT_EACCESS.
+
+    EPERM is no answer of the file's: a seccomp filter from before Linux 5.8 does not let the
+    question through. Then yes: execve, which asks once more, will tell.
+    """
+    raw = path.encode(errors="surrogateescape")
+    ret = _faccessat(_AT_FDCWD, raw, os.X_OK, _AT_EACCESS)
+    return ret == 0 or ctypes.get_errno() == _EPERM
+
+
+def filesystem_magic(fd: int) -> int:
+    """Return f_type of the file system that `fd` lies on: fstatfs(2), linux/magic.h."""
+    buffer = ctypes.create_string_buffer(256)
+    libc.check("fstatfs", _fstatfs(fd, ctypes.addressof(buffer)))
+    return int.from_bytes(buffer.raw[:8], "little")
+
+
+def mknodat(
+    dirfd: int, name: str, mode: int, device: int = 0, *, shown: str = "", why: str = ""
+) -> None:
+    """Make a device node, a FIFO or a socket: mknod(2), mkfifo(3)."""
+    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}.get(stat.S_IFMT(mode), "?")
+    args: "dict[str, object]" = {"path": shown or name, "mode": oct(mode), "kind": kind}
+    if kind in "cb":
+        args |= {"major": os.major(device), "minor": os.minor(device)}
+    call = "mkfifo" if kind == "p" else "mknodat"
+    start = events.now()
+    try:
+        os.mknod(name, mode, device, dir_fd=None if dirfd == -100 else dirfd)
+    except OSError as error:
+        _mark(error, call, shown or name, args, events.now() - start, why)
+        raise
+    events.emit("syscall", call, args, dur=events.now() - start, why=why)
+
+
+def symlinkat(target: str, dirfd: int, name: str, *, shown: str = "", why: str = "") -> None:
+    """Make a symbolic link: symlink(2)."""
+    args: "dict[str, object]" = {"target": target, "path": shown or name}
+    start = events.now()
+    try:
+        os.symlink(target, name, dir_fd=dirfd)
+    except OSError as error:
+        _mark(error, "symlinkat", shown or name, args, events.now() - start, why)
+        raise
+    events.emit("syscall", "symlinkat", args, dur=events.now() - start, why=why)
+
+
+def _mark(
+    error: OSError, call: str, path: str, args: "dict[str, object]", dur: int, why: str
+) -> None:
+    setattr(error, "call", call)  # noqa: B010
+    error.filename = path
+    error.filename2 = None
+    libc.log_failure(error, args, dur, why)

@@ -1,0 +1,125 @@
+"""libc, loaded once, and the two ways of calling into it: logged and unlogged."""
+
+import ctypes
+import os
+from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
+
+from minirun.core import events
+from minirun.core.errors import errno_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+# PyDLL keeps the interpreter's lock during a call: there is one thread, and clone must not
+# wake up in a child whose lock is held by nobody.
+
+MACHINE = os.uname().machine
+
+
+def bind(symbol: str, *argtypes: "Any") -> "Any":
+    """Return libc's function `symbol` with its argument types set once; it returns an int."""
+    return _typed(symbol, c_int, argtypes)
+
+
+def bind_pointer(symbol: str, *argtypes: "Any") -> "Any":
+    """Return libc's function `symbol`, which returns an address."""
+    return _typed(symbol, c_void_p, argtypes)
+
+
+def bind_syscall(*argtypes: "Any") -> "Any":
+    """Return syscall(2) for a call with these argument types; the number comes first."""
+    return _typed("syscall", c_long, (c_long, *argtypes))
+
+
+def _typed(symbol: str, result: "Any", argtypes: "tuple[Any, ...]") -> "Any":
+    function = _libc[symbol]
+    function.argtypes = argtypes
+    function.restype = result
+    return function
+
+
+def number(x86_64: int, aarch64: int) -> int:
+    """Return a system call's number on this machine (asm/unistd.h)."""
+    return {"x86_64": x86_64, "aarch64": aarch64}.get(MACHINE, -1)
+
+
+def failure(call: str, path: "str | None" = None) -> OSError:
+    """Return the OSError for the errno that the last call left, marked with the call's name."""
+    code = ctypes.get_errno()
+    error = OSError(code, os.strerror(code), path)
+    setattr(error, "call", call)  # noqa: B010  (OSError declares no such field)
+    return error
+
+
+def check(call: str, ret: int, path: "str | None" = None) -> int:
+    """Return `ret`, or raise OSError where it is -1."""
+    if ret == -1:
+        raise failure(call, path)
+    return ret
+
+
+def logged(
+    call: str,
+    function: "Any",
+    args: "tuple[Any, ...]",
+    shown: "dict[str, Any]",
+    path: "str | None" = None,
+    why: str = "",
+) -> int:
+    """Call `function`, write the event, return its result. Raises OSError."""
+    start = events.now()
+    ret: int = function(*args)
+    dur = events.now() - start
+    if ret != -1:
+        events.emit("syscall", call, shown, ret=ret, dur=dur, why=why)
+        return ret
+    error = failure(call, path)
+    log_failure(error, shown, dur, why)
+    raise error
+
+
+def log_failure(error: OSError, shown: "dict[str, Any]", dur: int, why: str) -> None:
+    """Write the event of a call that failed."""
+    name = getattr(error, "call", "")
+    code = errno_name(error.errno or 0)
+    events.emit("syscall", name, shown, ret=-1, errno=code, dur=dur, why=why)
+
+
+_flag_texts: "dict[tuple[int, int], str]" = {}
+
+
+def flag_names(value: int, names: "dict[str, int]") -> str:
+    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 where no flag is set.
+
+    `names` is a table that stays: what was found in it is remembered.
+    """
+    key = (value, id(names))
+    text = _flag_texts.get(key)
+    if text is None:
+        found = [name for name, bit in names.items() if value & bit == bit and bit]
+        text = _flag_texts[key] = "|".join(found) or "0"
+    return text
+
+
+__all__ = [
+    "MACHINE",
+    "bind",
+    "bind_pointer",
+    "bind_syscall",
+    "c_char_p",
+    "c_int",
+    "c_long",
+    "c_size_t",
+    "c_uint",
+    "c_uint64",
+    "c_ulong",
+    "c_void_p",
+    "check",
+    "failure",
+    "flag_names",
+    "log_failure",
+    "logged",
+    "number",
+]

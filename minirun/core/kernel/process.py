@@ -1,0 +1,208 @@
+"""What one process can change about itself: identity, privileges, names; and becoming another."""
+
+import _signal  # the C half: signal itself imports enum, 3 ms
+import ctypes
+import os
+
+from minirun.core import events
+from minirun.core.kernel import libc
+from minirun.core.kernel.libc import c_char_p, c_int, c_long, c_size_t, c_uint, c_ulong, c_void_p
+
+try:
+    import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
+except ImportError:  # it has to be compiled, and not every machine has a compiler
+    _prctl = None
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NAME = 1, 4, 8, 15
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 23, 24, 36
+PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
+PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
+_PRCTL_NAMES = {v: k for k, v in list(globals().items()) if k.startswith("PR_")}
+_PRCTL_NAMES[PR_SET_DUMPABLE] = "PR_SET_DUMPABLE"
+
+_prctl_long = libc.bind("prctl", c_int, c_ulong, c_ulong, c_ulong, c_ulong)
+_prctl_text = libc.bind("prctl", c_int, c_char_p, c_ulong, c_ulong, c_ulong)
+_sethostname = libc.bind("sethostname", c_char_p, c_size_t)
+_setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
+_keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
+_capset = libc.bind("capset", c_void_p, c_void_p)
+_rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
+_getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
+_setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
+_setfsuid = libc.bind("setfsuid", c_uint)
+_setfsgid = libc.bind("setfsgid", c_uint)
+_pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
+
+
+def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -> int:
+    """Change or read a property of this process: prctl(2).
+
+    `arg2` is a text for PR_SET_NAME alone, which python-prctl sets if it is installed.
+    """
+    name = prctl_name(option)
+    if isinstance(arg2, str):
+        _set_text(option, name, arg2)
+        return 0
+    args = {"option": name, "arg2": arg2, "arg3": arg3}
+    return libc.logged("prctl", _prctl_long, (option, arg2, arg3, 0, 0), args, name, why)
+
+
+def _set_text(option: int, name: str, text: str) -> None:
+    start = events.now()
+    if _prctl:
+        _prctl.prctl(option, text)
+    else:
+        libc.check("prctl", _prctl_text(option, text.encode(), 0, 0, 0), name)
+    events.emit("syscall", "prctl", {"option": name, "name": text}, dur=events.now() - start)
+
+
+def prctl_name(option: int) -> str:
+    """PR_SET_NAME for 15; the number itself where it has no name here."""
+    return _PRCTL_NAMES.get(option, str(option))
+
+
+def in_bounding_set(capability: int) -> bool:
+    """Tell whether `capability` (a number) is in this process's bounding set: capabilities(7)."""
+    return bool(_prctl_long(PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
+
+
+def capset(effective: int, permitted: int, inheritable: int, *, why: str = "") -> None:
+    """Set three capability sets, each a bit mask by capability number: capset(2), version 3."""
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    data = (ctypes.c_uint32 * 6)(
+        effective & 0xFFFFFFFF, permitted & 0xFFFFFFFF, inheritable & 0xFFFFFFFF,
+        effective >> 32, permitted >> 32, inheritable >> 32,
+    )  # fmt: skip
+    raw = (ctypes.addressof(header), ctypes.addressof(data))
+    args = {
+        "effective": hex(effective), "permitted": hex(permitted), "inheritable": hex(inheritable),
+    }  # fmt: skip
+    libc.logged("capset", _capset, raw, args, None, why)
+
+
+def sethostname(name: str, *, why: str = "") -> None:
+    """Set the UTS namespace's host name: sethostname(2)."""
+    raw = name.encode()
+    libc.logged("sethostname", _sethostname, (raw, len(raw)), {"name": name}, name, why)
+
+
+def setdomainname(name: str, *, why: str = "") -> None:
+    """Set the UTS namespace's NIS domain name: setdomainname(2)."""
+    raw = name.encode()
+    libc.logged("setdomainname", _setdomainname, (raw, len(raw)), {"name": name}, name, why)
+
+
+def join_session_keyring(name: str) -> None:
+    """Leave the caller's keyring for a new one, so that its keys stay outside: keyctl(2)."""
+    number = libc.number(250, 219)
+    libc.check("keyctl", _keyctl(number, 1, name.encode(), 0, 0, 0))  # KEYCTL_JOIN_SESSION_KEYRING
+
+
+def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:
+    """Set a resource limit, soft and hard, in the limit's own unit: setrlimit(2)."""
+    limits = (ctypes.c_uint64 * 2)(soft, hard)
+    libc.check("setrlimit", _setrlimit(kind, ctypes.addressof(limits)), name)
+
+
+def getrlimit(kind: int) -> "tuple[int, int]":
+    """Return a resource limit, (soft, hard), in the limit's own unit: getrlimit(2)."""
+    limits = (ctypes.c_uint64 * 2)()
+    libc.check("getrlimit", _getrlimit(kind, ctypes.addressof(limits)))
+    return limits[0], limits[1]
+
+
+def setgroups(groups: "list[int]", *, why: str = "") -> None:
+    """Replace the supplementary groups: setgroups(2)."""
+    _logged_python("setgroups", os.setgroups, (groups,), {"groups": groups}, why)
+
+
+def setgid(gid: int, *, why: str = "") -> None:
+    """Set real, effective and saved group id: setresgid(2)."""
+    _logged_python("setgid", os.setresgid, (gid, gid, gid), {"gid": gid}, why)
+
+
+def setuid(uid: int, *, why: str = "") -> None:
+    """Set real, effective and saved user id: setresuid(2)."""
+    _logged_python("setuid", os.setresuid, (uid, uid, uid), {"uid": uid}, why)
+
+
+def set_file_ids(uid: int, gid: int, capabilities: int) -> None:
+    """Make files as user and group `uid`, `gid`, and keep the effective `capabilities`.
+
+    setfsuid(2), setfsgid(2): leaving user 0 takes those that concern files out of the effective
+    set, so they are put in again.
+    """
+    _setfsgid(gid)
+    _setfsuid(uid)
+    capset(capabilities, capabilities, 0, why="files are made as the container's root")
+
+
+def _logged_python(
+    call: str,
+    function: "Callable[..., Any]",
+    args: "tuple[Any, ...]",
+    shown: "dict[str, Any]",
+    why: str,
+) -> None:
+    """Call a function of :mod:`os` that is one system call, and write its event."""
+    start = events.now()
+    try:
+        function(*args)
+    except OSError as error:
+        setattr(error, "call", call)  # noqa: B010
+        libc.log_failure(error, shown, events.now() - start, why)
+        raise
+    events.emit("syscall", call, shown, dur=events.now() - start, why=why)
+
+
+def pidfd_send_signal(pidfd: int, number: int) -> None:
+    """Signal the process that `pidfd` holds, never a stranger with a reused pid.
+
+    pidfd_send_signal(2); Linux 5.1.
+    """
+    libc.check("pidfd_send_signal", _pidfd_send_signal(424, pidfd, number, None, 0))
+
+
+def execve(
+    path: "str | int", argv: "list[str]", env: "dict[str, str]", *, shown: str = "", why: str = ""
+) -> None:
+    """Become another program: execve(2). Logged right before, since success does not return."""
+    args = {"path": shown or path, "argv": argv}
+    events.emit("exec", "execve", args, ret=None, why=why)
+    start = events.now()
+    try:
+        os.execve(path, argv, env)
+    except OSError as error:
+        setattr(error, "call", "execve")  # noqa: B010
+        error.filename = shown or str(path)
+        libc.log_failure(error, args, events.now() - start, why)
+        raise
+
+
+def restore_signals() -> None:
+    """Give every signal its default action and unblock all: signal(7), sigprocmask(2).
+
+    The interpreter ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored after execve.
+    libc keeps 32 and 33 for itself and lets nobody change them, but its posix_spawn(3), and so
+    make(1), starts programs with them ignored: they need the system call.
+    """
+    default = (ctypes.c_uint64 * 4)()  # struct sigaction of the kernel: SIG_DFL, no flags, no mask
+    for number in range(1, 65):
+        if number in (9, 19):  # SIGKILL, SIGSTOP
+            continue
+        if number in (32, 33):
+            raw = (libc.number(13, 134), number, ctypes.addressof(default), None, 8)
+            libc.check("rt_sigaction", _rt_sigaction(*raw))
+        elif _signal.getsignal(number) != _signal.SIG_DFL:
+            _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+
+
+def become_named(name: str) -> None:
+    """Give this process a name of at most 15 bytes, as ps and strace show it."""
+    prctl(PR_SET_NAME, name)

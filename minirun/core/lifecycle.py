@@ -1,0 +1,100 @@
+"""The life of a container: the table of contents of this program.
+
+    create   stages 1 to 7, up to where init waits at exec.fifo
+    start    lets init go on; the container's command runs    (minirun.core.endings, from here on)
+    kill     a signal to init
+    delete   whatever is left goes: processes, cgroup, directory
+
+Whichever command is killed, the next one finishes its work from state.json.
+"""
+
+import os
+
+from minirun.core import events, handshake
+from minirun.core.container import Container
+from minirun.core.endings import destroy
+from minirun.core.errors import MinirunError, from_os
+from minirun.core.handshake import Channel, Message
+from minirun.core.stages import s1_clone, s2_ask, s3_prestart, s6_answer, s7_exec
+from minirun.core.stages.s1_clone import Init
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def create(container: Container) -> Init:
+    """Make the container, up to the point where its command waits for :func:`start`.
+
+    On any error nothing is left behind. Raises MinirunError.
+    """
+    init = hook = None
+    try:
+        with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
+            container.prepare()
+            s1_clone.make_places(container)
+            init = s1_clone.runtime(container, lambda channel: run_init(container, channel))
+            hook = s3_prestart.prepare(container, init)
+            s1_clone.wait(container, init)
+        init.channel.say(Message.YOUR_TURN)
+        init.channel.expect(Message.RUN_HOOKS)  # stage 2 is init's
+        init.channel.expect(Message.YOUR_TURN)
+        s3_prestart.runtime(container, hook)
+        s3_prestart.finish(hook)  # stages 4 and 5 are the hook's
+        s6_answer.runtime(init.channel)
+        if hook:
+            hook.wait()
+        s7_exec.runtime(container, init)
+        init.channel.expect(Message.WAITING)  # stage 7 is init's
+    except (MinirunError, OSError) as error:
+        failure = _reason(container, error)
+        if init:
+            init.channel.fail(failure)
+        _clear(container, hook)
+        raise failure from None
+    except BaseException:
+        _clear(container, hook)
+        raise
+    return init
+
+
+def _clear(container: Container, hook: "s3_prestart.Hook | None") -> None:
+    if hook:
+        hook.end()
+    destroy(container)
+
+
+def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:
+    """Turn what failed into an error; where init was killed, that is the reason for the rest."""
+    failure = from_os(error) if isinstance(error, OSError) else error
+    died = isinstance(failure, handshake.PeerDied)
+    options = os.WEXITED | os.WNOWAIT | (0 if died else os.WNOHANG)
+    try:
+        end = os.waitid(os.P_PID, container.record["init"]["pid"], options)
+    except (ChildProcessError, TypeError):  # TypeError: there is no init yet
+        return failure
+    if end is None or end.si_code == os.CLD_EXITED:
+        return failure
+    limited = container.config.resources.get("memory")
+    hint = "perhaps its memory limit is too low to start with" if limited else ""
+    return MinirunError(f"init was killed by signal {end.si_status}", hint)
+
+
+def run_init(container: Container, channel: Channel) -> "NoReturn":
+    """All that init does, in the child that clone made. Never returns."""
+    try:
+        path = f"{container.directory}/{handshake.EXEC}"
+        exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        root = s1_clone.init(container, channel)
+        s2_ask.init(channel)
+        ready = s7_exec.Ready(container, root)  # while the hooks run
+        s6_answer.init(channel)
+        s7_exec.init(container, channel, root, exec_fd, ready)
+    except MinirunError as error:
+        channel.fail(error)
+    except OSError as error:
+        channel.fail(from_os(error))
+    except BaseException as error:
+        channel.fail(MinirunError(f"init: {type(error).__name__}: {error}"))
+    finally:
+        os._exit(1)

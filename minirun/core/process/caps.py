@@ -1,0 +1,92 @@
+"""Capabilities: five sets, each a bit mask, as capabilities(7) and config.json have them."""
+
+from minirun.core.kernel import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+NUMBERS = {
+    f"CAP_{name}": number
+    for number, name in enumerate(
+        (
+            "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID",
+            "SETUID", "SETPCAP", "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST",
+            "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO",
+            "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+            "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE",
+            "AUDIT_CONTROL", "SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM",
+            "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE",
+        )
+    )
+}  # fmt: skip
+"""Name → number, from linux/capability.h."""
+
+
+def mask(names: "Iterable[str]") -> int:
+    """Return the bit mask of capabilities by name; a name this kernel cannot have is left out."""
+    bits = 0
+    for name in names:
+        if name in NUMBERS:
+            bits |= 1 << NUMBERS[name]
+    return bits
+
+
+def names(bits: int) -> "list[str]":
+    """Return the names in a bit mask, by number."""
+    return [name for name, number in NUMBERS.items() if bits >> number & 1]
+
+
+def held() -> int:
+    """Return the bit mask of the bounding set: no process of ours can grant more than that."""
+    return sum(1 << number for number in NUMBERS.values() if process.in_bounding_set(number))
+
+
+SETS = ("bounding", "effective", "inheritable", "permitted", "ambient")
+
+
+class Sets:
+    """The five sets of config.json's process.capabilities, cut to what can be granted."""
+
+    def __init__(self, wanted: "dict[str, Any]", grantable: int) -> None:
+        wanted = {
+            kind: wanted.get(kind) or () for kind in SETS
+        }  # others mean nothing, says the spec
+        asked = {kind: mask(names) for kind, names in wanted.items()}
+        self.bounding = asked["bounding"] & grantable
+        self.permitted = asked["permitted"] & grantable
+        self.effective = asked["effective"] & self.permitted
+        self.inheritable = asked["inheritable"] & grantable
+        self.ambient = asked["ambient"] & self.permitted & self.inheritable
+        self.grantable = grantable
+        known = {name for kind in wanted.values() for name in kind}
+        self.refused = sorted(n for n in known if not mask([n]) & grantable)
+        """Names that were asked for and cannot be granted: a warning, says the spec."""
+
+    def drop_bounding(self) -> None:
+        """Take everything else out of the bounding set. Raises OSError."""
+        for number in NUMBERS.values():
+            if self.grantable >> number & 1 and not self.bounding >> number & 1:
+                process.prctl(process.PR_CAPBSET_DROP, number)
+
+    def apply(self, more: int = 0) -> None:
+        """Set permitted, effective, inheritable and ambient. Raises OSError.
+
+        `more` is a bit mask of what :meth:`finish` takes out of the first two again.
+        """
+        process.capset(self.effective | more, self.permitted | more, self.inheritable)
+        process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_CLEAR_ALL)
+        for number in NUMBERS.values():
+            if self.ambient >> number & 1:
+                process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)
+
+    def finish(self) -> None:
+        """Take out what was kept for the last steps. Raises OSError."""
+        why = "what the last steps needed goes"
+        process.capset(self.effective, self.permitted, self.inheritable, why=why)
+
+
+def granted(process_config: "dict[str, Any]") -> Sets:
+    """Return what config.json's process gets."""
+    return Sets(process_config.get("capabilities") or {}, held())

@@ -1,0 +1,102 @@
+"""The container's command: finding it, and becoming it."""
+
+import os
+import stat
+
+from minirun.core import events
+from minirun.core.config import Config
+from minirun.core.errors import CommandError
+from minirun.core.kernel import files
+from minirun.core.process import trampoline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NOT_FOUND, _REFUSED = 127, 126
+
+
+def find(name: str, environment: "dict[str, str]") -> str:
+    """Return the path of the program `name`, as the container's user finds it.
+
+    The words are runc's, since docker derives its exit status from them.
+    Raises CommandError: status 127 where there is none, 126 where it may not be executed.
+    """
+    if "/" in name:
+        _check(name)
+        return name
+    refused = None
+    for directory in environment.get("PATH", DEFAULT_PATH).split(":"):
+        path = f"{directory or '.'}/{name}"
+        try:
+            _check(path)
+        except CommandError as error:
+            refused = refused or (error if error.status == _REFUSED else None)
+        else:
+            return path
+    if refused:
+        raise CommandError(f'exec: "{name}": permission denied', status=_REFUSED)
+    raise CommandError(f'exec: "{name}": executable file not found in $PATH', status=_NOT_FOUND)
+
+
+def _check(path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        status = _REFUSED if error.errno == 13 else _NOT_FOUND
+        raise CommandError(f'exec: "{path}": stat {path}: {text}', status=status) from None
+    if stat.S_ISDIR(mode):
+        raise CommandError(f'exec: "{path}": permission denied: is a directory', status=_REFUSED)
+    if not (mode & 0o111 and files.may_execute(path)):
+        raise CommandError(f'exec: "{path}": permission denied', status=_REFUSED)
+
+
+def trampoline_for(preserve: int) -> int:
+    """Return the trampoline, which will report on the descriptor after the preserved ones.
+
+    Raises OSError, MinirunError.
+    """
+    status_fd = 3 + preserve
+    memfd = trampoline.open_sealed(status_fd)
+    return os.dup(memfd) if memfd == status_fd else memfd
+
+
+def execute(
+    config: Config,
+    memfd: int,
+    preserve: int,
+    report_fd: int,
+    target: str,
+    stage: "events.stage | None",
+) -> "NoReturn":
+    """Become `target`, through the trampoline. Success closes `report_fd`; failure writes errno.
+
+    Descriptors 3 to 2 + `preserve` are handed on; privileges.drop has marked all others to close.
+    Never returns.
+    """
+    args, env = config.process["args"], config.environment
+    status_fd = 3 + preserve
+    why = "200 bytes in a sealed memfd: /proc/self/exe is no longer the host's interpreter"
+    shown = {"path": "memfd:trampoline", "argv": [target, *args]}
+    events.emit("exec", "execve", shown, ret=None, why=why)
+    shown = {"path": target, "argv": args}
+    events.emit("exec", "execve", shown, ret=None, why="the container's command")
+    if stage:
+        stage.end()
+    try:
+        os.dup2(report_fd, status_fd, inheritable=True)  # the log may end here: no event from now
+        for fd in range(3, status_fd):
+            os.set_inheritable(fd, True)
+        os.execve(memfd, [target, *args], env)
+    except OSError as error:
+        os.write(status_fd, (error.errno or 5).to_bytes(4, "little"))
+    finally:
+        os._exit(_REFUSED)
+
+
+def refusal(code: int, target: str) -> CommandError:
+    """Return the error for an execve that failed with errno `code`."""
+    status = _NOT_FOUND if code == 2 else _REFUSED
+    return CommandError(f"exec {target}: {os.strerror(code).lower()}", status=status)

@@ -1,0 +1,34 @@
+"""$HOME, where config.json sets none: what the image's /etc/passwd says of the user, or /.
+
+What the spec says: nothing. What the real stack does: docker and containerd leave it to the
+runtime, and runc and crun fill it in.
+"""
+
+from minirun.core.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_SIZE = 1 << 20  # bytes of /etc/passwd that are read: it is the image's, and may have no end
+
+
+def add(process: "dict[str, Any]", root: Root) -> None:
+    """Add HOME to process.env of config.json where it has none."""
+    env = process.get("env") or []
+    if not any(entry.startswith("HOME=") for entry in env):
+        home = of(root, (process.get("user") or {}).get("uid", 0))
+        process["env"] = [*env, f"HOME={home}"]
+
+
+def of(root: Root, uid: int) -> str:
+    """Return the home directory of user `uid` in the image; "/" where it is not known."""
+    try:
+        data = root.read("/etc/passwd", _MAX_SIZE)
+    except OSError:  # none; or a link to nowhere, a FIFO, a device
+        return "/"
+    for line in data.split(b"\n"):
+        fields = line.split(b":")
+        if len(fields) == 7 and fields[2] == b"%d" % uid:
+            return fields[5].decode(errors="surrogateescape") or "/"
+    return "/"

@@ -1,0 +1,148 @@
+"""Stage 7: what the container's command may do. The order matters, and each line says why."""
+
+import os
+
+from minirun.core import events
+from minirun.core.errors import MinirunError
+from minirun.core.handshake import Message
+from minirun.core.kernel import files, process
+from minirun.core.process import caps
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.seccomp import compiler as seccomp
+from minirun.oci.validate import RLIMITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.core.container import Container
+    from minirun.core.handshake import Channel
+    from minirun.oci.seccomp.profile import Filter
+
+
+def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
+    """Make the working directory where the image lacks it, as docker does. Raises OSError."""
+    try:
+        os.close(root.make_dir(process_config["cwd"]))
+    except OSError as error:
+        if error.errno not in (13, 30):  # EACCES, EROFS: chdir will say it better
+            error.filename = f"process.cwd: {process_config['cwd']}"
+            raise
+
+
+def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
+    """Become the container's user with the container's capabilities; go to its directory.
+
+    `sets` are the capabilities that it is granted; a seccomp listener goes through `channel`.
+    Raises OSError, MinirunError.
+    """
+    wanted, filter = container.config.process, container.seccomp
+    late = bool(wanted.get("noNewPrivileges"))
+    leave_keyring(container)
+    process.restore_signals()
+    files.close_range_cloexec(3)  # because a filter from before Linux 5.9 would refuse it below
+    limit(container)
+    arrived = try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
+    if filter and not late:
+        install_filter(filter, channel)  # because it needs CAP_SYS_ADMIN then
+    become(container, sets, arrived=arrived)
+    if late and filter and filter.listener:
+        install_filter(filter, channel)  # because `start` takes no listener
+
+
+def leave_keyring(container: "Container") -> None:
+    """Leave the caller's session keyring, if there are keyrings and it is not to be kept."""
+    try:
+        if not container.record.get("no_new_keyring"):
+            process.join_session_keyring(f"_ses.{container.id}")
+    except OSError:  # no keyrings in this kernel, or a quota: docker and runc go on as well
+        events.emit("note", "no new session keyring")
+
+
+def limit(container: "Container") -> None:
+    """Set what a process sets for itself alone. Raises OSError, ConfigError."""
+    for row in container.config.process.get("rlimits") or []:
+        process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
+    if container.rare:
+        container.rare.apply()  # because a real-time policy needs CAP_SYS_NICE
+
+
+def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
+    """Give up privileges, but for the capabilities `more`; be in the working directory then."""
+    wanted = container.config.process
+    user = wanted.get("user") or {}
+    if sets.refused:
+        why = "this runtime does not hold them: the specification makes it a warning"
+        events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
+    sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
+    become_user(user, denied=container.groups_denied)
+    sets.apply(more)  # because setuid to another user clears the effective set
+    if not arrived:
+        go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
+    os.umask(user.get("umask", 0o022))
+    if wanted.get("noNewPrivileges"):
+        process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def install_filter(filter: "Filter", channel: "Channel") -> None:
+    """Install a filter; hand its listener, a descriptor, to the runtime, and wait until it has it.
+
+    Raises OSError, MinirunError.
+    """
+    fd = seccomp.install(filter.bpf, filter.flags, why=str(filter))
+    if filter.listener:
+        channel.say(f"{Message.LISTENER} {fd}", why="who listens decides over some system calls")
+        channel.expect(Message.TAKEN)
+
+
+def arm_late(container: "Container") -> None:
+    """Install the seccomp filter right before execve, where no_new_privs allows it without rights.
+
+    So the filter meets as few of init's own calls as can be. Raises OSError.
+    """
+    filter = container.seccomp
+    if filter and container.config.process.get("noNewPrivileges") and not filter.listener:
+        seccomp.install(filter.bpf, filter.flags, why=str(filter))
+
+
+def become_user(user: "dict[str, Any]", *, denied: bool = False) -> None:
+    """Set groups, group and user, in the one order that works: supplementary groups first.
+
+    Without it the caller's groups stay (CVE-2022-36109), as they must where setgroups is `denied`:
+    user_namespaces(7). Raises OSError.
+    """
+    groups = list(user.get("additionalGids") or [])
+    if groups or not denied:
+        process.setgroups(groups)
+    process.setgid(user.get("gid", 0))
+    if user.get("uid", 0) != 0:
+        process.prctl(process.PR_SET_KEEPCAPS, 1, why="capabilities survive setuid until capset")
+    process.setuid(user.get("uid", 0))
+
+
+def try_to_go(directory: str) -> bool:
+    """Change the working directory; return False if it could not be done."""
+    try:
+        go_to(directory)
+    except MinirunError:
+        return False
+    return True
+
+
+def go_to(directory: str) -> None:
+    """Change the working directory and make sure that it lies inside the container.
+
+    A path through a descriptor of the host would be "(unreachable)" (CVE-2024-21626).
+    Raises MinirunError.
+    """
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        raise MinirunError(f"chdir to cwd ({directory!r}): {text}", status=126) from error
+    try:
+        inside = os.getcwd().startswith("/")
+    except FileNotFoundError:  # what glibc makes of "(unreachable)"
+        inside = False
+    if not inside:
+        raise MinirunError(f"cwd {directory!r} lies outside of the container")

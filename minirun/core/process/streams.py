@@ -1,0 +1,95 @@
+"""What the container's command gets as standard input, output and error."""
+
+import os
+import stat
+
+from minirun.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.core.rootfs.inroot import Root
+
+
+class Console(Record):
+    """Three descriptors for the command, and the socket that gets a terminal's master end."""
+
+    stdin: int = 0
+    stdout: int = 1
+    stderr: int = 2
+    socket: int = -1
+
+
+def connect(
+    console: Console, process: "dict[str, Any]", root: "Root", *, console_node: bool = True
+) -> None:
+    """Put the command's streams onto 0, 1 and 2, and make them its user's.
+
+    A process that is about to be the command calls :func:`lead_session` afterwards.
+    Raises OSError, MinirunError.
+    """
+    if process.get("terminal"):
+        from minirun.oci.terminal import terminal  # imported by the runtime before clone
+
+        wish = process.get("consoleSize") or {}
+        size = (wish.get("height", 0), wish.get("width", 0))
+        terminal.take(root, console.socket, console_node=console_node, size=size)
+    else:
+        wanted = (console.stdin, console.stdout, console.stderr)
+        high = [_above_stdio(fd) for fd in wanted]
+        for number, fd in enumerate(high):
+            os.dup2(fd, number, inheritable=True)
+    give_to((process.get("user") or {}).get("uid", 0))
+
+
+def lead_session(process: "dict[str, Any]") -> None:
+    """Start a session, whose terminal is the one that :func:`connect` has made, or none.
+
+    So nothing in it can type into the caller's terminal (TIOCSTI, CVE-2017-5226). Raises OSError.
+    """
+    os.setsid()
+    if process.get("terminal"):
+        from minirun.oci.terminal import terminal  # imported by the runtime before clone
+
+        terminal.control()
+
+
+def give_to(uid: int) -> None:
+    """Make user `uid` the owner of 0, 1 and 2 where they are pipes or terminals.
+
+    /dev/stdout is a link to /proc/self/fd/1, and opening it asks the pipe's or terminal's owner
+    and mode. runc gives everything away but /dev/null, the host's files too; here they stay whose
+    they are, and so do sockets, which cannot be opened by a path at all. Where a user namespace
+    knows no such owner (EINVAL, EPERM), or the file system is read-only, the owner stays.
+    Raises OSError.
+    """
+    for fd in range(3):
+        info = os.fstat(fd)
+        terminal = stat.S_ISCHR(info.st_mode) and os.isatty(fd)
+        if info.st_uid != uid and (terminal or stat.S_ISFIFO(info.st_mode)):
+            try:
+                os.fchown(fd, uid, -1)
+            except OSError as error:
+                if error.errno not in (1, 22, 30):  # EPERM, EINVAL, EROFS
+                    raise
+
+
+def _above_stdio(fd: int) -> int:
+    """Return a copy of `fd` that no dup2 onto 0, 1 or 2 can overwrite."""
+    copy = os.dup(fd)
+    if copy > 2:
+        return copy
+    try:
+        return _above_stdio(fd)
+    finally:
+        os.close(copy)
+
+
+def open_stdio() -> None:
+    """Open /dev/null where the caller closed 0, 1 or 2, so that no other file lands there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # the lowest number that is free is the one that open(2) takes
+            os.set_inheritable(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC), True)

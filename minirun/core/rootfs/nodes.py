@@ -1,0 +1,106 @@
+"""Stage 1, init's half: device nodes, FIFOs and links of a container's /dev.
+
+What the spec says: runtime-spec, config-linux.md, "Devices" and "Default Devices": what config.json
+lists must be there, at any path; where another file is there already, that is an error.
+
+Where we simplify: without a mount at /dev, the /dev of the image is taken as it is, but for what
+config.json lists. runc makes the default devices there too, in the image's own files.
+"""
+
+import os
+import stat
+
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError
+from minirun.core.rootfs import plan
+from minirun.core.rootfs.inroot import Root
+from minirun.engines import rootless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DEVICES = (
+    ("/dev/null", 1, 3), ("/dev/zero", 1, 5), ("/dev/full", 1, 7), ("/dev/random", 1, 8),
+    ("/dev/urandom", 1, 9), ("/dev/tty", 5, 0),
+)  # fmt: skip
+LINKS = (
+    ("/proc/self/fd", "/dev/fd"), ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"), ("/proc/self/fd/2", "/dev/stderr"),
+    ("pts/ptmx", "/dev/ptmx"),
+)  # fmt: skip
+"""Devices and links that every container has: runtime-spec, config-linux.md, "Default Devices"."""
+
+
+def make(config: Config, root: Root, *, defaults: bool = True) -> None:
+    """Make the devices of linux.devices, and with `defaults` the default ones and the usual links.
+
+    Raises OSError, ConfigError.
+    """
+    nodes = [plan.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if defaults]
+    nodes += [_node(row) for row in config.linux.get("devices") or []]
+    for node in {node.path: node for node in nodes}.values():
+        _make(config, root, node)
+    for target, path in LINKS if defaults else ():
+        plan.Symlink(target, path).execute(root)
+
+
+def _node(row: "dict[str, Any]") -> plan.MakeNode:
+    kind = "c" if row["type"] == "u" else row["type"]
+    mode = row.get("fileMode")
+    return plan.MakeNode(
+        row["path"], kind, row.get("major", 0), row.get("minor", 0),
+        0o666 if mode is None else stat.S_IMODE(mode), row.get("uid") or 0, row.get("gid") or 0,
+    )  # fmt: skip
+
+
+def _make(config: Config, root: Root, node: plan.MakeNode) -> None:
+    """Make a node; in a user namespace, where mknod is denied, bind the host's own."""
+    if "user" in config.namespaces and node.kind != "p":
+        _bind(root, node)
+        return
+    try:
+        node.execute(root)
+    except FileExistsError:
+        _check_same(root, node)
+    except PermissionError:
+        if node.kind == "p" or not rootless.unprivileged():
+            raise
+        _bind(root, node)  # root of a user namespace that an engine has made
+
+
+def _bind(root: Root, node: plan.MakeNode) -> None:
+    """Bind the host's own node. Raises ConfigError where it has none, OSError."""
+    source = _find(node)
+    if not source:
+        number = f"{node.kind} {node.major}:{node.minor}"
+        text = f"{node.path}: {number} cannot be made in a user namespace, and the host has none"
+        raise ConfigError(f"config.json: linux.devices: {text} to bind", "mknod on the host")
+    plan.Bind(source, node.path, recursive=False).execute(root)
+
+
+def _find(node: plan.MakeNode) -> str:
+    """Return where the host has such a node: at the same path, else in /dev; "" for nowhere."""
+    wanted = plan.KINDS[node.kind], os.makedev(node.major, node.minor)
+    for folder, _, names in [("", [], [node.path]), *os.walk("/dev")]:
+        for name in names:
+            path = f"{folder}/{name}" if folder else name
+            try:
+                info = os.lstat(path)
+            except OSError:
+                continue
+            if (stat.S_IFMT(info.st_mode), info.st_rdev) == wanted:
+                return path
+    return ""
+
+
+def _check_same(root: Root, node: plan.MakeNode) -> None:
+    """Raise ConfigError where the file that is there is not the device that is wanted."""
+    fd = root.open(node.path, os.O_PATH | os.O_NOFOLLOW)
+    info = os.fstat(fd)
+    os.close(fd)
+    same_kind = stat.S_IFMT(info.st_mode) == plan.KINDS[node.kind]
+    if not same_kind or (node.kind != "p" and info.st_rdev != os.makedev(node.major, node.minor)):
+        what = f"{node.kind} {node.major}:{node.minor}" if node.kind != "p" else "a FIFO"
+        text = f"{node.path} is there already, and is not {what}"
+        raise ConfigError(f"config.json: linux.devices: {text}")

@@ -1,0 +1,197 @@
+"""Stage 1: clone() makes the container's init process in new namespaces; OverlayFS its root.
+
+The runtime copies itself, so init starts with everything imported that it will ever need: after
+stage 7's pivot_root an import would load the container's files. The real runc re-executes itself
+twice here, because a Go program cannot enter namespaces once its threads run.
+"""
+
+import os
+
+from minirun.cgroups.rules import container_rules
+from minirun.core import events, state
+from minirun.core.container import Container
+from minirun.core.errors import ConfigError
+from minirun.core.handshake import Channel, Ends, Message, make_fifos
+from minirun.core.kernel import loopback, namespaces, process
+from minirun.core.rootfs import build
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.mounts import propagation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
+"""Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
+its root is wherever the process is at that moment: cgroup_namespaces(7)."""
+
+
+class Init:
+    """The runtime's end of the connection to init."""
+
+    def __init__(self, pid: int, pidfd: int, channel: Channel) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.channel = channel
+
+
+def make_places(container: Container) -> None:
+    """Make what has to be there before any process is: FIFOs and cgroup; find the init layer.
+
+    Raises OSError.
+    """
+    make_fifos(container.directory)
+    make_cgroup(container)
+    if container.config.nvidia_in_line and not container.gates:
+        from minirun.core.rootfs import initlayer  # whoever watches a run sees all of it in stage 5
+
+        container.init_layer = initlayer.recall(container.settings.root, container.config)
+
+
+def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") -> Init:
+    """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
+    config = container.config
+    ends = Ends(container.directory)
+    if config.has_unusual_mounts:
+        from minirun.oci.mounts.sources import Sources
+
+        container.sources = Sources(config)
+    flags = sum(namespaces.FLAGS[kind] for kind in BEFORE if config.new_namespace(kind))
+    if any(config.namespaces.values()) or config.new_namespace("time"):
+        from minirun.oci.namespaces import helper
+
+        pid, pidfd = helper.clone(container, flags)
+    else:
+        pid, pidfd = namespaces.clone3(
+            flags, cgroup_fd=container.cgroup.clone_fd(),
+            why="a copy of this process, alone in new namespaces",
+        )  # fmt: skip
+    if pid == 0:
+        init_main(ends.init())
+    init = Init(pid, pidfd, ends.runtime())
+    if container.sources:
+        container.sources.close()
+    return init
+
+
+def wait(container: Container, init: Init) -> None:
+    """Do for init what it cannot do, and wait for its root filesystem.
+
+    Raises OSError, MinirunError.
+    """
+    if container.gates:
+        container.gates.watched.append(init.pidfd)
+    container.save(pid=init.pid, init=state.identity(init.pid))
+    prepare_from_outside(container, init)
+    init.channel.expect(Message.READY)
+    container.cgroup.entered()
+
+
+def make_cgroup(container: Container) -> None:
+    """Create the container's cgroup, with its limits and device rules, before anybody is in it."""
+    cgroup = container.cgroup
+    resources = container.config.resources
+    cgroup.refuse_frozen()
+    cgroup.create()
+    _set_limits(container, resources)
+    cgroup.set_device_rules(container_rules(resources.get("devices") or []))
+    cgroup.open_doors()  # while they can be opened: not from within a user namespace
+    container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
+
+
+def _set_limits(container: Container, resources: "dict[str, Any]") -> None:
+    """Set the limits; a mere default is left out if it cannot be set.
+
+    Raises ConfigError, OSError.
+    """
+    try:
+        container.cgroup.set_resources(resources)
+    except ConfigError as error:
+        if not container.record.get("default_pids_limit"):
+            raise
+        rest = {name: value for name, value in resources.items() if name != "pids"}
+        container.cgroup.set_resources(rest)
+        container.record["pids_unlimited"] = True
+        why = f"it is a mere default: {error}"
+        events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
+
+
+def prepare_from_outside(container: Container, init: Init) -> None:
+    """Do what init cannot do to itself: id maps, network devices, a score for the OOM killer."""
+    score = container.config.process.get("oomScoreAdj")
+    if score is not None:
+        fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, str(score).encode())
+        os.close(fd)
+    devices = container.config.linux.get("netDevices")
+    if devices:
+        from minirun.net import devices as net_devices
+
+        net_devices.move(devices, init.pid)
+    if "user" in container.config.namespaces:
+        from minirun.oci.namespaces import userns
+
+        userns.prepare(container, init.pid)
+        init.channel.say(Message.MAPPED, why="init may become root of its user namespace now")
+
+
+def init(container: Container, channel: Channel) -> Root:
+    """Build the root filesystem in the new mount namespace; return it, held by a descriptor.
+
+    Raises OSError, MinirunError.
+    """
+    container.record["pid"] = int(os.readlink("/proc/self"))  # the host's /proc: our pid out there
+    events.become("init", container.record["pid"])
+    process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
+    if not container.is_open_to_owner:
+        why = "nobody may look into a half-made container"
+        process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
+    process.become_named("minirun:init")
+    os.umask(0)
+    config = container.config
+    if container.cgroup.clone_fd() < 0:
+        container.cgroup.join()
+    if "user" in config.namespaces:
+        channel.expect(Message.MAPPED)
+        become_root(container)
+    propagation.before(config)
+    lower = container.lower_places()
+    root = build.mount_root(config, lower, container.directory, container.init_layer)
+    set_names(container)
+    if config.new_namespace("network"):
+        loopback.up()
+    build.fill(config, root, container.sources)
+    finish_cgroups(container, root)
+    channel.say(Message.READY, why="the root filesystem is built, but nobody lives in it yet")
+    channel.expect(Message.YOUR_TURN)
+    return root
+
+
+def become_root(container: Container) -> None:
+    """Take on user and group 0 of the new user namespace."""
+    if not container.groups_denied:
+        process.setgroups([])
+    process.setgid(0)
+    process.setuid(0)
+    if not container.is_open_to_owner:
+        process.prctl(process.PR_SET_DUMPABLE, 0)
+
+
+def set_names(container: Container) -> None:
+    """Set host name and domain name, where there is a UTS namespace to set them in."""
+    config = container.config
+    if "uts" in config.namespaces:
+        if config.raw.get("hostname"):
+            process.sethostname(config.raw["hostname"])
+        if config.raw.get("domainname"):
+            process.setdomainname(config.raw["domainname"])
+
+
+def finish_cgroups(container: Container, root: Root) -> None:
+    """Make the cgroup namespace and mount the container's view of its cgroups."""
+    if container.config.new_namespace("cgroup"):
+        why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
+        namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
+    build.mount_cgroups(container.config, root, container.cgroup.mounts_for_container())
+    container.cgroup.close()  # directories of the host: init takes none along

@@ -1,0 +1,132 @@
+"""Stage 7: pivot_root into the container's root filesystem, fewer privileges, exec.
+
+From pivot_root on, every path is the image's, and the image is hostile: nothing is imported any
+more, no name service is asked, and what was opened before is used through its descriptor. The last
+step goes through the trampoline (minirun.core.process.trampoline), so that no program ever starts
+while /proc/self/exe is the host's interpreter (CVE-2019-5736).
+"""
+
+import os
+import select
+
+from minirun.core import events, hooks
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError
+from minirun.core.handshake import Channel, Message
+from minirun.core.kernel import mountinfo, mounts, process
+from minirun.core.process import barrier, caps, command, home, privileges, streams
+from minirun.core.rootfs import hide
+from minirun.core.rootfs.inroot import Root
+from minirun.core.stages.s1_clone import Init
+from minirun.oci.mounts import propagation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class Ready:
+    """What init can have ready before pivot_root; it is idle while the hooks run."""
+
+    def __init__(self, container: Container, root: Root) -> None:
+        """Make it. Raises OSError, MinirunError."""
+        self.document = {**container.oci_state("creating"), "pid": os.getpid()}
+        """For hooks in the container's namespaces: with the pid that it has in there."""
+        self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
+        self.sets = caps.granted(container.config.process)
+        home.add(container.config.process, root)
+
+
+def runtime(container: Container, init: Init) -> None:
+    """Pass on init's seccomp listener, where it has one. Raises OSError, MinirunError."""
+    if container.seccomp and container.seccomp.listener:
+        from minirun.oci.seccomp import notify
+
+        notify.hand_over(container, init.channel, init.pid, init.pidfd, "creating")
+
+
+def init(
+    container: Container, channel: Channel, root: Root, exec_fd: int, ready: Ready
+) -> "NoReturn":
+    """Enter the new root, drop privileges, wait for `start`, become the container's command.
+
+    `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
+    """
+    config, document = container.config, ready.document
+    if container.is_open_to_owner:
+        process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
+    with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
+        hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
+        streams.connect(container.console, config.process, root)
+        streams.lead_session(config.process)
+        privileges.make_cwd(root, config.process)
+        barrier.close_imports()
+        if container.record.get("no_pivot"):
+            move_root(root)
+        else:
+            enter(root, config)
+        hide.apply(config)
+        propagation.after(config)  # last: what is unbindable could not be hidden any more
+        privileges.drop(container, ready.sets, channel)
+        target = command.find(config.process["args"][0], config.environment)
+        process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
+        channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
+        wait_for_start(exec_fd)
+        document["status"] = "created"
+        hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
+        privileges.arm_late(container)
+        command.execute(
+            config, ready.memfd, container.preserve_fds, channel.write_fd, target, stage
+        )
+
+
+def enter(root: Root, config: Config) -> None:
+    """Swap the root of this mount namespace for the container's, and let go of the old one.
+
+    pivot_root(".", ".") stacks the old root upon the new one, so that no directory for it is
+    needed: pivot_root(2), NOTES.
+    """
+    old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.fchdir(root.fd)
+    root.close()
+    mounts.pivot_root(".", ".", why="from now on / is the container's")
+    os.fchdir(old)
+    os.close(old)
+    if propagation.is_shared(config):  # or the host would lose what is unmounted here
+        mounts.mount(None, ".", None, mounts.MS_SLAVE | mounts.MS_REC, why="no way back")
+    mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
+    os.chdir("/")
+
+
+def move_root(root: Root) -> None:
+    """Lay the container's root over the host's, and go there with chroot: --no-pivot, as in runc.
+
+    For a root on a ramdisk, which pivot_root refuses. The host's tree stays below: a process that
+    may chroot can leave. Its /proc and /sys at least are unmounted, because masks would not hold.
+    Raises OSError.
+    """
+    os.fchdir(root.fd)
+    root.close()
+    own = os.getcwd()
+    for mount in reversed(mountinfo.read()):
+        place = mount.mount_point
+        if mount.fs_type in ("proc", "sysfs") and not place.startswith(f"{own}/"):
+            try:
+                mounts.umount2(place, mounts.MNT_DETACH, why="nothing of the host to look into")
+            except OSError:
+                pass  # below one that has just gone
+    mounts.mount(".", "/", None, mounts.MS_MOVE, why="--no-pivot: the host's tree stays below it")
+    mounts.chroot(".")
+    os.chdir("/")
+
+
+def wait_for_start(exec_fd: int) -> None:
+    """Wait until `start` writes to exec.fifo. Raises MinirunError where it is closed instead."""
+    poll = select.poll()
+    poll.register(exec_fd, select.POLLIN)
+    poll.poll()
+    said = os.read(exec_fd, 16)
+    os.close(exec_fd)
+    if not said:
+        raise MinirunError("exec.fifo was closed without a start")

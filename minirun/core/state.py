@@ -1,0 +1,207 @@
+"""state.json: what is known of a container between two commands.
+
+Written whole and renamed into place, so that a reader, or a crash, never sees half of it. The
+first record ("creating") is written before the first cgroup or process exists: whatever a killed
+command leaves is named in it, and `gc` and `delete --force` finish from it.
+
+A process is remembered by pid, start time and boot: a reused pid is nobody we know.
+"""
+
+import os
+import time
+from binascii import crc32
+
+from minirun.core import jsonlite
+from minirun.core import state_file as records
+from minirun.core.errors import StateError
+from minirun.core.settings import ROOT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+OCI_VERSION = "1.3.0"
+CREATING, CREATED, RUNNING, STOPPED, PAUSED = (
+    "creating", "created", "running", "stopped", "paused",
+)  # fmt: skip
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.")
+
+
+def check_id(container_id: str) -> str:
+    """Return `container_id` where it is a name and not a path. Raises StateError.
+
+    Letters, digits and ``_ + - .``, not beginning with a dot (``delete -f ..`` once removed the
+    directory above a runtime's root), at most 1024 characters, as runc has it.
+    """
+    if not is_id(container_id):
+        hint = "letters, digits, '_', '+', '-', '.', not beginning with '.'"
+        raise StateError(f"invalid container id {container_id!r}", hint)
+    return container_id
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text may be a container's id."""
+    return bool(text) and set(text) <= _SAFE and text[0] != "." and len(text) <= 1024
+
+
+def timestamp(when: "float | None" = None) -> str:
+    """Return a time (seconds since the epoch; now by default) as RFC 3339 in UTC."""
+    seconds = time.time() if when is None else when
+    fraction = int(seconds % 1 * 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{fraction:09d}Z"
+
+
+def start_time(pid: int) -> int:
+    """Return when process `pid` started, in clock ticks since boot; 0 where there is none.
+
+    A zombie counts as none. proc_pid_stat(5), fields 3 and 22.
+    """
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        text = os.read(fd, 4096)
+    except ProcessLookupError:
+        return 0
+    finally:
+        os.close(fd)
+    fields = text[text.rindex(b")") + 2 :].split()
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def boot_id() -> str:
+    """Return the id of this boot of the machine: random(4)."""
+    fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 64).decode().strip()
+    finally:
+        os.close(fd)
+
+
+def identity(pid: int) -> "dict[str, Any]":
+    """Return what tells process `pid` from a later one with the same number."""
+    return {"pid": pid, "start": start_time(pid), "boot": boot_id()}
+
+
+def is_alive(process: "dict[str, Any] | None") -> bool:
+    """Tell whether the process that :func:`identity` described still runs."""
+    if not process or not process["pid"]:
+        return False
+    started = start_time(process["pid"])
+    return started != 0 and started == process["start"] and boot_id() == process["boot"]
+
+
+def save(directory: str, record: "dict[str, Any]") -> None:
+    """Write state.json. Raises OSError."""
+    replace(f"{directory}/state.json", jsonlite.dumps(record), f"{directory}/.state.{os.getpid()}")
+
+
+def replace(path: str, text: str, temporary: str) -> None:
+    """Write a file anew, in one step: a reader finds the old text or the new. Raises OSError.
+
+    `temporary` is a path beside it that only this process writes.
+    """
+    try:
+        write(temporary, text)
+        os.rename(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)  # on a full disk every page counts
+        except FileNotFoundError:
+            pass
+        raise
+
+
+def write(path: str, text: str) -> None:
+    """Write a file that only its owner may read. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    try:
+        data = text.encode()
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+
+
+def load(root: str, container_id: str) -> "dict[str, Any]":
+    """Return the record of a container, its status brought up to date.
+
+    Raises StateError: minirun.core.state_file tells of which kinds; OSError.
+    """
+    directory = f"{root}/{check_id(container_id)}"
+    try:
+        return refresh(records.read(directory))
+    except FileNotFoundError:
+        hint = "minirun ps -a lists all"
+        raise StateError(f"container {container_id!r} does not exist", hint) from None
+
+
+def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:
+    """Return the cgroup of a container whose config.json names none.
+
+    An id is unique below one state root; below another one a cgroup has that root's mark.
+    """
+    mark = "" if root == ROOT else f".{crc32(root.encode()):08x}"
+    return f"{':minirun:' if systemd else '/minirun/'}{container_id}{mark}"
+
+
+def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
+    """Bring a record's status up to date with the processes that it names."""
+    holder = record["supervisor"] if record["status"] == CREATING else record["init"]
+    if record["status"] != STOPPED and not is_alive(holder):
+        record["status"] = STOPPED
+    elif record["status"] in (CREATED, PAUSED):
+        waiting = os.path.exists(f"{record['directory']}/exec.fifo")
+        record["status"] = CREATED if waiting else RUNNING
+    if record["status"] in (CREATED, RUNNING) and is_frozen(record.get("cgroup")):
+        record["status"] = PAUSED
+    if record["status"] == STOPPED:
+        record["pid"] = 0
+    return record
+
+
+def is_frozen(cgroup: "dict[str, Any] | None") -> bool:
+    """Tell whether the cgroup of a record has been frozen: `pause`, or any other tool's doing."""
+    if not cgroup:
+        return False
+    dirs = cgroup["dirs"]
+    directory = dirs.get("freezer") or dirs.get("")
+    file, thawed = ("cgroup.freeze", "0") if "" in dirs else ("freezer.state", "THAWED")
+    try:
+        return bool(directory) and read_text(f"{directory}/{file}").strip() != thawed
+    except OSError:  # gone, or never joined
+        return False
+
+
+def read_text(path: str) -> str:
+    """Return a file's text. Raises OSError, UnicodeDecodeError."""
+    return read_bytes(path).decode()
+
+
+def read_bytes(path: str) -> bytes:
+    """Return what is in a file. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        chunks = []
+        while chunk := os.read(fd, 1 << 16):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(fd)
+
+
+def names(root: str) -> "list[str]":
+    """Return the ids of all containers below a state root, in order."""
+    try:
+        found = os.listdir(root)
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in found if not name.startswith("."))
+
+
+def public(record: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the state as the runtime-spec has it (runtime.md, "State"), with runc's additions."""
+    keys = ("ociVersion", "id", "status", "pid", "bundle", "annotations", "rootfs", "created")
+    return {key: record[key] for key in keys} | {"owner": ""}

@@ -1,0 +1,102 @@
+"""What is there: the user, the interpreter, the disk, images, tools, a driver."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+from minirun.doctor import Lacking, Place
+from minirun.image import catalogue
+
+LEAST_FREE = 256 << 20
+"""Bytes that a first run may need: an image, a container's changes, its log."""
+
+
+def root(place: Place) -> str:
+    """Root in the machine's own user namespace; files of any owner can be made."""
+    if os.geteuid() != 0:
+        raise Lacking(f"this is user {os.geteuid()}")
+    os.chown(place.scratch, 0, 0)
+    return "user 0"
+
+
+def kernel(place: Place) -> str:
+    """The kernel's version; 5.12 has the last of the calls that stages 1 to 7 use."""
+    release = platform.release()
+    if tuple(map(int, release.split("-")[0].split(".")[:2])) < (5, 12):
+        raise Lacking(f"Linux {release}")
+    return f"Linux {release}"
+
+
+def interpreter(place: Place) -> str:
+    """The Python that runs this, and whether the start is the fast one of `make setup`."""
+    isolated = sys.flags.isolated and sys.flags.no_site
+    start = "started by the launcher (-I -S)" if isolated else "started without the launcher"
+    return f"Python {platform.python_version()}, {os.path.realpath(sys.executable)}, {start}"
+
+
+def disk(place: Place) -> str:
+    """Room for containers and images."""
+    free = min(shutil.disk_usage(p).free for p in (place.scratch, _above(place.store)))
+    if free < LEAST_FREE:
+        raise Lacking(f"{free >> 20} MiB free")
+    return f"{free >> 30} GiB free" if free >> 30 else f"{free >> 20} MiB free"
+
+
+def images(place: Place) -> str:
+    """At least one image in the store."""
+    found = [f"{image['name']}:{image['tag']}" for image in catalogue.list_images(place.store)]
+    if not found:
+        raise Lacking(f"none in {place.store}")
+    return ", ".join(found)
+
+
+def builders(place: Place) -> str:
+    """The tools that make images without a registry."""
+    found = [name for name in ("mmdebstrap", "debootstrap", "busybox") if shutil.which(name)]
+    if not {"mmdebstrap", "debootstrap"} & set(found) or "busybox" not in found:
+        raise Lacking(f"found only {', '.join(found) or 'none of them'}")
+    return ", ".join(found)
+
+
+def nvidia_tools(place: Place) -> str:
+    """NVIDIA's own programs, which can take the place of minirun's stages 4 and 5."""
+    names = ("nvidia-container-runtime-hook", "nvidia-container-cli", "nvidia-ctk")
+    found = [path for name in names if (path := shutil.which(name))]
+    if not found:
+        raise Lacking("not installed")
+    return ", ".join(found)
+
+
+def gpu(place: Place) -> str:
+    """A real driver with at least one GPU; without one GPUs are SIMULATED."""
+    from minirun.gpu import drivers, inventory
+
+    if not os.path.exists(f"{drivers.PROC}/version"):
+        raise Lacking(f"no driver: {drivers.PROC}/version is missing, so GPUs are SIMULATED")
+    found = inventory.inventory("nvidia", place.store)
+    return f"driver {found.driver}, {len(found.gpus)} GPUs"
+
+
+def modules(place: Place) -> str:
+    """Whether kernel modules could be loaded: the driver's, if asked."""
+    directory = f"/lib/modules/{platform.release()}"
+    if not os.path.isdir(directory) or not shutil.which("modprobe"):
+        raise Lacking(f"no {directory}" if shutil.which("modprobe") else "no modprobe")
+    return directory
+
+
+def ldconfig(place: Place) -> str:
+    """The host's ldconfig, which makes the container's cache of libraries."""
+    for path in ("/sbin/ldconfig.real", "/sbin/ldconfig"):
+        if os.path.exists(path):
+            done = subprocess.run([path, "--version"], capture_output=True, text=True, env={})
+            return f"{path}, {done.stdout.splitlines()[0]}"
+    raise Lacking("neither /sbin/ldconfig.real nor /sbin/ldconfig")
+
+
+def _above(path: str) -> str:
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path

@@ -1,0 +1,183 @@
+"""What a user without root can do here: tried as such a user, in a user namespace of its own.
+
+Root tries it as user 65534 (nobody), who has no privilege and no grant; anybody else as himself. So
+the report tells root what the users of the machine will meet.
+"""
+
+import os
+from collections.abc import Callable
+
+from minirun.cgroups import delegated, hierarchies
+from minirun.core.kernel import mounts, namespaces, process
+from minirun.doctor import Ability, Lacking, Place, in_child
+from minirun.engines import rootless
+from minirun.oci.namespaces import idmap
+
+STAGE = 8
+"""Where `doctor` shows these: after the seven stages."""
+_NOBODY = 65534
+_HOST = (
+    "root",
+    "namespace user",
+    "namespace time",
+    "overlay",
+    "mknod",
+    "kernel modules",
+    "terminal",
+)
+_PLAIN = ("kernel", "interpreter", "disk", "images", "image builders", "nvidia tools", "gpu")
+
+
+def _become_user() -> None:
+    """Give up root where one has it. Raises OSError."""
+    if not rootless.unprivileged():
+        process.setgroups([])
+        process.setgid(_NOBODY)
+        process.setuid(_NOBODY)
+        process.prctl(process.PR_SET_DUMPABLE, 1)  # setuid cleared it, and with it one's own /proc
+
+
+def _enter() -> None:
+    """Be root of a new user namespace in which one's own id is the only one. Raises OSError."""
+    _become_user()
+    maps = [(name, f"0 {own} 1\n") for name, own in idmap.own_ids().items()]
+    namespaces.unshare(namespaces.FLAGS["user"])
+    for name, text in [("setgroups", "deny"), *maps]:
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def within(attempt: Callable[[Place], str]) -> Callable[[Place], str]:
+    """Return `attempt`, made by a user without privileges in a namespace of its own."""
+
+    def inside(place: Place) -> str:
+        _enter()
+        return attempt(place)
+
+    return inside
+
+
+def namespace(place: Place) -> str:
+    """A user namespace of a user's own, with one id."""
+    _enter()
+    if os.geteuid() != 0:
+        raise Lacking(f"its maker is user {os.geteuid()} in it")
+    try:
+        os.setgroups([])
+    except PermissionError:
+        return "one id: the user is 0 in it; no other users, no additional groups"
+    raise Lacking("setgroups was not denied")
+
+
+def more_ids(place: Place) -> str:
+    """newuidmap, newgidmap, and the ids that are granted."""
+    missing = [program for name, program in idmap.PROGRAMS.items() if not idmap.find_program(name)]
+    if missing:
+        raise Lacking(f"not installed: {', '.join(missing)}")
+    if not rootless.unprivileged():
+        return "newuidmap and newgidmap are installed; /etc/subuid and /etc/subgid say for whom"
+    counts = [sum(row["size"] for row in rows) - 1 for rows in idmap.default()]
+    if not all(counts):
+        raise Lacking(f"{counts[0]} user ids and {counts[1]} group ids are granted to you")
+    return f"{counts[0]} user ids, {counts[1]} group ids"
+
+
+def overlay(place: Place) -> str:
+    """OverlayFS in a user namespace: Linux 5.11, with its marks in user.* attributes."""
+    os.mkdir(f"{place.scratch}/rootless")
+    os.chdir(f"{place.scratch}/rootless")  # so that no directory above need be open to the user
+    if not rootless.unprivileged():
+        os.chown(".", _NOBODY, _NOBODY)
+    _enter()
+    namespaces.unshare(namespaces.FLAGS["mount"])
+    for name in ("lower", "upper", "work", "merged"):
+        os.mkdir(name)
+    options = "lowerdir=lower,upperdir=upper,workdir=work,userxattr"
+    mounts.mount("overlay", "merged", "overlay", 0, options)
+    os.mkdir("merged/new")
+    mounts.umount2("merged")
+    os.chmod("work/work", 0o700)  # overlayfs makes it for nobody to look into: nor to remove
+    return "mounted by a user"
+
+
+def file_systems(place: Place) -> str:
+    """proc, sysfs and tmpfs of one's own: nothing may lie over the host's /proc or /sys."""
+    _enter()
+    kinds = ("mount", "pid", "network")
+    namespaces.unshare(sum(namespaces.FLAGS[kind] for kind in kinds))
+
+    def mount_all() -> str:
+        mounts.mount("tmpfs", "/tmp", "tmpfs")
+        for kind in ("proc", "sysfs"):
+            os.mkdir(f"/tmp/{kind}")
+            mounts.mount(kind, f"/tmp/{kind}", kind)
+        return "proc, sysfs, tmpfs"
+
+    works, text = in_child(mount_all)
+    if not works:
+        raise Lacking(text)
+    return text
+
+
+def cgroup(place: Place) -> str:
+    """A cgroup of one's own, for limits; root may give one away where cgroup2 is mounted."""
+    if not rootless.unprivileged():
+        if not any(h.version == 2 for h in hierarchies.mounted()):
+            raise Lacking("no cgroup2 is mounted, and version 1 cannot be delegated")
+        return "cgroup2 is mounted: root can delegate a part of it"
+    found = delegated.open_cgroup("/minirun/doctor", named=False)
+    if isinstance(found, delegated.NoCgroup):
+        raise Lacking(f"{found.reason}: no limits, no pause")
+    return found.directories()[0].removesuffix("/minirun/doctor")
+
+
+def devices(place: Place) -> str:
+    """The host's device nodes, bound: mknod is denied in a user namespace."""
+    _enter()
+    namespaces.unshare(namespaces.FLAGS["mount"])
+    mounts.mount("tmpfs", "/tmp", "tmpfs")
+    os.close(os.open("/tmp/null", os.O_CREAT | os.O_WRONLY))
+    mounts.mount("/dev/null", "/tmp/null", None, mounts.MS_BIND)
+    os.close(os.open("/tmp/null", os.O_WRONLY))
+    return "the host's nodes, GPUs' too, are bound; no mknod, no device rules: SIMULATED needs root"
+
+
+_OLD = "needs Linux 5.11 or newer, and a file system with user.* attributes (tmpfs: Linux 6.6)"
+_SYSCTL = (
+    "sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns"
+)
+_IDS = (
+    "apt-get install uidmap; usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"
+)
+_COVERED = "in a container itself its /proc and /sys must not be masked"
+
+ABILITIES = (
+    Ability("user namespace", STAGE, False, namespace, _SYSCTL),
+    Ability("more ids", STAGE, False, more_ids, _IDS),
+    Ability("overlay by a user", STAGE, False, overlay, _OLD),
+    Ability("file systems", STAGE, False, file_systems, _COVERED),
+    Ability("devices", STAGE, False, devices, "devtmpfs must be mounted at /dev"),
+    Ability("delegated cgroup", STAGE, False, cgroup, f"needs {delegated.DELEGATE}"),
+)
+"""What `doctor` tries on behalf of users; tells root what they will meet."""
+
+_ADVICE = {"gpu": "a real GPU needs NVIDIA's driver; SIMULATED ones need root"}
+_NEEDED = ("user namespace", "overlay by a user", "file systems", "devices")
+
+
+def for_user(table: "tuple[Ability, ...]") -> "tuple[Ability, ...]":
+    """Return what a user without root needs and can use, out of root's `table` and from here."""
+    others = [row for row in table if row.name not in _HOST and not _is_of_cgroups(row.name)]
+    rows = []
+    for row in others:
+        attempt = row.attempt if row.name in _PLAIN else within(row.attempt)
+        rows.append(row._replace(attempt=attempt, advice=_ADVICE.get(row.name, row.advice)))
+    own = {row.name for row in ABILITIES}
+    return (
+        *(row for row in rows if row.name not in own),
+        *(row._replace(needed=row.name in _NEEDED) for row in ABILITIES),
+    )
+
+
+def _is_of_cgroups(name: str) -> bool:
+    return name.startswith(("cgroup ", "device rules"))

@@ -1,0 +1,59 @@
+"""All that `minirun doctor` tries, in the order of its report, with what to do where it fails."""
+
+from minirun.doctor import Ability, rootless
+from minirun.doctor import kernel as k
+from minirun.doctor import machine as m
+
+_KINDS = ("mount", "pid", "uts", "ipc", "network", "cgroup")
+_AS_ROOT = "run as root, in a container only with --privileged"
+_NEWER = "needs Linux 5.12 or newer"
+_OTHER_VERSION = "no harm where the other version works"
+_GPUS = "no harm with --gpu-driver=simulated; for a real GPU install NVIDIA's driver"
+
+ABILITIES = (
+    Ability("root", 0, True, m.root, "sudo minirun …"),
+    Ability("kernel", 0, True, m.kernel, _NEWER),
+    Ability("interpreter", 0, True, m.interpreter, "make setup"),
+    Ability("disk", 0, True, m.disk, "minirun gc, or another --root and --store"),
+    Ability("images", 0, False, m.images, "minirun images build ubuntu"),
+    Ability("image builders", 0, False, m.builders, "apt-get install mmdebstrap busybox-static"),
+    *(Ability(f"namespace {kind}", 1, True, k.namespace(kind), _AS_ROOT) for kind in _KINDS),
+    Ability("namespace user", 1, False, k.namespace("user"), "sysctl user.max_user_namespaces"),
+    Ability("namespace time", 1, False, k.namespace("time"), "needs CONFIG_TIME_NS"),
+    Ability("clone3", 1, True, k.clone3, "a seccomp filter around minirun may refuse it"),
+    Ability("overlay", 1, True, k.overlay, "--root on ext4, xfs, btrfs or tmpfs; modprobe overlay"),
+    Ability("mount api", 1, True, k.mount_api, _NEWER),
+    Ability("openat2", 1, True, k.openat2, _NEWER),
+    Ability("cgroup v1", 1, False, k.cgroup("v1"), _OTHER_VERSION),
+    Ability("cgroup v2", 1, False, k.cgroup("v2"), _OTHER_VERSION),
+    Ability("fifo", 2, True, k.fifo, "--root on a file system that holds FIFOs"),
+    Ability("hooks", 3, True, k.hooks, "hooks are programs of this machine: see the reason"),
+    Ability(
+        "nvidia tools", 4, False, m.nvidia_tools, "not needed: minirun does their work in-line"
+    ),
+    Ability("mknod", 5, True, k.mknod, "--root on a file system mounted without nodev"),
+    Ability("device rules v1", 5, False, k.device_rules("v1"), _OTHER_VERSION),
+    Ability("device rules v2", 5, False, k.device_rules("v2"), _OTHER_VERSION),
+    Ability("gpu", 5, False, m.gpu, _GPUS),
+    Ability(
+        "kernel modules", 5, False, m.modules, "the driver must be loaded already, or SIMULATED"
+    ),
+    Ability("ldconfig", 5, False, m.ldconfig, "apt-get install libc-bin"),
+    Ability("pidfd", 6, True, k.pidfd, _NEWER),
+    Ability("pivot_root", 7, True, k.pivot_root, _AS_ROOT),
+    Ability(
+        "capabilities", 7, False, k.capabilities, "containers get all but these, with a warning"
+    ),
+    Ability(
+        "raised limits", 7, False, k.raised_limits, "needs CAP_SYS_RESOURCE; ask for lower ones"
+    ),
+    Ability("no_new_privs", 7, True, k.no_new_privileges, _NEWER),
+    Ability("seccomp", 7, False, k.seccomp, "apt-get install libseccomp2"),
+    Ability("terminal", 7, False, k.terminal, "run without -t"),
+    Ability("memfd exec", 7, True, k.memfd, "sysctl vm.memfd_noexec=0"),
+    *rootless.ABILITIES,
+)
+"""What `minirun doctor` tries, in the order of its report."""
+
+EITHER = (("cgroup v1", "cgroup v2"), ("device rules v1", "device rules v2"))
+"""Abilities of which one of each pair is needed."""

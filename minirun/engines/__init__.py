@@ -1,0 +1,1 @@
+"""Ring 2: what podman, containerd, docker and Slurm need beyond the specification."""

@@ -1,0 +1,124 @@
+"""`minirun checkpoint`: the processes of a container become files.
+
+CRIU freezes the container through its cgroup, so that nobody forks away, puts code of its own into
+each process and lets it tell what it is. Where that fails, it takes the code out again and the
+container goes on as if nothing had been. A dump is not cut short by a signal either: killed in its
+middle, CRIU would leave the container frozen.
+
+Of cgroups it is told only those hierarchies that the container has joined. In another one init is
+where its caller was, perhaps at the root, and CRIU would save all that is below that: at restore it
+would make the cgroups of the whole host again.
+
+--pre-dump saves memory alone, and the container runs on; a later dump with --parent-path saves only
+the pages that have changed since.
+"""
+
+import os
+
+from minirun.core import endings, state
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError
+from minirun.core.kernel import mountinfo
+from minirun.core.record import Record
+from minirun.engines.criu import mounts, outside, program, refuse, streams
+
+LOG = "dump.log"
+
+
+class Wanted(Record):
+    """How a checkpoint, or a restore, is to be made."""
+
+    images: str
+    """The directory of CRIU's files, an absolute path."""
+    work: str
+    """The directory of its log; the same as `images` where nothing else was asked for."""
+    words: "list[str]"
+    """What goes to CRIU as it is."""
+    pre_dump: bool = False
+    leave_running: bool = False
+
+
+def checkpoint(container: Container, wanted: Wanted) -> None:
+    """Save a container, and end it unless it is to go on. Raises MinirunError, OSError."""
+    check(container)
+    criu = program.find()
+    names = [] if wanted.pre_dump else streams_of(container)
+    for directory in (wanted.images, wanted.work):
+        make_directory(directory)
+    told = [*streams.external(names), *_describe(container, wanted, names)]
+    what = "pre-dump" if wanted.pre_dump else "dump"
+    argv = [criu, what, *told, *_usual(container, wanted)]
+    forget(wanted, LOG)
+    outcome = program.run(what, lambda: _privately(argv), {})
+    if outcome.status != 0:
+        raise program.failure(what, outcome, f"{wanted.work}/{LOG}", "the container runs on")
+    if not wanted.pre_dump and not wanted.leave_running:
+        endings.destroy(container)
+
+
+def _privately(argv: "list[str]") -> "list[str]":
+    """In the child that will be CRIU: let nobody else read the files, which hold all memory."""
+    os.umask(0o077)
+    return argv
+
+
+def check(container: Container) -> None:
+    """Refuse what cannot be saved, before anything is touched. Raises StateError, MinirunError."""
+    record, config = container.record, container.config
+    if record["status"] not in (state.RUNNING, state.PAUSED):
+        raise StateError(f"container cannot be checkpointed in {record['status']} state")
+    if container.unprivileged or os.geteuid() != 0:
+        raise MinirunError("checkpoint needs root: CRIU reads every process's memory and mounts")
+    refuse.config(config, "checkpointed", container.directory)
+
+
+def streams_of(container: Container) -> "list[str]":
+    """Return the names of the command's streams. Raises MinirunError, OSError."""
+    pid = container.record["init"]["pid"]
+    return streams.describe(pid, {mount.mount_id for mount in mountinfo.read(pid)})
+
+
+def _describe(container: Container, wanted: Wanted, names: "list[str]") -> "list[str]":
+    """Write what lies outside next to CRIU's files, and return what CRIU is told of it."""
+    if wanted.pre_dump:
+        return outside.told_to_dump(container.config)
+    pid = container.record["init"]["pid"]
+    found = mounts.find(container.config, pid, mountinfo.read(pid))
+    streams.save(wanted.images, names)
+    mounts.save(wanted.images, found)
+    return [*mounts.told_to_dump(found), *outside.told_to_dump(container.config)]
+
+
+def _usual(container: Container, wanted: Wanted) -> "list[str]":
+    """Return the part of CRIU's command line that is the same for every dump."""
+    dirs = (container.record.get("cgroup") or {}).get("dirs", {})
+    freezer = dirs.get("freezer") or dirs.get("")
+    controllers = (word for name in dirs for word in ("--cgroup-dump-controller", name))
+    return [
+        "--tree", str(container.record["init"]["pid"]), "--root", container.config.rootfs,
+        *common(wanted, LOG), *controllers, *(["--freeze-cgroup", freezer] if freezer else []),
+        *(["--leave-running"] if wanted.leave_running and not wanted.pre_dump else []),
+    ]  # fmt: skip
+
+
+def common(wanted: Wanted, log: str) -> "list[str]":
+    """Return what dump and restore are told alike: where the files are, what goes to the log."""
+    places = ["--images-dir", wanted.images, "--work-dir", wanted.work, "--log-file", log, "-v4"]
+    return [*places, *wanted.words]
+
+
+def make_directory(path: str) -> None:
+    """Make a directory that only its owner may read; one that is there is used. Raises OSError."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise MinirunError(f"{path}: is not a directory", "--image-path names one") from None
+
+
+def forget(wanted: Wanted, log: str) -> None:
+    """Remove the log of an earlier run, or its error would be told again. Raises OSError."""
+    try:
+        os.unlink(f"{wanted.work}/{log}")
+    except FileNotFoundError:
+        pass

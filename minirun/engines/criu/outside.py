@@ -1,0 +1,59 @@
+"""Namespaces that config.json names by path: they are somebody else's, and are joined again.
+
+CRIU keeps network and pid namespaces out of its files when they are named as external, and takes a
+descriptor of them at restore; IPC and UTS namespaces it joins by path. The names are runc's
+(extRootNetNS). In a pid namespace that goes on, the numbers of the restored must be free there.
+"""
+
+import os
+
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError
+from minirun.engines.criu.program import FIRST_FD
+
+_NAMES = {"network": ("net", "extRootNetNS"), "pid": ("pid", "extRootPidNS")}
+_FIRST = FIRST_FD + 3  # after the three streams
+
+
+def told_to_dump(config: Config) -> "list[str]":
+    """Return what `criu dump` is told of them. Raises ConfigError where one is not there."""
+    words = []
+    for kind, path in config.namespaces.items():
+        if path and kind in _NAMES:
+            short, name = _NAMES[kind]
+            words += ["--external", f"{short}[{_inode(kind, path)}]:{name}"]
+    return words
+
+
+def _inode(kind: str, path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError as error:
+        raise _missing(kind, path, error) from None
+
+
+def inherit(config: Config) -> "tuple[list[str], dict[int, int]]":
+    """Return what `criu restore` is told of them, and its number → our descriptor of each.
+
+    Raises ConfigError.
+    """
+    words: list[str] = []
+    fds: dict[int, int] = {}
+    for kind, path in config.namespaces.items():
+        if not path:
+            continue
+        if kind in _NAMES:
+            number = _FIRST + len(fds)
+            try:
+                fds[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise _missing(kind, path, error) from None
+            words += ["--inherit-fd", f"fd[{number}]:{_NAMES[kind][1]}"]
+        else:
+            words += ["--join-ns", f"{kind}:{path}"]  # ipc, uts: others are refused before
+    return words, fds
+
+
+def _missing(kind: str, path: str, error: OSError) -> ConfigError:
+    text = os.strerror(error.errno or 0).lower()
+    return ConfigError(f"config.json: linux.namespaces: {kind}: {path}: {text}")

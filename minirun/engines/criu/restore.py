@@ -1,0 +1,103 @@
+"""`minirun restore`: a container again, from files that `checkpoint` has made.
+
+The runtime makes what it makes of every container: directory, record and cgroup with its limits and
+device rules, as config.json has them now. Then a child enters the cgroup, takes a mount namespace
+of its own, makes the root filesystem a mount that CRIU can mount on, and becomes CRIU; what CRIU
+forks is born in that cgroup. The first process is made as CRIU's sibling, and so as the runtime's
+child, whose exit status it gets; a CRIU that has done its work is gone.
+
+The restored command has the pid in there that it had. The host's number is another one.
+"""
+
+import os
+
+from minirun.core import state
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mounts as mount_calls
+from minirun.core.kernel import namespaces
+from minirun.core.rootfs import build
+from minirun.core.stages import s1_clone
+from minirun.engines.criu import mounts, outside, program, refuse, streams
+from minirun.engines.criu.dump import Wanted, common, forget, make_directory
+
+LOG = "restore.log"
+_PID = "criu.pid"
+
+
+def check(config: Config, wanted: Wanted) -> None:
+    """Refuse what cannot be restored, before anything is made. Raises MinirunError, ConfigError."""
+    if os.geteuid() != 0:
+        raise MinirunError("restore needs root: CRIU makes processes with given numbers")
+    if not os.path.isfile(f"{wanted.images}/inventory.img"):
+        what = "is not a checkpoint" if os.path.isdir(wanted.images) else "no such directory"
+        raise MinirunError(f"{wanted.images}: {what}", "--image-path names what checkpoint made")
+    refuse.config(config, "restored")
+
+
+def restore(container: Container, wanted: Wanted) -> "tuple[int, int]":
+    """Make the processes again; return pid and pidfd of init, which is our child.
+
+    Raises MinirunError, OSError; what it has made goes with `endings.destroy`.
+    """
+    criu = program.find()
+    make_directory(wanted.work)
+    inherited = streams.inherit(wanted.images)
+    joined, fds = outside.inherit(container.config)
+    s1_clone.make_cgroup(container)
+    container.save()
+    forget(wanted, LOG)
+    told = [criu, "restore", *_usual(container, wanted), *inherited.words, *joined]
+    outcome = program.run(
+        "restore", lambda: [*told, *_enter(container, wanted)], {**inherited.fds, **fds}, bound=True
+    )
+    if outcome.status != 0:
+        log = f"{wanted.work}/{LOG}"
+        raise program.failure("restore", outcome, log, "nothing is left of the container")
+    for fd in (*inherited.fds.values(), *fds.values()):
+        if fd > 2:
+            os.close(fd)
+    return _adopt(container)
+
+
+def _usual(container: Container, wanted: Wanted) -> "list[str]":
+    """Return the part of CRIU's command line that is the same for every restore."""
+    return [
+        *common(wanted, LOG), "--root", container.config.rootfs, "--restore-detached",
+        "--restore-sibling", "--evasive-devices", "--pidfile", f"{container.directory}/{_PID}",
+    ]  # fmt: skip
+
+
+def _enter(container: Container, wanted: Wanted) -> "list[str]":
+    """In the child that will be CRIU: go to where it works; return what it is told of that.
+
+    Raises MinirunError, OSError.
+    """
+    config = container.config
+    container.cgroup.join()
+    namespaces.unshare(namespaces.CLONE_NEWNS, why="what is mounted for CRIU is gone with CRIU")
+    private = mount_calls.MS_PRIVATE | mount_calls.MS_REC
+    mount_calls.mount(None, "/", None, private, why="what is mounted from here on stays in here")
+    root = build.mount_root(config, [], "")
+    found = mounts.load(wanted.images)
+    mounts.refuse_links(config, root, found)
+    mounts.make_places(config, root)
+    root.close()
+    words = mounts.told_to_restore(found, config, container.cgroup)
+    for line in state.read_text("/proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            words += ["--cgroup-root", f"{name.removeprefix('name=')}:{path}"]
+    return words
+
+
+def _adopt(container: Container) -> "tuple[int, int]":
+    """Take over the first process that CRIU has made. Raises OSError."""
+    path = f"{container.directory}/{_PID}"
+    pid = int(state.read_text(path))
+    os.unlink(path)
+    pidfd = os.pidfd_open(pid)
+    container.cgroup.entered()
+    container.save(pid=pid, init=state.identity(pid), status=state.RUNNING, complete=True)
+    return pid, pidfd

@@ -1,0 +1,108 @@
+"""Who runs minirun: root of the host, or a user with no rights but in a namespace of its own.
+
+What happens: a user without privileges may still make a user namespace, in which it is root
+(user_namespaces(7)); all that is made along with it belongs to it. So a container works that is
+content with that: minirun.engines.rootless_config changes and checks config.json,
+minirun.oci.namespaces.idmap writes the id maps, minirun.cgroups.delegated finds a cgroup, or says
+that there is none.
+
+What the specification says: of the XDG base directories, $XDG_RUNTIME_DIR is the user's own, and
+gone after logout. What the real stack does: runc and crun keep their containers there too, and
+podman keeps its images below ~/.local/share.
+
+This module is all that the plain root's way meets, and reads one small file there.
+"""
+
+import os
+import sys
+
+from minirun.core.errors import UsageError
+from minirun.core.settings import ROOT, STORE
+from minirun.core.visible import warn
+
+_DIRECTORY = 4
+"""S_IFDIR, as the upper four bits of a mode: inode(7)."""
+
+_HOST = b"         0          0 4294967295\n"
+"""uid_map of the host's own user namespace, as the kernel writes it."""
+
+
+def unprivileged() -> bool:
+    """Whether the host is another's: the caller is not user 0, or only that of a user namespace.
+
+    User 0 who has no capability is no root either; what it lacks, the kernel says call by call.
+    """
+    if os.geteuid() != 0:
+        return True
+    fd = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 256) != _HOST
+    finally:
+        os.close(fd)
+
+
+def places() -> "tuple[str, str]":
+    """Return (store, state root) where neither is named.
+
+    Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or
+    ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
+    the store. User 0 of a user namespace is such a user where /var/lib is closed to him, as with
+    `podman unshare`; runc asks $USER instead. A runtime directory counts only where it is the
+    user's own, and no link. podman calls its runtime without $HOME: then the
+    store, which it does not need, is beside the root. Where there is neither, what root has: that
+    can be read (`replay` needs nothing else), and :func:`check_home` says why it is not written.
+    """
+    if sys.platform != "linux":
+        return STORE, ROOT
+    if os.geteuid() == 0 and (not unprivileged() or os.access(os.path.dirname(STORE), os.W_OK)):
+        return STORE, ROOT
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    folders = (runtime, f"/run/user/{os.geteuid()}")
+    own = [each for each in folders if each.startswith("/") and _may_hold(each)]
+    home = os.environ.get("HOME", "")
+    data = os.environ.get("XDG_DATA_HOME") or (f"{home}/.local/share" if home[:1] == "/" else "")
+    if not data and not own:
+        return STORE, ROOT
+    store = f"{data}/minirun" if data else f"{own[0]}/minirun-store"
+    return store, f"{own[0]}/minirun" if own else f"{store}/containers"
+
+
+def _may_hold(folder: str) -> bool:
+    """Tell whether containers may be kept below a runtime directory; warn where it is not safe.
+
+    The XDG base directory specification: it "MUST be owned by the user", and only theirs to
+    write. Else another user could put in the place of a record one of theirs.
+    """
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return False
+    reason = why_not_own(folder)
+    if reason:
+        warn(f"$XDG_RUNTIME_DIR: {folder} is not used: {reason}")
+    return not reason
+
+
+def why_not_own(folder: str) -> str:
+    """Return why a folder may be another user's work; empty where only the caller writes to it."""
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return ""
+    if found.st_mode >> 12 != _DIRECTORY:
+        return "it is a link, or no directory"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}"
+    return "other users may write to it" if found.st_mode & 0o022 else ""
+
+
+def check_root(root: str) -> None:
+    """Raise UsageError where a user is about to keep containers where another one may write."""
+    if reason := why_not_own(root):
+        hint = f"another --root, or a directory of your own: chmod 700 {root}"
+        raise UsageError(f"{root}: no containers are kept there: {reason}", hint)
+
+
+def check_home(root: str) -> None:
+    """Raise UsageError where a user is about to keep containers in root's place."""
+    if root == ROOT and unprivileged() and not os.access(os.path.dirname(STORE), os.W_OK):
+        hint = "export HOME=…, or name both: --root DIR --store DIR"
+        raise UsageError("there is no $HOME to keep images and containers below", hint)

@@ -1,0 +1,125 @@
+"""config.json for a user without privileges: what is changed, and what is refused with its reason.
+
+`run IMAGE` makes its own config.json, so that is changed to what such a user may have; a bundle's
+is somebody else's and only checked, before anything is made. What can only be found out by trying
+(whether overlayfs works in a user namespace, which limits a cgroup takes) is told where it fails.
+
+What the real stack does: runc's `spec --rootless` makes a config.json with the same changes, and
+runc refuses the same things. Imported only for such a user.
+"""
+
+from minirun.core import state
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError
+from minirun.core.process import caps
+from minirun.oci.namespaces import idmap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Rows = list[dict[str, int]]
+
+_SETGROUPS = "where only one's own group is mapped, setgroups(2) is denied: user_namespaces(7)"
+_MORE = "ids in /etc/subuid and /etc/subgid, and newuidmap, give more"
+
+
+def adapt(document: "dict[str, Any]") -> None:
+    """Change the config.json of `run IMAGE`: a user namespace, and nothing that it cannot have.
+
+    The device rules go: only root can have any, and without them the permissions of the host's
+    nodes hold, since such a container can make no node.
+    """
+    linux = document["linux"]
+    if not any(row["type"] == "user" for row in linux["namespaces"]):
+        linux["namespaces"].append({"type": "user"})
+        linux["uidMappings"], linux["gidMappings"] = idmap.default()
+    del linux["resources"]["devices"]
+    maps = linux["uidMappings"], linux["gidMappings"]
+    for row in document["mounts"]:
+        row["options"] = [word for word in row["options"] if _is_mapped(word, *maps)]
+
+
+def _is_mapped(option: str, uids: "Rows", gids: "Rows") -> bool:
+    """Whether the owner that a mount option names, as in gid=5, is known in the container."""
+    key, _, value = option.partition("=")
+    rows = {"uid": uids, "gid": gids}.get(key)
+    return rows is None or not value.isdigit() or idmap.inside(rows, int(value))
+
+
+def check(config: Config) -> bool:
+    """Refuse what a caller without privileges cannot have. Raises ConfigError.
+
+    Returns whether setgroups(2) is denied in the container.
+    """
+    if config.linux.get("netDevices"):
+        text = "a network device of the host can be moved by root only"
+        raise ConfigError(f"config.json: linux.netDevices: {text}", "take it out of config.json")
+    if config.namespaces.get("user"):  # one that is there already: its maps are its own
+        return False
+    if config.new_namespace("user"):
+        _check_maps(config)
+        uids, gids = config.linux["uidMappings"], config.linux["gidMappings"]
+        denied = len(gids) == 1 and gids[0]["size"] == 1
+    elif _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):  # root of a user namespace that an engine has made
+        uids, gids = idmap.whole("uid_map"), idmap.whole("gid_map")
+        denied = state.read_text("/proc/self/setgroups").strip() == "deny"
+    else:
+        text = "without root a container needs a user namespace, and there is none"
+        raise ConfigError(f"config.json: linux.namespaces: {text}", "minirun spec --rootless")
+    _check_user(config.process.get("user") or {}, uids, gids, denied=denied)
+    _check_mounts(config.raw.get("mounts") or [], uids, gids)
+    return denied
+
+
+def _holds(capability: int) -> bool:
+    """Whether a capability is in the effective set: proc_pid_status(5)."""
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        (held,) = (line.split()[1] for line in file if line.startswith("CapEff:"))
+    return bool(int(held, 16) >> capability & 1)
+
+
+def _check_maps(config: Config) -> None:
+    """Refuse maps that nobody would write, and those with which image layers cannot be used."""
+    linux = config.linux
+    setter = {"uid_map": "CAP_SETUID", "gid_map": "CAP_SETGID"}
+    for name, key in (("uid_map", "uidMappings"), ("gid_map", "gidMappings")):
+        alone = idmap.is_one(linux[key], name) or _holds(caps.NUMBERS[setter[name]])
+        if not alone and not idmap.find_program(name):
+            raise idmap.lacking(name)
+        own = idmap.own_ids()[name]
+        if config.layers and not any(
+            row["containerID"] == 0 and row["hostID"] == own for row in linux[key]
+        ):
+            text = f"0 must be your own id, {own}: the image's files and the container's are yours"
+            raise ConfigError(f"config.json: linux.{key}: {text}", f"0:{own}:1, then others")
+
+
+def _check_user(user: "dict[str, Any]", uids: "Rows", gids: "Rows", *, denied: bool) -> None:
+    """Refuse users and groups that the maps do not have."""
+    where = "config.json: process.user"
+    more = list(user.get("additionalGids") or [])
+    if more and denied:
+        raise ConfigError(f"{where}.additionalGids: {more}: {_SETGROUPS}", _MORE)
+    asked = [("uid", user.get("uid", 0)), ("gid", user.get("gid", 0))]
+    for key, number in [*asked, *(("additionalGids", gid) for gid in more)]:
+        rows = uids if key == "uid" else gids
+        if not idmap.inside(rows, number):
+            text = f"{number} is not mapped; mapped: {_shown(rows)}"
+            raise ConfigError(f"{where}.{key}: {text}", _MORE)
+
+
+def _check_mounts(rows: "list[dict[str, Any]]", uids: "Rows", gids: "Rows") -> None:
+    """Refuse owners in mount options that the maps do not have: the kernel only says EINVAL."""
+    for index, row in enumerate(rows):
+        for word in row.get("options") or []:
+            if not _is_mapped(word, uids, gids):
+                known = _shown(uids if word.startswith("uid") else gids)
+                where = f"config.json: mounts[{index}].options"
+                text = f"{word}: no such id in the container; mapped: {known}"
+                raise ConfigError(f"{where}: {text}", "minirun spec --rootless leaves it out")
+
+
+def _shown(rows: "Rows") -> str:
+    ranges = [(row["containerID"], row["size"]) for row in rows]
+    return ", ".join(str(a) if n == 1 else f"{a} to {a + n - 1}" for a, n in ranges)

@@ -1,0 +1,1 @@
+"""NVIDIA's stack: one folder for each of its boxes, under its own name."""

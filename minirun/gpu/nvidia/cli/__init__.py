@@ -1,0 +1,1 @@
+"""nvidia-container-cli and libnvidia-container: find the driver's files, plan the edits."""

@@ -1,0 +1,42 @@
+"""IMEX channels: the right to share GPU memory between the machines of one NVLink domain.
+
+A channel is a device node, /dev/nvidia-caps-imex-channels/channelN, whose major is in /proc/devices
+and whose minor is N. The container gets those it asks for; there is nothing else to them.
+"""
+
+from minirun.core.errors import GPUError
+from minirun.gpu.edits import DeviceNode
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli.catalog import IMEX_FOLDER
+
+_LONGEST = 7
+
+
+def numbers(channels: "tuple[str, ...]") -> "list[int]":
+    """Return the channels of --imex-channel. Raises GPUError for what is no number."""
+    for channel in filter(None, channels):
+        if not (channel.isascii() and channel.isdigit()) or len(channel) > _LONGEST:
+            raise GPUError(
+                f"error parsing IMEX info: {channel}: invalid channel id", "as in --imex-channel=0"
+            )
+    return list(dict.fromkeys(int(channel) for channel in channels if channel))
+
+
+def path(channel: int) -> str:
+    """Return the node of a channel."""
+    return f"{IMEX_FOLDER}/channel{channel}"
+
+
+def plan(inventory: Inventory, channels: "tuple[str, ...]") -> "list[DeviceNode]":
+    """Return the nodes of the channels. Raises GPUError."""
+    wanted = numbers(channels)
+    if wanted and not inventory.imex_major:
+        hint = "the driver has no nvidia-caps-imex-channels in /proc/devices"
+        raise GPUError("mount error: no IMEX channels on this host", hint)
+    return [
+        DeviceNode(
+            path(channel), "c", inventory.imex_major, channel,
+            host_path="" if inventory.simulated else inventory.root + path(channel),
+        )
+        for channel in wanted
+    ]  # fmt: skip

@@ -1,0 +1,242 @@
+"""--load-kmods: the host's own part, kernel modules and the nodes that udev does not make.
+
+NVIDIA's driver makes no device nodes by itself and udev makes none for it. nvidia-modprobe does,
+and nvidia-container-cli has its code built in: it loads nvidia, nvidia-uvm and nvidia-modeset and
+makes nvidiactl, a node for each GPU on the PCI bus, the MIG keys that exist, the IMEX channels
+asked for, and for each a link /dev/char/MAJOR:MINOR. Owner and mode are what the driver says in
+/proc/driver/nvidia/params; with ModifyDeviceFiles: 0 there someone else takes care of nodes.
+
+Never in a user namespace: there the driver's files would be read with the wrong eyes, and mknod is
+refused anyway. Whatever fails is told in the debug log and passed over, as there; in-line (stage 5)
+the log is the container's, and a module that cannot be loaded is one warning more.
+"""
+
+import os
+import stat
+
+from minirun.core import events
+from minirun.core.kernel import files, mounts, namespaces, process
+from minirun.core.record import Record
+from minirun.gpu.drivers import PROC
+from minirun.gpu.nvidia.cli import catalog, imex, mig
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NVIDIA_VENDOR, _DISPLAY_CLASS = "0x10de", "0x03"
+_PCI = "/sys/bus/pci/devices"
+_WHOLE_MAP = ["0", "0", "4294967295"]
+_MODULES = ("nvidia", "nvidia-uvm", "nvidia-modeset")
+_AT_FDCWD = -100
+
+
+class Access(Record):
+    """Who may open a node: as the driver wants it."""
+
+    uid: int = 0
+    gid: int = 0
+    mode: int = 0o666
+    modify: bool = True
+
+
+def load(
+    root: str, channels: "tuple[str, ...]", tell: "Callable[[str], None]"
+) -> "tuple[str, ...]":
+    """Load the modules and make the nodes below the driver root, "" for the host's own.
+
+    Runs in a child, which enters the root. `channels` are IMEX channels. Returns the modules that
+    could not be loaded. Raises GPUError.
+    """
+    wanted = imex.numbers(channels)
+    if in_user_namespace():
+        tell("skipping kernel modules load due to user namespace")
+        return ()
+    gpus = count_gpus()
+    if not gpus:
+        tell("failed to detect NVIDIA devices")
+    pid, pidfd = namespaces.clone3(0, why="it goes into the driver root, and ends there")
+    if pid == 0:
+        _child(root, gpus, wanted, tell)
+    os.close(pidfd)
+    missing = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return tuple(name for at, name in enumerate(_MODULES) if missing & 1 << at)
+
+
+def _child(root: str, gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> None:
+    """Do the work; the exit status has a bit for each module that is not there. Never returns."""
+    missing = 0
+    try:
+        events.become("cli", int(os.readlink("/proc/self")))
+        if root:
+            mounts.chroot(root, why="modprobe and its modules are the driver root's")
+            os.chdir("/")
+        os.umask(0)
+        missing = _modules(gpus, channels, tell)
+    except OSError as error:
+        tell(f"skipping kernel modules load due to failure: {error}")
+    finally:
+        os._exit(missing)
+
+
+def in_user_namespace() -> bool:
+    """Tell whether this is another user namespace than the host's: user_namespaces(7)."""
+    for name in ("uid_map", "gid_map"):
+        try:
+            with open(f"/proc/self/{name}", encoding="ascii") as file:
+                if file.readline().split() != _WHOLE_MAP:
+                    return True
+        except FileNotFoundError:
+            return False
+    return False
+
+
+def count_gpus() -> int:
+    """Return how many NVIDIA display controllers are on the PCI bus."""
+    found = 0
+    for name in os.listdir(_PCI) if os.path.isdir(_PCI) else []:
+        device = f"{_PCI}/{name}"
+        if _word(f"{device}/vendor") == _NVIDIA_VENDOR:
+            found += _word(f"{device}/class").startswith(_DISPLAY_CLASS)
+    return found
+
+
+def _word(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> int:
+    """Load them, each followed by its nodes; return a bit for each that could not be loaded."""
+    missing = 0
+    if _module("nvidia", tell):
+        access = _access(f"{PROC}/params")
+        _node("/dev/nvidiactl", catalog.NVIDIA, catalog.CTL_MINOR, access, tell)
+        for number in range(gpus):
+            _node(f"/dev/nvidia{number}", catalog.NVIDIA, number, access, tell)
+        _capabilities(gpus, tell)
+        for channel in channels:
+            _node(imex.path(channel), _major(catalog.IMEX), channel, access, tell)
+    else:
+        missing |= 1
+    if _module("nvidia-uvm", tell):
+        access = _access(f"{PROC}/params")
+        _node("/dev/nvidia-uvm", _major("nvidia-uvm"), 0, access, tell)
+        _node("/dev/nvidia-uvm-tools", _major("nvidia-uvm"), 1, access, tell)
+    else:
+        missing |= 2
+    if _module("nvidia-modeset", tell):
+        access = _access(f"{PROC}/params")
+        _node("/dev/nvidia-modeset", catalog.NVIDIA, catalog.MODESET_MINOR, access, tell)
+    else:
+        missing |= 4
+    return missing
+
+
+def _module(name: str, tell: "Callable[[str], None]") -> bool:
+    """Load a module, unless it is loaded: by the program that the kernel itself would call."""
+    tell(f"loading kernel module {name.replace('-', '_')}")
+    if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
+        return True
+    program = _word("/proc/sys/kernel/modprobe") or "/sbin/modprobe"
+    if _run([program, name]) == 0:
+        return True
+    tell(f"could not load kernel module {name.replace('-', '_')}")
+    return False
+
+
+def _run(argv: "list[str]") -> int:
+    """Run a program to its end with an environment of its own; return its exit status."""
+    pid, pidfd = namespaces.clone3(0, why="for a kernel module")
+    if pid == 0:
+        try:
+            events.become("cli", int(os.readlink("/proc/self")))
+            process.execve(argv[0], argv, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        except OSError:
+            pass
+        finally:
+            os._exit(127)
+    os.close(pidfd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _capabilities(gpus: int, tell: "Callable[[str], None]") -> None:
+    """Make the nodes of those MIG keys, out of all that there could be, that exist."""
+    tell(f"running mknod for all nvcaps in {catalog.CAPS_FOLDER}")
+    try:
+        with open(mig.MINORS, encoding="ascii") as file:
+            rows = [line.split() for line in file]
+    except FileNotFoundError:
+        return
+    for name, minor in rows:
+        if name.startswith("gpu"):
+            gpu, _, rest = name.partition("/")
+            path = f"{mig.CAPABILITIES}/{gpu}/mig/{rest}"
+            if int(gpu[3:]) >= gpus:
+                continue
+        else:
+            path = f"{mig.CAPABILITIES}/mig/{name}"
+        if os.path.exists(path):
+            node = f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
+            _node(node, _major("nvidia-caps"), int(minor), _access(path), tell)
+
+
+def _major(name: str) -> int:
+    """Return the major of a driver in /proc/devices; -1 where there is none."""
+    with open("/proc/devices", encoding="ascii") as file:
+        for line in file:
+            number, _, found = line.strip().partition(" ")
+            if found == name:
+                return int(number)
+    return -1
+
+
+def _access(path: str) -> Access:
+    """Read DeviceFileUID, -GID, -Mode and (Modify)DeviceFile(s) of the driver's file `path`."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            rows = dict(line.rstrip("\n").split(": ", 1) for line in file if ": " in line)
+    except OSError:
+        rows = {}
+    return Access(
+        uid=int(rows.get("DeviceFileUID", "0")),
+        gid=int(rows.get("DeviceFileGID", "0")),
+        mode=int(rows.get("DeviceFileMode", str(0o666))),
+        modify=rows.get("ModifyDeviceFiles", rows.get("DeviceFileModify", "1")) != "0",
+    )
+
+
+def _node(path: str, major: int, minor: int, access: Access, tell: "Callable[[str], None]") -> None:
+    """Make a node and its link in /dev/char; leave it alone where it is right already."""
+    if not access.modify:
+        return
+    tell(f"running mknod for {path}")
+    try:
+        if major < 0:
+            raise FileNotFoundError(2, "no such driver in /proc/devices", path)
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        _make(path, os.makedev(major, minor), access)
+        link = f"/dev/char/{major}:{minor}"
+        os.makedirs("/dev/char", 0o755, exist_ok=True)
+        if not os.path.lexists(link):
+            files.symlinkat(f"../{path.removeprefix('/dev/')}", _AT_FDCWD, link)
+    except OSError as error:
+        tell(f"could not create kernel module device node: {error}")
+
+
+def _make(path: str, device: int, access: Access) -> None:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        pass
+    else:
+        there = (status.st_mode, status.st_rdev, status.st_uid, status.st_gid)
+        if there == (stat.S_IFCHR | access.mode, device, access.uid, access.gid):
+            return
+        os.unlink(path)
+    files.mknodat(_AT_FDCWD, path, stat.S_IFCHR | access.mode, device)
+    os.chmod(path, access.mode)
+    os.chown(path, access.uid, access.gid)

@@ -1,0 +1,68 @@
+"""ld.so.cache: where the host's dynamic loader finds a library, and so where the driver's lie.
+
+The format is glibc's (elf/cache.c, dl-cache.h): a header, an array of entries of fixed size, then
+the strings that the entries point to. The "new" format (magic glibc-ld.so.cache1.1) may stand
+alone, as every distribution of today writes it, or follow an old-format table (magic ld.so-1.7.0)
+in the same file, aligned to eight bytes. String offsets of the new format count from its header.
+
+The real nvidia-container-cli reads the same file; so a driver that was installed without running
+ldconfig is invisible to both.
+"""
+
+import struct
+
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+
+NEW_MAGIC, OLD_MAGIC = b"glibc-ld.so.cache1.1", b"ld.so-1.7.0"
+_OLD_HEADER, _OLD_ENTRY, _OLD_COUNT = 16, 12, 12
+_HEADER = struct.Struct("<20sII")
+_HEADER_SIZE = 48
+_ENTRY = struct.Struct("<iIIIQ")
+_LIBC6 = 3
+
+WIDE = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
+NARROW = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
+"""Machine → the architecture bits (FLAG_REQUIRED_MASK) of its 64-bit and its 32-bit libraries."""
+
+
+class Entry(Record):
+    """A library: its SONAME, its path, and the architecture it is for."""
+
+    soname: str
+    path: str
+    arch: int
+
+
+def parse(data: bytes) -> "list[Entry]":
+    """Return the libc6 libraries of a cache, in its order. Raises GPUError for anything else."""
+    start = _start(data)
+    try:
+        _, count, _ = _HEADER.unpack_from(data, start)
+        table = data[start + _HEADER_SIZE :][: count * _ENTRY.size]
+        if len(table) != count * _ENTRY.size:
+            raise ValueError(count)
+        entries = [
+            Entry(_string(data, start + key), _string(data, start + value), flags & 0xFF00)
+            for flags, key, value, _, _ in _ENTRY.iter_unpack(table)
+            if flags & 0xFF == _LIBC6
+        ]
+    except (struct.error, ValueError):
+        raise GPUError("ld.so.cache is damaged", "make it anew: ldconfig") from None
+    return entries
+
+
+def _start(data: bytes) -> int:
+    """Return where the new format's header begins."""
+    start = 0
+    if data.startswith(OLD_MAGIC) and len(data) >= _OLD_HEADER:
+        count = int.from_bytes(data[_OLD_COUNT:_OLD_HEADER], "little")
+        start = -(-(_OLD_HEADER + count * _OLD_ENTRY) // 8) * 8
+    if not data.startswith(NEW_MAGIC, start):
+        raise GPUError("ld.so.cache is in no format that minirun knows", "make it anew: ldconfig")
+    return start
+
+
+def _string(data: bytes, offset: int) -> str:
+    """Return the string at `offset`. Raises ValueError where none ends there."""
+    return data[offset : data.index(b"\0", offset)].decode(errors="surrogateescape")

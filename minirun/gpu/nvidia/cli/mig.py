@@ -1,0 +1,117 @@
+"""MIG configuration and monitoring: the right to split GPUs, and to look at all of their parts.
+
+A MIG device is two keys (minirun.gpu.nvidia.cli.planner). To make such devices, nvidia-smi in a
+container needs the key "config", to see those of others the key "monitor", and then every key there
+may ever be: the whole folders /proc/driver/nvidia/capabilities and /dev/nvidia-caps, and rules in
+the cgroup for all of a GPU's minors in /proc/driver/nvidia-caps/mig-minors, whose devices do not
+exist yet. As in the real one only `all` can be asked for.
+"""
+
+from minirun.cgroups.rules import DeviceRule
+from minirun.core.errors import GPUError
+from minirun.gpu import driverroot
+from minirun.gpu.drivers import PROC
+from minirun.gpu.edits import DeviceNode, Mount
+from minirun.gpu.inventory import Gpu, Inventory
+from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.edits import Step
+
+CAPABILITIES = f"{PROC}/capabilities"
+MINORS = "/proc/driver/nvidia-caps/mig-minors"
+KEYS = (("config", 1), ("monitor", 2))
+"""Name below capabilities/mig, and its minor where the driver does not say another."""
+_PROC = ("ro", "nosuid", "nodev", "noexec")
+_FOLDER = ("nosuid", "noexec")
+
+
+def asked(request: Request) -> "tuple[str, ...]":
+    """Return which of config and monitor a request asks for."""
+    return tuple(name for name, _ in KEYS if wanted(getattr(request, f"mig_{name}")))
+
+
+def wanted(value: str) -> bool:
+    """Tell whether an option's value names anything: empty items do not count."""
+    return any(value.split(","))
+
+
+def check(request: Request, gpus: "tuple[Gpu, ...]") -> None:
+    """Refuse what cannot be asked for. Raises GPUError in the words of nvidia-container-cli."""
+    everything = any(device.lower() == "all" for device in request.devices)
+    for name in asked(request):
+        for item in filter(None, getattr(request, f"mig_{name}").split(",")):
+            if item.lower() != "all":
+                raise GPUError(
+                    f"mig-{name} error: {item}: only 'all' devices are currently supported"
+                )
+            if not everything and any(gpu.migs for gpu in gpus):
+                what = f"cannot enable mig-{name} with specific MIG devices selected"
+                raise GPUError(f"mig-{name} error: {item}: {what}")
+
+
+def capable(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Gpu, ...]":
+    """Return the GPUs that can be split: those that have a folder among the capabilities."""
+    return tuple(
+        gpu
+        for gpu in gpus
+        if gpu.migs or driverroot.is_dir(inventory.root, f"{CAPABILITIES}/gpu{gpu.minor}")
+    )
+
+
+def plan(
+    inventory: Inventory, request: Request, gpus: "tuple[Gpu, ...]"
+) -> "tuple[list[Step], list[DeviceRule]]":
+    """Return (steps, rules of the cgroup) for the asked keys. Raises OSError."""
+    steps: "list[Step]" = [Mount(inventory.root + CAPABILITIES, CAPABILITIES, _PROC)]
+    rules: "list[DeviceRule]" = []
+    if not inventory.caps_major:
+        return steps, rules
+    if inventory.simulated:
+        steps += _simulated_nodes(inventory)
+    else:
+        folder = catalog.CAPS_FOLDER
+        steps.append(Mount(inventory.root + folder, folder, _FOLDER))
+    for name in asked(request):
+        minors = [key_minor(inventory, name)]
+        for gpu in capable(inventory, gpus):
+            minors += minors_of(inventory, gpu)
+        rules += [DeviceRule(True, "c", inventory.caps_major, minor, "rw") for minor in minors]
+    return steps, list(dict.fromkeys(rules))
+
+
+def _simulated_nodes(inventory: Inventory) -> "list[Step]":
+    """Return the nodes that a driver would have: the two keys, and those of each MIG device."""
+    minors = [minor for _, minor in KEYS]
+    for gpu in inventory.gpus:
+        for mig in gpu.migs:
+            minors += [mig.gi_minor, mig.ci_minor]
+    path = f"{catalog.CAPS_FOLDER}/nvidia-cap"
+    return [
+        DeviceNode(f"{path}{minor}", "c", inventory.caps_major, minor, 0o444) for minor in minors
+    ]
+
+
+def key_minor(inventory: Inventory, name: str) -> int:
+    """Return the minor of `config` or `monitor`, as the driver says it in its capability file."""
+    try:
+        text = driverroot.read(inventory.root, f"{CAPABILITIES}/mig/{name}").decode()
+        for line in text.splitlines():
+            key, _, value = line.partition(":")
+            if key == "DeviceFileMinor":
+                return int(value)
+    except FileNotFoundError:
+        pass
+    return dict(KEYS)[name]
+
+
+def minors_of(inventory: Inventory, gpu: Gpu) -> "list[int]":
+    """Return every minor that a GPU's instances have or may get."""
+    prefix = f"gpu{gpu.minor}/"
+    try:
+        lines = driverroot.read(inventory.root, MINORS).decode().splitlines()
+    except FileNotFoundError:
+        return [catalog.mig_minor(gpu.minor, 0) + at for at in range(catalog.MIG_MINORS)]
+    return [int(line.split()[1]) for line in lines if line.startswith(prefix)]

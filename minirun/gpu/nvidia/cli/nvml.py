@@ -1,0 +1,162 @@
+"""Asking NVML which GPUs there are, in a process of its own.
+
+The real nvidia-container-cli does the same in its "driver rpc service": a child without privileges
+loads libnvidia-ml and answers through a pipe, so that a driver library that crashes or hangs takes
+nobody with it. Here the child is uid 65534 without capabilities, and the answer is one JSON text.
+
+With a driver root the child enters it first, as the real one does: the driver's libraries then find
+each other. nvidia-ml-py (module pynvml) is imported in the child alone.
+"""
+
+import os
+import select
+
+from minirun.core import jsonlite
+from minirun.core.errors import GPUError
+from minirun.core.kernel import mounts, namespaces, process
+from minirun.gpu.inventory import Gpu, Mig
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NOBODY = 65534
+TIMEOUT = 30
+"""Seconds; a GPU without persistence mode takes some of them to wake up."""
+_SIGKILL = 9
+_NO_LIBRARY = (
+    "initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file: "
+    "no such file or directory"
+)
+_BRANDS = {
+    1: "Quadro", 2: "Tesla", 3: "NVS", 4: "GRID", 5: "GeForce", 6: "Titan", 12: "QuadroRTX",
+    13: "NvidiaRTX", 14: "Nvidia", 15: "GeForceRTX", 16: "TitanRTX",
+}  # fmt: skip
+"""NVML_BRAND_* as nvidia-container-cli prints them."""
+
+
+def query(
+    root: str = "", library: str = "", user: "tuple[int, int]" = (NOBODY, NOBODY)
+) -> "tuple[str, tuple[Gpu, ...]]":
+    """Return (CUDA version, GPUs in NVML's order). Raises GPUError with NVML's own words.
+
+    `root` is the driver root ("" for the host's own), `library` the path of libnvidia-ml below it
+    where it is known, `user` the uid and gid to ask as.
+    """
+    answer_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+    pid, pidfd = namespaces.clone3(0, why="a driver library that crashes takes only itself along")
+    if pid == 0:
+        _child(write_fd, root, library, user)
+    os.close(write_fd)
+    try:
+        text = _read(answer_fd)
+    finally:
+        process.pidfd_send_signal(pidfd, _SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(pidfd)
+        os.close(answer_fd)
+    answer: "dict[str, Any]" = jsonlite.loads(text or '{"error": "detection error: nvml crashed"}')
+    if "error" in answer:
+        raise GPUError(answer["error"])
+    return answer["cuda"], tuple(_gpu(row) for row in answer["gpus"])
+
+
+def _read(fd: int) -> str:
+    """Read until the child closes its end. Raises GPUError after TIMEOUT seconds of silence."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    chunks = b""
+    while poll.poll(TIMEOUT * 1000):
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return chunks.decode()
+        chunks += chunk
+    raise GPUError(f"detection error: nvml did not answer in {TIMEOUT} s")
+
+
+def _gpu(row: "dict[str, Any]") -> Gpu:
+    migs = tuple(Mig(*mig) for mig in row.pop("migs"))
+    return Gpu(**row, migs=migs)
+
+
+def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
+    """Answer on `fd`. Never returns."""
+    try:
+        import pynvml
+
+        if root:
+            mounts.chroot(root, why="the driver's libraries find each other in its own root")
+            os.chdir("/")
+        process.setgroups([])
+        process.setgid(user[1])
+        process.setuid(user[0])
+        if library:
+            pynvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
+        os.write(fd, jsonlite.dumps(_answer(pynvml)).encode())
+    except Exception as error:  # whatever it is, the parent gets one line
+        os.write(fd, jsonlite.dumps({"error": f"detection error: {error}"}).encode())
+    finally:
+        os._exit(0)
+
+
+def _answer(nvml: "Any") -> "dict[str, Any]":
+    """Return what NVML says, or the error, in nvidia-container-cli's words."""
+    step = "initialization"
+    try:
+        nvml.nvmlInit()
+        step = "detection"
+        return _ask(nvml)
+    except nvml.NVMLError as error:
+        if getattr(error, "value", None) == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return {"error": _NO_LIBRARY}
+        return {"error": f"{step} error: nvml error: {str(error).lower()}"}
+
+
+def _ask(nvml: "Any") -> "dict[str, Any]":
+    cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
+    rows = []
+    for number in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(number)
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+        node = nvml.nvmlDeviceGetMinorNumber(handle)
+        rows.append({
+            "number": number,
+            "minor": node,
+            "uuid": nvml.nvmlDeviceGetUUID(handle),
+            "bus_id": nvml.nvmlDeviceGetPciInfo(handle).busId.lower(),
+            "model": nvml.nvmlDeviceGetName(handle),
+            "brand": _BRANDS.get(nvml.nvmlDeviceGetBrand(handle), "Unknown"),
+            "arch": f"{major}.{minor}",
+            "migs": _migs(nvml, handle, node),
+        })  # fmt: skip
+    return {"cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "gpus": rows}
+
+
+def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int, int]]":
+    """Return the MIG devices of a GPU as rows of Mig; none where it has no MIG or it is off."""
+    try:
+        if not nvml.nvmlDeviceGetMigMode(gpu)[0]:
+            return []
+    except nvml.NVMLError:
+        return []
+    rows = []
+    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
+        try:
+            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, number)
+        except nvml.NVMLError:
+            continue  # a slot without a device
+        gi = nvml.nvmlDeviceGetGpuInstanceId(device)
+        ci = nvml.nvmlDeviceGetComputeInstanceId(device)
+        instance = f"/proc/driver/nvidia/capabilities/gpu{node}/mig/gi{gi}"
+        minors = _caps_minor(f"{instance}/access"), _caps_minor(f"{instance}/ci{ci}/access")
+        rows.append((nvml.nvmlDeviceGetUUID(device), gi, ci, *minors))
+    return rows
+
+
+def _caps_minor(path: str) -> int:
+    """Return DeviceFileMinor of a MIG access file. Raises OSError, ValueError."""
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith("DeviceFileMinor:"):
+                return int(line.partition(":")[2])
+    raise ValueError(f"{path}: no DeviceFileMinor")

@@ -1,0 +1,74 @@
+"""`nvidia-container-cli configure`: one container, from outside of any runtime.
+
+With --pid it enters that process's mount namespace ("supervised": a hook calls it). Without, it
+works where it is ("standalone": the walk-through of the seeds, a shell that made its own
+namespaces); the real one goes the long way to the same place: its parent's pid in ROOTFS/proc.
+"""
+
+import os
+
+from minirun.core.errors import GPUError, from_os
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu import apply, undo
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import ldprogram
+from minirun.gpu.nvidia.cli import planner as nvidia
+from minirun.gpu.nvidia.cli.cli_args import CommandLine
+from minirun.gpu.nvidia.cli.devicecgroup import of_process
+from minirun.gpu.nvidia.cli.program.debug import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.request import Request
+
+
+def configure(line: CommandLine, found: Inventory, log: Log) -> None:
+    """Configure the container, or leave it as it was. Raises GPUError in the real one's words."""
+    request = line.request
+    if not found.gpus:
+        request = request._replace(devices=())
+    try:
+        pid = request.pid or os.getppid()
+        cgroup = None if request.no_cgroups else of_process(str(request.pid or "self"))
+        program = _open_ldconfig(request)
+        root = _enter(request)
+        status = os.stat(f"/proc/{request.pid or 'self'}")
+    except OSError as error:
+        raise _told("container error", error) from None
+    facts = nvidia.facts(root, request)
+    log.container(line, pid, (status.st_uid, status.st_gid), facts)
+    log.driver(found)
+    try:
+        edits = nvidia.plan(found, request, facts)
+        rootfs = request.rootfs
+        undo.configure(
+            edits, root, cgroup, program, rootfs, lambda step: log.doing(rootfs, step),
+            container=request.pid,
+        )  # fmt: skip
+    except OSError as error:
+        raise _told("mount error", error) from None
+
+
+def _enter(request: "Request") -> Root:
+    """Go to where the container's mounts are, and return its root. Raises OSError."""
+    if request.pid:
+        apply.enter(request.pid)
+    return Root.at(request.rootfs)
+
+
+def _open_ldconfig(request: "Request") -> int:
+    """Open the host's ldconfig; -1 where none is asked for. Raises GPUError where it is missing."""
+    fd = ldprogram.open_host(request.ldconfig)
+    if fd < 0 and request.ldconfig.startswith("@"):
+        path = request.ldconfig[1:]
+        raise GPUError(f"ldcache error: open failed: {path}: no such file or directory")
+    return fd
+
+
+def _told(kind: str, error: OSError) -> GPUError:
+    """Say a failed system call as nvidia-container-cli does: behind what it was for."""
+    known = from_os(error)
+    call = getattr(error, "call", "") or "open"
+    text = os.strerror(error.errno or 0).lower()
+    where = f": {error.filename}" if error.filename else ""
+    return GPUError(f"{kind}: {call} failed{where}: {text}", known.hint)

@@ -1,0 +1,94 @@
+"""What `nvidia-container-cli info` and `list` print."""
+
+from minirun.gpu.drivers import PROC
+from minirun.gpu.inventory import Gpu, Inventory
+from minirun.gpu.nvidia.cli import catalog, imex, mig
+from minirun.gpu.request import Request
+from minirun.gpu.select import choose
+
+_HEAD = (
+    "Device Index", "Device Minor", "Model", "Brand", "GPU UUID", "Bus Location", "Architecture",
+)  # fmt: skip
+_WIDTH = 15
+_EVERYTHING = frozenset(("--libraries", "--binaries", "--ipcs", "--firmwares", "--compat32"))
+
+
+def info(inventory: Inventory, csv: bool) -> "list[str]":
+    """Return the lines of `info`."""
+    head = (("NVRM version", inventory.driver), ("CUDA version", inventory.cuda))
+    rows = [
+        (str(gpu.number), str(gpu.minor), gpu.model, gpu.brand, gpu.uuid, gpu.bus_id, gpu.arch)
+        for gpu in inventory.gpus
+    ]
+    if csv:
+        lines = [",".join(name for name, _ in head), ",".join(value for _, value in head)]
+        return [*lines, "", ",".join(_HEAD), *(",".join(row) for row in rows)]
+    lines = [f"{name + ':':<{_WIDTH}} {value}" for name, value in head]
+    for row in rows:
+        lines.append("")
+        pairs = zip(_HEAD, row, strict=True)
+        lines += [f"{name + ':':<{_WIDTH}} {value}" for name, value in pairs]
+    return lines
+
+
+def listing(inventory: Inventory, request: Request, words: "frozenset[str]") -> "list[str]":
+    """Return the lines of `list` with these options; without any, everything. Raises GPUError."""
+    if not {name.partition("=")[0] for name in words} - {"--imex-channel"}:
+        request = request._replace(devices=("all",))
+        words = _EVERYTHING
+    gpus = choose(inventory, request.devices) if inventory.gpus else ()
+    mig.check(request, gpus)
+    keys = mig.asked(request)
+    lines = []
+    if any(request.devices):
+        lines += [node.path for node in inventory.nodes]
+        lines += [gpu.node for gpu in gpus]
+        if not keys:
+            lines += _mig_devices(gpus)
+    lines += [imex.path(channel) for channel in imex.numbers(request.imex_channels)]
+    for name in keys:
+        lines += _key(inventory, gpus, name)
+    return lines + _files(inventory, request, words)
+
+
+def _mig_devices(gpus: "tuple[Gpu, ...]") -> "list[str]":
+    lines = []
+    for gpu in gpus:
+        for device in gpu.migs:
+            instance = f"{PROC}/capabilities/gpu{gpu.minor}/mig/gi{device.gi}"
+            lines += [f"{instance}/access", f"{instance}/ci{device.ci}/access"]
+            lines += [_cap(device.gi_minor), _cap(device.ci_minor)]
+    return lines
+
+
+def _key(inventory: Inventory, gpus: "tuple[Gpu, ...]", name: str) -> "list[str]":
+    """Return what the key to configure, or to monitor, the chosen GPUs consists of."""
+    able = mig.capable(inventory, gpus)
+    if not able:
+        return []
+    lines = [f"{mig.CAPABILITIES}/mig/{name}", _cap(mig.key_minor(inventory, name))]
+    for gpu in able:
+        lines += [f"{mig.CAPABILITIES}/gpu{gpu.minor}", catalog.CAPS_FOLDER]
+        lines += [_cap(minor) for minor in mig.minors_of(inventory, gpu)]
+    return lines
+
+
+def _cap(minor: int) -> str:
+    return f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
+
+
+def _files(inventory: Inventory, request: Request, words: "frozenset[str]") -> "list[str]":
+    unwanted = []
+    if request.no_persistenced:
+        unwanted.append(f"/{catalog.PERSISTENCED}/")
+    if request.no_fabricmanager:
+        unwanted.append(f"/{catalog.FABRICMANAGER}/")
+    groups = (
+        ("--binaries", inventory.binaries),
+        ("--libraries", inventory.libraries),
+        ("--libraries", inventory.libraries32 if "--compat32" in words else ()),
+        ("--ipcs", inventory.sockets),
+        ("--firmwares", () if request.no_gsp_firmware else inventory.firmware),
+    )
+    paths = [file.path for switch, files in groups if switch in words for file in files]
+    return [path for path in paths if not any(name in path for name in unwanted)]

@@ -1,0 +1,79 @@
+"""What NVIDIA's stack passes over in silence, said: one line each, on stderr and in the log.
+
+The real nvidia-container-cli ends with status 0 and an unusable container where kernel module and
+libraries are of different versions, where ld.so.cache does not list the libraries, where
+/dev/nvidia-uvm is missing, and where the host has no GPU (facts sheet, "fails silently"). Here each
+of these is a Notice. The program under NVIDIA's own name prints them and ends as the real one
+does; in-line, a fatal one is an error: `minirun run --gpus` gives what was asked for, or nothing.
+
+What costs nothing is looked at always (the inventory knows it); the libraries of a driver only
+where a real one is (minirun.gpu.nvidia.cli.skew).
+"""
+
+from minirun.core import events, visible
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import catalog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.request import Request
+
+LD_SO_CACHE = "/etc/ld.so.cache"
+MODPROBE = "nvidia-modprobe -u -c 0 makes it"
+
+
+class Notice(Record):
+    """Something that is wrong with the host: what, where, and what to do."""
+
+    text: str
+    hint: str
+    fatal: bool = False
+    """The container would have nothing of what was asked for."""
+
+    def __str__(self) -> str:
+        """It as one line."""
+        return f"{self.text} ({self.hint})"
+
+
+def check(found: Inventory, request: "Request", cache: str = LD_SO_CACHE) -> "list[Notice]":
+    """Return what is wrong with a host for a request; `cache` is its ld.so.cache.
+
+    Raises GPUError where that is damaged.
+    """
+    said: "list[Notice]" = []
+    if any(request.devices) and not found.gpus:
+        text = f"this host has no gpu: driver {found.driver} is loaded and sees none"
+        hint = "nvidia-smi -L; dmesg | grep NVRM says why; --gpus none gives its files alone"
+        if found.simulated:
+            text, hint = "the SIMULATED driver has no gpu", "MINIRUN_SIM=count=4 gives it four"
+        said.append(Notice(text, hint, fatal=True))
+    wanted = frozenset(request.capabilities)
+    if not found.simulated and wanted:
+        from minirun.gpu.nvidia.cli import skew
+
+        said += skew.look(found, wanted, cache)
+    there = [node.path for node in found.nodes]
+    for path, _, _, needs in catalog.NODES:
+        if path not in there and wanted & frozenset(needs.split()):
+            said.append(Notice(f"{path} does not exist on this host", MODPROBE))
+    if request.ldconfig and not request.ldconfig.startswith("@"):
+        text = f"{request.ldconfig} is code of the image and is not run"
+        said.append(Notice(text, f"@{request.ldconfig} is the host's"))
+    return said
+
+
+def tell(said: "list[Notice]") -> None:
+    """Print warnings for the user, and write them into the log. Raises GPUError for a fatal one."""
+    for one in bearable(said):
+        events.emit("note", "warning", {"text": one.text}, why=one.hint)
+        visible.warn(str(one))
+
+
+def bearable(said: "list[Notice]") -> "list[Notice]":
+    """Return `said` where none is fatal. Raises GPUError with the first that is."""
+    for one in said:
+        if one.fatal:
+            raise GPUError(one.text, one.hint)
+    return said

@@ -1,0 +1,114 @@
+"""nvidia-ctk system create-dev-char-symlinks: /dev/char/MAJOR:MINOR → /dev/nvidia….
+
+runc and systemd, told to allow `c 195:0`, look for /dev/char/195:0 to learn what to write into a
+unit's DeviceAllow. NVIDIA's nodes are not made by udev, so the links are missing, and at the next
+`systemctl daemon-reload` systemd writes rules without the GPUs: "Failed to initialize NVML: Unknown
+Error" in a container that worked. The links are the cure (the toolkit's issue 48).
+"""
+
+import os
+import stat
+
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.core.state import read_text
+from minirun.gpu.nvidia.runtime.log import Log
+
+_CONTROL = (("nvidiactl", "nvidia", 255), ("nvidia-modeset", "nvidia", 254))
+_UVM = (("nvidia-uvm", "nvidia-uvm", 0), ("nvidia-uvm-tools", "nvidia-uvm", 1))
+_NVIDIA, _DISPLAY = "0x10de", ("0x0300", "0x0302")
+
+
+class Node(Record):
+    """A device node: its path below the driver root, and its numbers."""
+
+    path: str
+    major: int
+    minor: int
+
+    @property
+    def link(self) -> str:
+        """The name of its link."""
+        return f"{self.major}:{self.minor}"
+
+
+class Host(Record):
+    """Where the kernel tells about devices; a test has folders of its own."""
+
+    proc: str = "/proc"
+    sys: str = "/sys"
+
+
+def existing(root: str) -> "list[Node]":
+    """Return the driver's nodes that are in `root`/dev. Raises OSError."""
+    nodes = []
+    for folder, prefix in ((f"{root}/dev", "nvidia"), (f"{root}/dev/nvidia-caps", "nvidia-cap")):
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        for name in names:
+            path = f"{folder}/{name}"
+            info = os.lstat(path)
+            if name.startswith(prefix) and stat.S_ISCHR(info.st_mode):
+                nodes.append(Node(path, os.major(info.st_rdev), os.minor(info.st_rdev)))
+    return nodes
+
+
+def possible(root: str, host: Host) -> "list[Node]":
+    """Return all nodes that the driver may make for the GPUs on the PCI bus.
+
+    Raises GPUError where the driver is not loaded, OSError.
+    """
+    majors = _majors(f"{host.proc}/devices")
+    major = majors.get("nvidia-frontend") or majors.get("nvidia")
+    if major is None:
+        raise GPUError(
+            f"{host.proc}/devices has no nvidia", "load the driver: modprobe nvidia", status=1
+        )
+    numbers = {**majors, "nvidia": major}
+    rows = [(name, numbers[kind], minor) for name, kind, minor in _CONTROL]
+    if "nvidia-uvm" in majors:
+        rows += [(name, numbers[kind], minor) for name, kind, minor in _UVM]
+    rows += [(f"nvidia{number}", major, number) for number in range(_gpus(host.sys))]
+    if "nvidia-caps" in majors:
+        caps = majors["nvidia-caps"]
+        minors = _minors(f"{host.proc}/driver/nvidia-caps/mig-minors")
+        rows += [(f"nvidia-caps/nvidia-cap{minor}", caps, minor) for minor in minors]
+    return [Node(f"{root}/dev/{name}", *numbers) for name, *numbers in rows]
+
+
+def link(nodes: "list[Node]", folder: str, log: Log, *, dry_run: bool = False) -> None:
+    """Make the links in `folder`; one that is there already stays. Raises OSError."""
+    if nodes and not dry_run:
+        os.makedirs(folder, exist_ok=True)
+    for node in nodes:
+        path = f"{folder}/{node.link}"
+        log.info(f"Creating link {path} => {node.path}")
+        if dry_run:
+            continue
+        try:
+            os.symlink(node.path, path)
+        except FileExistsError:
+            log.warning(f"Could not create symlink: symlink {node.path} {path}: file exists")
+
+
+def _majors(path: str) -> "dict[str, int]":
+    """Return name → major of the character devices in /proc/devices."""
+    text = read_text(path).partition("Block devices:")[0]
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[1]: int(pair[0]) for pair in pairs if len(pair) == 2 and pair[0].isdigit()}
+
+
+def _gpus(sys: str) -> int:
+    """Return how many of NVIDIA's display controllers are on the PCI bus."""
+    folder = f"{sys}/bus/pci/devices"
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sum(
+        read_text(f"{folder}/{name}/vendor").strip() == _NVIDIA
+        and read_text(f"{folder}/{name}/class").startswith(_DISPLAY)
+        for name in names
+    )
+
+
+def _minors(path: str) -> "list[int]":
+    """Return the minors of MIG's capabilities; the file's lines are `gpu0/gi1/access 12`."""
+    text = read_text(path) if os.path.exists(path) else ""
+    return sorted(int(line.split()[1]) for line in text.splitlines() if len(line.split()) == 2)

@@ -1,0 +1,222 @@
+"""nvidia-ctk runtime configure: a runtime's entry in the configuration of an engine.
+
+    docker       /etc/docker/daemon.json: JSON, rewritten with its keys sorted
+    containerd   /etc/containerd/config.toml, versions 1 to 3, and a drop-in file that it imports
+    crio         /etc/crio/crio.conf, and a drop-in file
+
+The entry copies the options of the default runtime, of runc or of crun, where one is configured.
+The result means the same as the real nvidia-ctk's; comments and order of a TOML file that is
+changed stay as they are (tomlkit), where the real one writes all of it anew, sorted and indented.
+"""
+
+import json
+import os
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from minirun.core.errors import ConfigError
+from minirun.core.record import Record
+from minirun.gpu.nvidia.runtime.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PLUGINS = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
+"""containerd's plugin that runs containers for Kubernetes, by the version of the file's format."""
+
+
+class Engine(Record):
+    """Where an engine keeps its configuration, and which program it is given by default."""
+
+    config: str
+    drop_in: str
+    runtime: str
+
+
+ENGINES = {
+    "docker": Engine("/etc/docker/daemon.json", "", "nvidia-container-runtime"),
+    "containerd": Engine(
+        "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml",
+        "/usr/bin/nvidia-container-runtime",
+    ),
+    "crio": Engine(
+        "/etc/crio/crio.conf", "/etc/crio/conf.d/99-nvidia.toml",
+        "/usr/bin/nvidia-container-runtime",
+    ),
+}  # fmt: skip
+
+
+class Wanted(Record):
+    """What is to be configured: the files, the runtime's name and program. Paths are absolute."""
+
+    engine: str
+    config: str
+    drop_in: str
+    """"" for none: the main file is changed."""
+    name: str
+    path: str
+    default: bool
+    cdi: bool
+
+
+class Written(Record):
+    """A file's new text, and the line that is logged before it where it is only printed."""
+
+    path: str
+    text: str
+    title: str
+
+
+def configure(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
+    """Return the files as they are to be, nothing written yet. Raises ConfigError."""
+    make = {"docker": _docker, "containerd": _containerd, "crio": _crio}[wanted.engine]
+    return tuple(file._replace(text=f"{file.text.rstrip()}\n") for file in make(wanted, log))
+
+
+def _docker(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
+    text = _read(wanted.config)
+    if text:
+        log.info(f"Loading config from {wanted.config}")
+    else:
+        log.info("Config file does not exist; using empty config")
+    try:
+        config: "Any" = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise ConfigError(f"{wanted.config}: {error}", status=1) from None
+    if not isinstance(config, dict) or not isinstance(config.get("runtimes", {}), dict):
+        raise ConfigError(f"{wanted.config}: it, and runtimes in it, must be objects", status=1)
+    config.setdefault("runtimes", {})[wanted.name] = {"path": wanted.path, "args": []}
+    if wanted.default:
+        config["default-runtime"] = wanted.name
+    if wanted.cdi:
+        config.setdefault("features", {})["cdi"] = True
+    text = json.dumps(config, indent=4, sort_keys=True, ensure_ascii=False)
+    return (Written(wanted.config, text, ""),)
+
+
+def _containerd(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
+    main = _toml(wanted.config)
+    version = main.get("version", 1 if len(main) else 2)
+    if version not in _PLUGINS:
+        raise ConfigError(f"{wanted.config}: version {version} is not known: 1, 2, 3", status=1)
+    plugin = _PLUGINS[version]
+    log.info(f"Using config version {version}")
+    log.info(f'Using CRI runtime plugin name "{plugin}"')
+    drop_in = wanted.drop_in if version > 1 else ""  # a file of version 1 takes no plugins' imports
+    target = tomlkit.document() if drop_in else main
+    target["version"] = version
+    cri = ("plugins", plugin)
+    runtimes = (*cri, "containerd", "runtimes")
+    options = _options(main, (*cri, "containerd", "default_runtime_name"), runtimes, log)
+    defaults = {
+        "runtime_type": "io.containerd.runc.v2", "runtime_root": "", "runtime_engine": "",
+        "privileged_without_host_devices": False,
+    }  # fmt: skip
+    entry = _table(target, (*runtimes, wanted.name), wanted.config)
+    entry.update(options or defaults)
+    binary = _table(target, (*runtimes, wanted.name, "options"), wanted.config)
+    binary["BinaryName"] = wanted.path
+    if version == 1:
+        binary["Runtime"] = wanted.path
+    if wanted.default:
+        _table(target, (*cri, "containerd"), wanted.config)["default_runtime_name"] = wanted.name
+    if wanted.cdi:
+        _table(target, cri, wanted.config)["enable_cdi"] = True
+    if not drop_in:
+        return (Written(wanted.config, tomlkit.dumps(target), ""),)
+    _import(main, version, f"{os.path.dirname(drop_in)}/*.toml", wanted.config)
+    return (
+        Written(drop_in, tomlkit.dumps(target), "Drop-in config:"),
+        Written(wanted.config, tomlkit.dumps(main), "Top-level config:"),
+    )
+
+
+def _import(main: "tomlkit.TOMLDocument", version: int, pattern: str, path: str) -> None:
+    """Make containerd's main file import the drop-in's folder. Raises ConfigError."""
+    imports = main.get("imports", [])
+    if not isinstance(imports, list):
+        raise ConfigError(f"{path}: imports: expected a list", status=1)
+    if pattern in imports:
+        return
+    if not len(main):
+        main["version"] = version
+    main["imports"] = [*imports, pattern]
+
+
+def _crio(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
+    main = _toml(wanted.config)
+    target = tomlkit.document() if wanted.drop_in else main
+    crio = ("crio", "runtime")
+    options = _options(main, (*crio, "default_runtime"), (*crio, "runtimes"), log)
+    if wanted.default:
+        _table(target, crio, wanted.config)["default_runtime"] = wanted.name
+    entry = _table(target, (*crio, "runtimes", wanted.name), wanted.config)
+    entry.update(options)
+    entry.update({"runtime_path": wanted.path, "runtime_type": "oci"})
+    return (Written(wanted.drop_in or wanted.config, tomlkit.dumps(target), ""),)
+
+
+def _options(
+    main: "tomlkit.TOMLDocument", default: "tuple[str, ...]", runtimes: "tuple[str, ...]", log: Log
+) -> "dict[str, Any]":
+    """Return the options of the first of the default runtime, runc and crun that has any."""
+    name = _at(main, default)
+    names = [name] if isinstance(name, str) and name else []
+    names += ["runc", "crun"]
+    for name in names:
+        options = _at(main, (*runtimes, name))
+        if isinstance(options, dict):
+            log.debug(f"Using options from runtime {name}")
+            plain: dict[str, Any] = options.unwrap() if hasattr(options, "unwrap") else options
+            return plain
+    log.warning(f"Could not infer options from runtimes [{' '.join(names)}]")
+    return {}
+
+
+def _at(table: "Any", keys: "tuple[str, ...]") -> "Any":
+    for key in keys:
+        table = table.get(key) if isinstance(table, dict) else None
+    return table
+
+
+def _table(table: "Any", keys: "tuple[str, ...]", path: str) -> "Any":
+    """Return the table at `keys`, made where it is missing. Raises ConfigError."""
+    for at, key in enumerate(keys):
+        if key not in table:
+            table[key] = tomlkit.table(is_super_table=at < len(keys) - 1)
+        table = table[key]
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: {'.'.join(keys[: at + 1])}: expected a table", status=1)
+    return table
+
+
+def _toml(path: str) -> "tomlkit.TOMLDocument":
+    try:
+        return tomlkit.parse(_read(path))
+    except TOMLKitError as error:
+        raise ConfigError(f"{path}: {error}", status=1) from None
+
+
+def _read(path: str) -> str:
+    """Return a file's text, "" where it is missing. Raises ConfigError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}", status=1) from None
+
+
+def save(file: Written) -> None:
+    """Write a file in one step, with its folder and the mode that it had. Raises OSError."""
+    os.makedirs(os.path.dirname(file.path), exist_ok=True)
+    path = os.path.realpath(file.path)
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as out:
+        out.write(file.text)
+        os.fchmod(out.fileno(), mode)
+    os.replace(temporary, path)

@@ -1,0 +1,219 @@
+"""The host's inventory → a CDI spec, as `nvidia-ctk cdi generate` (1.20) makes it.
+
+A device for each GPU, or for each MIG device of one, under the names that are asked for (index,
+UUID, type and index), and one called `all`. What every container gets besides stands in the spec's
+own edits: control nodes, every library (capabilities are not asked for in this mode), graphics,
+binaries, firmware, sockets. Links and ld.so.cache are beyond config.json, so createContainer hooks
+make them.
+
+The simulated driver has no nodes to look at, so major and minor are written out; and no kernel
+module shows its GPUs in /proc, so its whole /proc/driver is shown by a hook more (as a mount of
+config.json it would be refused by runc), with all GPUs in it, as a container in cdi mode sees them
+with the real driver. It has nothing below /dev/dri.
+"""
+
+import os
+import stat
+
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.gpu.cdi.document import document, in_order
+from minirun.gpu.inventory import Gpu, Inventory, Mig
+from minirun.gpu.nvidia.ctk import driver, graphics
+from minirun.gpu.nvidia.ctk.find import Finder
+from minirun.gpu.nvidia.ctk.recipe import Recipe, options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CONTROL_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm",
+                 "/dev/nvidiactl")  # fmt: skip
+VOID = "NVIDIA_VISIBLE_DEVICES=void"
+"""So that nvidia-container-runtime-hook, should it be called as well, does nothing."""
+ORDER = ("env", "deviceNodes", "hooks", "mounts", "additionalGids")
+_NESTED = ("/dev/dri", "/dev/nvidia-caps")
+
+
+class Device(Record):
+    """A GPU, or a MIG device of one; `number` is its index, N or N:M."""
+
+    number: str
+    uuid: str
+    edits: "dict[str, Any]"
+
+    def name(self, strategy: str) -> str:
+        """Return its name by one of STRATEGIES."""
+        kind = "mig" if ":" in self.number else "gpu"
+        return {"index": self.number, "uuid": self.uuid, "type-index": kind + self.number}[strategy]
+
+
+def spec(inventory: Inventory, recipe: Recipe, finder: "Finder | None" = None) -> "dict[str, Any]":
+    """Return the spec of what the host has. Raises GPUError, OSError."""
+    finder = finder or Finder(inventory.root)
+    found = devices(inventory, recipe, finder)
+    named = {device.name(way): device.edits for device in found for way in recipe.names}
+    rest = common(inventory, recipe, finder)
+    return document(named, rest, recipe, simulated=inventory.simulated)
+
+
+def devices(inventory: Inventory, recipe: Recipe, finder: Finder) -> "list[Device]":
+    """Return the devices that a recipe asks for, in its order. Raises GPUError."""
+    if "none" in recipe.devices:
+        return []
+    every = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus if not gpu.migs]
+    migs = [
+        (f"{gpu.number}:{at}", mig.uuid, gpu, mig)
+        for gpu in inventory.gpus
+        for at, mig in enumerate(gpu.migs)
+    ]
+    rows = [*every, *migs]
+    if "all" not in recipe.devices:
+        whole = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus]
+        rows = [_choose([*whole, *migs], name) for name in recipe.devices]
+    return [
+        Device(number, uuid, _edits(inventory, recipe, finder, gpu, mig))
+        for number, uuid, gpu, mig in rows
+    ]
+
+
+def _choose(rows: "list[Any]", name: str) -> "Any":
+    """Return the row of this index or UUID. Raises GPUError in the words of nvidia-ctk."""
+    for row in rows:
+        if name in row[:2]:
+            return row
+    gpu, colon, mig = name.partition(":")
+    if gpu.isdigit() and not colon:
+        what = "failed to get device handle from index: Invalid Argument"
+    elif gpu.isdigit() and mig.isdigit():
+        lacks = not any(row[0] == gpu for row in rows)
+        what = "failed to get MIG handle by index: Not Found"
+        what = "failed to get parent device handle: Invalid Argument" if lacks else what
+    elif name.startswith(("GPU-", "MIG-")):
+        what = "failed to get device handle from UUID: Not Found"
+    else:
+        what = f'identifier is not a valid UUID or index: "{name}"'
+    raise GPUError(f"failed to construct device spec generators: {what}", status=1)
+
+
+def _edits(
+    inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
+) -> "dict[str, Any]":
+    """Return the containerEdits of one device."""
+    if mig:
+        return _mig(inventory, recipe, finder, gpu, mig)
+    if inventory.simulated:
+        return {"deviceNodes": [_simulated(gpu.node, inventory.major, gpu.minor)]}
+    wanted = [gpu.node, *graphics.dri_nodes(finder, gpu)]
+    nodes = finder.nodes(*wanted)
+    links = graphics.dri_links(finder, gpu, finder.nodes(*wanted))
+    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    return with_nodes(nodes, finder, hooks + chmod(recipe, nodes))
+
+
+def _mig(
+    inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: Mig
+) -> "dict[str, Any]":
+    minors = (mig.gi_minor, mig.ci_minor)
+    paths = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
+    if inventory.simulated:
+        rows = zip(paths, minors, strict=True)
+        caps = [_simulated(path, inventory.caps_major, minor, 0o444) for path, minor in rows]
+        return {"deviceNodes": [_simulated(gpu.node, inventory.major, gpu.minor), *caps]}
+    nodes = finder.nodes(gpu.node, *paths)
+    return with_nodes(nodes, finder, chmod(recipe, nodes))
+
+
+def chmod(recipe: Recipe, nodes: "list[str]") -> "list[dict[str, Any]]":
+    """Return the hook that opens the folders of nested nodes: crun once closed them (#1047)."""
+    above = list(dict.fromkeys(path.rpartition("/")[0] for path in nodes))
+    nested = [folder for folder in above if folder in _NESTED]
+    return recipe.hook("chmod", "--mode", "755", *options("--path", nested)) if nested else []
+
+
+def with_nodes(
+    paths: "list[str]", finder: Finder, hooks: "list[dict[str, Any]] | None" = None
+) -> "dict[str, Any]":
+    """Return containerEdits of these nodes, with the groups that they need, and hooks."""
+    nodes, gids = [], []
+    for path in paths:
+        node, gid = look(finder.dev_root, path)
+        nodes.append(node)
+        gids += [gid] if gid and gid not in gids else []
+    edits: "dict[str, Any]" = {"deviceNodes": nodes} if nodes else {}
+    edits |= {"hooks": hooks} if hooks else {}
+    return in_order(edits | ({"additionalGids": gids} if gids else {}))
+
+
+def look(root: str, path: str) -> "tuple[dict[str, Any], int]":
+    """Return a node of the host, and the group that may use it where not everybody may (else 0).
+
+    As in the real tool's specs a node has no type, and a 0 is not written. Raises OSError.
+    """
+    status = os.stat(root + path)
+    node: "dict[str, Any]" = {"path": path} | ({"hostPath": root + path} if root else {})
+    numbers = (("major", os.major(status.st_rdev)), ("minor", os.minor(status.st_rdev)))
+    node |= {key: number for key, number in numbers if number}
+    node |= {"fileMode": stat.S_IMODE(status.st_mode), "permissions": "rwm"}
+    return node, 0 if status.st_mode & 0o006 == 0o006 else status.st_gid
+
+
+def _simulated(path: str, major: int, minor: int, mode: int = 0o666) -> "dict[str, Any]":
+    numbers = {"type": "c", "major": major, "minor": minor, "fileMode": mode}
+    return {"path": path, **numbers, "permissions": "rwm"}
+
+
+def common(
+    inventory: Inventory, recipe: Recipe, finder: Finder, *, management: bool = False
+) -> "dict[str, Any]":
+    """Return the edits that come along with every device of the host. Raises GPUError, OSError.
+
+    `management`: the driver's files alone, for containers that look after GPUs.
+    """
+    version, root = inventory.driver, finder.root
+    if finder.log:
+        finder.log.info(f"Using driver version {version}")
+    folder = finder.driver_folder(version)
+    edits: "dict[str, Any]" = {"env": [f"NVIDIA_CTK_LIBCUDA_DIR={folder}", VOID]}
+    hooks: "list[dict[str, Any]]" = []
+    rows: "list[tuple[str, str, tuple[str, ...]]]" = []
+    if not management:
+        edits |= _control_nodes(inventory, finder)
+        found, links = graphics.files(finder, version, folder)
+        rows += [(source, target, driver.FILE) for source, target in found]
+        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    libraries = driver.libraries(finder, version, folder)
+    rows += [(path, path, driver.FILE) for path in libraries]
+    rows += [(path, path, options) for path, options in driver.others(finder, version)]
+    if inventory.simulated:
+        hooks += recipe.hook("show-simulated-driver", "--source", f"{root}/proc/driver")
+    edits["hooks"] = hooks + _driver_hooks(recipe, finder, libraries, version, folder)
+    if not management:
+        edits["hooks"] += recipe.hook("disable-device-node-modification")
+        edits["hooks"] += recipe.hook("update-application-profile")
+    edits["mounts"] = [
+        {"hostPath": root + source, "containerPath": target, "options": list(options)}
+        for source, target, options in dict.fromkeys(rows)
+    ]
+    return in_order({key: edits[key] for key in ORDER if edits.get(key)})
+
+
+def _control_nodes(inventory: Inventory, finder: Finder) -> "dict[str, Any]":
+    if not inventory.simulated:
+        return with_nodes(finder.nodes(*CONTROL_NODES), finder)
+    nodes = [_simulated(node.path, node.major, node.minor) for node in inventory.nodes]
+    return {"deviceNodes": nodes}
+
+
+def _driver_hooks(
+    recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folder: str
+) -> "list[dict[str, Any]]":
+    links = driver.links(finder.root, libraries)
+    driver.optional(finder, folder)
+    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    hooks += recipe.hook("enable-cuda-compat", f"--host-driver-version={version}")
+    driver.optional(finder, folder)
+    words = options("--folder", driver.folders(libraries))
+    if recipe.ldconfig:
+        words = ["--ldconfig-path", recipe.ldconfig, *words]
+    return hooks + recipe.hook("update-ldcache", *words)

@@ -1,0 +1,232 @@
+"""What a CDI spec has done in a container that config.json cannot say: the hooks themselves.
+
+    create-symlinks                    links beside the libraries, and below /dev/dri/by-path
+    update-ldcache                     SONAME links and /etc/ld.so.cache, by the host's ldconfig
+    enable-cuda-compat                 let ldconfig find the image's newer CUDA libraries
+    disable-device-node-modification   tell the driver not to make device nodes in the container
+    update-application-profile         tell EGL and Vulkan which GPUs are to be seen
+    chmod                              open the folders of nested nodes (off by default)
+    show-simulated-driver              /proc/driver of the simulated driver; minirun's own
+
+Engines call them as createContainer hooks: in the container's namespaces, before pivot_root. At
+that moment both trees can be seen, and the image is hostile: everything here is resolved below the
+container's root (minirun.core.rootfs.inroot).
+
+Simplified: update-ldcache writes the cache once and no file into /etc/ld.so.conf.d, so an ldconfig
+that the container runs later has to find the folder by itself; enable-cuda-compat compares driver
+versions, not the CUDA version in an ELF header.
+"""
+
+import os
+import stat
+
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import files, mounts
+from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import Bind
+from minirun.gpu.nvidia.cli import ldconfig, ldprogram
+
+_PROC = "/proc/driver/nvidia"
+_ASKED, _ANSWER = b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0"
+_PARAMS_LIMIT = 1 << 16
+_ATTRIBUTES = (
+    mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NODEV
+    | mounts.MOUNT_ATTR_NOEXEC
+)  # fmt: skip
+COMPAT = "/usr/local/cuda/compat"
+_CUDA = "libcuda.so."
+_PROFILE = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
+_RULES = (
+    '{"profiles":[{"name":"_container_","settings":["EGLVisibleDGPUDevices",0x%x]}],'
+    '"rules":[{"pattern":[],"profile":"_container_"}]}'
+)
+_MOST_MINORS = 64
+"""The profile's mask has so many bits."""
+
+
+def make_link(root: Root, target: str, path: str) -> None:
+    """Make the link `path`, in place of another link or file of that name. Raises OSError.
+
+    What it leads to is the container's business: it is made, not followed.
+    """
+    parent, name = root.parent(path)
+    try:
+        if _is_link_to(parent, name, target):
+            return
+        try:
+            os.unlink(name, dir_fd=parent)
+        except FileNotFoundError:
+            pass
+        files.symlinkat(target, parent, name, shown=path)
+    finally:
+        os.close(parent)
+
+
+def _is_link_to(parent: int, name: str, target: str) -> bool:
+    try:
+        return os.readlink(name, dir_fd=parent) == target
+    except OSError:
+        return False
+
+
+def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
+    """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError."""
+    fd = ldprogram.open_host(f"@{program.removeprefix('@')}")
+    if fd < 0:
+        raise MinirunError(f"nvidia-cdi-hook: there is no {program} on this host", "", 1)
+    ldconfig.start(fd, root, folders).finish()
+
+
+def pin_device_nodes(root: Root) -> None:
+    """Hide the driver's params behind a copy that says ModifyDeviceFiles: 0. Raises OSError.
+
+    Else the driver's libraries would make nodes in the container by nvidia-modprobe. The copy lies
+    on a tmpfs that is hung up only as long as it takes to bind the one file of it.
+    """
+    path = f"{_PROC}/params"
+    try:
+        data = root.read(path, _PARAMS_LIMIT)
+    except FileNotFoundError:
+        return
+    if _ASKED not in data:
+        return
+    tree = _bind_of(root, data.replace(_ASKED, _ANSWER))
+    try:
+        mounts.mount_setattr(tree, _ATTRIBUTES, shown=path)
+        target = root.open(path)
+        try:
+            mounts.move_mount(tree, target, shown=path)
+        finally:
+            os.close(target)
+    finally:
+        os.close(tree)
+
+
+def show_driver(root: Root, source: str) -> None:
+    """Bind the simulated driver's /proc/driver over the container's. Raises OSError.
+
+    runc takes no mount inside /proc in config.json, whichever it is.
+    """
+    Bind(source, "/proc/driver", _ATTRIBUTES, why="SIMULATED: no kernel module shows it").execute(
+        root
+    )
+
+
+def _bind_of(root: Root, data: bytes) -> int:
+    """Return a detached mount of a file, on a tmpfs of its own, that holds `data`."""
+    below = root.open(_PROC, os.O_PATH | os.O_DIRECTORY)
+    try:
+        flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+        mounts.mount("tmpfs", f"/proc/self/fd/{below}", "tmpfs", flags, "mode=555", shown=_PROC)
+    finally:
+        os.close(below)
+    cover = root.open(_PROC, os.O_PATH | os.O_DIRECTORY)
+    try:
+        kind = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open("params", kind, 0o444, dir_fd=cover)
+        try:
+            os.write(fd, data)
+            os.fchmod(fd, stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
+            how = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+            return mounts.open_tree(fd, "", how, shown=f"{_PROC}/params")
+        finally:
+            os.close(fd)
+    finally:
+        mounts.umount2(f"/proc/self/fd/{cover}", mounts.MNT_DETACH)
+        os.close(cover)
+
+
+def enable_compat(root: Root, driver: str, folder: str = COMPAT) -> None:
+    """Let ldconfig find the image's CUDA libraries, where they are for a newer driver.
+
+    A folder with several drivers' is left alone, and an image without ld.so.cache. Raises OSError.
+    """
+    major = driver.partition(".")[0]
+    found = [name for name in _regular_files(root, folder) if name.startswith(_CUDA)]
+    versions = [name.removeprefix(_CUDA) for name in found]
+    numbers = [text.partition(".")[0] for text in versions if "." in text]
+    if len(numbers) != 1 or not (numbers[0].isdecimal() and major.isdecimal()):
+        return
+    if int(numbers[0]) <= int(major) or not _exists(root, "/etc/ld.so.cache"):
+        return
+    write_new(
+        root, f"/etc/ld.so.conf.d/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644
+    )
+
+
+def _exists(root: Root, path: str) -> bool:
+    try:
+        os.close(root.open(path))
+    except OSError:
+        return False
+    return True
+
+
+def _regular_files(root: Root, folder: str) -> "list[str]":
+    """Return the names of the regular files in a folder of the image; none where it has none."""
+    try:
+        fd = root.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return []
+    try:
+        with os.scandir(fd) as rows:
+            return sorted(row.name for row in rows if row.is_file(follow_symlinks=False))
+    finally:
+        os.close(fd)
+
+
+def write_new(root: Root, path: str, data: bytes, mode: int) -> None:
+    """Write a file of the container anew, in place of another of that name. Raises OSError."""
+    parent, name = root.parent(path)
+    try:
+        try:
+            os.unlink(name, dir_fd=parent)
+        except FileNotFoundError:
+            pass
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, mode, dir_fd=parent)
+    finally:
+        os.close(parent)
+    try:
+        os.write(fd, data)
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
+
+
+def update_profile(root: Root) -> None:
+    """Write an application profile that shows EGL and Vulkan the GPUs of /dev. Raises OSError."""
+    mask = 0
+    for minor in _gpu_minors(root):
+        mask |= 1 << minor if minor < _MOST_MINORS else 0
+    if mask:
+        write_new(root, _PROFILE, (_RULES % mask).encode(), 0o444)
+
+
+def _gpu_minors(root: Root) -> "list[int]":
+    """Return the minors of the container's /dev/nvidiaN."""
+    try:
+        fd = root.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return []
+    try:
+        names = [name for name in os.listdir(fd) if name.removeprefix("nvidia").isdecimal()]
+        nodes = [os.stat(name, dir_fd=fd, follow_symlinks=False) for name in names]
+    finally:
+        os.close(fd)
+    return [os.minor(node.st_rdev) for node in nodes if stat.S_ISCHR(node.st_mode)]
+
+
+def chmod(root: Root, paths: "tuple[str, ...]", mode: int) -> None:
+    """Give folders of the container a mode; those that it lacks are left out. Raises OSError."""
+    for path in paths:
+        try:
+            fd = root.open(path)
+        except FileNotFoundError:
+            continue
+        try:
+            os.chmod(f"/proc/self/fd/{fd}", mode)
+        except PermissionError:
+            pass  # the whole of the host's /dev is mounted there: as in the real program
+        finally:
+            os.close(fd)

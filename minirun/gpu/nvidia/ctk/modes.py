@@ -1,0 +1,103 @@
+"""Specs that are not about using GPUs: to look after them, and for what stands beside them.
+
+    management   every node of the driver, and its files: for containers that manage GPUs
+    gds gdrcopy mofed nvswitch   one device `all`: GPUDirect Storage, GDRCopy, InfiniBand, NVSwitch
+    imex         a device for each IMEX channel
+
+Where such a node is missing the edits are empty; a spec of them is no valid one.
+Simplified: modes csv (Tegra boards), wsl and vfio are refused.
+"""
+
+import os
+
+from minirun.core.errors import GPUError, UsageError
+from minirun.gpu.cdi.document import document, in_order
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.ctk import driver, generate
+from minirun.gpu.nvidia.ctk.find import Finder
+from minirun.gpu.nvidia.ctk.recipe import Recipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BESIDE = {
+    "gdrcopy": ("/dev/gdrdrv",),
+    "gds": ("/dev/nvidia-fs*",),
+    "mofed": ("/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"),
+    "nvswitch": ("/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch*"),
+}
+"""Mode → patterns of nodes."""
+MODES = ("auto", "nvml", "management", "imex", *BESIDE)
+REFUSED = ("csv", "wsl", "vfio")
+_CHANNELS = f"{catalog.IMEX_FOLDER}/channel"
+_MANAGED = (
+    "/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", f"{_CHANNELS}*", *generate.CONTROL_NODES
+)  # fmt: skip
+_NOT_MANAGED = ("nvidia-fs", "nvidia-nvswitch", "nvidia-nvlink")
+
+
+def spec(
+    mode: str, inventory: "Inventory | None", recipe: Recipe, finder: Finder
+) -> "dict[str, Any]":
+    """Return the spec of a mode. Raises UsageError, GPUError, OSError."""
+    if mode in BESIDE:
+        return document({"all": beside(mode, finder)}, {"env": [generate.VOID]}, recipe)
+    if mode == "imex":
+        found = channels(finder, recipe.devices)
+        return document(found, {"env": [generate.VOID]}, recipe)
+    if inventory is None:
+        raise UsageError(f"mode {mode} needs a driver", "load it: modprobe nvidia", 1)
+    if mode == "management":
+        return _management(inventory, recipe, finder)
+    if finder.log and mode == "auto":
+        finder.log.info("Auto-detected mode as 'nvml'")
+    return generate.spec(inventory, recipe, finder)
+
+
+def beside(mode: str, finder: Finder) -> "dict[str, Any]":
+    """Return the edits of one of BESIDE; empty where the host has nothing of it."""
+    nodes = finder.nodes(*BESIDE[mode])
+    edits = generate.with_nodes(nodes, finder)
+    if mode != "gds" or not nodes:
+        return edits
+    paths = ["/run/udev"] if os.path.isdir(f"{finder.root}/run/udev") else []
+    paths += finder.files(("/etc/cufile.json",), ("/",))
+    rows = [
+        {"hostPath": finder.root + path, "containerPath": path, "options": list(driver.FILE)}
+        for path in paths
+    ]
+    return edits | ({"mounts": rows} if rows else {})
+
+
+def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, dict[str, Any]]":
+    """Return number → edits of IMEX channels, by number or as channelN; `all` that there are."""
+    names = wanted
+    if "all" in wanted:
+        names = tuple(path.rpartition("/")[2] for path in finder.nodes(f"{_CHANNELS}*"))
+    found = {}
+    for name in names:
+        number = name.removeprefix("channel")
+        if not number.isdigit():
+            raise GPUError(f"invalid channel ID {name}", "a number, as in 0 or channel0", 1)
+        path = _CHANNELS + number
+        found[number] = {"deviceNodes": [{"path": path, "hostPath": finder.dev_root + path}]}
+    return found
+
+
+def _management(inventory: Inventory, recipe: Recipe, finder: Finder) -> "dict[str, Any]":
+    if inventory.simulated:
+        raise UsageError("no management spec of the simulated driver", "it has no nodes", 1)
+    nodes = _managed(finder)
+    hooks = generate.chmod(recipe, _managed(finder))
+    if not nodes:
+        raise GPUError("no NVIDIA device nodes found", "load the driver: modprobe nvidia", 1)
+    edits = in_order(generate.with_nodes(nodes, finder, hooks))
+    rest = generate.common(inventory, recipe, finder, management=True)
+    return document({"all": edits}, rest, recipe)
+
+
+def _managed(finder: Finder) -> "list[str]":
+    paths = finder.nodes(*_MANAGED)
+    return [path for path in paths if not path.rpartition("/")[2].startswith(_NOT_MANAGED)]

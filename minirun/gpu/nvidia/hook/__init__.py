@@ -1,0 +1,1 @@
+"""nvidia-container-runtime-hook: from config.json to a command line for nvidia-container-cli."""

@@ -1,0 +1,79 @@
+"""Stage 4: what nvidia-container-runtime-hook makes of a container, and nothing more.
+
+    config.json + state JSON  →  [global options] configure [options] --pid=N ROOTFS
+
+An interface only: it decides nothing that is not in the argument list. minirun makes exactly the
+list that the real hook would execute nvidia-container-cli with, in the same order, so either can
+stand in for the other.
+"""
+
+import os
+
+from minirun.gpu.nvidia.hook.environment import (
+    DEFAULTS,
+    Settings,
+    environment_request,
+    mounted_devices,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.gpu.request import Request
+
+
+def command_line(
+    config: "dict[str, Any]", state: "dict[str, Any]", settings: Settings = DEFAULTS
+) -> "list[str] | None":
+    """Return the arguments for nvidia-container-cli; None where no GPU is asked for.
+
+    `config` is config.json, `state` the OCI state of which pid and bundle are read.
+    Raises GPUError.
+    """
+    asked = request(config, settings)
+    if asked is None:
+        return None
+    rootfs = os.path.join(state["bundle"], config["root"]["path"])
+    return arguments(asked._replace(pid=state["pid"], rootfs=rootfs), settings)
+
+
+def request(config: "dict[str, Any]", settings: Settings = DEFAULTS) -> "Request | None":
+    """Return what config.json asks for, without pid and root; None for nothing. Raises GPUError."""
+    process = config.get("process") or {}
+    env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
+    bounding = (process.get("capabilities") or {}).get("bounding") or []
+    mounts = mounted_devices(config.get("mounts") or [])
+    asked = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
+    if asked and settings.ignore_imex_channels:
+        return asked._replace(imex_channels=())
+    return asked
+
+
+def arguments(asked: "Request", settings: Settings = DEFAULTS) -> "list[str]":
+    """Write a request as an argument list, in the order in which the real hook does."""
+    words = [
+        _option("--root", settings.root),
+        "--load-kmods" if settings.load_kmods else "",
+        "--no-create-imex-channels" if settings.no_create_imex_channels else "",
+        "--no-pivot" if settings.no_pivot else "",
+        _option("--debug", settings.debug),
+        _option("--ldcache", settings.ldcache),
+        _option("--user", settings.user),
+        "configure",
+        _option("--ldconfig", settings.ldconfig),
+        "--no-cgroups" if settings.no_cgroups else "",
+        _option("--device", ",".join(asked.devices)),
+        _option("--mig-config", asked.mig_config),
+        _option("--mig-monitor", asked.mig_monitor),
+        _option("--imex-channel", ",".join(asked.imex_channels)),
+        *(f"--{name}" for name in asked.capabilities),
+        *(f"--require={text}" for text in asked.requirements),
+        f"--pid={asked.pid}",
+        asked.rootfs,
+    ]
+    return [word for word in words if word]
+
+
+def _option(name: str, value: str) -> str:
+    return f"{name}={value}" if value else ""

@@ -1,0 +1,195 @@
+"""The environment of a container as a request for GPUs: NVIDIA_VISIBLE_DEVICES and its relatives.
+
+These are the rules of nvidia-container-runtime-hook (1.17), measured: `void` anywhere means nothing
+at all; `none` means the driver's files without a GPU; `all` all GPUs; a "legacy" image, which sets
+CUDA_VERSION but no NVIDIA_REQUIRE_CUDA, gets everything it does not ask for. Under another engine
+this rule holds as it is. `minirun run` itself treats an image's environment as no consent
+(minirun.gpu.consent).
+"""
+
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.gpu.nvidia.cli.catalog import CAPABILITIES, DEFAULT_CAPABILITIES
+from minirun.gpu.request import Request
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
+_TRUE = ("1", "t", "T", "TRUE", "true", "True")  # Go's strconv.ParseBool
+_VOLUMES = "/var/run/nvidia-container-devices/"
+_IMEX, _CDI = "imex/", "cdi/"
+"""Mounts below _VOLUMES that name no GPU: imex/CHANNEL, and cdi/VENDOR/CLASS/DEVICE."""
+
+
+class Settings(Record):
+    """The toolkit's config.toml, as far as the hook reads it; the defaults are the toolkit's."""
+
+    root: str = ""
+    load_kmods: bool = True
+    no_pivot: bool = False
+    debug: str = ""
+    ldcache: str = ""
+    user: str = ""
+    ldconfig: str = "@/sbin/ldconfig"
+    no_cgroups: bool = False
+    disable_require: bool = False
+    supported_capabilities: "tuple[str, ...]" = CAPABILITIES
+    swarm_resources: "tuple[str, ...]" = ()
+    accept_env_unprivileged: bool = True
+    accept_volume_mounts: bool = False
+    no_create_imex_channels: bool = False
+    ignore_imex_channels: bool = False
+
+
+DEFAULTS = Settings()
+
+
+def environment_request(
+    env: "dict[str, str]",
+    settings: Settings = DEFAULTS,
+    privileged: bool = False,
+    devices_from_mounts: "tuple[str, ...]" = (),
+) -> "Request | None":
+    """Return what a container with this environment asks for; None where it asks for nothing.
+
+    `privileged` is CAP_SYS_ADMIN in its bounding set; `devices_from_mounts` are the names of its
+    mounts below /var/run/nvidia-container-devices. Raises GPUError.
+    """
+    legacy = _is_legacy(env)
+    devices = _devices(env, settings, privileged, legacy, devices_from_mounts)
+    if devices is None:
+        return None
+    return Request(
+        devices=devices,
+        capabilities=_capabilities(env, settings.supported_capabilities, legacy),
+        requirements=_requirements(env, settings, legacy),
+        mig_config=_mig(env, "MIG_CONFIG_DEVICES", privileged),
+        mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
+        imex_channels=_imex_channels(env, settings, privileged, devices_from_mounts),
+    )
+
+
+def visible(env: "dict[str, str]") -> "tuple[str, ...] | None":
+    """Return the devices that an environment names; an empty tuple for `none`, None for nothing.
+
+    Raises GPUError for the name of a CDI device.
+    """
+    return _devices(env, DEFAULTS, False, _is_legacy(env), ())
+
+
+def _is_legacy(env: "dict[str, str]") -> bool:
+    return bool(env.get("CUDA_VERSION")) and "NVIDIA_REQUIRE_CUDA" not in env
+
+
+def _imex_channels(
+    env: "dict[str, str]", settings: Settings, privileged: bool, from_mounts: "tuple[str, ...]"
+) -> "tuple[str, ...]":
+    """Return the IMEX channels: of the mounts imex/N, where they count, else of the environment."""
+    channels = tuple(name[len(_IMEX) :] for name in from_mounts if name.startswith(_IMEX))
+    if settings.accept_volume_mounts and channels:
+        return channels
+    if not privileged and not settings.accept_env_unprivileged:
+        return ()
+    return _visible(env.get("NVIDIA_IMEX_CHANNELS", "")) or ()
+
+
+def _devices(
+    env: "dict[str, str]",
+    settings: Settings,
+    privileged: bool,
+    legacy: bool,
+    from_mounts: "tuple[str, ...]",
+) -> "tuple[str, ...] | None":
+    """Return the devices; an empty tuple for `none`, None for nothing at all."""
+    names = [name for name in from_mounts if not name.startswith((_IMEX, _CDI))]
+    if settings.accept_volume_mounts and names:
+        return _devices_of(names)
+    swarm = [env[name] for name in settings.swarm_resources if env.get(name)]
+    text = ",".join(swarm) if swarm else env.get(VISIBLE)
+    devices = ("all",) if text is None and legacy else _devices_of((text or "").split(","))
+    if devices and not privileged and not settings.accept_env_unprivileged:
+        return None
+    return devices
+
+
+def _devices_of(items: "list[str]") -> "tuple[str, ...] | None":
+    """Apply the rules to a list. Raises GPUError for a CDI name."""
+    wanted = [item.strip() for item in items if item.strip()]
+    if not wanted or "void" in wanted:
+        return None
+    for item in wanted:
+        if item == "all":
+            return ("all",)
+        if item == "none":
+            return ()
+        if "=" in item or "/" in item:
+            hint = "use --device for it, or an index, a uuid, all or none here"
+            raise GPUError(f"{VISIBLE}: {item} is the name of a cdi device", hint)
+    return _without_doubles(wanted)
+
+
+def _visible(text: str) -> "tuple[str, ...] | None":
+    """Return a list such as NVIDIA_IMEX_CHANNELS; `all` and `none` give nothing here."""
+    wanted = [item.strip() for item in text.split(",") if item.strip()]
+    if not wanted or {"void", "all", "none"} & set(wanted):
+        return None
+    return _without_doubles(wanted)
+
+
+def _without_doubles(items: "list[str]") -> "tuple[str, ...]":
+    """Drop all but the last of each; the real hook leaves an empty place, and so does this."""
+    return tuple(item if item not in items[at + 1 :] else "" for at, item in enumerate(items))
+
+
+def _capabilities(
+    env: "dict[str, str]", supported: "tuple[str, ...]", legacy: bool
+) -> "tuple[str, ...]":
+    """Return the driver capabilities, sorted. Raises GPUError for one that is not supported."""
+    text = env.get(DRIVER_CAPABILITIES)
+    if text is None and legacy:
+        return supported
+    wanted = [item.strip() for item in (text or "").split(",") if item.strip()]
+    if not wanted:
+        return tuple(name for name in supported if name in DEFAULT_CAPABILITIES)
+    if "all" in wanted:
+        return supported
+    allowed = tuple(name for name in supported if name in wanted)
+    if set(wanted) - set(supported):
+        hint = f"{DRIVER_CAPABILITIES} may hold {', '.join(supported)}, or all"
+        rest = f"(allowed '{','.join(allowed)}')"
+        raise GPUError(f"unsupported capabilities found in '{text}' {rest}", hint)
+    return allowed
+
+
+def _requirements(env: "dict[str, str]", settings: Settings, legacy: bool) -> "tuple[str, ...]":
+    if settings.disable_require or env.get("NVIDIA_DISABLE_REQUIRE") in _TRUE:
+        return ()
+    found = [
+        value
+        for name, value in env.items()
+        if name.startswith("NVIDIA_REQUIRE_") and not name.startswith("NVIDIA_REQUIRE_JETPACK")
+    ]
+    if legacy:
+        major, _, rest = env["CUDA_VERSION"].partition(".")
+        minor = rest.partition(".")[0] or "0"
+        if not (major + minor).isascii() or not (major + minor).isdigit():
+            hint = "it should read as in 12.4.1"
+            raise GPUError(f"CUDA_VERSION={env['CUDA_VERSION']} of a legacy image", hint)
+        found.append(f"cuda>={major}.{minor}")
+    return tuple(found)
+
+
+def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
+    """Return NVIDIA_MIG_CONFIG_DEVICES or NVIDIA_MIG_MONITOR_DEVICES. Raises GPUError."""
+    value = env.get(f"NVIDIA_{name}", "")
+    if value and not privileged:
+        raise GPUError(f"cannot set {name} in non privileged container", "it needs CAP_SYS_ADMIN")
+    return value
+
+
+def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
+    """Return what mounts of /dev/null name (a GPU, imex/N, cdi/…): the device plugin asks so."""
+    return tuple(
+        mount["destination"][len(_VOLUMES) :]
+        for mount in mounts
+        if mount.get("source") == "/dev/null" and mount["destination"].startswith(_VOLUMES)
+    )

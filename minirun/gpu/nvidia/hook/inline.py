@@ -1,0 +1,47 @@
+"""How stages 4 and 5 are done in-line: config.toml, as the real hook reads it, and flags.
+
+What the flags do not say (--driver-root DIR, --load-kmods: minirun.core.choices) is in the
+toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
+"""
+
+import os
+
+from minirun.core.choices import Choices
+from minirun.gpu.nvidia.hook.environment import DEFAULTS, Settings
+from minirun.gpu.nvidia.runtime import config_path, ldconfig_of
+
+_read: "list[Settings]" = []
+"""What config.toml says, once it was read."""
+
+
+def settings(chosen: Choices) -> Settings:
+    """Return what the hook passes to nvidia-container-cli. Raises ConfigError."""
+    if not _read:
+        _read.append(_load())
+    found = _read[0]
+    if chosen.driver_root:
+        found = found._replace(root=chosen.driver_root)
+    if chosen.load_kmods:
+        found = found._replace(load_kmods=True)
+    return found
+
+
+def _load() -> Settings:
+    if not os.path.lexists(config_path()):
+        return DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
+    from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
+
+    return config.load().hook
+
+
+def driver_place(chosen: Choices) -> "tuple[str, str]":
+    """Return the root of NVIDIA's driver, "" for the host's own, and its ld.so.cache below that.
+
+    Raises ConfigError.
+    """
+    from minirun.gpu import driverroot
+    from minirun.gpu.nvidia.cli import real  # a simulated driver needs neither
+
+    found = settings(chosen)
+    cache = found.ldcache or real.LD_SO_CACHE
+    return driverroot.check(found.root) or real.driver_root(cache), cache

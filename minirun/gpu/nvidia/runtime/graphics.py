@@ -1,0 +1,84 @@
+"""What the runtime adds in mode legacy where graphics or display is asked for.
+
+nvidia-container-cli, which comes later, knows the driver's libraries; what the loaders of Vulkan,
+EGL, GBM and X11 read, and the GPUs' nodes below /dev/dri, it does not. So the real runtime puts
+these into config.json next to the hook: mounts, device nodes, and links by a createContainer hook.
+They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics); the details are those of the
+version.
+"""
+
+from minirun.core.errors import GPUError
+from minirun.gpu.cdi import inject
+from minirun.gpu.cdi.document import in_order
+from minirun.gpu.inventory import Gpu
+from minirun.gpu.nvidia.cli import real
+from minirun.gpu.nvidia.ctk import graphics
+from minirun.gpu.nvidia.ctk.find import Finder
+from minirun.gpu.nvidia.ctk.generate import look
+from minirun.gpu.nvidia.ctk.recipe import Recipe, options
+from minirun.gpu.nvidia.hook import environment
+from minirun.gpu.nvidia.runtime import jit, versions
+from minirun.gpu.nvidia.runtime.config import Toolkit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_OPTIONS = ("ro", "nosuid", "nodev")
+_KINDS = {versions.LEGACY: ("bind",)}
+"""Version → how files are bound; all others do it recursively and privately."""
+
+
+def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+    """Add them to `config` where it asks for GPUs and graphics; return whether it does.
+
+    A request that is wrong is left to the hook, which says why. Raises OSError.
+    """
+    process = config.get("process") or {}
+    env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
+    try:
+        asked = environment.environment_request(env, toolkit.hook)
+    except GPUError:
+        return False
+    if asked is None or not {"graphics", "display"} & set(asked.capabilities):
+        return False
+    finder = Finder(toolkit.hook.root)
+    gpus = [gpu for gpu in real.proc_gpus(finder.root) if _chosen(gpu, asked.devices)]
+    made = _edits(finder, gpus, toolkit)
+    inject.apply(config, inject.complete(versions.fitting(made, toolkit.version)))
+    return True
+
+
+def _chosen(gpu: Gpu, devices: "tuple[str, ...]") -> bool:
+    return bool({"all", str(gpu.number), gpu.uuid} & set(devices))
+
+
+def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> "dict[str, Any]":
+    """Return the edits for these GPUs; nothing of a driver that is not there."""
+    nodes, hooks, mounts = [], [], []
+    recipe = Recipe(jit.program(toolkit))
+    for gpu in gpus:
+        found = finder.nodes(*graphics.dri_nodes(finder, gpu))
+        nodes += [look(finder.dev_root, path)[0] for path in found]
+        links = graphics.dri_links(finder, gpu, found)
+        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    try:
+        driver = _driver(finder)
+        files, links = graphics.files(finder, driver, finder.driver_folder(driver))
+    except GPUError:
+        return {"deviceNodes": nodes, "hooks": hooks}
+    how = [*_OPTIONS, *_KINDS.get(toolkit.version, ("rbind", "rprivate"))]
+    mounts = [
+        {"hostPath": finder.root + path, "containerPath": target, "options": how}
+        for path, target in files
+    ]
+    hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    return in_order({"deviceNodes": nodes, "hooks": hooks, "mounts": mounts})
+
+
+def _driver(finder: Finder) -> str:
+    """Return the version of libcuda, as the real runtime finds it in this mode. Raises GPUError."""
+    found = finder.locate_library("libcuda.so.*.*")
+    if not found:
+        raise GPUError("no libcuda on this host")
+    return found[0].rpartition(".so.")[2]

@@ -1,0 +1,39 @@
+"""The host as the toolkit's programs see it: its GPUs by NVML, errors in their words.
+
+There is no fallback: without a driver they fail. Only where MINIRUN_SIM asks for it does the
+simulated driver stand in.
+"""
+
+import os
+
+from minirun.core.errors import GPUError
+from minirun.core.settings import STORE
+from minirun.gpu import inventory
+from minirun.gpu.inventory import Inventory
+
+_NVML = "initialization error: "
+_UNKNOWN = "nvml error: "
+
+
+def look(root: str = "") -> Inventory:
+    """Return what the host has, its driver below `root`. Raises GPUError, UsageError, OSError."""
+    if os.environ.get("MINIRUN_SIM"):
+        return inventory.inventory("simulated", os.environ.get("MINIRUN_STORE") or STORE)
+    from minirun.gpu.nvidia.cli import real
+
+    try:
+        return real.inventory(root or real.driver_root(), strict=True)
+    except GPUError as error:
+        raise _in_its_words(error) from None
+
+
+def _in_its_words(error: GPUError) -> GPUError:
+    """Turn nvidia-container-cli's words for a failure of NVML into the toolkit's."""
+    text = str(error)
+    if not text.startswith(_NVML):
+        return error
+    rest = text.removeprefix(_NVML)
+    known = rest.startswith(_UNKNOWN)
+    what = rest.removeprefix(_UNKNOWN).title() if known else "ERROR_LIBRARY_NOT_FOUND"
+    begin = "failed to construct device spec generators: failed to initialize NVML"
+    return GPUError(f"{begin}: {what}", status=1)

@@ -1,0 +1,100 @@
+"""Mode auto of nvidia-container-runtime: CDI edits that are made from the host on the spot.
+
+No spec file is read or written: each GPU that is asked for, and then what comes along with every
+one, is made and applied at once. NVIDIA_GDS, NVIDIA_MOFED, NVIDIA_GDRCOPY and NVIDIA_NVSWITCH with
+the value `enabled`, and NVIDIA_IMEX_CHANNELS, bring what stands beside GPUs.
+
+The simulated driver serves only where MINIRUN_SIM asks for it.
+"""
+
+import os
+
+from minirun.core.errors import GPUError
+from minirun.gpu.cdi import inject, request
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.ctk import generate, modes
+from minirun.gpu.nvidia.ctk.find import Finder
+from minirun.gpu.nvidia.ctk.recipe import Program, Recipe
+from minirun.gpu.nvidia.hook import program as prestart
+from minirun.gpu.nvidia.runtime import host, lookup, versions
+from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.runtime.devices import UNRESOLVABLE, variables
+from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_KIND = "runtime.nvidia.com/gpu"
+_FAILED = "failed to create the automatic CDI modifier: failed to generate CDI spec for mode"
+_BESIDE = (
+    ("NVIDIA_GDS", "gds"), ("NVIDIA_MOFED", "mofed"), ("NVIDIA_GDRCOPY", "gdrcopy"),
+    ("NVIDIA_NVSWITCH", "nvswitch"),
+)  # fmt: skip
+
+
+def apply(config: "dict[str, Any]", asked: Request, toolkit: Toolkit, log: Log) -> None:
+    """Put the edits for what is asked for into a config.json.
+
+    Raises GPUError, UsageError, OSError.
+    """
+    old = toolkit.version == versions.FIRST
+    names = tuple(dict.fromkeys(name for name in asked.devices if name))
+    nothing = "all" if old else "none"  # 1.18 took an empty list for all: toolkit #1555
+    recipe = Recipe(program(toolkit), names=("index",), devices=names or (nothing,))
+    log.info(f"Using automatic CDI devices {' '.join(recipe.devices)}")
+    try:
+        found = _host(toolkit)
+        if found.simulated:  # it has a hook more than NVIDIA's program
+            recipe = recipe._replace(program=request.program())
+        finder = Finder(found.root)
+        if old:
+            _resolve(found, recipe, finder)
+        parts = [device.edits for device in generate.devices(found, recipe, finder)]
+        parts.append(generate.common(found, recipe, finder))
+    except GPUError as error:
+        if str(error).startswith(UNRESOLVABLE):
+            raise
+        raise GPUError(f'{_FAILED} "auto": {error}') from None
+    parts += _beside(config, asked, finder)
+    for _ in range(2 if old else 1):
+        for part in parts:
+            inject.apply(config, inject.complete(versions.fitting(part, toolkit.version)))
+
+
+def program(toolkit: Toolkit) -> Program:
+    """Return the program of the hooks: config.toml's nvidia-ctk where it is there, or minirun."""
+    path = toolkit.ctk_path if toolkit.ctk_path.startswith("/") else ""
+    path = path or lookup.program(toolkit.ctk_path)
+    return Program(path, ("nvidia-ctk", "hook")) if path else request.program()
+
+
+def _host(toolkit: Toolkit) -> Inventory:
+    """Return what the host has, the driver below config.toml's root. Raises GPUError, OSError."""
+    for name, value in prestart.environment(toolkit).items():
+        os.environ[name] = value
+    return host.look(toolkit.hook.root.rstrip("/"))
+
+
+def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
+    """Refuse GPUs that there are not, as 1.18 does: by their full names. Raises GPUError."""
+    every = generate.devices(found, recipe._replace(devices=("all",)), finder)
+    known = {"all", *(name for device in every for name in (device.number, device.uuid))}
+    missing = [f"{_KIND}={name}" for name in recipe.devices if name not in known]
+    if missing:
+        raise GPUError(f"{UNRESOLVABLE} {', '.join(missing)}")
+
+
+def _beside(config: "dict[str, Any]", asked: Request, finder: Finder) -> "list[dict[str, Any]]":
+    """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
+    env = variables(config)
+    parts = []
+    for name, mode in _BESIDE:
+        if env.get(name) == "enabled":
+            parts += [modes.beside(mode, finder), {"env": [generate.VOID]}]
+    if asked.imex_channels:
+        channels = tuple(channel for channel in asked.imex_channels if channel)
+        parts += modes.channels(finder, channels).values()
+        parts.append({"env": [generate.VOID]})
+    return parts

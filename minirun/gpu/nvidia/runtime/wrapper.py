@@ -1,0 +1,160 @@
+"""nvidia-container-runtime: a thin program that an engine calls in place of runc.
+
+`create` first rewrites config.json in the bundle; then, as with every other command, the program
+becomes the runtime underneath (execve), with the same arguments. So the engine talks to that
+runtime, and nothing of this program is left.
+
+    mode legacy     adds the prestart hook, which does the work later, in stage 4 and 5, and with
+                    graphics or display what the loaders of Vulkan, EGL and X11 read
+    mode cdi        puts the edits of the CDI devices that are asked for into config.json
+    mode auto       as the real runtime since 1.18: edits made on the spot for these GPUs
+
+Simplified: mode csv (Tegra boards) is refused.
+"""
+
+import os
+
+from minirun.core import jsonlite
+from minirun.core.config import GPU_HOOK
+from minirun.core.errors import ConfigError, GPUError, MinirunError
+from minirun.core.state import read_text
+from minirun.gpu.nvidia.runtime import lookup, versions
+from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.runtime.log import Log, LogFile
+from minirun.oci import validate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+NAME = "nvidia-container-runtime"
+_VALUES = ("--root", "--log", "--log-format", "--criu", "--store", "--cgroup")
+"""Global flags of runc and minirun whose value is the next word."""
+_FAILED = "could not apply required modification to OCI specification: error modifying OCI spec"
+
+
+def command(args: "list[str]") -> str:
+    """Return which command of runc `args` call; "" for none."""
+    words = iter(args)
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if _long(word) in _VALUES:
+            next(words, "")
+    return ""
+
+
+def value_of(args: "list[str]", *names: str) -> str:
+    """Return the value of a flag, in whichever of runc's ways it is written; "" where it is not."""
+    for at, word in enumerate(args):
+        name, equals, value = _long(word).partition("=")
+        if word.startswith("-") and name in names:
+            return value if equals else "".join(args[at + 1 : at + 2])
+    return ""
+
+
+def _long(word: str) -> str:
+    """Write -name as --name: Go's flags take both."""
+    return f"-{word}" if word.startswith("-") and not word.startswith("--") and word[2:3] else word
+
+
+def logger(args: "list[str]", toolkit: Toolkit) -> Log:
+    """Return a log into the files of config.toml and of --log; only errors go to stderr."""
+    files = [LogFile(toolkit.log_file, toolkit.log_level)] if toolkit.log_file else []
+    if path := value_of(args, "--log"):
+        as_json = value_of(args, "--log-format") == "json"
+        files.append(LogFile(path, toolkit.log_level, as_json))
+    return Log("error", tuple(files))
+
+
+def prepare(args: "list[str]", toolkit: Toolkit, log: Log) -> None:
+    """Rewrite config.json where `args` create a container. Raises MinirunError."""
+    if command(args) != "create":
+        return
+    bundle = value_of(args, "--bundle", "-b") or os.getcwd()
+    path = f"{bundle}/config.json"
+    try:
+        config = validate.check(jsonlite.loads(read_text(path)))
+    except (OSError, ValueError, ConfigError) as error:
+        raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
+    try:
+        changed = modify(config, toolkit, log)
+    except MinirunError as error:
+        raise GPUError(f"{_FAILED}: {error}", error.hint, status=1) from None
+    if changed:
+        _replace(path, config)
+        log.info(f"Applied required modification to {path}")
+
+
+def modify(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
+    """Change a config.json as the mode wants it; return whether anything changed.
+
+    Raises MinirunError.
+    """
+    if toolkit.mode == "csv":
+        raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
+    from minirun.gpu.nvidia.runtime import devices, graphics
+
+    if toolkit.mode == "auto" and toolkit.version == versions.LEGACY:
+        legacy = not devices.named_only(config, toolkit)
+    else:
+        legacy = toolkit.mode == "legacy"
+    if not legacy:
+        return devices.apply(config, toolkit, log)
+    hooked = _add_hook(config, toolkit, log)
+    return graphics.apply(config, toolkit) or hooked
+
+
+def execute(args: "list[str]", toolkit: Toolkit, log: Log) -> "NoReturn":
+    """Become the runtime underneath. Raises GPUError."""
+    path = underneath(toolkit)
+    log.info(f"Running {path} {' '.join(args)}")
+    try:
+        os.execve(path, [path, *args], os.environ)
+    except OSError as error:
+        raise GPUError(f"{path}: {os.strerror(error.errno or 0).lower()}", status=1) from None
+
+
+def underneath(toolkit: Toolkit) -> str:
+    """Return the path of the first runtime of config.toml that there is. Raises GPUError."""
+    for name in toolkit.runtimes:
+        path = lookup.program(name)
+        if path and path.rpartition("/")[2] != NAME:
+            return path
+    candidates = f"[{' '.join(toolkit.runtimes)}]"
+    hint = "nvidia-container-runtime.runtimes in config.toml names them"
+    raise GPUError(f"no runtime binary found from candidate list: {candidates}", hint, status=1)
+
+
+def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
+    hooks = config["hooks"] = config.get("hooks") or {}
+    rows = hooks["prestart"] = hooks.get("prestart") or []
+    names = {row["path"].rpartition("/")[2] for row in rows}
+    if names & {GPU_HOOK, "nvidia-container-toolkit"}:
+        log.info("Existing nvidia prestart hook found in OCI spec")
+        return False
+    path = toolkit.hook_path if toolkit.hook_path.startswith("/") else ""
+    path = path or lookup.program(toolkit.hook_path)
+    own = lookup.own()
+    if path:
+        rows.append({"path": path, "args": [GPU_HOOK, "prestart"]})
+    elif own and not own.rpartition("/")[2].startswith("nvidia-"):
+        rows.append({"path": own, "args": ["minirun", GPU_HOOK, "prestart"]})
+    else:
+        rows.append({"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]})
+    log.info(f"Using prestart hook {rows[-1]['path']}")
+    return True
+
+
+def _replace(path: str, config: "dict[str, Any]") -> None:
+    """Write config.json anew in one step, with the mode that it has. Raises OSError."""
+    mode = os.stat(path).st_mode & 0o777
+    temporary = f"{path}.{os.getpid()}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(jsonlite.dumps(config, indent=2).encode())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,1 @@
+"""Who has which GPU: the table of claims, MPS, time slices, and use as it is now."""

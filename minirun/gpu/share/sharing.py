@@ -1,0 +1,233 @@
+"""Who holds which GPU: one table for all containers of a state root, changed under a lock.
+
+    ROOT/.gpus/holders.json     a row for each GPU of each container
+    ROOT/.gpus                  locked (flock(2)) from the look at the table to the new row
+
+The driver lets any number of processes use a GPU, one after the other in time slices, and NVIDIA's
+container stack keeps no books: whoever asks gets it. Kubernetes keeps them in its device plugin, so
+that a GPU has one container. Here it is the user who says so, with `--gpus 0,exclusive`.
+
+A row counts as long as its container runs; nobody has to take it away, so a crash leaves no claim
+behind. A GPU that `count=N` has chosen is reserved by the process that chose it, until stage 5 puts
+the container's name there. Only containers of the same state root know of each other.
+"""
+
+import fcntl
+import os
+
+from minirun.core import events, jsonlite, state
+from minirun.core.container import Container
+from minirun.core.errors import GPUError, StateError
+from minirun.core.record import Record
+from minirun.core.reserve import make_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.gpu.edits import Given
+
+FOLDER, TABLE = ".gpus", "holders.json"
+_HINT = "minirun gpu ps shows who has which"
+
+
+class Holder(Record):
+    """A row: a container, and a GPU or MIG device that it has."""
+
+    gpu: str
+    """Its index: N, or N:M for a MIG device."""
+    driver: str
+    """nvidia, simulated, or another vendor's: each counts its GPUs from 0."""
+    container: str
+    created: str
+    """When that container was made, as its record says it; empty for a reservation."""
+    exclusive: bool = False
+    uuid: str = ""
+    model: str = ""
+    maker: "dict[str, Any] | None" = None
+    """Of a reservation: the process that holds it (minirun.core.state.identity)."""
+
+    def counts(self, root: str) -> bool:
+        """Whether the container runs, or is about to."""
+        if not self.created:
+            return state.is_alive(self.maker)
+        try:
+            record = state.load(root, self.container)
+        except StateError:
+            return False
+        alive: bool = record["status"] != state.STOPPED
+        return alive and record["created"] == self.created
+
+
+class Locked:
+    """``with Locked(root) as table:`` reads the rows; nobody else can until the block ends."""
+
+    def __init__(self, root: str) -> None:
+        self.folder = f"{root}/{FOLDER}"
+        self.rows: "list[Holder]" = []
+        make_root(root)
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+
+    def __enter__(self) -> "Locked":
+        self.fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+            self.rows = _read(self.folder)
+        except BaseException:
+            os.close(self.fd)
+            raise
+        return self
+
+    def write(self, rows: "list[Holder]") -> None:
+        """Put these rows into the table, in one step. Raises OSError."""
+        text = jsonlite.dumps([row._asdict() for row in rows])
+        state.replace(f"{self.folder}/{TABLE}", text, f"{self.folder}/.{TABLE}")
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+
+def _read(folder: str) -> "list[Holder]":
+    """Return all rows, those that do not count any more too. Raises GPUError, OSError."""
+    try:
+        return [Holder(**row) for row in jsonlite.loads(state.read_text(f"{folder}/{TABLE}"))]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise GPUError(f"{folder}/{TABLE} is damaged: {error}", "remove it") from None
+
+
+def holders(root: str) -> "list[Holder]":
+    """Return the rows of containers that run. Raises GPUError, OSError."""
+    return [row for row in _read(f"{root}/{FOLDER}") if row.created and row.counts(root)]
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two indices are the same GPU, or a GPU and a MIG device of it."""
+    return one == other or one == other.partition(":")[0] or other == one.partition(":")[0]
+
+
+def give(container: Container, given: "tuple[Given, ...]", simulated: bool) -> None:
+    """Write down that a container has these GPUs; the log says which of them it shares.
+
+    They are exclusive where the caller chose it. Raises GPUError, OSError.
+    """
+    exclusive = container.config.choices.exclusive
+    driver = "simulated" if simulated else "nvidia"
+    created = container.record["created"]
+    rows = [
+        Holder(
+            gpu.name, gpu.vendor or driver, container.id, created, exclusive, gpu.uuid, gpu.model
+        )
+        for gpu in given
+    ]
+    if not rows:
+        return
+    for gpu, others in claim(container.settings.root, rows).items():
+        why = "time-slicing: they take turns; its memory goes to whoever asks first"
+        events.emit("note", "gpu shared", {"gpu": gpu, "with": others}, why=why)
+    if exclusive:
+        names = [row.gpu for row in rows]
+        why = "no other container of this state root gets them while this one runs"
+        events.emit("note", "gpu exclusive", {"gpus": names}, why=why)
+
+
+def give_of_hook(container: Container, driver: str) -> None:
+    """Do the same for a container whose GPUs an installed hook puts in, by its environment.
+
+    Raises GPUError, OSError.
+    """
+    from minirun.gpu import inventory, select
+    from minirun.gpu.nvidia.cli import planner as nvidia
+    from minirun.gpu.nvidia.hook import environment
+
+    found = inventory.inventory(driver, container.settings.store)
+    devices = environment.visible(container.config.environment) or ()
+    give(container, nvidia.given(found, select.choose(found, devices)), found.simulated)
+
+
+def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
+    """Add one container's rows to the table; return GPU → who else has it, where somebody has.
+
+    Raises GPUError where one of them is exclusive and another container has it, or may not.
+    """
+    mine = rows[0].container
+    shared: "dict[str, list[str]]" = {}
+    with Locked(root) as table:
+        kept = []
+        for held in table.rows:
+            if held.container == mine and held.created in ("", rows[0].created):
+                continue  # what was reserved for it
+            met = [row for row in rows if _meet(row, held)]
+            if met and not held.counts(root):
+                continue
+            kept.append(held)
+            for row in met:
+                if row.exclusive or held.exclusive:
+                    raise _refusal(row, held)
+                if held.container not in shared.setdefault(row.gpu, []):
+                    shared[row.gpu].append(held.container)
+        table.write([*kept, *rows])
+    return shared
+
+
+def _meet(one: Holder, other: Holder) -> bool:
+    return one.driver == other.driver and overlap(one.gpu, other.gpu)
+
+
+def _refusal(row: Holder, held: Holder) -> GPUError:
+    it = "it" if row.gpu == held.gpu else held.gpu
+    if held.exclusive:
+        text = f"gpu {held.gpu} is exclusive to container {held.container!r}"
+        return GPUError(text, f"--gpus count=1 takes another one; {_HINT}")
+    return GPUError(
+        f"gpu {row.gpu} cannot be exclusive: container {held.container!r} has {it}", _HINT
+    )
+
+
+class Ask(Record):
+    """`--gpus count=N`: so many of these GPUs, whichever they are."""
+
+    candidates: "tuple[str, ...]"
+    amount: int
+    exclusive: bool
+    driver: str
+
+
+def pick(root: str, ask: Ask, container_id: str = "") -> "list[str]":
+    """Choose GPUs: those that the fewest containers have, then those with the least index.
+
+    With the id of a container that is about to be made, they are reserved for it, so that of two
+    runs at the same moment each gets its own. Raises GPUError where there are too few.
+    """
+    if not container_id:
+        return _least_shared(ask, [r for r in _read(f"{root}/{FOLDER}") if r.counts(root)])
+    maker = state.identity(os.getpid())
+    with Locked(root) as table:
+        held = [row for row in table.rows if row.counts(root)]
+        chosen = _least_shared(ask, held)
+        for gpu in chosen:
+            held.append(Holder(gpu, ask.driver, container_id, "", ask.exclusive, maker=maker))
+        table.write(held)
+    return chosen
+
+
+def _least_shared(ask: Ask, rows: "list[Holder]") -> "list[str]":
+    """Return the GPUs to take, in their order."""
+    users = {
+        gpu: [row for row in rows if row.driver == ask.driver and overlap(gpu, row.gpu)]
+        for gpu in ask.candidates
+    }
+    barred = [
+        gpu
+        for gpu, held in users.items()
+        if (held and ask.exclusive) or any(row.exclusive for row in held)
+    ]
+    fit = [gpu for gpu in ask.candidates if gpu not in barred]
+    if len(fit) < ask.amount:
+        word = ",exclusive" if ask.exclusive else ""
+        text = f"--gpus count={ask.amount}{word}: {len(fit)} of {len(users)} can be given"
+        whose = ", ".join(f"container {users[gpu][0].container!r} has {gpu}" for gpu in barred)
+        raise GPUError(text, f"{whose}; {_HINT}")
+    fit.sort(key=lambda gpu: len({row.container for row in users[gpu]}))
+    return [gpu for gpu in ask.candidates if gpu in fit[: ask.amount]]

@@ -1,0 +1,277 @@
+"""GPUs of other vendors than NVIDIA: AMD, Intel, Intel Gaudi; in the same place, by the same Edits.
+
+NVIDIA's driver is thirty files that must match the kernel module; of these three all user space is
+in the image, and what a container needs of the host are device nodes. So discovery is sysfs alone
+(minirun.gpu.vendors.amd, intel, gaudi), and one planner serves all three:
+
+    --gpus 0,1 --gpu-driver=amd      stages 4 and 5, as with NVIDIA
+    --device amd.com/gpu=0           CDI; where no spec of that kind is there, one is made in memory
+    AMD_VISIBLE_DEVICES=0-3          in the environment of a bundle; HABANA_VISIBLE_DEVICES. Only
+                                     where minirun was started with --gpu-driver=amd, or gaudi:
+                                     an image may have set it, and that is no consent
+
+What the real ones do: amd-container-runtime and habana-container-runtime write nodes and cgroup
+rules (rwm) into config.json and hand over to runc; Intel has CDI specs alone. Here a node is bound
+from the host with its owner and mode, and the rule is rw; with CDI it is as there.
+
+Nodes belong to the groups video and render, so a command that is not root gets those groups too
+(podman's --group-add keep-groups). Not in a user namespace: there they have no number.
+"""
+
+import os
+import stat
+
+from minirun.core.config import VENDORS, Config
+from minirun.core.errors import GPUError
+from minirun.core.record import Record
+from minirun.gpu import driverroot
+from minirun.gpu.edits import DeviceNode, Edits, Given, Link
+from minirun.gpu.request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.gpu.edits import Step
+    from minirun.gpu.wish import Wish
+
+KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
+"""Vendor → CDI kind."""
+_CDI_VERSION = "0.7.0"  # the first with additionalGids
+_NOTHING = ("", "none", "void")
+
+
+class Card(Record):
+    """A GPU or accelerator: `number` is its index; `nodes` and `links` are what it consists of."""
+
+    number: int
+    uuid: str
+    bus_id: str
+    model: str
+    nodes: "tuple[DeviceNode, ...]"
+    links: "tuple[Link, ...]" = ()
+    """Other names of its nodes."""
+    names: "tuple[str, ...]" = ()
+    """Other names of its CDI device."""
+
+
+class Cards(Record):
+    """What a host has of one vendor; `common` are the nodes that come with every card."""
+
+    vendor: str
+    driver: str
+    cards: "tuple[Card, ...]"
+    common: "tuple[DeviceNode, ...]" = ()
+    simulated: bool = False
+    root: str = ""
+    """The driver root, checked."""
+
+    @property
+    def kind(self) -> str:
+        """Its CDI kind."""
+        return KINDS[self.vendor]
+
+
+def look(vendor: str, root: str = "") -> Cards:
+    """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
+    root = driverroot.check(root)
+    found: Cards = __import__(f"minirun.gpu.{vendor}", fromlist=["cards"]).cards(root)
+    return found._replace(root=root)
+
+
+def present(root: str = "") -> "list[str]":
+    """Return the vendors that the host has at least one card of. Raises GPUError for a bad root."""
+    root = driverroot.check(root)
+    found = []
+    for vendor in VENDORS:
+        try:
+            found += [vendor] if look(vendor, root).cards else []
+        except GPUError:
+            pass
+    return found
+
+
+def of_kind(kind: str) -> str:
+    """Return the vendor of a CDI kind; "" for one of somebody else."""
+    return next((vendor for vendor, own in KINDS.items() if own == kind), "")
+
+
+def choose(found: Cards, names: "tuple[str, ...]") -> "tuple[Card, ...]":
+    """Return the cards that selectors mean, by number: all, 0, 0-3, 0xUUID, a PCI id, a CDI name.
+
+    Raises GPUError (`device error: X: unknown device`).
+    """
+    chosen: "dict[int, Card]" = {}
+    for name in names:
+        word = name.strip()
+        if word.lower() in _NOTHING:
+            continue
+        cards = [card for card in found.cards if _means(word.lower(), card)]
+        first, dash, last = word.partition("-")
+        if not cards and dash and first.isdecimal() and last.isdecimal():
+            cards = [card for card in found.cards if int(first) <= card.number <= int(last)]
+            if len(cards) != int(last) - int(first) + 1:
+                cards = []
+        if not cards and word.lower() != "all":
+            there = ", ".join(str(card.number) for card in found.cards)
+            hint = f"this host has {there}" if there else f"this host has no {found.vendor} gpu"
+            raise GPUError(f"device error: {word}: unknown device", hint)
+        chosen |= {card.number: card for card in cards}
+    return tuple(chosen[number] for number in sorted(chosen))
+
+
+def _means(word: str, card: Card) -> bool:
+    names = {str(card.number), card.bus_id.lower(), *(name.lower() for name in card.names)}
+    uuid = card.uuid.lower()
+    return word == "all" or word in names or word in (uuid, uuid.removeprefix("0x"))
+
+
+def plan(found: Cards, request: Request) -> Edits:
+    """Return all that `request` adds to a container. Raises GPUError."""
+    cards = choose(found, request.devices)
+    steps: "list[Step]" = []
+    for card in cards:
+        steps += [*card.nodes, *card.links]
+    if cards:
+        steps += found.common
+    given = (
+        Given(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
+        for c in cards
+    )
+    return Edits(steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root)
+
+
+def groups(edits: Edits) -> "list[int]":
+    """Return the groups that the nodes belong to, but root's: CDI's additionalGids."""
+    return sorted({node.gid for node in edits.device_nodes if node.gid})
+
+
+def prepare(config: Config) -> Cards:
+    """Look for the cards that config.json asks for, and let its process be in their groups.
+
+    Before stage 1 has its clone, since it is the clone that joins the groups. Raises GPUError.
+    """
+    found = look(config.gpu_vendor, config.choices.driver_root)
+    edits = plan(found, Request(devices=wanted(config)))
+    if not config.new_namespace("user"):
+        user = config.process.setdefault("user", {})
+        own = user.get("additionalGids") or []
+        user["additionalGids"] = list(dict.fromkeys([*own, *groups(edits)]))
+    return found
+
+
+def wanted(config: Config) -> "tuple[str, ...]":
+    """Return the selectors in config.json: of `run --gpus`, else of the vendor's own variable."""
+    text = config.choices.gpus
+    if text is None:
+        text = config.environment.get(VENDORS[config.gpu_vendor], "")
+    return tuple(word for word in text.split(",") if word.strip().lower() not in _NOTHING)
+
+
+def devices(wish: "Wish", found: Cards) -> str:
+    """Return what --gpus means, as selectors with commas. Raises GPUError where there are too few.
+
+    A count is met by the cards with the least index.
+    """
+    if wish.amount > len(found.cards):
+        hint = f"this host has {len(found.cards)}"
+        raise GPUError(f"--gpus count={wish.amount}: more than there are", hint)
+    if wish.amount:
+        return ",".join(str(card.number) for card in found.cards[: wish.amount])
+    choose(found, wish.devices)
+    return ",".join(wish.devices)
+
+
+def spec(found: Cards) -> "dict[str, Any]":
+    """Return the CDI spec of a vendor's cards: by index, by their other names, and `all`."""
+    rows: "dict[str, dict[str, Any]]" = {}
+    for card in found.cards:
+        edits = _container_edits(plan(found, Request(devices=(str(card.number),))))
+        rows |= dict.fromkeys((str(card.number), *card.names), edits)
+    rows["all"] = _container_edits(plan(found, Request(devices=("all",))))
+    listed = [{"name": name, "containerEdits": edits} for name, edits in rows.items() if edits]
+    return {"cdiVersion": _CDI_VERSION, "kind": found.kind, "devices": listed}
+
+
+def _container_edits(edits: Edits) -> "dict[str, Any]":
+    """Write Edits in CDI's words, with the access that the vendors' own tools give.
+
+    It has no word for a link: another name of a node is a node, too.
+    """
+    own = {node.path: node for node in edits.device_nodes}
+    others = [
+        own[os.path.normpath(f"{os.path.dirname(link.path)}/{link.target}")]._replace(
+            path=link.path
+        )
+        for link in edits.links
+    ]
+    nodes = []
+    for node in (*own.values(), *others):
+        row: "dict[str, Any]" = {"path": node.path}
+        if node.host_path != node.path:
+            row["hostPath"] = node.host_path
+        row |= {"type": node.kind, "major": node.major, "minor": node.minor}
+        row |= {"fileMode": node.mode, "permissions": "rwm", "uid": node.uid, "gid": node.gid}
+        nodes.append(row)
+    found = {"deviceNodes": nodes, "additionalGids": groups(edits)}
+    return {key: value for key, value in found.items() if value}
+
+
+def table(found: Cards) -> "list[str]":
+    """Return the lines of `minirun gpu list`: the driver, then each card with its nodes."""
+    rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
+    for card in found.cards:
+        nodes = " ".join(node.path for node in card.nodes)
+        rows.append((str(card.number), card.bus_id, card.uuid or "-", card.model, nodes))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = (
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return [f"driver {found.driver} ({found.kind})", *lines]
+
+
+# --- what the three discoveries share ----------------------------------------------------------
+
+
+def pci_addresses(root: str, folder: str) -> "list[str]":
+    """Return the PCI devices of a driver: the names like 0000:03:00.0 in its folder of sysfs."""
+    found = driverroot.names(root, folder)
+    return [name for name in found if name.count(":") == 2 and "." in name]
+
+
+def uid(address: str, device: str) -> str:
+    """Return what Intel's resource drivers call a device: 0000-03-00-0-0x56a0."""
+    return f"{address.replace(':', '-').replace('.', '-')}-{device}"
+
+
+def node(root: str, folder: str, path: str) -> DeviceNode:
+    """Return a node: its number as `folder` of sysfs has it, its owner and mode as /dev has it.
+
+    Raises GPUError where sysfs does not know the number, or another file has the node's name.
+    """
+    major, _, minor = driverroot.word(root, f"{folder}/dev").partition(":")
+    if not (major.isdecimal() and minor.isdecimal()):
+        hint = "the driver is loaded, sysfs has no number for it"
+        raise GPUError(f"{root}{path}: no such device", hint)
+    numbers = (int(major), int(minor))
+    status = driverroot.status(root, path, os.O_NOFOLLOW)
+    if status is None:  # udev made none: it can be listed
+        return DeviceNode(path, "c", *numbers, 0o660, host_path=root + path)
+    if not stat.S_ISCHR(status.st_mode) or status.st_rdev != os.makedev(*numbers):
+        hint = f"it should be the character device {major}:{minor}"
+        raise GPUError(f"{root}{path}: invalid device node", hint)
+    mode = status.st_mode & 0o777
+    return DeviceNode(
+        path, "c", *numbers, mode, status.st_uid, status.st_gid, host_path=root + path
+    )
+
+
+def drm_nodes(root: str, device: str) -> "tuple[DeviceNode, ...]":
+    """Return cardN and renderDN of a device, a folder of sysfs."""
+    folder = f"{device}/drm"
+    return tuple(
+        node(root, f"{folder}/{name}", f"/dev/dri/{name}")
+        for name in driverroot.names(root, folder)
+        if name.removeprefix("card").isdecimal() or name.removeprefix("renderD").isdecimal()
+    )

@@ -1,0 +1,88 @@
+"""What a container is made of, now: read from /proc and the cgroup's files, not from config.json.
+
+config.json says what was asked for; it is shown where the kernel cannot say it (after the
+container's end), and where the two differ.
+"""
+
+from typing import Any
+
+from minirun.cgroups.rules import DeviceRule
+from minirun.core import state
+from minirun.core.container import Container
+from minirun.core.errors import StateError
+from minirun.inspect import limits, mounts, past, processes
+from minirun.inspect import wanted as asked
+from minirun.inspect.given import device_names, edits_of
+
+
+def anatomy(container: Container) -> dict[str, Any]:
+    """Return all that is known of a container, as plain data with stable keys.
+
+    "live" tells whether the kernel was asked. Where it is false, what only the kernel could say
+    is None or empty. Raises OSError.
+    """
+    record = container.record
+    found = past.read(container)
+    document: dict[str, Any] = {
+        **state.public(record),
+        "live": bool(record["pid"] and state.is_alive(record["init"])),
+        "image": record.get("image"),
+        "args": record.get("args") or container.config.process.get("args"),
+        "exitStatus": record.get("exit_status"),
+        "cgroup": record.get("cgroup"),
+        "namespaces": {}, "user": None, "capabilities": {}, "seccomp": None,
+        "noNewPrivileges": None, "mounts": [], "devices": [], "deviceRules": None,
+        "interfaces": [], "limits": {}, "usage": None, "memberOf": {},
+        "hooks": past.hooks(container, found),
+        "gpus": edits_of(record),
+        "stages": past.stages(found),
+        "wanted": asked.wanted(container),
+        "differences": [],
+    }  # fmt: skip
+    if document["live"]:
+        try:
+            _ask_kernel(container, document)
+        except (FileNotFoundError, ProcessLookupError):
+            raise StateError(f"container {container.id!r} ended while it was looked at") from None
+    return document
+
+
+def _ask_kernel(container: Container, document: dict[str, Any]) -> None:
+    """Fill in what the kernel says of a container that lives. Raises OSError."""
+    pid = container.record["pid"]
+    document["namespaces"] = processes.shared(pid, _others(container))
+    document |= processes.rights(pid)
+    document["mounts"] = mounts.tree(container, pid)
+    rules: list[DeviceRule] | None = None
+    if container.cgroup.exists():
+        rules = limits.rules(container)
+        document["limits"] = limits.limits(container)
+        document["usage"] = container.cgroup.stat()._asdict()
+        document["deviceRules"] = None if rules is None else list(map(str, rules))
+    document["devices"] = limits.nodes(container, pid, rules)
+    if not container.unprivileged:  # else only who never comes back gets in there
+        document["interfaces"] = _interfaces(pid)
+    document["memberOf"] = processes.cgroups(pid)
+    document["differences"] = asked.differences(document, rules)
+
+
+def _others(container: Container) -> dict[str, int]:
+    """Return id → init's pid of the other containers that live below the same state root."""
+    found = {}
+    for name in state.names(container.settings.root):
+        try:
+            record = state.load(container.settings.root, name)
+        except StateError:
+            continue
+        if name != container.id and record["pid"]:
+            found[name] = record["pid"]
+    return found
+
+
+def _interfaces(pid: int) -> list[dict[str, Any]]:
+    from minirun.net import interfaces  # pyroute2 takes 130 ms to import
+
+    return [row._asdict() for row in interfaces.interfaces(pid)]
+
+
+__all__ = ["anatomy", "device_names", "edits_of"]

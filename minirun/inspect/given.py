@@ -1,0 +1,28 @@
+"""What a container was given: the GPUs of stage 5, and the names of its devices."""
+
+from minirun.core import jsonlite, state
+from minirun.core.container import Container
+from minirun.core.rootfs import nodes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def edits_of(record: "dict[str, Any]") -> "dict[str, Any]":
+    """Return what stage 5 put into a container, as it recorded it; empty without GPUs."""
+    try:
+        edits: dict[str, Any] = jsonlite.loads(state.read_text(f"{record['directory']}/edits.json"))
+    except (OSError, ValueError):
+        return {}
+    return edits
+
+
+def device_names(container: Container) -> "dict[tuple[str, int, int], str]":
+    """Return kind, major, minor → path, for every device that was put into the container."""
+    names = {("c", major, minor): path for path, major, minor in nodes.DEVICES}
+    for row in container.config.linux.get("devices") or []:
+        names[(row["type"], row.get("major", 0), row.get("minor", 0))] = row["path"]
+    for node in edits_of(container.record).get("deviceNodes", []):
+        names[(node["type"], node["major"], node["minor"])] = node["path"]
+    return names

@@ -1,0 +1,1 @@
+"""What a living container has of GPUs: why, and what would change."""

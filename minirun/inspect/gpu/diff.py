@@ -1,0 +1,162 @@
+"""One request in both modes: what legacy, and what cdi, would put into a container.
+
+Both answers come from the planners that a run uses: minirun.gpu.nvidia.cli.planner behind the
+hook's argument list, and minirun.gpu.cdi.request with the specs of this host. Nothing is done.
+Users met these differences when NVIDIA's runtime changed its default from one to the other
+(nvidia-container- toolkit #1456, #1470, #1555).
+"""
+
+from minirun.core.record import Record
+from minirun.gpu.drivers import PROC
+from minirun.gpu.edits import Edits, Tmpfs
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import cli_args
+from minirun.gpu.nvidia.cli import planner as nvidia
+from minirun.gpu.nvidia.hook import command_line as hook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.rootfs.inroot import Root
+    from minirun.gpu.cdi.request import Injection
+    from minirun.gpu.request import Request
+
+_LINK = "--link"
+
+
+class Result(Record):
+    """What one mode adds to a container."""
+
+    env: "tuple[str, ...]"
+    nodes: "dict[str, str]"
+    """Path → what the cgroup allows of it, out of "rwm"."""
+    rules: "tuple[str, ...]"
+    mounts: "dict[str, str]"
+    """Path on the host → path in the container, of files outside of /proc."""
+    links: "dict[str, str]"
+    """Path → target, but for the SONAME links that ldconfig makes."""
+    hooks: "tuple[str, ...]"
+    proc: "tuple[str, ...]"
+    """What the container sees of /proc/driver/nvidia."""
+    capabilities: str
+    requirements: str
+
+
+class Row(Record):
+    """An aspect in which the two may differ, as text."""
+
+    aspect: str
+    legacy: "tuple[str, ...]"
+    cdi: "tuple[str, ...]"
+
+
+def legacy(found: Inventory, env: "list[str]", root: "Root") -> "Result | None":
+    """Return what hook and nvidia-container-cli do; None where `env` asks for no GPU.
+
+    `root` is the image's root, for where its libraries lie. Raises GPUError, OSError.
+    """
+    config = {"process": {"env": env}, "root": {"path": "rootfs"}}
+    argv = hook.command_line(config, {"pid": 1, "bundle": "/bundle"})
+    if argv is None:
+        return None
+    request = cli_args.parse(argv).request
+    edits = nvidia.plan(found, request, nvidia.facts(root, request))
+    own = tuple(row for row in env if row.startswith("NVIDIA_VISIBLE_DEVICES="))
+    return Result(
+        env=own[-1:],
+        nodes={node.path: node.permissions for node in edits.device_nodes},
+        rules=tuple(str(rule) for rule in edits.device_rules()),
+        mounts={m.host_path: m.path for m in edits.mounts if not m.path.startswith("/proc/")},
+        links={link.path: link.target for link in edits.links},
+        hooks=("prestart: nvidia-container-runtime-hook", f"in it: ldconfig {edits.ldconfig}"),
+        proc=_legacy_proc(edits, len(found.gpus)),
+        capabilities=f"as asked: {', '.join(request.capabilities) or 'none'}",
+        requirements=_requirements(request),
+    )
+
+
+def _legacy_proc(edits: Edits, gpus: int) -> "tuple[str, ...]":
+    """Return the files of the tmpfs that hides the host's view, and what is mounted into it."""
+    views = [step for step in edits.steps if isinstance(step, Tmpfs) and step.path == PROC]
+    names = [file.path.rpartition("/")[2] for view in views for file in view.files]
+    mounted = [m.path for m in edits.mounts if m.path.startswith(f"{PROC}/gpus/")]
+    return (f"a tmpfs with {', '.join(names)}", f"{len(mounted)} of {gpus} GPUs")
+
+
+def _requirements(request: "Request") -> str:
+    return f"checked: {', '.join(request.requirements)}" if request.requirements else "none asked"
+
+
+def cdi(found: Inventory, injection: "Injection", asked: "tuple[str, ...]") -> Result:
+    """Return what config.json gets; `asked` are the requirements, which nobody looks at."""
+    edits = injection.edits
+    nodes = edits.get("deviceNodes", [])
+    hooks = edits.get("hooks", [])
+    words = [word for row in hooks for word in row.get("args", [])]
+    pairs = [to.split("::") for at, to in enumerate(words) if at and words[at - 1] == _LINK]
+    mounts = {row["hostPath"]: row["containerPath"] for row in edits.get("mounts", [])}
+    replaced = any("disable-device-node-modification" in row.get("args", []) for row in hooks)
+    return Result(
+        env=tuple(edits.get("env", [])),
+        nodes={node["path"]: node.get("permissions") or "rwm" for node in nodes},
+        rules=tuple(
+            f"{n['type']} {n['major']}:{n['minor']} {n.get('permissions') or 'rwm'}" for n in nodes
+        ),
+        mounts={host: path for host, path in mounts.items() if not path.startswith("/proc/")},
+        links={path: target for target, path in pairs},
+        hooks=tuple(f"{row['hookName']}: {_name(row)}" for row in hooks),
+        proc=(
+            f"as on the host{', but for params' if replaced else ''}",
+            f"{len(found.gpus)} of {len(found.gpus)} GPUs",
+        ),
+        capabilities="not looked at: every library of the spec",
+        requirements=f"not checked: {', '.join(asked)}" if asked else "none asked",
+    )
+
+
+def _name(row: "dict[str, list[str]]") -> str:
+    """Return what a hook does: the first word behind the program's own, before its options."""
+    words = [word for word in row.get("args", [])[1:] if not word.startswith("-")]
+    names = [word for word in words if "::" not in word and "/" not in word]
+    return " ".join(dict.fromkeys(names))
+
+
+def rows(old: Result, new: Result) -> "list[Row]":
+    """Return the aspects in which legacy (`old`) and cdi (`new`) differ."""
+    found = [
+        Row("environment", old.env, new.env),
+        Row("nodes", _access(old, new), _access(new, old)),
+        Row("cgroup rules", _less(old.rules, new.rules), _less(new.rules, old.rules)),
+        Row("files", _only(old, new), _only(new, old)),
+        Row("places of the same files", _places(old, new), _places(new, old)),
+        Row("links", _links(old, new), _links(new, old)),
+        Row("hooks", old.hooks, new.hooks),
+        Row(PROC, old.proc, new.proc),
+        Row("capabilities", (old.capabilities,), (new.capabilities,)),
+        Row("requirements", (old.requirements,), (new.requirements,)),
+    ]
+    return [row for row in found if row.legacy != row.cdi]
+
+
+def _less(one: "tuple[str, ...]", other: "tuple[str, ...]") -> "tuple[str, ...]":
+    return tuple(text for text in sorted(one) if text not in other)
+
+
+def _access(one: Result, other: Result) -> "tuple[str, ...]":
+    return tuple(
+        f"{p} {access}" for p, access in sorted(one.nodes.items()) if other.nodes.get(p) != access
+    )
+
+
+def _only(one: Result, other: Result) -> "tuple[str, ...]":
+    return tuple(path for host, path in one.mounts.items() if host not in other.mounts)
+
+
+def _places(one: Result, other: Result) -> "tuple[str, ...]":
+    """Return the folders of files that both mount, but not at the same place."""
+    moved = [p for host, p in one.mounts.items() if other.mounts.get(host, p) != p]
+    folders = [path.rpartition("/")[0] for path in moved]
+    return tuple(f"{folders.count(folder)} in {folder}" for folder in dict.fromkeys(folders))
+
+
+def _links(one: Result, other: Result) -> "tuple[str, ...]":
+    return tuple(f"{p} -> {to}" for p, to in one.links.items() if other.links.get(p) != to)

@@ -1,0 +1,103 @@
+"""What of its GPUs a running container has now: asked of the kernel, nothing remembered.
+
+Nodes are looked at below a descriptor of the container's root, as the container sees them; mounts
+in its mount namespace; rules are the cgroup's. A file that the host has
+deleted under a mount is marked //deleted there.
+"""
+
+import os
+import stat
+
+from minirun.cgroups import ruleset
+from minirun.cgroups.rules import DeviceRule
+from minirun.core.kernel import mountinfo
+from minirun.core.record import Record
+from minirun.core.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Node(Record):
+    """A device node that was given: which, with what access; and what has become of it."""
+
+    path: str
+    kind: str
+    major: int
+    minor: int
+    given: str
+    found: str
+    """What is there in the container, as in "c 195:0"; empty for nothing."""
+    host: str
+    """What the host has at the path that it came from; empty where it came from none."""
+    access: "str | None"
+    """What the cgroup allows of it now, out of "rwm"; None where the kernel cannot say."""
+
+
+class Effective(Record):
+    """What there is now of what was given."""
+
+    nodes: "tuple[Node, ...]"
+    rules: "list[DeviceRule] | None"
+    expected: "tuple[str, ...]"
+    """Mount points that were given."""
+    mounted: "frozenset[str]"
+    deleted: "frozenset[str]"
+    """Mount points whose file the host has no more."""
+
+
+def look(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") -> Effective:
+    """Return what the container of `pid` has of `edits`. Raises OSError where it has ended."""
+    points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
+    root = Root.at(f"/proc/{pid}/root")
+    try:
+        nodes = tuple(_node(root, row, rules) for row in edits.get("deviceNodes", []))
+        rows = edits.get("mounts", [])
+        expected = tuple(_real(root, row["containerPath"]) for row in rows)
+    finally:
+        root.close()
+    gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
+    return Effective(nodes, rules, expected, frozenset(points), gone)
+
+
+def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -> Node:
+    kind, major, minor = row["type"], row["major"], row["minor"]
+    found = ""
+    try:
+        fd = root.open(row["path"], os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        pass
+    else:
+        found = _said(os.fstat(fd))
+        os.close(fd)
+    host = ""
+    if row.get("hostPath"):
+        try:
+            host = _said(os.stat(row["hostPath"]))
+        except OSError:
+            host = "nothing"
+    access = None if rules is None else ruleset.access(rules, kind, major, minor)
+    given = row.get("permissions") or "rwm"
+    return Node(row["path"], kind, major, minor, given, found, host, access)
+
+
+def _said(status: os.stat_result) -> str:
+    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(status.st_mode))
+    return f"{kind} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if kind else "no device"
+
+
+def _real(root: Root, path: str) -> str:
+    """Return `path` without the links of the image's folders, as mountinfo has it."""
+    folder, _, name = path.rpartition("/")
+    try:
+        fd = root.open(folder or "/", os.O_PATH | os.O_DIRECTORY)
+    except OSError:
+        return path
+    try:
+        top = os.readlink(f"/proc/self/fd/{root.fd}")
+        real = os.readlink(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+    inside = real.removeprefix(top.rstrip("/"))
+    return f"{inside.rstrip('/')}/{name}"

@@ -1,0 +1,183 @@
+"""Why a container has the GPUs that it has: asked, given, in force now, and what does not fit.
+
+    asked       by whom: the command line, the environment, CDI names, annotations (config.json)
+    given       what stage 5, or CDI, recorded in edits.json
+    now         the cgroup's rules, the container's nodes and mounts (inspect.gpu.effective)
+
+Between given and now lies what users report most: "Failed to initialize NVML: Unknown Error", when
+somebody has rewritten the cgroup's device rules (nvidia-container-toolkit #48); "Driver/library
+version mismatch" after an update (#394). The real stack has no tool that tells the two apart.
+Pure functions: whoever calls them has looked.
+"""
+
+from minirun.cgroups.rules import DeviceRule
+from minirun.core.config import VENDORS
+from minirun.core.record import Record
+from minirun.gpu.cdi import names
+from minirun.gpu.nvidia.cli import cli_args
+from minirun.gpu.nvidia.hook import command_line as hook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.core.config import Config
+    from minirun.gpu.request import Request
+    from minirun.inspect.gpu.effective import Effective
+
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+_ANNOTATION = "cdi.k8s.io/"
+_ANEW = "start the container anew"
+
+
+class Asked(Record):
+    """Something that asks for GPUs: who says what, and whether it counts."""
+
+    by: str
+    what: str
+    counts: bool = True
+
+
+class Difference(Record):
+    """Something that is not as it was given: what, the usual reason, and a way out."""
+
+    what: str
+    reason: str
+    advice: str
+
+
+def mode(config: "Config", edits: "dict[str, Any]") -> str:
+    """Return how the GPUs came in: legacy, hook, cdi; empty where none were asked for."""
+    if edits.get("cdi"):
+        return "cdi"
+    hooks = [row for row in config.hooks("prestart") if "nvidia-container" in row["path"]]
+    if not hooks:
+        return ""
+    return "legacy" if any(map(config.in_line, hooks)) else "hook"
+
+
+def asked(record: "dict[str, Any]", config: "Config", edits: "dict[str, Any]") -> "list[Asked]":
+    """Return everything that asks for GPUs, first what counts."""
+    found = []
+    how, managed = mode(config, edits), bool(record.get("managed"))
+    env = config.environment.get(_VISIBLE, "")
+    devices = list(edits.get("cdi") or [])
+    if record.get("gpus"):
+        found.append(Asked("command line", f"--gpus {record['gpus']}"))
+        devices = [name for name in devices if not name.startswith("nvidia.com/gpu=")]
+    elif managed and how in ("legacy", "hook"):
+        found.append(Asked("command line", f"-e {_VISIBLE}={env}"))
+    elif how in ("legacy", "hook"):
+        found.append(Asked("environment in config.json, read by the hook", f"{_VISIBLE}={env}"))
+    else:
+        found += _of_vendor(config, managed=managed)
+    rows = {key: text for key, text in config.annotations.items() if key.startswith(_ANNOTATION)}
+    found += [Asked("annotation (CDI)", f"{key}={text}") for key, text in rows.items()]
+    devices = [name for name in devices if name not in names.from_annotations(rows.items())]
+    found += [Asked("command line (CDI)", f"--device {name}") for name in devices]
+    found += [
+        Asked("image", text, False) for text in record.get("warnings") or [] if "gets" in text
+    ]
+    return found
+
+
+def _of_vendor(config: "Config", *, managed: bool) -> "list[Asked]":
+    """Return what asks for GPUs of another vendor than NVIDIA, but `run --gpus`."""
+    driver = config.choices.gpu_driver
+    variable = VENDORS.get(driver, "")
+    if variable and not managed and config.gpu_variable:
+        by = f"environment in config.json, which --gpu-driver={driver} obeys"
+        return [Asked(by, f"{variable}={config.environment[variable]}")]
+    if driver not in VENDORS or config.choices.gpus is None:
+        return []
+    by, what = ("command line", f"-e {variable}=") if managed else ("engine's flag", "--gpus ")
+    return [Asked(by, f"{what}{config.choices.gpus}")]
+
+
+def request(config: "Config") -> "Request | None":
+    """Return what stage 4 makes of the environment; None where it asks for nothing."""
+    argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
+    return cli_args.parse(argv).request if argv else None
+
+
+def differences(
+    edits: "dict[str, Any]",
+    now: "Effective",
+    own: "frozenset[str]" = frozenset(),
+    host_driver: str = "",
+) -> "list[Difference]":
+    """Return what is not, or not only, as it was given.
+
+    `own` are config.json's own device rules, `host_driver` is the version that is loaded now.
+    """
+    found = [one for node in now.nodes for one in _of_node(node)]
+    found += _more(edits, now.rules or [], own)
+    lost = [path for path in now.expected if path not in now.mounted]
+    if lost:
+        what = f"{len(lost)} of {len(now.expected)} mounts are gone, such as {lost[0]}"
+        found.append(Difference(what, "somebody in the container has unmounted them", _ANEW))
+    stale = [path for path in now.expected if path in now.deleted]
+    if stale:
+        what = f"{len(stale)} mounted files are deleted on the host, such as {stale[0]}"
+        found.append(Difference(what, "the driver was updated or removed since the start", _ANEW))
+    if host_driver and edits.get("driver") and host_driver != edits["driver"]:
+        what = f"the driver is {host_driver} now; the container got files of {edits['driver']}"
+        reason = 'updated since the start; programs say "Driver/library version mismatch"'
+        found.append(Difference(what, reason, _ANEW))
+    return found
+
+
+def _of_node(node: "Any") -> "list[Difference]":
+    """Return what is wrong with one device node (minirun.inspect.gpu.effective.Node)."""
+    numbers = f"{node.kind} {node.major}:{node.minor}"
+    if not node.found:
+        what = f"{node.path} is not in the container"
+        return [Difference(what, "somebody removed it, or mounted something over it", _ANEW)]
+    if node.found != numbers:
+        what = f"{node.path} is {node.found} in the container, not {numbers}"
+        return [Difference(what, "somebody replaced it", _ANEW)]
+    if node.host and node.host != numbers:
+        what = f"{node.path} is {node.host} on the host now, not {numbers}"
+        reason = "the driver was loaded again since the start: its number is another one"
+        return [Difference(what, reason, _ANEW)]
+    if node.access is None or set(node.given) <= set(node.access):
+        return []
+    lost = "".join(sorted(set(node.given) - set(node.access)))
+    reason = (
+        "the device rules were rewritten since the start: systemctl daemon-reload, docker update, "
+        'the kubelet\'s CPU manager; programs say "Failed to initialize NVML: Unknown Error"'
+    )
+    advice = (
+        "minirun gpu why --repair ID puts the rules back; for good: --gpu-mode cdi or --device, "
+        "whose rules stand in config.json, where whoever rewrites them finds them"
+    )
+    return [
+        Difference(f"{node.path}: the cgroup denies {lost}; given was {node.given}", reason, advice)
+    ]
+
+
+def _more(
+    edits: "dict[str, Any]", rules: "list[DeviceRule]", own: "frozenset[str]"
+) -> "list[Difference]":
+    """Return rules that open nodes of the driver which nobody asked for, or every node."""
+    given = {(node["major"], node["minor"]) for node in edits.get("deviceNodes", [])}
+    majors = {major for major, _ in given}
+    found = []
+    for rule in rules:
+        opens = rule.allow and rule.kind in ("a", "c") and set(rule.access) & set("rw")
+        asked_for = (rule.major, rule.minor) in given or (rule.major and str(rule) in own)
+        if opens and rule.major in (None, *majors) and not asked_for:
+            what = f"the cgroup allows {rule}, which was not given"
+            reason = "a wide rule in config.json (privileged), or added since the start"
+            advice = "leave it out, where this container should see the given GPUs alone"
+            found.append(Difference(what, reason, advice))
+    return found
+
+
+def missing_rules(now: "Effective") -> "list[DeviceRule]":
+    """Return the rules that would make the given nodes usable again."""
+    return [
+        DeviceRule(True, node.kind, node.major, node.minor, node.given)
+        for node in now.nodes
+        if node.access is not None and not set(node.given) <= set(node.access)
+    ]

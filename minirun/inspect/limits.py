@@ -1,0 +1,103 @@
+"""Limits, use and device rules of a container's cgroup, read from the kernel's files: cgroups(7).
+
+None means that there is no limit, or that no controller of it is joined.
+"""
+
+import os
+import stat
+from typing import Any
+
+from minirun.cgroups.rules import DeviceRule
+from minirun.cgroups.ruleset import access
+from minirun.core import state
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError
+from minirun.core.rootfs.inroot import Root
+from minirun.inspect.given import edits_of
+
+_V1 = {
+    "memory": ("memory", "memory.limit_in_bytes"),
+    "memoryAndSwap": ("memory", "memory.memsw.limit_in_bytes"),
+    "pids": ("pids", "pids.max"),
+    "cpuShares": ("cpu", "cpu.shares"),
+}
+_V2 = {
+    "memory": ("", "memory.max"),
+    "swap": ("", "memory.swap.max"),
+    "pids": ("", "pids.max"),
+    "cpuWeight": ("", "cpu.weight"),
+}
+_UNLIMITED = 1 << 62
+"""Version 1 writes "no limit" as the largest multiple of a page size."""
+
+
+def limits(container: Container) -> dict[str, Any]:
+    """Return the limits in force: bytes, tasks, CPUs (1.5), and the list of CPUs as text."""
+    record = container.cgroup.record()
+    dirs: dict[str, str] = record["dirs"]
+    files = _V1 if record["version"] == 1 else _V2
+    found: dict[str, Any] = {
+        name: _number(_read(dirs, controller, file)) for name, (controller, file) in files.items()
+    }
+    if record["version"] == 1:
+        quota = _number(_read(dirs, "cpu", "cpu.cfs_quota_us"))
+        period = _number(_read(dirs, "cpu", "cpu.cfs_period_us"))
+    else:
+        both = (_read(dirs, "", "cpu.max") or "max 0").split()
+        quota, period = _number(both[0]), _number(both[-1])
+    found["cpus"] = quota / period if quota and period else None
+    found["cpuset"] = _read(dirs, "cpuset" if record["version"] == 1 else "", "cpuset.cpus") or None
+    return found
+
+
+def _read(dirs: dict[str, str], controller: str, file: str) -> str:
+    try:
+        return state.read_text(f"{dirs[controller]}/{file}").strip()
+    except (KeyError, OSError):
+        return ""
+
+
+def _number(text: str) -> int | None:
+    number = int(text) if text.isdecimal() else None
+    return number if number is None or number < _UNLIMITED else None
+
+
+def rules(container: Container) -> list[DeviceRule] | None:
+    """Return the device rules in force; None where the kernel cannot say them, or keeps none."""
+    if (container.record.get("cgroup") or {}).get("rootless"):
+        return None
+    try:
+        return container.cgroup.effective_device_rules()
+    except (OSError, MinirunError):
+        return None
+
+
+def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> list[dict[str, Any]]:
+    """Return the device nodes in the container's /dev, and what the cgroup allows of each.
+
+    They are looked up below a descriptor of the container's root. Raises OSError.
+    """
+    simulated = bool(edits_of(container.record).get("simulated"))
+    given = {
+        (n["type"], n["major"], n["minor"])
+        for n in edits_of(container.record).get("deviceNodes", [])
+    }
+    rows = []
+    root = Root.at(f"/proc/{pid}/root")
+    try:
+        fd = root.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
+        for name in sorted(os.listdir(fd)):
+            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(info.st_mode))
+            if not kind:
+                continue
+            key = (kind, os.major(info.st_rdev), os.minor(info.st_rdev))
+            rows.append({
+                "path": f"/dev/{name}", "type": kind, "major": key[1], "minor": key[2],
+                "access": None if allowed is None else access(allowed, *key),
+                "simulated": simulated and key in given,
+            })  # fmt: skip
+        os.close(fd)
+    finally:
+        root.close()
+    return rows

@@ -1,0 +1,86 @@
+"""The mounts of a container, out of the kernel's own list.
+
+An overlay's options name its layers; those of an image are named by the image.
+"""
+
+import os
+import re
+from typing import Any
+
+from minirun.core.container import Container
+from minirun.core.kernel import mountinfo
+from minirun.core.kernel.mountinfo import Mount
+
+_IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")
+
+
+def tree(container: Container, pid: int) -> list[dict[str, Any]]:
+    """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
+    masked = container.config.linux.get("maskedPaths") or []
+    rows = [_row(container, mount) for mount in mountinfo.read(pid)]
+    for row in rows:
+        row["masked"] = row["path"] in masked
+    below: dict[int, list[dict[str, Any]]] = {}
+    known = {row["id"] for row in rows}
+    for row in rows:
+        parent = row["parent"] if row["parent"] != row["id"] else 0
+        below.setdefault(parent if parent in known else 0, []).append(row)
+    ordered: list[dict[str, Any]] = []
+
+    def walk(parent: int, depth: int) -> None:
+        for row in below.get(parent, []):
+            ordered.append({**row, "depth": depth})
+            walk(row["id"], depth + 1)
+
+    walk(0, 0)
+    return ordered
+
+
+def _row(container: Container, mount: Mount) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": mount.mount_id, "parent": mount.parent, "device": mount.device, "root": mount.root,
+        "path": mount.mount_point, "type": mount.fs_type, "source": mount.source,
+        "options": mount.options.split(","), "propagation": list(mount.propagation),
+        "superOptions": mount.super_options,
+    }  # fmt: skip
+    if mount.fs_type == "overlay":
+        row["layers"] = _layers(container, mount.super_options)
+    return row
+
+
+def _layers(container: Container, options: str) -> dict[str, Any]:
+    """Return an overlay's layers: `lower`, topmost first, each with its image; `upper`."""
+    lower: list[str] = []
+    found: dict[str, str] = {}
+    for option in re.split(r"(?<!\\),", mountinfo.unescape(options)):
+        key, _, value = option.partition("=")
+        if key in ("lowerdir", "lowerdir+"):
+            lower += [_unescape(path) for path in re.split(r"(?<!\\):", value) if path]
+        found[key] = _unescape(value)
+    return {
+        "lower": [_layer(container, path) for path in lower],
+        "upper": found.get("upperdir", ""),
+        "volatile": "volatile" in found,
+    }
+
+
+def _unescape(path: str) -> str:
+    return re.sub(r"\\(.)", r"\1", path)
+
+
+def _layer(container: Container, path: str) -> dict[str, Any]:
+    """Return a layer with the image that it is of; a user namespace sees id-mapped copies.
+
+    `init`: it is the init layer, a tmpfs mounted where the overlay then was (rootfs.initlayer).
+    """
+    mapped = path.startswith(f"{container.directory}/lower/")
+    number = os.path.basename(path)
+    layers = container.config.layers
+    if mapped and number.isdecimal() and int(number) < len(layers):
+        path = layers[int(number)]
+    image = _IMAGE.search(path)
+    return {
+        "path": path, "image": image[1] if image else "",
+        "layer": int(image[2]) if image else None, "idMapped": mapped,
+        "init": path == container.config.rootfs,
+    }  # fmt: skip

@@ -1,0 +1,72 @@
+"""What the log still knows of a container: its stages, and what became of its hooks."""
+
+from typing import Any
+
+from minirun.core.container import Container
+from minirun.show import recording
+from minirun.show.recording import Recording
+
+KINDS = (
+    "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop",
+)  # fmt: skip
+"""Hooks in the order in which they run: runtime-spec, config.md, "POSIX-platform Hooks"."""
+
+
+def read(container: Container) -> Recording | None:
+    """Return the container's recording; None where it has no log."""
+    try:
+        return recording.read(f"{container.directory}/events.jsonl")[0]
+    except (OSError, ValueError):
+        return None
+
+
+def stages(found: Recording | None) -> list[dict[str, Any]]:
+    """Return the stages: number, actor, name, duration in ns (None: it never ended), error."""
+    return [
+        {
+            "stage": one.number, "actor": one.actor, "name": one.name,
+            "duration": one.duration if one.end is not None else None, "error": one.error,
+        }
+        for one in (found.stages if found else [])
+    ]  # fmt: skip
+
+
+def hooks(container: Container, found: Recording | None) -> list[dict[str, Any]]:
+    """Return config.json's hooks, each with its exit status and its duration in ns.
+
+    `status` is None for a hook that has not run, or has not ended by itself.
+    """
+    events = found.events if found else []
+    rows = []
+    for kind in KINDS:
+        number = 0  # as the log counts: NVIDIA's hook, run in-line, is not among them
+        for hook in container.config.hooks(kind):
+            if kind == "prestart" and container.config.in_line(hook):
+                result = _in_line(found)
+            else:
+                result = _ended(events, f"{kind} hook {number} ({hook['path']})", hook["path"])
+                number += 1
+            rows.append({"kind": kind, "path": hook["path"], **result})
+    return rows
+
+
+def _ended(events: list[dict[str, Any]], name: str, path: str) -> dict[str, Any]:
+    """Find a hook's birth in the log, by its name, and its end behind it."""
+    born = None
+    for event in events:
+        if event["name"] == "clone3" and event["why"].startswith(name):
+            born = event
+        elif born and event["name"] == "hook ended" and event["args"].get("path") == path:
+            status = event["args"].get("status")
+            return {"ran": True, "status": status, "duration": event["t"] - born["t"]}
+    return {"ran": born is not None, "status": None, "duration": None}
+
+
+def _in_line(found: Recording | None) -> dict[str, Any]:
+    """NVIDIA's hook is stages 4 and 5: it ended well where they did."""
+    parts = [one for one in (found.stages if found else []) if one.number in (4, 5)]
+    if not parts or any(one.end is None for one in parts):
+        return {"ran": bool(parts), "status": None, "duration": None, "inLine": True}
+    failed = any(one.error for one in parts)
+    total = sum(one.duration for one in parts)
+    return {"ran": True, "status": int(failed), "duration": total, "inLine": True}

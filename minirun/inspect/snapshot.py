@@ -1,0 +1,203 @@
+"""A snapshot: what a container is made of at one moment, read from outside, from the kernel.
+
+Taken while the run is held at a gate, so nothing moves meanwhile. It is a plain record that goes
+into the log as an event, and every view of a recording can show it later:
+
+    at            "5:begin", the boundary (design: the seven stages)
+    namespaces    kind → inode, of init: /proc/PID/ns, namespaces(7); and the runtime's, which
+                  are the host's
+    mounts        "POINT FSTYPE SOURCE OPTIONS", as init sees them; a point of the host's
+                  tree, which init can still see before pivot_root, begins with host:
+    files         "./dev/nvidia0 c 195:0", "./usr/bin/", "./lib64 -> usr/lib64": the container's own
+                  layer (what is not in the image), its /dev and its /proc/driver
+    devices       the effective rules of its cgroup: "c 195:0 rw # /dev/nvidia0"
+    processes     who → pid, name, capabilities, open descriptors: proc_pid_status(5)
+
+No real runtime has anything like it: runc can be stopped only from a debugger.
+"""
+
+import os
+import stat
+from typing import Any
+
+from minirun.cgroups.ruleset import listing
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mountinfo, namespaces
+from minirun.core.rootfs.inroot import Root
+from minirun.inspect import processes
+from minirun.inspect.given import device_names
+
+MOST_FILES = 5000
+"""Of a container whose own layer is larger, the snapshot holds this many names and says so."""
+
+_WALKED = ("/dev", "/proc/driver")
+
+
+def take(container: Container, at: str, pids: dict[str, int]) -> dict[str, Any]:
+    """Return the snapshot of `container` at the boundary `at`.
+
+    `pids` maps who → pid on the host; "init" is the one whose view counts. What is not there
+    yet, or any more, is empty. Never raises for what has gone meanwhile.
+    """
+    init = pids.get("init", 0)
+    return {
+        "at": at,
+        "namespaces": namespaces_of(init) if init else {},
+        "host_namespaces": namespaces_of(pids["runtime"]) if "runtime" in pids else {},
+        "mounts": mounts_of(init, container.config.rootfs) if init else [],
+        "files": files_of(container, init) if init else [],
+        "devices": devices_of(container),
+        "processes": {who: process(pid) for who, pid in pids.items() if _lives(pid)},
+    }
+
+
+def _lives(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}/status")
+
+
+def namespaces_of(pid: int) -> dict[str, str]:
+    """Return kind → "mnt:[4026531841]" of a process; empty where it has gone."""
+    found = {}
+    for kind in namespaces.FLAGS:
+        name = namespaces.PROC_NAMES.get(kind, kind)
+        try:
+            found[kind] = os.readlink(f"/proc/{pid}/ns/{name}")
+        except OSError:
+            continue
+    return found
+
+
+def mounts_of(pid: int, rootfs: str) -> list[str]:
+    """Return the mounts that a process sees, the container's by their path in the container."""
+    mounts = _mounts(pid)
+    inside = rootfs not in [mount.mount_point for mount in mounts]  # after pivot_root it is /
+    found = []
+    for mount in mounts:
+        point = mount.mount_point
+        if not inside:
+            below = point == rootfs or point.startswith(f"{rootfs}/")
+            point = (point[len(rootfs) :] or "/") if below else f"host:{point}"
+        found.append(f"{point} {mount.fs_type} {mount.source} {mount.options}")
+    return sorted(found)
+
+
+def _mounts(pid: int) -> list[mountinfo.Mount]:
+    try:
+        return mountinfo.read(pid)
+    except OSError:
+        return []  # it has ended
+
+
+def root_of(pid: int, rootfs: str) -> str:
+    """Return the path, on the host, of the root filesystem that a process builds or lives in."""
+    points = [mount.mount_point for mount in _mounts(pid)]
+    return f"/proc/{pid}/root{rootfs}" if rootfs in points else f"/proc/{pid}/root"
+
+
+def files_of(container: Container, pid: int) -> list[str]:
+    """Return what is in the container's own layer, in its /dev and its /proc/driver."""
+    found: list[str] = []
+    try:
+        root = Root.at(root_of(pid, container.config.rootfs))
+    except OSError:
+        return []
+    try:
+        for path in _WALKED:
+            _walk_below(root, path, found)
+    finally:
+        root.close()
+    own = f"{container.directory}/upper" if container.config.layers else container.config.rootfs
+    try:
+        fd = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return sorted(found)
+    _walk(fd, ".", found)
+    kept = sorted(set(found))
+    if len(kept) > MOST_FILES:
+        return [*kept[:MOST_FILES], f"… and {len(kept) - MOST_FILES} more"]
+    return kept
+
+
+def _walk_below(root: Root, path: str, found: list[str]) -> None:
+    try:
+        fd = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return
+    _walk(fd, f".{path}", found)
+
+
+def _walk(fd: int, path: str, found: list[str]) -> None:
+    """Add what is below the directory `fd`, which is closed; no link is followed."""
+    try:
+        for name in sorted(os.listdir(fd)):
+            if len(found) > 2 * MOST_FILES:
+                return
+            try:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                found.append(f"{path}/{name}{_kind(status, name, fd)}")
+                if stat.S_ISDIR(status.st_mode):
+                    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                    _walk(os.open(name, flags, dir_fd=fd), f"{path}/{name}", found)
+            except OSError:
+                continue
+    finally:
+        os.close(fd)
+
+
+def _kind(status: os.stat_result, name: str, fd: int) -> str:
+    """Return what tells this file from a regular one."""
+    if stat.S_ISDIR(status.st_mode):
+        return "/"
+    if stat.S_ISLNK(status.st_mode):
+        return f" -> {os.readlink(name, dir_fd=fd)}"
+    if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        letter = "c" if stat.S_ISCHR(status.st_mode) else "b"
+        return f" {letter} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    return "|" if stat.S_ISFIFO(status.st_mode) else "=" if stat.S_ISSOCK(status.st_mode) else ""
+
+
+def devices_of(container: Container) -> list[str]:
+    """Return the effective device rules of the container's cgroup; empty where there is none."""
+    try:
+        rules = listing(container.cgroup.effective_device_rules(), device_names(container))
+        return [" ".join(rule.split()) for rule in rules]
+    except (OSError, MinirunError):
+        return []
+
+
+def process(pid: int) -> dict[str, Any]:
+    """Return what matters of a process while it makes a container."""
+    status = processes.status(pid)
+    return {
+        "pid": pid,
+        "name": status.get("Name", ""),
+        "capabilities": f"0x{int(status.get('CapEff', '0'), 16):x}",
+        "no_new_privs": status.get("NoNewPrivs", "") == "1",
+        "seccomp": status.get("Seccomp", "0"),
+        "cgroup": _read(f"/proc/{pid}/cgroup").splitlines(),
+        "descriptors": _descriptors(pid),
+    }
+
+
+def _descriptors(pid: int) -> list[str]:
+    """Return "0 /dev/pts/1", "5 …/init.fifo" for each open file of a process."""
+    found = []
+    try:
+        numbers = sorted(os.listdir(f"/proc/{pid}/fd"), key=int)
+    except OSError:
+        return []
+    for number in numbers:
+        try:
+            found.append(f"{number} {os.readlink(f'/proc/{pid}/fd/{number}')}")
+        except OSError:
+            continue
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,169 @@
+"""What config.json asks for, and where the kernel says otherwise.
+
+A difference is no fault by itself: a command may change its user, and `--cap-add` may name what
+minirun does not hold.
+"""
+
+from typing import Any
+
+from minirun.cgroups.rules import DeviceRule, container_rules
+from minirun.cgroups.ruleset import effective
+from minirun.core import state
+from minirun.core.container import Container
+from minirun.inspect.given import edits_of
+from minirun.oci.seccomp import profile as seccomp
+
+
+def wanted(container: Container) -> dict[str, Any]:
+    """Return what config.json asks for, under the same keys as what the kernel says."""
+    config = container.config
+    process = config.process
+    resources = config.resources
+    quota = (resources.get("cpu") or {}).get("quota")
+    period = (resources.get("cpu") or {}).get("period") or 100_000
+    user = process.get("user") or {}
+    return {
+        "namespaces": {kind: path or "new" for kind, path in config.namespaces.items()},
+        "user": {
+            "uid": user.get("uid", 0),
+            "gid": user.get("gid", 0),
+            "groups": user.get("additionalGids") or [],
+        },
+        "capabilities": process.get("capabilities") or {},
+        "noNewPrivileges": bool(process.get("noNewPrivileges")),
+        "seccomp": _profile(container),
+        "readonly": config.readonly,
+        "layers": config.layers,
+        "mounts": config.raw.get("mounts") or [],
+        "deviceRules": [_said(rule) for rule in _rules(container)],
+        "limits": {
+            "memory": _limit((resources.get("memory") or {}).get("limit")),
+            "pids": None if container.record.get("pids_unlimited") else _pids(resources),
+            "cpus": quota / period if quota and quota > 0 else None,
+            "cpuset": (resources.get("cpu") or {}).get("cpus"),
+        },
+    }
+
+
+def _pids(resources: dict[str, Any]) -> int | None:
+    return _limit((resources.get("pids") or {}).get("limit"))
+
+
+def _profile(container: Container) -> dict[str, Any] | None:
+    """Return what the profile of system calls is; None without one. Raises MinirunError."""
+    profile = container.config.linux.get("seccomp")
+    if not profile:
+        return None
+    name = container.record.get("seccomp") or seccomp.OF_BUNDLE
+    filter = seccomp.load(profile, name)
+    instructions = len(filter.bpf) // 8
+    return {"profile": name, "allowed": filter.allowed, "instructions": instructions}
+
+
+def _limit(value: int | None) -> int | None:
+    return value if value and value > 0 else None
+
+
+def _rules(container: Container) -> list[DeviceRule]:
+    """config.json's rules, and those that stage 5 added."""
+    rows = container.config.resources.get("devices") or []
+    given = [
+        DeviceRule(True, node["type"], node["major"], node["minor"], node["permissions"])
+        for node in edits_of(container.record).get("deviceNodes", [])
+    ]
+    return effective([*container_rules(rows), *given])
+
+
+def _said(rule: DeviceRule) -> str:
+    return str(rule) if rule.allow else f"deny {rule}"
+
+
+def differences(found: dict[str, Any], rules: list[DeviceRule] | None) -> list[str]:
+    """Return, a sentence each, where the kernel says something else than config.json."""
+    asked = found["wanted"]
+    said = [
+        *_namespaces(asked["namespaces"], found["namespaces"]),
+        *_rights(asked, found),
+        *_limits(asked["limits"], found["limits"]),
+    ]
+    if rules is not None:
+        said += _device_rules(asked["deviceRules"], [_said(rule) for rule in effective(rules)])
+    said += _cgroups(found["cgroup"], found["memberOf"])
+    root = next((row for row in found["mounts"] if row["path"] == "/"), None)
+    if root and asked["readonly"] != ("ro" in root["options"]):
+        said.append(f"root.readonly: {asked['readonly']}; the kernel: {root['options'][0]}")
+    return said
+
+
+def _cgroups(record: dict[str, Any] | None, found: dict[str, str]) -> list[str]:
+    """Where init is not in the cgroup that was made for it."""
+    if not record:
+        return []
+    by_name = {name: path for names, path in found.items() for name in names.split(",")}
+    return [
+        f"cgroup {name}: {record['path']} was made for it; it is in {by_name.get(name)}"
+        for name in record["dirs"]
+        if by_name.get(name) != record["path"]
+    ]
+
+
+def _namespaces(asked: dict[str, str], found: dict[str, dict[str, Any]]) -> list[str]:
+    said = []
+    for kind, row in found.items():
+        if asked.get(kind) == "new" and row["host"]:
+            said.append(f"{kind} namespace: config.json asks for a new one; it is the host's")
+        elif kind not in asked and not row["host"]:
+            said.append(f"{kind} namespace: config.json asks for none; it has one of its own")
+    return said
+
+
+def _rights(asked: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    said = []
+    for name in ("uid", "gid"):
+        # the kernel tells ids as this process's user namespace has them
+        inside = _inside(found["user"][f"{name}Map"], found["user"][name]["effective"])
+        if inside != asked["user"][name]:
+            said.append(f"{name}: config.json says {asked['user'][name]}, the kernel {inside}")
+    for name, held in found["capabilities"].items():
+        said += _capabilities(name, set(held), set(asked["capabilities"].get(name) or []))
+    if asked["noNewPrivileges"] != found["noNewPrivileges"]:
+        is_set = "set" if found["noNewPrivileges"] else "not set"
+        said.append(f"no_new_privs: is {is_set}, unlike in config.json")
+    if asked["seccomp"] and found["seccomp"]["mode"] != "filter":
+        late = found["status"] == state.CREATED and asked["noNewPrivileges"]
+        when = "it comes right before execve" if late else "there is none"
+        said.append(f"seccomp: config.json asks for a filter; {when}")
+    return said
+
+
+def _capabilities(name: str, held: set[str], wish: set[str]) -> list[str]:
+    """One set of capabilities; execve by a user that is not root empties it: capabilities(7)."""
+    if wish and not held:
+        return [f"{name} capabilities: none is left of config.json's {len(wish)}"]
+    less, more = " ".join(sorted(wish - held)), " ".join(sorted(held - wish))
+    parts = [f"without {less}"] * bool(less) + [f"with {more}"] * bool(more)
+    return [f"{name} capabilities: config.json's, {' and '.join(parts)}"] if parts else []
+
+
+def _inside(id_map: list[dict[str, int]], number: int) -> int:
+    """Return the container's own id for an id out here."""
+    for row in id_map:
+        if row["hostID"] <= number < row["hostID"] + row["size"]:
+            return number - row["hostID"] + row["containerID"]
+    return number
+
+
+def _limits(asked: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    return [
+        f"limit of {name}: config.json says {asked[name]}, the kernel {found.get(name)}"
+        for name in asked
+        if found and asked[name] is not None and asked[name] != found.get(name)
+    ]
+
+
+def _device_rules(asked: list[str], found: list[str]) -> list[str]:
+    more = [rule for rule in found if rule not in asked]
+    less = [rule for rule in asked if rule not in found]
+    return [f"device rule {rule}: in the kernel, not in config.json" for rule in more] + [
+        f"device rule {rule}: in config.json, not in the kernel" for rule in less
+    ]

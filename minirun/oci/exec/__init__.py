@@ -1,0 +1,1 @@
+"""`exec`: one more process in a container that runs."""

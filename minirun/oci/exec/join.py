@@ -1,0 +1,230 @@
+"""`exec`: a new process in the namespaces and the cgroup of a running container.
+
+    caller ── fork ──▶ joiner ── clone(CLONE_PARENT) ───▶ the command
+      ▲                cgroup, setns, streams,            session, limits, filter,
+      │                user, capabilities                 trampoline
+      └── pipe: events, pid, error ──┴──────────────────────┘
+
+setns into a pid namespace takes effect for children only, so the joiner makes one more, as the
+caller's child, and is gone. The container's processes see that child from its birth, and with
+CAP_SYS_PTRACE nothing of it is hidden from them: neither its memory nor its descriptors, and they
+may act as it (CVE-2016-9962). So there is nothing to find. The interpreter has started anew with
+a clean environment (minirun.oci.exec.sealed); the joiner, whom they do not see, gives up what it
+may do before it makes the child; of the host the child has two pipes, and neither the log, whose
+events it sends through one of them, nor a file. It is not dumpable either.
+
+What the real stack does: runc's `init` is not dumpable, and drops its privileges once it is inside.
+"""
+
+import os
+
+from minirun.core import events, handshake, state
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError, from_os
+from minirun.core.kernel import files, mountinfo, mounts, namespaces, process
+from minirun.core.process import barrier, caps, command, home, privileges, streams
+from minirun.core.process.streams import Console
+from minirun.core.record import Record
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.exec import newcomer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class Joined(Record):
+    """A command that runs in a container: its pid and pidfd, as a child of the caller."""
+
+    pid: int
+    pidfd: int
+
+
+def root_before_pivot(container: Container) -> str:
+    """Return the root filesystem's path in init's mount namespace; empty once it is init's root.
+
+    Raises OSError.
+    """
+    points = mountinfo.mount_points(container.record["init"]["pid"])
+    return container.config.rootfs if container.config.rootfs in points else ""
+
+
+def enter(container: Container, config: Config, console: Console, root: str = "") -> Joined:
+    """Start config.process in the container; return when it runs.
+
+    `root` is the root filesystem of a container that has not made pivot_root yet.
+    Raises StateError, CommandError (126, 127), OSError.
+    """
+    target = container.record["init"]
+    pidfd = os.pidfd_open(target["pid"])
+    if not state.is_alive(target):
+        raise StateError(f"container {container.id} is not running")
+    container.cgroup.open_doors()
+    report, tell = os.pipe2(os.O_CLOEXEC)
+    listen, answer = os.pipe2(os.O_CLOEXEC)
+    into = container.cgroup.clone_fd()
+    if config.process.get("execCPUAffinity"):
+        from minirun.oci.tuning import tuning  # noqa: F401  (the joiner finds it in sys.modules)
+
+        into = -1  # its first CPUs are for the time before it is in the cgroup
+    why = "on cgroup2 straight into the container's cgroup"
+    joiner, _ = namespaces.clone3(0, cgroup_fd=into, why=why)
+    if joiner == 0:
+        os.close(answer)
+        channel = handshake.Channel(listen, tell, "the caller")
+        _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
+    for fd in (tell, listen, pidfd):
+        os.close(fd)
+    return _follow(container, config, handshake.Channel(report, answer, "the joiner"), joiner)
+
+
+def _follow(
+    container: Container, config: Config, channel: handshake.Channel, joiner: int
+) -> Joined:
+    """Listen to the command's process until it has become the command, or says why not."""
+    try:
+        try:
+            pid = channel.expect_number("PID")
+        finally:
+            os.waitpid(joiner, 0)
+        joined = Joined(pid, os.pidfd_open(pid))
+        if container.seccomp and container.seccomp.listener:
+            from minirun.oci.seccomp import notify
+
+            notify.hand_over(container, channel, pid, joined.pidfd, state.RUNNING)
+        said = channel.read_rest()
+    finally:
+        channel.close()
+    if said:
+        os.waitpid(pid, 0)
+        if len(said) == 4:
+            raise command.refusal(int.from_bytes(said, "little"), config.process["args"][0])
+        raise handshake.error_from(said.decode(errors="replace"))
+    return joined
+
+
+def _joiner(
+    container: Container,
+    config: Config,
+    console: Console,
+    pidfd: int,
+    channel: handshake.Channel,
+    root: str,
+    *,
+    inside: bool,
+) -> "NoReturn":
+    """In the joiner: enter everything, make the command's process, report its pid, go.
+
+    `inside`: it is in the container's cgroup already.
+    """
+    try:
+        events.become("runtime", os.getpid())
+        events.divert(channel.write_fd)
+        process.prctl(process.PR_SET_DUMPABLE, 0)
+        process.become_named("minirun:exec")
+        _take_on_score(config)
+        if not inside:
+            _move(container, config)
+        container.cgroup.close()
+        ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
+        barrier.close_imports()
+        files.close_all_but({*console, pidfd, *ends})
+        _enter(container, config, pidfd, root)
+        sets, memfd = _prepare(container, config, console)
+        outside, name = os.pipe2(os.O_CLOEXEC)
+        files.close_all_but({*ends, memfd, outside, name})
+        process.prctl(process.PR_SET_DUMPABLE, 0, why="setuid may have changed it")
+        filtered = newcomer.filter_outside(container, sets, channel)
+        pid = namespaces.clone_sibling(why="the caller's child, not ours")
+        if pid == 0:
+            os.close(name)
+            events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
+            os.close(outside)
+            _command(container, sets, channel, memfd, filtered=filtered)
+        os.write(channel.write_fd, f"PID {pid}\n".encode())
+        os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
+        os._exit(0)
+    except BaseException as error:
+        channel.fail(_as_error(error))
+    finally:
+        os._exit(1)
+
+
+def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
+    """Enter the container's namespaces, and its root filesystem. Raises OSError."""
+    flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
+    namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
+    if "user" in config.namespaces:
+        privileges.become_user({}, denied=container.groups_denied)
+        process.prctl(process.PR_SET_DUMPABLE, 0)
+    os.chdir(root or "/")
+    if root:
+        mounts.chroot(".", why="where pivot_root will lead to")
+
+
+def _prepare(container: Container, config: Config, console: Console) -> "tuple[caps.Sets, int]":
+    """Do what a child inherits: streams, privileges.
+
+    Return the capabilities that it is granted, and the trampoline. Raises OSError, MinirunError.
+    """
+    root = Root.at("/")
+    streams.connect(console, config.process, root, console_node=False)
+    home.add(config.process, root)
+    root.close()
+    memfd = command.trampoline_for(container.preserve_fds)
+    sets = caps.granted(config.process)
+    newcomer.drop_outside(container, sets)
+    return sets, memfd
+
+
+def _take_on_score(config: Config) -> None:
+    """Take on the OOM killer's score; not from the caller, which may be a shim with its own."""
+    score = config.process.get("oomScoreAdj")
+    if score is not None:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)  # the host's /proc
+        os.write(fd, str(score).encode())
+        os.close(fd)
+
+
+def _move(container: Container, config: Config) -> None:
+    """Move into the container's cgroup, on the CPUs of execCPUAffinity before and after."""
+    if not config.process.get("execCPUAffinity"):
+        container.cgroup.join()
+        return
+    from minirun.oci.tuning import tuning
+
+    tuning.affinity(config.process, "initial")
+    container.cgroup.join()
+    tuning.affinity(config.process, "final")
+
+
+def _command(
+    container: Container,
+    sets: caps.Sets,
+    channel: handshake.Channel,
+    memfd: int,
+    *,
+    filtered: bool,
+) -> "NoReturn":
+    """In the command's process, which the container sees: the last steps."""
+    config = container.config
+    try:
+        streams.lead_session(config.process)
+        newcomer.drop_inside(container, sets, channel, filtered=filtered)
+        target = command.find(config.process["args"][0], config.environment)
+        privileges.arm_late(container)
+        command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)
+    except BaseException as error:
+        channel.fail(_as_error(error))
+    finally:
+        os._exit(1)
+
+
+def _as_error(error: BaseException) -> MinirunError:
+    if isinstance(error, MinirunError):
+        return error
+    if isinstance(error, OSError):
+        return from_os(error)
+    events.emit("note", "exec failed", {"error": repr(error)}, ret=-1)
+    return MinirunError(f"exec: {type(error).__name__}: {error}")

@@ -1,0 +1,84 @@
+"""`exec`: giving up privileges, in two parts: before the command's process is made, and in it.
+
+The container's processes see the newcomer from its first moment, and CAP_SYS_PTRACE lets them use
+all that it may do. So what a child inherits is done by its parent, whom they do not see: groups,
+user, capabilities, working directory, and the filter of system calls. What is left to the child
+needs no privilege, but for two things that few containers have: a filter that would not let the
+last steps through, installed without no_new_privs, needs CAP_SYS_ADMIN; a real-time policy, which
+a fork may not inherit, CAP_SYS_NICE.
+"""
+
+from minirun.core.kernel import files, libc, namespaces, process
+from minirun.core.process import caps, privileges
+from minirun.oci.exec import verdict
+from minirun.oci.validate import RLIMITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.container import Container
+    from minirun.core.handshake import Channel
+
+_READ, _CLOSE, _SETSID, _IOCTL, _PRLIMIT = (0, 63), (3, 57), (112, 157), (16, 29), (302, 261)
+_CLONE = (56, 220)
+"""Numbers of system calls, on x86_64 and on aarch64."""
+
+
+def drop_outside(container: "Container", sets: caps.Sets) -> None:
+    """Before the child: become the container's user. Raises OSError, MinirunError."""
+    privileges.leave_keyring(container)
+    process.restore_signals()
+    files.close_range_cloexec(3)
+    for row in container.config.process.get("rlimits") or []:
+        kind = RLIMITS[row["type"]]
+        soft, hard = process.getrlimit(kind)
+        room = max(soft, row["soft"]), max(hard, row["hard"])
+        process.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE
+    arrived = privileges.try_to_go(container.config.process["cwd"])
+    privileges.become(container, sets, arrived=arrived, more=_needed(container, sets))
+
+
+def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") -> bool:
+    """Last before the child: install the filter, if it lets through what is still to be done.
+
+    Return True if that is so. Raises OSError, MinirunError.
+    """
+    filter, wanted = container.seccomp, container.config.process
+    if not filter or filter.listener or wanted.get("noNewPrivileges") or container.rare:
+        return False
+    calls = [_READ, _CLOSE, _SETSID]
+    calls += [_IOCTL] if wanted.get("terminal") else []
+    calls += [_PRLIMIT] if wanted.get("rlimits") else []
+    clone = libc.number(*_CLONE)
+    if not verdict.lets_through(filter.bpf, clone, namespaces.CLONE_PARENT) or not all(
+        verdict.lets_through(filter.bpf, libc.number(*call)) for call in calls
+    ):
+        return False
+    privileges.install_filter(filter, channel)
+    sets.finish()
+    return True
+
+
+def drop_inside(
+    container: "Container", sets: caps.Sets, channel: "Channel", *, filtered: bool
+) -> None:
+    """In the child: the rest; `filtered` is what filter_outside has returned.
+
+    Raises OSError, MinirunError.
+    """
+    privileges.limit(container)
+    filter = container.seccomp
+    late = container.config.process.get("noNewPrivileges")
+    if filter and not filtered and (filter.listener or not late):
+        privileges.install_filter(filter, channel)
+    if _needed(container, sets) and not filtered:
+        sets.finish()
+
+
+def _needed(container: "Container", sets: caps.Sets) -> int:
+    """Return the bit mask of the capabilities that are kept until the end: mostly none."""
+    needed = []
+    if container.seccomp and not container.config.process.get("noNewPrivileges"):
+        needed.append("CAP_SYS_ADMIN")
+    if container.rare:
+        needed.append("CAP_SYS_NICE")
+    return caps.mask(needed) & sets.grantable

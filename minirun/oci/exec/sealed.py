@@ -1,0 +1,112 @@
+"""A read-only interpreter with a clean environment, for a pid namespace where strangers live.
+
+They can see the newcomer in /proc, and its /proc/PID/exe is the host's python3. A copy of the
+mount that the interpreter lies on, made read-only and attached nowhere, has the same file, but
+nobody can open that for writing (CVE-2019-5736). It costs a second start of the interpreter, so
+`run`, whose init is alone in a new pid namespace and ends in the trampoline, does without.
+
+/proc/PID/environ shows the strings that execve put on the stack, whatever the program did with its
+variables since, and CAP_SYS_PTRACE opens it. So the second start takes along only the variables
+that minirun reads itself.
+
+A user without privileges may not copy a mount of the host. Where the interpreter is root's that is
+not needed, since nobody in such a container is root of the host; where it is the user's own, a copy
+in memory takes its place (memfd_create(2), 3 ms), sealed as runc's once was.
+"""
+
+import fcntl
+import os
+import sys
+
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mounts
+from minirun.engines import rootless
+
+_MARK = "_MINIRUN_SEALED"
+_KEPT = frozenset(
+    (
+        "PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_DATA_DIRS", "XDG_CONFIG_HOME",
+        "LISTEN_FDS", "LISTEN_PID", "CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_CTK_CONFIG_FILE_PATH",
+        "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH",
+    )
+)  # fmt: skip
+"""What minirun and its interpreter read; besides, what begins with MINIRUN_."""
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_CHUNK = 1 << 24
+
+
+def is_read_only() -> bool:
+    """Whether this process's executable lies on a read-only mount."""
+    fd = os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY) or _is_sealed(fd)
+    finally:
+        os.close(fd)
+
+
+def _is_sealed(fd: int) -> bool:
+    """Whether an open file is one in memory that can never be written again."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS == _SEALS
+    except OSError:  # EINVAL: a file as any other
+        return False
+
+
+def ensure(keep: "tuple[str, ...]" = ()) -> None:
+    """Start this program again, read-only and with a clean environment, unless that is done.
+
+    `keep` names variables that the new start needs besides minirun's own.
+    Returns only in the new process. Raises OSError, MinirunError.
+    """
+    if os.environ.pop(_MARK, None):
+        if is_read_only() or not _needs_seal():
+            return
+        raise MinirunError("the interpreter could not be made read-only")
+    env = {name: value for name, value in os.environ.items() if _is_kept(name) or name in keep}
+    os.execve(_program(), sys.orig_argv, {**env, _MARK: "1"})
+
+
+def _is_kept(name: str) -> bool:
+    return name in _KEPT or name.startswith("MINIRUN_")
+
+
+def _program() -> "str | int":
+    """Return this program's executable, read-only for all: a path, or a descriptor.
+
+    Raises OSError.
+    """
+    path = os.readlink("/proc/self/exe")
+    if is_read_only() or not _needs_seal():
+        return path
+    if rootless.unprivileged():
+        return _copy(path)
+    why = "the interpreter's file, on a read-only mount of its own"
+    tree = mounts.open_tree(mounts.AT_FDCWD, path, mounts.OPEN_TREE_CLONE, why=why)
+    mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=path)
+    return tree
+
+
+def _needs_seal() -> bool:
+    """Whether a container of the caller could write to the interpreter's file."""
+    return not rootless.unprivileged() or _is_ours(os.readlink("/proc/self/exe"))
+
+
+def _is_ours(path: str) -> bool:
+    """Whether the caller, who is not root, can write to the file, or owns it.
+
+    One that is root's is safe from whoever has no privilege on the host.
+    """
+    return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK)
+
+
+def _copy(path: str) -> int:
+    """Return a sealed copy of a program in memory: for who may make no mount. Raises OSError."""
+    source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        copy = os.memfd_create("minirun:python", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        while os.sendfile(copy, source, None, _CHUNK):
+            pass
+    finally:
+        os.close(source)
+    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SEALS)
+    return copy

@@ -1,0 +1,1 @@
+"""The `mounts` of config.json, from the words of their options to the mounts."""

@@ -1,0 +1,116 @@
+"""Stage 1 where config.json names namespaces by path, or wants clocks of its own.
+
+    runtime ── clone3 ──▶ helper ── clone3(CLONE_PARENT) ──▶ init
+                          setns, unshare(CLONE_NEWTIME)
+
+setns takes a process along for good, and the runtime must stay on the host: its hooks run there,
+its cgroups and its log are there. So a helper enters them, makes init as the runtime's child, tells
+its pid and is gone. A user namespace comes last, since whoever has entered one rules nothing
+outside; what is new after that belongs to it. In a mount namespace that has a path the root
+filesystem is built and pivot_root is made as in a new one: whoever lives there sees it, too.
+
+What the spec says: runtime-spec, config-linux.md, "Namespaces": a path that is no namespace of that
+type is an error. What the real stack does: runc's C code, nsenter, does the same in the same order.
+"""
+
+import fcntl
+import os
+
+from minirun.core import events, state
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import ConfigError, MinirunError, from_os
+from minirun.core.handshake import Channel
+from minirun.core.kernel import namespaces, process
+
+_NS_GET_NSTYPE = 0xB703  # linux/nsfs.h
+
+
+def clone(container: Container, flags: int) -> "tuple[int, int]":
+    """Make init in the namespaces that config.json names, and in new ones as of `flags`.
+
+    Returns (pid, pidfd) in the runtime, (0, -1) in init. Raises ConfigError, MinirunError, OSError.
+    """
+    opened = _open(container.config)
+    said, tell = os.pipe2(os.O_CLOEXEC)
+    why = "who enters a namespace does not come back: a helper does it"
+    pid, pidfd = namespaces.clone3(0, why=why)
+    if pid == 0:
+        os.close(said)
+        _helper(container, opened, flags, Channel(-1, tell, "the runtime"))
+        for fd in (tell, *opened.values()):
+            os.close(fd)
+        return 0, -1
+    for fd in (tell, pidfd, *opened.values()):
+        os.close(fd)
+    channel = Channel(said, -1, "the helper")
+    try:
+        init = channel.expect_number("PID")
+    finally:
+        os.close(said)
+        os.waitpid(pid, 0)
+    return init, os.pidfd_open(init)
+
+
+def _open(config: Config) -> "dict[str, int]":
+    """Open the namespaces that have a path; the user namespace last. Raises ConfigError."""
+    opened: dict[str, int] = {}
+    rows = config.linux.get("namespaces") or []
+    for index, row in sorted(enumerate(rows), key=lambda pair: pair[1]["type"] == "user"):
+        path, kind = row.get("path"), row["type"]
+        if not path:
+            continue
+        where = f"config.json: linux.namespaces[{index}].path: {path}"
+        try:
+            opened[kind] = fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            if fcntl.ioctl(fd, _NS_GET_NSTYPE) != namespaces.FLAGS[kind]:
+                raise ConfigError(f"{where}: is not a {kind} namespace")
+            if kind == "mount" and os.path.samestat(os.fstat(fd), os.stat("/proc/self/ns/mnt")):
+                raise ConfigError(f"{where}: is the runtime's own: the host's mounts would change")
+        except OSError as error:
+            text = os.strerror(error.errno or 0).lower()
+            text = "is not a namespace" if error.errno == 25 else text  # ENOTTY
+            raise ConfigError(f"{where}: {text}") from None
+    return opened
+
+
+def _helper(container: Container, opened: "dict[str, int]", flags: int, channel: Channel) -> None:
+    """In the helper: enter, make init, tell its pid, exit. Returns only in init."""
+    try:
+        events.become("runtime", os.getpid())
+        process.prctl(process.PR_SET_PDEATHSIG, 9, why="the helper dies with the runtime")
+        process.prctl(process.PR_SET_DUMPABLE, 0, why="strangers may live where it goes")
+        if container.config.new_namespace("time"):
+            _new_clocks(container.config)
+        for kind, fd in opened.items():
+            path = container.config.namespaces[kind]
+            namespaces.setns(fd, namespaces.FLAGS[kind], shown=path, why="shared, not new")
+        pid, _ = namespaces.clone3(
+            flags | namespaces.CLONE_PARENT, cgroup_fd=container.cgroup.clone_fd(),
+            why="a copy of this process, in its namespaces and in new ones: the runtime's child",
+        )  # fmt: skip
+        if pid == 0:
+            return
+        os.write(channel.write_fd, f"PID {pid}\n".encode())
+        os._exit(0)
+    except OSError as error:
+        channel.fail(from_os(error))
+    except MinirunError as error:
+        channel.fail(error)
+    os._exit(1)
+
+
+def _new_clocks(config: Config) -> None:
+    """Make a time namespace for the next child, shifted by linux.timeOffsets.
+
+    The offsets can be set only while nobody lives in it, so it is made by unshare, which moves
+    children alone: time_namespaces(7). Raises OSError, ConfigError.
+    """
+    namespaces.unshare(namespaces.CLONE_NEWTIME, why="clocks of its own for the next child")
+    for clock, offset in (config.linux.get("timeOffsets") or {}).items():
+        row = f"{clock} {offset.get('secs', 0)} {offset.get('nanosecs', 0)}\n"
+        try:
+            state.write("/proc/self/timens_offsets", row)
+        except OSError as error:
+            text = os.strerror(error.errno or 0).lower()
+            raise ConfigError(f"config.json: linux.timeOffsets.{clock}: {text}") from None

@@ -1,0 +1,174 @@
+"""The id maps of a user namespace whose maker has no privileges: one id, or more by newuidmap.
+
+What the man pages say: user_namespaces(7): without a privilege a process may map one id, its own;
+and one group only once it has given up setgroups(2) for good, by which it could leave a group that
+something is denied to. Further ids an administrator grants in /etc/subuid and /etc/subgid
+(subuid(5)), and newuidmap(1), a program with the privilege, writes what is granted there.
+
+What the real stack does: runc, crun and podman the same. Imported only for such a user.
+"""
+
+import os
+
+from minirun.core import events
+from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.kernel import namespaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Rows = list[dict[str, int]]
+
+PROGRAMS = {"uid_map": "newuidmap", "gid_map": "newgidmap"}
+_GRANTS = {"uid_map": "/etc/subuid", "gid_map": "/etc/subgid"}
+_KEYS = {"uid_map": "uidMappings", "gid_map": "gidMappings"}
+_FALLBACK_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+_MOST_BYTES = 1 << 20
+
+
+def own_ids() -> "dict[str, int]":
+    """Return the caller's own user and group id, by the name of the map."""
+    return {"uid_map": os.geteuid(), "gid_map": os.getegid()}
+
+
+def is_one(rows: "Rows", name: str) -> bool:
+    """Whether a map is the one line that its maker may write without a privilege."""
+    return len(rows) == 1 and rows[0]["size"] == 1 and rows[0]["hostID"] == own_ids()[name]
+
+
+def inside(rows: "Rows", number: int) -> bool:
+    """Whether an id of the container has one on the host."""
+    return any(r["containerID"] <= number < r["containerID"] + r["size"] for r in rows)
+
+
+def write(pid: int, linux: "dict[str, Any]") -> None:
+    """Write both maps of the new user namespace that process `pid` is in.
+
+    Raises MinirunError with what newuidmap says, OSError.
+    """
+    for name in ("uid_map", "gid_map"):
+        rows = linux[_KEYS[name]]
+        if name == "gid_map" and len(rows) == 1 and rows[0]["size"] == 1:
+            _deny_setgroups(pid)  # without it the kernel refuses the one line
+        try:
+            namespaces.write_id_map(pid, name, rows)
+        except PermissionError:
+            _ask(pid, name, rows)
+
+
+def _deny_setgroups(pid: int) -> None:
+    fd = os.open(f"/proc/{pid}/setgroups", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, b"deny")
+    finally:
+        os.close(fd)
+
+
+def _ask(pid: int, name: str, rows: "Rows") -> None:
+    """Have newuidmap or newgidmap write a map. Raises MinirunError with its words."""
+    program = find_program(name)
+    if not program:
+        raise lacking(name)
+    numbers = [str(row[key]) for row in rows for key in ("containerID", "hostID", "size")]
+    why = "more ids than one's own: granted by the administrator, written by who may"
+    events.emit("note", PROGRAMS[name], {"pid": pid, "map": " ".join(numbers)}, why=why)
+    said, tell = os.pipe2(os.O_CLOEXEC)
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, tell, 1), (os.POSIX_SPAWN_DUP2, tell, 2)]
+        argv = [PROGRAMS[name], str(pid), *numbers]
+        child = os.posix_spawn(program, argv, {}, file_actions=actions)
+    finally:
+        os.close(tell)
+    text = bytearray()
+    while chunk := os.read(said, 4096):
+        text += chunk
+    os.close(said)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        words = " ".join(text.decode(errors="replace").split()) or f"status {status}"
+        where = f"config.json: linux.{_KEYS[name]}"
+        raise MinirunError(f"{where}: {words}", f"{_GRANTS[name]} says which ids are yours")
+
+
+def find_program(name: str) -> str:
+    """Return the path of newuidmap or newgidmap; empty where it is not installed."""
+    for folder in (os.environ.get("PATH") or _FALLBACK_PATH).split(":"):
+        path = f"{folder}/{PROGRAMS[name]}"
+        if folder.startswith("/") and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def lacking(name: str) -> ConfigError:
+    """Return the error for a map that needs a program which is not there."""
+    own = own_ids()[name]
+    what = f"without {PROGRAMS[name]} only your own id, {own}, can be mapped, and it alone"
+    return ConfigError(f"config.json: linux.{_KEYS[name]}: {what}", "apt-get install uidmap")
+
+
+def default() -> "tuple[Rows, Rows]":
+    """Return the maps that a container gets where nobody asks for any: 0 is the caller.
+
+    The ids that are granted to the caller follow, from 1 on; none where the programs are missing,
+    or one of the two files grants nothing. User 0 of a user namespace passes all that it has on.
+    """
+    if os.geteuid() == 0:
+        return whole("uid_map"), whole("gid_map")
+    grants = {name: granted(name) if find_program(name) else [] for name in PROGRAMS}
+    if not all(grants.values()):
+        grants = {name: [] for name in PROGRAMS}
+    uids, gids = (
+        _line_up([(own_ids()[name], 1), *grants[name]]) for name in ("uid_map", "gid_map")
+    )
+    return uids, gids
+
+
+def whole(name: str) -> "Rows":
+    """Return the map that gives every id of this user namespace to one below it, as it is."""
+    with open(f"/proc/self/{name}", encoding="ascii") as file:
+        lines = [list(map(int, line.split())) for line in file]
+    return [{"containerID": first, "hostID": first, "size": size} for first, _, size in lines]
+
+
+def _line_up(ranges: "list[tuple[int, int]]") -> "Rows":
+    """Return a map in which ranges of the host's ids follow one another, from 0 on."""
+    rows, first = [], 0
+    for start, size in ranges:
+        rows.append({"containerID": first, "hostID": start, "size": size})
+        first += size
+    return rows
+
+
+def granted(name: str) -> "list[tuple[int, int]]":
+    """Return the ranges (first id, how many) that /etc/subuid or /etc/subgid grants the caller.
+
+    A line is NAME:FIRST:COUNT, with the user's name or number, in both files. Lines that are
+    anything else are passed over, as newuidmap does.
+    """
+    uid = os.geteuid()
+    found = []
+    for who, first, count in _lines(_GRANTS[name], 3):
+        if who in (str(uid), _login(uid)) and _number(first) and _number(count):
+            found.append((int(first), int(count)))
+    return found
+
+
+def _login(uid: int) -> str:
+    """Return the name of a user in the host's /etc/passwd; its number without one."""
+    rows = _lines("/etc/passwd", 7)
+    return next((row[0] for row in rows if row[2] == str(uid)), str(uid))
+
+
+def _number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 11 and int(text) > 0
+
+
+def _lines(path: str, fields: int) -> "list[list[str]]":
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_MOST_BYTES).decode(errors="surrogateescape")
+    except OSError:
+        return []
+    rows = [line.split(":") for line in text.split("\n")]
+    return [row for row in rows if len(row) == fields]

@@ -1,0 +1,131 @@
+"""Stage 1 with a user namespace: what the runtime, as root of the host, does for init.
+
+In its user namespace init is root, but to the host it is some unprivileged user. So the id maps
+are written from outside (user_namespaces(7)), the container's own layer is given to that user, and
+each layer of the image is put into init's mount namespace through an id-mapped mount: its files
+stay root's on the disk and are the container's root's inside (mount_setattr(2), Linux 5.12;
+overlayfs on top of it, Linux 5.19).
+
+A runtime without privileges (minirun.engines.rootless) has its own maps written, and uses its own
+files: they are the container's root's, since the container's 0 is the user.
+"""
+
+import os
+
+from minirun import directories
+from minirun.core import events, state
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import mounts, namespaces
+from minirun.core.visible import say
+from minirun.oci.namespaces import idmap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def prepare(container: Container, pid: int) -> None:
+    """Write the id maps of init `pid` and prepare the layers. Raises OSError, MinirunError."""
+    linux = container.config.linux
+    if container.unprivileged:
+        if container.config.new_namespace("user"):
+            idmap.write(pid, linux)
+        return
+    if container.config.new_namespace("user"):
+        namespaces.write_id_map(pid, "uid_map", linux["uidMappings"])
+        namespaces.write_id_map(pid, "gid_map", linux["gidMappings"])
+    if container.config.layers:
+        uid, gid = (host_id(_read_map(pid, name), 0) for name in ("uid_map", "gid_map"))
+        _give_away(container, uid, gid)
+        _attach_layers(container, pid)
+
+
+def _read_map(pid: int, name: str) -> "list[dict[str, int]]":
+    """Return an id map as config.json would have it; of a namespace by path only the kernel knows.
+
+    Raises OSError.
+    """
+    rows = [line.split() for line in state.read_text(f"/proc/{pid}/{name}").splitlines()]
+    keys = ("containerID", "hostID", "size")
+    return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
+
+
+def host_id(rows: "list[dict[str, Any]]", inside: int) -> int:
+    """Return the host's id for an id in the container. Raises MinirunError where none is mapped."""
+    for row in rows:
+        if row["containerID"] <= inside < row["containerID"] + row["size"]:
+            return int(row["hostID"] + inside - row["containerID"])
+    raise MinirunError(f"config.json: linux.uidMappings: {inside} is not mapped")
+
+
+def _give_away(container: Container, uid: int, gid: int) -> None:
+    """Let the container's root into its state directory, and give it its own layer."""
+    os.chmod(container.directory, 0o711)
+    for name in ("upper", "work"):
+        os.chown(f"{container.directory}/{name}", uid, gid)
+
+
+def _attach_layers(container: Container, pid: int) -> None:
+    """Attach id-mapped copies of the layers in init's mount namespace, from a process there."""
+    owner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    target = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    child, pidfd = namespaces.clone3(0, why="a mount namespace is entered for good: not by us")
+    if child == 0:
+        try:
+            events.become("runtime", os.getpid())
+            trees = [_id_mapped(layer, owner) for layer in container.config.layers]
+            namespaces.setns(target, namespaces.CLONE_NEWNS, why="into init's mount namespace")
+            for tree, place in zip(trees, container.lower_places(), strict=True):
+                fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                mounts.move_mount(tree, fd, shown=place)
+            os._exit(0)
+        except OSError as error:
+            say(f"id-mapped layer: {error}")
+        finally:
+            os._exit(1)
+    for fd in (owner, target, pidfd):
+        os.close(fd)
+    if os.waitpid(child, 0)[1] != 0:
+        raise MinirunError("the image's layers could not be id-mapped", "minirun doctor says why")
+
+
+def _id_mapped(layer: str, owner: int) -> int:
+    """Return a detached mount of `layer` whose ids are those of the user namespace `owner`."""
+    tree = mounts.open_tree(mounts.AT_FDCWD, layer, mounts.OPEN_TREE_CLONE)
+    why = "root's files look like the container's root's"
+    mounts.mount_setattr(tree, mounts.MOUNT_ATTR_IDMAP, userns=owner, shown=layer, why=why)
+    return tree
+
+
+def empty_directory(container: Container, fd: int) -> None:
+    """Remove from a container's directory the files of ids that only its namespace knows.
+
+    And overlay's work directory, which nobody but root may read. Done in a user namespace with the
+    same maps. Raises MinirunError, OSError.
+    """
+    told, tell = os.pipe2(os.O_CLOEXEC)
+    why = "in here the ids of the container's files are known"
+    child, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER, why=why)
+    if child == 0:
+        os.close(tell)
+        try:
+            if os.read(told, 1):
+                os.setresgid(0, 0, 0)
+                os.setresuid(0, 0, 0)
+                directories.empty(fd)
+                os._exit(0)
+        except OSError as error:
+            say(f"{container.directory}: {error}")
+        finally:
+            os._exit(1)
+    try:
+        os.close(told)
+        idmap.write(child, container.config.linux)
+        os.write(tell, b"!")
+    finally:
+        os.close(tell)
+        os.close(pidfd)
+        status = os.waitpid(child, 0)[1]
+    if status != 0:
+        raise MinirunError(f"{container.directory} could not be emptied")

@@ -1,0 +1,1 @@
+"""linux.seccomp: profiles of system calls, compiled by libseccomp."""

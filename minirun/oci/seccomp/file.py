@@ -1,0 +1,122 @@
+"""A profile of system calls from a file: docker's format, or linux.seccomp as config.json has it.
+
+docker's (and podman's) says more than the runtime-spec: `archMap`, which goes by the machine, and
+for each entry `includes` and `excludes`: it counts only on some machines, with some capabilities,
+or from some kernel on. Here that is decided, and what is left is the spec's.
+
+What the real stack does: dockerd and podman decide the same before they write config.json.
+"""
+
+import os
+
+from minirun.core import jsonlite, state
+from minirun.core.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
+
+_MACHINES = {
+    "x86_64": ("SCMP_ARCH_X86_64", "amd64"), "aarch64": ("SCMP_ARCH_AARCH64", "arm64"),
+}  # fmt: skip
+"""uname -m → the names in archMap, and in includes and excludes."""
+_WHOLE = ("defaultErrnoRet", "flags", "listenerPath", "listenerMetadata")
+_HINT = "docker's format, or linux.seccomp of config.json"
+
+
+def load(path: str, capabilities: "Collection[str]", machine: str = "") -> "dict[str, Any]":
+    """Return the linux.seccomp that a file means for a container with these capabilities.
+
+    `machine` is as uname -m says it; by default this one.
+
+    Raises UsageError, with the path, for a file that cannot be read or is no profile.
+    """
+    where = f"seccomp profile {path}"
+    try:
+        found = jsonlite.loads(state.read_text(path))
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        raise UsageError(f"opening {where} failed: {text}") from None
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}", _HINT) from None
+    if not isinstance(found, dict) or "defaultAction" not in found:
+        raise UsageError(f"{where}: no defaultAction in it", _HINT)
+    kernel = os.uname().release
+    native, machine = _MACHINES.get(machine or os.uname().machine, ("", ""))
+    profile = {"defaultAction": found["defaultAction"]}
+    profile |= {key: found[key] for key in _WHOLE if found.get(key) is not None}
+    profile["architectures"] = _architectures(found, native, where)
+    profile["syscalls"] = [
+        _entry(row, f"{where}: syscalls[{index}]")
+        for index, row in enumerate(_objects(found, "syscalls", where))
+        if _counts(row, capabilities, machine, kernel, f"{where}: syscalls[{index}]")
+    ]
+    return profile
+
+
+def _architectures(found: "dict[str, Any]", native: str, where: str) -> "list[str]":
+    """Return the architectures: as listed, or those that archMap has for this machine."""
+    if found.get("architectures") and found.get("archMap"):
+        text = "both architectures and archMap are specified"
+        raise UsageError(f"{where}: {text}", "one of them is enough")
+    if not found.get("archMap"):
+        return list(found.get("architectures") or [])
+    for row in _objects(found, "archMap", where):
+        if row.get("architecture") == native:
+            return [native, *(row.get("subArchitectures") or [])]
+    return []
+
+
+def _entry(row: "dict[str, Any]", where: str) -> "dict[str, Any]":
+    """Return an entry in the spec's form. Raises UsageError."""
+    if row.get("name") and row.get("names"):
+        raise UsageError(f"{where}: both name and names are specified", "one of them is enough")
+    names = [row["name"]] if row.get("name") else row.get("names")
+    entry = {"names": names, "action": row.get("action")}
+    return entry | {key: row[key] for key in ("errnoRet", "args") if row.get(key) is not None}
+
+
+def _counts(
+    row: "dict[str, Any]", capabilities: "Collection[str]", machine: str, kernel: str, where: str
+) -> bool:
+    """Return True if an entry's includes and excludes let it count here. Raises UsageError."""
+    wanted, unwanted = _filter(row, "includes", where), _filter(row, "excludes", where)
+    if wanted.get("arches") and machine not in wanted["arches"]:
+        return False
+    if machine in (unwanted.get("arches") or ()):
+        return False
+    if not set(wanted.get("caps") or ()) <= set(capabilities):
+        return False
+    if set(unwanted.get("caps") or ()) & set(capabilities):
+        return False
+    least, most = wanted.get("minKernel"), unwanted.get("minKernel")
+    if least and _version(kernel, where) < _version(least, where):
+        return False
+    return not (most and _version(kernel, where) >= _version(most, where))
+
+
+def _filter(row: "dict[str, Any]", key: str, where: str) -> "dict[str, Any]":
+    value = row.get(key) or {}
+    lists = (value.get(name) or [] for name in ("arches", "caps")) if type(value) is dict else ()
+    if type(value) is not dict or not all(type(each) is list for each in lists):
+        raise UsageError(f"{where}.{key}: not an object with lists", _HINT)
+    return value
+
+
+def _version(text: object, where: str) -> "tuple[int, int]":
+    """Return the first two numbers of a kernel's version: 4.8, 6.1.0-13-amd64."""
+    major, _, rest = str(text).partition(".")
+    minor = rest.partition(".")[0].partition("-")[0]
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise UsageError(f"{where}: minKernel {text!r} is no kernel's version", "such as 4.8")
+    return int(major), int(minor)
+
+
+def _objects(found: "dict[str, Any]", key: str, where: str) -> "list[dict[str, Any]]":
+    rows = found.get(key)
+    if rows is None:
+        return []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise UsageError(f"{where}: {key}: not a list of objects", _HINT)
+    return rows

@@ -1,0 +1,218 @@
+"""config.json's linux.seccomp: which system calls the container may make.
+
+What happens: the runtime compiles the filter *before* clone, with libseccomp, into plain bytes;
+init, as one of its last acts, hands the bytes to the kernel (minirun.oci.seccomp.compiler.install).
+So nothing is opened, resolved or allocated by a library close to pivot_root. Without linux.seccomp
+this module is never imported.
+
+What the spec says: runtime-spec, config-linux.md, "Seccomp": a default action, and for lists of
+calls, possibly only with certain arguments, other actions. Names that this machine's libseccomp
+does not know are skipped: profiles are written for newer kernels too.
+
+What the real stack does: runc compiles in its init, crun in the parent. Calls that are newer than
+the profile get ENOSYS, as with runc: see minirun.oci.seccomp.new_calls.
+
+SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oci.seccomp.notify.
+"""
+
+from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.record import Record
+from minirun.oci.seccomp import compiler as seccomp
+from minirun.oci.seccomp import new_calls as newcalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ACTIONS = {
+    "SCMP_ACT_KILL": 0x00000000,
+    "SCMP_ACT_KILL_THREAD": 0x00000000,
+    "SCMP_ACT_KILL_PROCESS": 0x80000000,
+    "SCMP_ACT_TRAP": 0x00030000,
+    "SCMP_ACT_ERRNO": 0x00050000,
+    "SCMP_ACT_NOTIFY": 0x7FC00000,
+    "SCMP_ACT_TRACE": 0x7FF00000,
+    "SCMP_ACT_LOG": 0x7FFC0000,
+    "SCMP_ACT_ALLOW": 0x7FFF0000,
+}
+"""linux/seccomp.h, SECCOMP_RET_*. The lower 16 bits of ERRNO and TRACE carry errnoRet."""
+
+_KINDS: "dict[type, str]" = {str: "strings", dict: "objects"}
+
+_WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
+_NOTIFY = "SCMP_ACT_NOTIFY"
+_EPERM, _ENOSYS = 1, 38
+_PERMISSIVE = ("SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE")
+
+OPERATORS = {
+    "SCMP_CMP_NE": 1, "SCMP_CMP_LT": 2, "SCMP_CMP_LE": 3, "SCMP_CMP_EQ": 4, "SCMP_CMP_GE": 5,
+    "SCMP_CMP_GT": 6, "SCMP_CMP_MASKED_EQ": 7,
+}  # fmt: skip
+"""seccomp.h of libseccomp, enum scmp_compare."""
+
+
+OF_BUNDLE = "config.json"
+"""The name of a profile that stands in a bundle's config.json."""
+_MOST_INSTRUCTIONS = 4096
+"""BPF_MAXINSNS of linux/bpf_common.h."""
+
+
+class Listener(Record):
+    """The program behind SCMP_ACT_NOTIFY."""
+
+    path: str
+    """Its Unix socket, in the runtime's mount namespace."""
+    metadata: str
+    """For it alone: listenerMetadata of config.json."""
+
+
+class Filter(Record):
+    """A compiled filter, for kernel.seccomp.install(bpf, flags)."""
+
+    bpf: bytes
+    flags: int
+    skipped: "tuple[str, ...]"
+    """Names of calls that this machine's libseccomp does not know."""
+    allowed: int
+    """How many of this machine's calls a rule lets through, be it with some arguments only."""
+    name: str
+    """Where the profile comes from."""
+    listener: "Listener | None" = None
+    """Who is asked about calls with SCMP_ACT_NOTIFY."""
+
+    def __str__(self) -> str:
+        return f"profile {self.name}: {self.allowed} calls are allowed by name"
+
+
+def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
+    """Compile linux.seccomp; `name` says where it comes from.
+
+    Raises ConfigError, with the exact path, for what is wrong in it; MinirunError where libseccomp
+    is not installed.
+    """
+    where = "linux.seccomp"
+    default = _action(config, "defaultAction", "defaultErrnoRet", where)
+    flags = 0
+    for index, flag in enumerate(_list(config, "flags", str, where)):
+        flags |= _lookup(seccomp.FLAGS, flag, f"{where}.flags[{index}]")
+    try:
+        compiler = seccomp.Compiler(default)
+    except OSError as error:
+        raise MinirunError(
+            f"linux.seccomp asks for a filter: {error}", "apt-get install libseccomp2"
+        ) from None
+    for index, machine in enumerate(_list(config, "architectures", str, where)):
+        short = machine.removeprefix("SCMP_ARCH_").lower()
+        if not compiler.add_architecture(short):
+            raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {machine!r}")
+    skipped: "list[str]" = []
+    for index, rule in enumerate(_list(config, "syscalls", dict, where)):
+        skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
+    listener = _listener(config, where)
+    if listener:
+        flags |= seccomp.NEW_LISTENER
+        if flags & seccomp.TSYNC:  # both want to return something: linux/seccomp.h
+            flags |= seccomp.TSYNC_ESRCH
+    bpf = b""
+    if (
+        config["defaultAction"] not in _PERMISSIVE
+        and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS
+    ):
+        known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
+        bpf = newcalls.before(compiler.newest(known))
+    bpf += compiler.compile()
+    if len(bpf) > 8 * _MOST_INSTRUCTIONS:
+        text = f"{len(bpf) // 8} instructions, and the kernel takes at most {_MOST_INSTRUCTIONS}"
+        raise ConfigError(f"{where}: {text} (seccomp(2))", "fewer rules that look at arguments")
+    return Filter(bpf, flags, tuple(skipped), len(compiler.allowed), name, listener)
+
+
+def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
+    """Return who is to be asked, where a rule says SCMP_ACT_NOTIFY. Raises ConfigError."""
+    path, metadata = config.get("listenerPath") or "", config.get("listenerMetadata") or ""
+    if metadata and not path:
+        raise ConfigError(f"{where}.listenerMetadata: needs a listenerPath")
+    rules = config.get("syscalls") or []
+    rows = [i for i, rule in enumerate(rules) if rule.get("action") == _NOTIFY]
+    if config["defaultAction"] == _NOTIFY:
+        raise ConfigError(
+            f"{where}.defaultAction: {_NOTIFY} cannot be the default: init would wait"
+        )
+    for index in rows:
+        if "write" in rules[index]["names"]:
+            text = "write cannot wait for a listener: it is what init tells of it with"
+            raise ConfigError(f"{where}.syscalls[{index}].names: {text}")
+        if not path:
+            raise ConfigError(f"{where}.syscalls[{index}].action: {_NOTIFY} needs a listenerPath")
+    return Listener(path, metadata) if rows else None
+
+
+def _add(
+    compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str
+) -> "list[str]":
+    """Add one entry of linux.seccomp.syscalls; return the names that are unknown here."""
+    action = _action(rule, "action", "errnoRet", where)
+    args = _list(rule, "args", dict, where)
+    conditions = [_condition(arg, f"{where}.args[{index}]") for index, arg in enumerate(args)]
+    names = _list(rule, "names", str, where)
+    if not names:
+        raise ConfigError(f"{where}.names: at least one system call is needed")
+    if action == default:
+        return []
+    # Conditions of one rule are all required; but two on the same argument, which libseccomp
+    # cannot express, have become alternatives in runc, and profiles rely on that.
+    together = [conditions]
+    if len({condition[0] for condition in conditions}) < len(conditions):
+        together = [[condition] for condition in conditions]
+    skipped = []
+    for name in names:
+        try:
+            if not all(compiler.add_rule(action, name, group) for group in together):
+                skipped.append(name)
+        except OSError as error:
+            raise ConfigError(f"{where}: {name}: {error.strerror}") from None
+    return skipped
+
+
+def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:
+    """Return the action that `key` names, with the number of `errno_key` in it."""
+    name = config.get(key)
+    value = _lookup(ACTIONS, name, f"{where}.{key}")
+    number = config.get(errno_key)
+    if name not in _WITH_NUMBER:
+        if number is not None:
+            raise ConfigError(f"{where}.{errno_key}: {name} returns no number")
+        return value
+    return value | _integer(_EPERM if number is None else number, 0xFFFF, f"{where}.{errno_key}")
+
+
+def _condition(arg: "dict[str, Any]", where: str) -> "tuple[int, int, int, int]":
+    highest = 2**64 - 1
+    return (
+        _integer(arg.get("index"), 5, f"{where}.index"),
+        _lookup(OPERATORS, arg.get("op"), f"{where}.op"),
+        _integer(arg.get("value"), highest, f"{where}.value"),
+        _integer(arg.get("valueTwo", 0), highest, f"{where}.valueTwo"),
+    )
+
+
+def _list(config: "dict[str, Any]", key: str, kind: type, where: str) -> "list[Any]":
+    """Return the list under `key`, whose members are all of `kind`; empty where there is none."""
+    value = config.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(member, kind) for member in value):
+        raise ConfigError(f"{where}.{key}: not a list of {_KINDS[kind]}")
+    return value
+
+
+def _lookup(table: "dict[str, int]", name: object, where: str) -> int:
+    if not isinstance(name, str) or name not in table:
+        raise ConfigError(f"{where}: {name!r} is none of {', '.join(table)}")
+    return table[name]
+
+
+def _integer(value: object, highest: int, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
+        raise ConfigError(f"{where}: {value!r} is not a number from 0 to {highest}")
+    return value

@@ -1,0 +1,1 @@
+"""Rarely used properties of process and linux: labels, schedulers, personality, memory policy."""

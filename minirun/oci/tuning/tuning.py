@@ -1,0 +1,164 @@
+"""What few processes ask for: scheduler, ioPriority, personality, memoryPolicy, execCPUAffinity.
+
+What happens: the runtime reads and checks them before clone, and imports this module only where
+config.json has one of them; init sets them right before it gives up its privileges, since a
+real-time policy needs CAP_SYS_NICE.
+
+What the spec says: runtime-spec, config.md, "Linux Process", and config-linux.md, "Personality"
+and "Memory Policy". Words that the kernel does not have are an error. execCPUAffinity concerns
+`exec` alone: `initial` holds until the process is in the container's cgroup, `final` from then on.
+
+What the real stack does: runc sets them at the same place, in the same order.
+"""
+
+import os
+
+from minirun.core.config import Config
+from minirun.core.errors import ConfigError, from_os
+from minirun.oci.tuning import sched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+POLICIES = {
+    "SCHED_OTHER": 0, "SCHED_FIFO": 1, "SCHED_RR": 2, "SCHED_BATCH": 3, "SCHED_ISO": 4,
+    "SCHED_IDLE": 5, "SCHED_DEADLINE": 6,
+}  # fmt: skip
+SCHED_FLAGS = {
+    "SCHED_FLAG_RESET_ON_FORK": 0x01, "SCHED_FLAG_RECLAIM": 0x02, "SCHED_FLAG_DL_OVERRUN": 0x04,
+    "SCHED_FLAG_KEEP_POLICY": 0x08, "SCHED_FLAG_KEEP_PARAMS": 0x10,
+    "SCHED_FLAG_UTIL_CLAMP_MIN": 0x20, "SCHED_FLAG_UTIL_CLAMP_MAX": 0x40,
+}  # fmt: skip
+"""linux/sched.h."""
+IO_CLASSES = {"IOPRIO_CLASS_RT": 1, "IOPRIO_CLASS_BE": 2, "IOPRIO_CLASS_IDLE": 3}
+"""linux/ioprio.h."""
+DOMAINS = {"LINUX": 0x0, "LINUX32": 0x8}
+"""linux/personality.h."""
+MEMORY_MODES = {
+    "MPOL_DEFAULT": 0, "MPOL_PREFERRED": 1, "MPOL_BIND": 2, "MPOL_INTERLEAVE": 3, "MPOL_LOCAL": 4,
+    "MPOL_PREFERRED_MANY": 5, "MPOL_WEIGHTED_INTERLEAVE": 6,
+}  # fmt: skip
+MEMORY_FLAGS = {
+    "MPOL_F_STATIC_NODES": 1 << 15, "MPOL_F_RELATIVE_NODES": 1 << 14,
+    "MPOL_F_NUMA_BALANCING": 1 << 13,
+}  # fmt: skip
+"""linux/mempolicy.h."""
+_MOST = 4096
+"""The highest number of a CPU or a memory node: kernels are built for fewer (NR_CPUS)."""
+
+
+class Tuning:
+    """What config.json asks for, as numbers; None where it does not."""
+
+    def __init__(self, config: Config) -> None:
+        """Read config.json. Raises ConfigError, with the exact path, for what is wrong in it."""
+        process, linux = config.process, config.linux
+        self.scheduler = _scheduler(process["scheduler"]) if process.get("scheduler") else None
+        self.io = _io_priority(process["ioPriority"]) if process.get("ioPriority") else None
+        self.persona = _personality(linux["personality"]) if linux.get("personality") else None
+        self.memory = _memory(linux["memoryPolicy"]) if linux.get("memoryPolicy") else None
+
+    def apply(self) -> None:
+        """Set it all for this process. Raises ConfigError for what the kernel refuses."""
+        where = ""
+        try:
+            if self.persona is not None:
+                where = "linux.personality"
+                sched.personality(self.persona)
+            if self.scheduler:
+                where = "process.scheduler"
+                sched.sched_setattr(self.scheduler)
+            if self.io:
+                where = "process.ioPriority"
+                sched.ioprio_set(*self.io)
+            if self.memory:
+                where = "linux.memoryPolicy"
+                sched.set_mempolicy(*self.memory)
+        except OSError as error:
+            raise ConfigError(f"config.json: {where}: {from_os(error)}") from None
+
+
+def _scheduler(wish: "dict[str, Any]") -> sched.SchedAttr:
+    where = "process.scheduler"
+    return sched.SchedAttr(
+        policy=_word(POLICIES, wish["policy"], f"{where}.policy"),
+        flags=_words(SCHED_FLAGS, wish.get("flags") or [], f"{where}.flags"),
+        nice=_within(wish.get("nice", 0), -20, 19, f"{where}.nice"),
+        priority=_within(wish.get("priority", 0), 0, 99, f"{where}.priority"),
+        runtime=wish.get("runtime", 0), deadline=wish.get("deadline", 0),
+        period=wish.get("period", 0),
+    )  # fmt: skip
+
+
+def _io_priority(wish: "dict[str, Any]") -> "tuple[int, int]":
+    where = "process.ioPriority"
+    kind = _word(IO_CLASSES, wish["class"], f"{where}.class")
+    return kind, _within(wish.get("priority", 0), 0, 7, f"{where}.priority")
+
+
+def _personality(wish: "dict[str, Any]") -> int:
+    if wish.get("flags"):
+        raise ConfigError("config.json: linux.personality.flags: the specification has none yet")
+    return _word(DOMAINS, wish["domain"], "linux.personality.domain")
+
+
+def _memory(wish: "dict[str, Any]") -> "tuple[int, int]":
+    where = "linux.memoryPolicy"
+    mode = _word(MEMORY_MODES, wish["mode"], f"{where}.mode")
+    mode |= _words(MEMORY_FLAGS, wish.get("flags") or [], f"{where}.flags")
+    nodes = numbers(wish.get("nodes") or "", f"{where}.nodes")
+    return mode, sum(1 << node for node in nodes)
+
+
+def affinity(process: "dict[str, Any]", when: str) -> None:
+    """Move this process onto the CPUs of execCPUAffinity's `initial` or `final`.
+
+    Without `final` all CPUs are asked for, of which the kernel leaves those of the cgroup.
+    Raises ConfigError.
+    """
+    wish = process["execCPUAffinity"].get(when)
+    where = f"process.execCPUAffinity.{when}"
+    if wish:
+        cpus = numbers(wish, where)
+    elif when == "final":
+        cpus = set(range(os.cpu_count() or 1))
+    else:
+        return
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        text = os.strerror(error.errno or 0).lower()
+        raise ConfigError(f"config.json: {where}: {text}") from None
+
+
+def numbers(text: str, where: str) -> "set[int]":
+    """Return {0, 1, 2, 3, 7} for "0-3,7". Raises ConfigError."""
+    found: "set[int]" = set()
+    for part in text.split(",") if text else ():
+        first, dash, last = part.strip().partition("-")
+        last = last if dash else first
+        plain = all(n.isascii() and n.isdigit() and len(n) < 6 for n in (first, last))
+        if not plain or not int(first) <= int(last) < _MOST:
+            raise ConfigError(f"config.json: {where}: {text!r} is not a list like 0-3,7")
+        found |= set(range(int(first), int(last) + 1))
+    return found
+
+
+def _word(table: "dict[str, int]", word: str, where: str) -> int:
+    if word not in table:
+        raise ConfigError(f"config.json: {where}: {word!r} is none of {', '.join(table)}")
+    return table[word]
+
+
+def _words(table: "dict[str, int]", words: "list[str]", where: str) -> int:
+    bits = 0
+    for index, word in enumerate(words):
+        bits |= _word(table, word, f"{where}[{index}]")
+    return bits
+
+
+def _within(number: int, least: int, most: int, where: str) -> int:
+    if not least <= number <= most:
+        raise ConfigError(f"config.json: {where}: {number} does not lie between {least} and {most}")
+    return number

@@ -1,0 +1,171 @@
+"""Who the container's process is: `-u` against the image's own /etc/passwd and /etc/group.
+
+What happens: the caller names a user, or a number, and optionally a group. Names are looked up in
+the two files of the *image*, never the host's, and without NSS: the pwd module would read the
+host's files, or load libnss from the image (CVE-2019-14271). The files are hostile (links to the
+host, a FIFO, no end), so they are opened below the root and only up to a limit; the parser takes
+nothing for a number that is not plain ASCII digits, since int() reads "1_0", " 1" and "١", and a
+user id of 2^32 would wrap to 0 (CVE-2016-3697, CVE-2024-40635, CVE-2026-30892).
+
+What the man pages say: passwd(5), group(5).
+
+What the real stack does: engines resolve names before the runtime is called; config.json holds
+numbers only. The rules here, and the texts of the errors, are docker's:
+
+    -u            uid         gid                groups
+    (nothing)     0           of that entry      those that list its name
+    1000          1000        of its entry or 0  those that list its name
+    name          its entry   of its entry       those that list its name
+    1000:100      1000        100                none
+    name:group    its entry   of the group       none
+
+A number is always an id, even where an entry is *named* so. Docker ends at 2^31 - 1; here the
+kernel's limit holds. An unknown name ends the run before the command, so with status 125.
+"""
+
+from minirun.core.errors import MinirunError
+from minirun.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.rootfs.inroot import Root
+
+MAX_ID = 2**32 - 2
+"""The highest user or group id: 2^32 - 1 is -1, which means "leave it as it is" to setuid(2)."""
+
+MAX_SIZE = 1 << 20
+"""How much of /etc/passwd and /etc/group is read, in bytes."""
+
+
+class User(Record):
+    """Whom the container's process runs as."""
+
+    uid: int
+    gid: int
+    groups: "tuple[int, ...]"
+    """Additional groups, in the order of /etc/group."""
+    home: str
+    """The home directory of the passwd entry; "/" without one."""
+    name: str
+    """The name of the passwd entry; empty without one."""
+
+
+class _Account(Record):
+    name: str
+    uid: int
+    gid: int
+    home: str
+
+
+class _Group(Record):
+    name: str
+    gid: int
+    members: "tuple[str, ...]"
+
+
+def resolve_user(root: "Root", spec: str) -> User:
+    """Return the user that `spec` ("", uid, name, uid:gid, name:group) means in the image `root`.
+
+    Raises MinirunError where a name is unknown, a number is out of range, or one of the two files
+    cannot be read.
+    """
+    who, _, which = spec.partition(":")
+    wanted = _number(who) if who else 0
+    account = _find_account(root, who, wanted)
+    if account:
+        user = User(account.uid, account.gid, (), account.home or "/", account.name)
+    elif wanted is not None:
+        user = User(wanted, 0, (), "/", "")
+    else:
+        raise _unknown("user", who, "passwd")
+    if which:
+        return user._replace(gid=_find_group(root, which))
+    return user._replace(groups=_memberships(root, user.name))
+
+
+def _find_account(root: "Root", who: str, wanted: "int | None") -> "_Account | None":
+    """Return the first entry with the id `wanted`, or, where that is None, with the name `who`."""
+    for fields in _lines(root, "/etc/passwd", 7):
+        uid, gid = _plain_number(fields[2]), _plain_number(fields[3])
+        if uid is None or gid is None:
+            continue
+        if fields[0] == who if wanted is None else uid == wanted:
+            return _Account(fields[0], uid, gid, fields[5])
+    return None
+
+
+def _groups(root: "Root") -> "list[_Group]":
+    entries = [(fields, _plain_number(fields[2])) for fields in _lines(root, "/etc/group", 4)]
+    return [
+        _Group(fields[0], gid, tuple(fields[3].split(",")))
+        for fields, gid in entries
+        if gid is not None
+    ]
+
+
+def _find_group(root: "Root", which: str) -> int:
+    """Return the id of the group `which`, a number or a name."""
+    gid = _number(which)
+    if gid is not None:
+        return gid
+    for group in _groups(root):
+        if group.name == which:
+            return group.gid
+    raise _unknown("group", which, "group")
+
+
+def _memberships(root: "Root", name: str) -> "tuple[int, ...]":
+    """Return the ids of the groups that list `name` as a member, each once."""
+    if not name:
+        return ()
+    return tuple(dict.fromkeys(g.gid for g in _groups(root) if name in g.members))
+
+
+def _lines(root: "Root", path: str, fields: int) -> "list[list[str]]":
+    """Return the lines of a colon-separated file, each as `fields` fields; a missing file is empty.
+
+    Only a newline ends a line: str.splitlines would also split at U+0085, a form feed and others.
+    A line with a NUL, which no environment or argument can carry, is left out.
+    """
+    try:
+        data = root.read(path, MAX_SIZE + 1)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise MinirunError(
+            f"the image's {path} cannot be read: {error.strerror}",
+            "it must be a regular file, or missing",
+        ) from None
+    if len(data) > MAX_SIZE:
+        raise MinirunError(f"the image's {path} is larger than {MAX_SIZE} bytes")
+    rows = [
+        line.strip().decode(errors="surrogateescape").split(":")
+        for line in data.split(b"\n")
+        if b"\0" not in line
+    ]
+    return [row + [""] * (fields - len(row)) for row in rows if row[0]]
+
+
+def _plain_number(text: str) -> "int | None":
+    """Return `text` as an id if it is plain digits in range; None else."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 20:
+        return None
+    value = int(text)
+    return value if value <= MAX_ID else None
+
+
+def _number(text: str) -> "int | None":
+    """Return what the caller wrote as an id; None if it is a name.
+
+    Raises MinirunError for digits out of range.
+    """
+    if text.isascii() and text.isdigit() and _plain_number(text) is None:
+        raise MinirunError(f"user {text!r}: uids and gids must be in range 0-{MAX_ID}")
+    return _plain_number(text)
+
+
+def _unknown(kind: str, name: str, file: str) -> MinirunError:
+    return MinirunError(
+        f"unable to find {kind} {name}: no matching entries in {file} file",
+        f"the name must be in the image's /etc/{file}; a number always works",
+    )

@@ -1,0 +1,1 @@
+"""Ring 2: what accompanies a container while it runs: streams, signals, log, clean-up."""

@@ -1,0 +1,86 @@
+"""A container that exists, as the commands for it find it: its record, and its config.json."""
+
+import os
+
+from minirun.core import choices, jsonlite, state
+from minirun.core import config as oci_config
+from minirun.core import state_file as records
+from minirun.core.container import Container
+from minirun.core.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CGROUPS = "/sys/fs/cgroup/"
+_OBJECTS = ("root", "process", "linux", "hooks", "annotations")
+
+
+def load(settings: Settings, container_id: str) -> Container:
+    """Return an existing container. Raises StateError, ConfigError, OSError."""
+    record = state.load(settings.root, container_id)
+    saved = saved_config(record["directory"])
+    raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
+    config = oci_config.Config(raw, record["bundle"], choices.of_record(record))
+    if reason := _wrong_cgroup(record, config if saved else None):
+        raise records.DamagedRecord(record["directory"], reason, ours=True)
+    return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
+
+
+def saved_config(directory: str) -> "dict[str, Any] | None":
+    """config.json as it was at create; later changes to the bundle have no effect (the spec).
+
+    None where it cannot be read. Raises StateError, OSError.
+    """
+    fd = records.open_directory(directory)
+    try:
+        raw = jsonlite.loads(records.read_file(fd, "config.json").decode())
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(fd)
+    return raw if _is_whole(raw) else None
+
+
+def _is_whole(raw: "Any") -> bool:
+    """Tell whether the parts of a config.json are there and of the right type; create saw to it."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("ociVersion"), str):
+        return False
+    if not all(isinstance(raw.get(key) or {}, dict) for key in _OBJECTS):
+        return False
+    return isinstance((raw.get("root") or {}).get("path"), str)
+
+
+def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") -> str:
+    """Return why the record's cgroup may not be this container's; empty where it is.
+
+    It is killed and removed with the container. What the record says of it has to be what
+    config.json says, or minirun's own name for it.
+    """
+    named: str = record["cgroup_path"]
+    if config:
+        root, container_id = record["directory"].rsplit("/", 1)
+        own = state.own_cgroup(root, container_id, systemd=record["systemd_cgroup"])
+        if named != (config.cgroups_path or own):
+            return f"cgroup_path is {named!r}, and not {config.cgroups_path or own!r}"
+    saved = record.get("cgroup")
+    if not saved:
+        return ""
+    path: str = saved["path"]
+    if record["systemd_cgroup"] and not saved.get("rootless"):
+        right = path.endswith(f"{named.rpartition(':')[2]}.scope") and "scope" in saved
+    else:
+        right = [part for part in named.split("/") if part not in ("", ".")] == path[1:].split("/")
+    strange = [place for place in saved["dirs"].values() if not _is_cgroup(place)]
+    if not right or strange:
+        return f"cgroup {strange[0] if strange else path!r} is not the container's"
+    return ""
+
+
+def _is_cgroup(place: str) -> bool:
+    """Tell whether a directory is one of a cgroup file system, by its place."""
+    if place.startswith(_CGROUPS):
+        return True
+    from minirun.cgroups import hierarchies
+
+    return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())

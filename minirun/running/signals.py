@@ -1,0 +1,96 @@
+"""Signals to a command of minirun, from its start to the container's end: signal(7).
+
+    hold       they wait: there is something to clean up, and nobody yet who would
+    catch      one ends the command as an error, which cleans up; others are ignored then
+    divide     the container may run by now: if it does they are the container's
+    forward    the container runs: they are the container's
+    collect    they wait, as with hold, and forward passes them on: nothing is to be cleaned up
+
+What the caller has blocked or ignored counts for nothing: SIGTERM must reach who waits for a hook.
+"""
+
+import _signal
+import os
+
+from minirun.core.errors import MinirunError
+from minirun.core.kernel import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENDING = (1, 2, 15)
+"""SIGHUP, INT, TERM."""
+FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
+"""SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
+
+_collected: "list[int]" = []
+
+
+class Interrupted(MinirunError):
+    """A signal came before the container's command ran."""
+
+
+def hold() -> None:
+    """Let signals wait until :func:`catch`."""
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+
+
+def catch() -> None:
+    """Let a signal end this command: the first one raises Interrupted (status 128 + number)."""
+    _handle(ENDING, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    for each in ENDING:  # SIG_IGN would make the interpreter complain of one that waits
+        _signal.signal(each, lambda number, frame: None)  # cleaning up is not interrupted
+    raise Interrupted(f"interrupted by signal {number}", status=128 + number)
+
+
+def divide(runs: "Callable[[], bool]", pidfd: int) -> None:
+    """From now on, a signal is the container's where `runs` says that its command runs by now.
+
+    Before it does, the signal ends this command as an error. The command may have been running,
+    and have said so, for a while when we hear of it.
+    """
+
+    def either(number: int, frame: object) -> None:
+        if runs():
+            _pass_on(pidfd, number)
+        else:
+            _interrupt(number, frame)
+
+    _handle(ENDING, either)
+
+
+def collect() -> None:
+    """Keep signals for :func:`forward`. A hold would be inherited by what is started now.
+
+    There is no other end then than SIGKILL, should the start hang, as with runc.
+    """
+    _handle(FORWARDED, lambda number, frame: _collected.append(number))
+
+
+def forward(pidfd: int) -> None:
+    """From now on, pass signals on to the process of `pidfd`, and those that were collected."""
+    _handle(FORWARDED, lambda number, frame: _pass_on(pidfd, number))
+    while _collected:
+        _pass_on(pidfd, _collected.pop(0))
+
+
+def _pass_on(pidfd: int, number: int) -> None:
+    try:
+        process.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        pass
+
+
+def forward_to_child(pid: int) -> None:
+    """From now on, pass signals that end a command on to our child `pid`."""
+    _handle(ENDING, lambda number, frame: os.kill(pid, number))
+
+
+def _handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
+    for number in numbers:
+        _signal.signal(number, handler)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)

@@ -1,0 +1,103 @@
+"""The axis of time that pictures of recordings share.
+
+A container is made in some 20 ms, may then run for hours, and is removed in 1 ms. On a linear axis
+nothing would be seen. So the axis is linear, but a gap in which nothing happened, and which is
+longer than all the shorter gaps together, is cut down to a small width: a break, with its true
+length written on it.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import NamedTuple
+
+from minirun.show.recording import Event, Recording
+
+LEAST = 20_000_000
+"""A gap below 20 ms is never cut."""
+BREAK = 0.08
+"""The width of a break, as a share of all the time that is drawn to scale."""
+
+
+class Tick(NamedTuple):
+    """A mark on the axis: nanoseconds since the first event, and its label."""
+
+    t: int
+    label: str
+
+
+class Axis:
+    """Maps nanoseconds (CLOCK_MONOTONIC) to places from 0 to 1.
+
+    `start`: the first moment. `breaks`: the gaps (begin, end) that are cut short. `knots`: pairs
+    (nanoseconds since `start`, place) between which the axis is linear.
+    """
+
+    def __init__(self, recordings: list[Recording]) -> None:
+        moments = sorted({t for r in recordings for e in r.events for t in _moments(e)}) or [0]
+        self.start = moments[0]
+        self.breaks = _long_gaps(moments)
+        span = moments[-1] - moments[0]
+        drawn = (span - sum(end - begin for begin, end in self.breaks)) or 1
+        whole = drawn * (1 + BREAK * len(self.breaks))
+        self.knots = [(0, 0.0)]
+        place, since = 0.0, self.start
+        for begin, end in self.breaks:
+            place += (begin - since) / whole
+            self.knots.append((begin - self.start, place))
+            place, since = place + BREAK * drawn / whole, end
+            self.knots.append((end - self.start, place))
+        self.knots.append((span or 1, 1.0))
+        self.scale = 1 / whole
+        """Places per nanosecond, outside the breaks."""
+
+    def place(self, t: int) -> float:
+        """Return where the moment `t` lies, 0 to 1."""
+        since = max(0, min(t - self.start, self.knots[-1][0]))
+        index = max(1, min(bisect_right(self.knots, (since, 2.0)), len(self.knots) - 1))
+        (t0, place0), (t1, place1) = self.knots[index - 1], self.knots[index]
+        return min(1.0, place0 + (place1 - place0) * (since - t0) / ((t1 - t0) or 1))
+
+    def ticks(self, width: float, room: float = 90) -> list[Tick]:
+        """Return round times, `room` apart or more on an axis of `width`; none near breaks."""
+        step = _round_up(room / (width * self.scale))
+        middles = [(self.place(begin) + self.place(end)) / 2 * width for begin, end in self.breaks]
+        found: list[Tick] = []
+        last = -room
+        for (t0, _), (t1, _) in zip(self.knots[::2], self.knots[1::2], strict=True):
+            for t in range(-(-t0 // step) * step, t1 + 1, step):
+                x = self.place(self.start + t) * width
+                if x - last >= room * 0.99 and all(abs(x - m) > room * 0.8 for m in middles):
+                    found.append(Tick(t, f"{t / 1e6:.10g} ms"))
+                    last = x
+        return found
+
+
+def _moments(event: Event) -> tuple[int, int]:
+    """Return when an event began and ended: a call is logged when it has returned."""
+    return (event["t"] - began(event), event["t"])
+
+
+def began(event: Event) -> int:
+    """Return how long before its time an event began, ns; an `end` carries its stage's length."""
+    length: int = event["dur"] if event["kind"] in ("syscall", "exec") else 0
+    return length
+
+
+def _long_gaps(moments: list[int]) -> list[tuple[int, int]]:
+    gaps = sorted((b - a, a, b) for a, b in pairwise(moments))
+    total = 0
+    for index, (length, _, _) in enumerate(gaps):
+        if length > max(total, LEAST):
+            return sorted((a, b) for _, a, b in gaps[index:])
+        total += length
+    return []
+
+
+def _round_up(least: float) -> int:
+    """Return the next of 1, 2, 5, 10, 20 … nanoseconds."""
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if step * factor >= least:
+                return step * factor
+        step *= 10

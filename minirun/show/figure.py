@@ -1,0 +1,189 @@
+"""A recording as a still picture: Figure 3 with the true times, as one SVG without any script.
+
+One lane for each actor; a band for each stage, with its number and name above it; a bar for each
+system call, as long as it took; an arrow for each message through a FIFO. Everything is drawn in
+the colour of the text around it, so that it reads on light and dark paper, and in black and white:
+shapes and words carry the meaning. Notebooks show it, and the HTML page prints it.
+"""
+
+import html
+from collections.abc import Iterator
+
+from minirun.show.axis import Axis, began
+from minirun.show.recording import Event, Message, Recording, Stage
+from minirun.show.text import clean, duration
+
+ACTORS = ("runtime", "init", "hook", "cli")
+"""The order of the lanes, from top to bottom; only those that acted are drawn."""
+
+WIDTH = 960
+_LEFT, _RIGHT, _TOP = 64, 14, 22
+_LANE, _BAND, _HEAD = 58, 24, 22
+"""Heights: a lane with its gap, the band in it, and the line of names above the band."""
+_GUTTER, _ROW = 60, 15
+"""Room below the first lane for the names of messages, in rows."""
+_LETTER, _CAPITAL = 6.3, 7.6
+"""How wide letters of the names of stages, and of messages, may be."""
+_CLOSE = 14
+"""Arrows that are nearer to each other than this have their names on one side."""
+
+
+def lanes(recording: Recording) -> list[str]:
+    """Return the recording's actors in the order of their lanes; strangers come last."""
+    there = recording.actors
+    return [a for a in ACTORS if a in there] + [a for a in there if a not in ACTORS]
+
+
+def svg(recording: Recording, axis: Axis | None = None) -> str:
+    """Return the picture of `recording`; on an axis that it shares with others, if one is given."""
+    return _Picture(recording, axis or Axis([recording])).draw()
+
+
+def label(recording: Recording) -> str:
+    """Return the picture's name, for those who cannot see it."""
+    what = f"The making of container {clean(recording.id)}: "
+    what += "; ".join(
+        f"stage {s.number}, {clean(s.actor)}, {clean(s.name)}, {took(recording, s)}"
+        for s in recording.stages
+    )
+    return what + (". The GPUs are SIMULATED." if recording.simulated else ".")
+
+
+def took(recording: Recording, stage: Stage) -> str:
+    """Return how long a stage took, in words: 6.4ms, "failed after 6.4ms", "never ended"."""
+    if stage.end is None:
+        return "never ended"
+    ends = [e for e in recording.events if e["kind"] == "end" and e["stage"] == stage.number]
+    length = duration(ends[-1]["dur"])
+    return f"failed after {length}" if stage.error else length
+
+
+class _Picture:
+    """The pieces of one picture."""
+
+    def __init__(self, recording: Recording, axis: Axis) -> None:
+        self.recording = recording
+        self.axis = axis
+        doers = {e["actor"] for e in recording.events if e["name"] != "snapshot"}
+        self.lanes = [actor for actor in lanes(recording) if actor in doers]
+        gutter = _GUTTER if recording.messages else 0
+        self.tops = {
+            actor: _TOP + index * _LANE + _HEAD + (gutter if index else 0)
+            for index, actor in enumerate(self.lanes)
+        }
+        self.height = _TOP + len(self.lanes) * _LANE + (gutter if len(self.lanes) > 1 else 0)
+
+    def x(self, t: int) -> float:
+        return round(_LEFT + self.axis.place(t) * (WIDTH - _LEFT - _RIGHT), 1)
+
+    def draw(self) -> str:
+        parts = [*self._ground(), *self._bands(), *self._marks(), *self._arrows()]
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
+            f'role="img" aria-label="{html.escape(label(self.recording))}" '
+            'fill="currentColor" stroke="none" font-family="system-ui, sans-serif" '
+            'font-size="12" width="100%">' + "".join(parts) + "</svg>"
+        )
+
+    def _ground(self) -> Iterator[str]:
+        """Time, breaks, and each lane's name and line."""
+        for tick in self.axis.ticks(WIDTH - _LEFT - _RIGHT):
+            x = self.x(self.axis.start + tick.t)
+            yield f'<path d="M{x} 16V{self.height}" stroke="currentColor" stroke-opacity=".12"/>'
+            yield _text(x, 11, tick.label, 'text-anchor="middle" font-size="11" opacity=".75"')
+        for begin, end in self.axis.breaks:
+            middle = round((self.x(begin) + self.x(end)) / 2, 1)
+            zigzag = f"M{middle} 16" + "l4 5l-8 6l4 5" * (self.height // 16 - 1)
+            yield f'<path d="{zigzag}" fill="none" stroke="currentColor" stroke-opacity=".35"/>'
+            words = f"… {duration(end - begin)} …"
+            yield _text(middle, 11, words, 'text-anchor="middle" font-size="11"')
+        for actor, top in self.tops.items():
+            middle = top + _BAND / 2
+            yield _text(0, middle + 4, clean(actor)[:9], 'font-weight="600"')
+            times = [e["t"] for e in self.recording.events if e["actor"] == actor]
+            yield (
+                f'<path d="M{self.x(min(times))} {middle}H{self.x(max(times))}" '
+                'stroke="currentColor" stroke-opacity=".45" stroke-dasharray="1 4"/>'
+            )
+
+    def _bands(self) -> Iterator[str]:
+        stages = self.recording.stages
+        for stage in stages:
+            top = self.tops[stage.actor]
+            x, end = self.x(stage.begin), self.x(stage.end or self.recording.end)
+            later = [s.begin for s in stages if s.actor == stage.actor and s.begin > stage.begin]
+            room = (self.x(min(later)) if later else WIDTH) - x - 26
+            name = f"{clean(stage.name)} · {took(self.recording, stage)}"
+            yield (
+                f'<rect x="{x}" y="{top}" width="{max(2, round(end - x, 1))}" height="{_BAND}" '
+                'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
+                f'<circle cx="{x + 8}" cy="{top - 11}" r="8" fill="none" stroke="currentColor"/>'
+            )
+            yield _text(x + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"')
+            yield _text(x + 21, top - 7, _cut(name, room))
+
+    def _marks(self) -> Iterator[str]:
+        """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
+        for actor, top in self.tops.items():
+            mine = [e for e in self.recording.events if e["actor"] == actor]
+            calls = [self._bar(e, top + 4) for e in mine if e["kind"] == "syscall"]
+            yield f'<path d="{"".join(calls)}" fill-opacity=".8"/>'
+            for event in mine:
+                x = self.x(event["t"])
+                if event["errno"] or (event["kind"] == "end" and event["ret"]):
+                    yield _text(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
+                elif event["kind"] == "exec":
+                    yield f'<path d="M{x} {top + 3}l11 9l-11 9z"/>'
+                elif event["kind"] == "note":
+                    yield (
+                        f'<circle cx="{x}" cy="{top + _BAND + 5}" r="2.5" fill="none" '
+                        'stroke="currentColor"/>'
+                    )
+
+    def _bar(self, event: Event, y: float) -> str:
+        end = self.x(event["t"])
+        x = self.x(event["t"] - began(event))
+        return f"M{x} {y}h{max(1.2, round(end - x, 1))}v16H{x}z"
+
+    def _arrows(self) -> Iterator[str]:
+        """Messages: names stand beside their arrow; in rows, where the next arrows are too near."""
+        known = [m for m in self.recording.messages if {m.sender, m.receiver} <= set(self.tops)]
+        edge, group = 0.0, list[Message]()
+        for index, message in enumerate(known):
+            group.append(message)
+            yield self._arrow(message, self.x(message.t))
+            first, last = self.x(group[0].t), self.x(message.t)
+            after = self.x(known[index + 1].t) if index + 1 < len(known) else 2 * WIDTH
+            width = max(len(clean(m.name)) for m in group) * _CAPITAL + 8
+            right = last + width < after
+            left = not right and after - last > _CLOSE and first - width > edge
+            if right or left:
+                yield from self._names(group, last + 5 if right else first - 5, right)
+                edge, group = (last + width if right else last), []
+
+    def _names(self, group: list[Message], x: float, right: bool) -> Iterator[str]:
+        side = "" if right else 'text-anchor="end" '
+        for row, message in enumerate(group[: _GUTTER // _ROW]):
+            y = _TOP + _HEAD + _BAND + 14 + row * _ROW
+            yield _text(x, y, clean(message.name), side + 'font-size="11"')
+
+    def _arrow(self, message: Message, x: float) -> str:
+        """An arrow; pale where it crosses the line of names above the lower lane's band."""
+        start, end = self.tops[message.sender], self.tops[message.receiver]
+        down = end > start
+        upper, lower = min(start, end) + _BAND, max(start, end)
+        tip, back = (lower, -7) if down else (upper, 7)
+        return (
+            f'<path d="M{x} {upper}V{lower - _HEAD}" stroke="currentColor"/>'
+            f'<path d="M{x} {lower - _HEAD}V{lower}" stroke="currentColor" stroke-opacity=".4"/>'
+            f'<path d="M{x} {tip}l-3.5 {back}h7z"/>'
+        )
+
+
+def _text(x: float, y: float, words: str, more: str = "") -> str:
+    return f'<text x="{round(x, 1)}" y="{y}" {more}>{html.escape(words)}</text>'
+
+
+def _cut(words: str, room: float) -> str:
+    letters = int(room / _LETTER)
+    return words if len(words) <= letters else words[: max(0, letters - 1)] + "…"

@@ -1,0 +1,239 @@
+"""A recording as one HTML page, and as the fragment that notebooks show.
+
+The page stands alone: style and script are inside it, its Content-Security-Policy lets nothing be
+loaded and nothing else run, and it needs no network. What it says is there without the script too:
+a still picture (minirun.show.figure) and a table of all events. The script (page/*.js) draws the
+lanes from the table and adds zoom, search, filters, the details of an event, and the comparison of
+two snapshots.
+
+Names, paths and arguments were chosen by the container's image. They reach the page escaped, or as
+JSON in a block that no browser executes, and the script only ever makes text of them.
+"""
+
+import hashlib
+import html
+import json
+from base64 import b64encode
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from minirun import knowledge
+from minirun.core.settings import BOUNDARIES
+from minirun.show import figure, text
+from minirun.show.axis import Axis, began
+from minirun.show.differ import PARTS, lines
+from minirun.show.narrate import Narrator
+from minirun.show.recording import Event, Recording
+from minirun.show.topics import Topics
+
+_PAGE = Path(__file__).parent / "page"
+_SCRIPTS = ("draw.js", "layout.js", "events.js", "search.js", "differ.js", "page.js")
+_SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
+
+
+def render(recordings: list[Recording], title: str = "", language: str = knowledge.ENGLISH) -> str:
+    """Return one self-contained HTML page that shows `recordings` on a common axis of time.
+
+    `language` is that of the topics. Raises ValueError if there is no recording.
+    """
+    if not recordings:
+        raise ValueError("there is no recording to show")
+    axis = Axis(recordings)
+    style = (_PAGE / "page.css").read_text(encoding="utf-8")
+    script = "".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = '"use strict";\n(() => {\n' + script + "})();\n"
+    heading = text.clean(title) or "How " + _names(recordings) + " made"
+    return Template((_PAGE / "page.html").read_text(encoding="utf-8")).substitute(
+        title=html.escape(heading),
+        policy=_policy(style, script),
+        style=style,
+        script=script,
+        facts="".join(f"<li>{_facts(r)}</li>" for r in recordings),
+        banner=_banner(recordings),
+        stages=_stages(recordings),
+        figures="".join(_still(r, axis) for r in recordings),
+        tables="".join(_table(r, n, axis.start) for n, r in enumerate(recordings)),
+        data=_json(_data(recordings, axis, language)),
+    )
+
+
+def fragment(recording: Recording) -> str:
+    """Return a small piece of HTML without script or style sheet: the lanes, and the same as text.
+
+    It takes the colour of the text around it, so it suits a notebook's light and dark theme.
+    """
+    narrator = Narrator("stages")
+    rows = [row for event in recording.events if (row := narrator.row(event))]
+    items = "".join(f"<li>{html.escape(_sentence(row))}</li>" for row in rows)
+    banner = f"<strong>{_SIMULATED}</strong>" if recording.simulated else ""
+    return (
+        f'<figure style="margin: 0.5em 0; max-width: {figure.WIDTH}px; color: inherit">'
+        f"<figcaption>{_facts(recording)} {banner}</figcaption>{figure.svg(recording)}"
+        '<details><summary style="cursor: pointer">The same as text</summary>'
+        f'<ol style="font-size: 90%; overflow-wrap: anywhere">{items}</ol></details></figure>'
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    """Return a policy under which only these two run: Content Security Policy Level 3."""
+
+    def sha256(source: str) -> str:
+        digest = hashlib.sha256(source.encode()).digest()
+        return f"'sha256-{b64encode(digest).decode()}'"
+
+    return (
+        f"default-src 'none'; img-src data:; style-src {sha256(style)}; "
+        f"script-src {sha256(script)}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _names(recordings: list[Recording]) -> str:
+    names = [text.clean(r.id) for r in recordings]
+    if len(names) == 1:
+        return f"container {names[0]} was"
+    return f"containers {', '.join(names[:-1])} and {names[-1]} were"
+
+
+def _facts(recording: Recording) -> str:
+    """Return one line: whose recording, how much of it, and how it went."""
+    failed = [s for s in recording.stages if s.error]
+    words = [
+        f"{len(recording.events)} events",
+        text.duration(recording.end - recording.start),
+        *(f"stage {s.number} failed: {text.clean(s.error)}" for s in failed),
+    ]
+    if not failed:
+        words.append("complete" if recording.complete else "not complete")
+    if gates := sum(event["kind"] == "gate" for event in recording.events):
+        words.append(f"held at {gates} gates meanwhile, which the times include")
+    if recording.unreadable:
+        words.append(f"{recording.unreadable} lines of the file are no events")
+    return f"<b>{html.escape(text.clean(recording.id))}</b>: " + html.escape(", ".join(words))
+
+
+def _banner(recordings: list[Recording]) -> str:
+    names = [text.clean(r.id) for r in recordings if r.simulated]
+    if not names:
+        return ""
+    whose = "" if len(names) == len(recordings) else f" (container {', '.join(names)})"
+    return f'<p class="banner" role="note">{_SIMULATED}{html.escape(whose)}</p>'
+
+
+def _stages(recordings: list[Recording]) -> str:
+    """Return the seven stages as list items, with their true length where there is one run only."""
+    found = {s.number: s for r in reversed(recordings) for s in r.stages}
+    items = []
+    for number, what in text.STAGES.items():
+        stage = found.get(number)
+        facts = "not in this recording"
+        if stage:
+            facts = text.clean(stage.actor)
+            facts += f" · {figure.took(recordings[0], stage)}" if len(recordings) == 1 else ""
+        items.append(
+            f'<li><button type="button" data-stage="{number}" disabled>'
+            f'<span><b class="number">{number}</b> <span class="who">{html.escape(facts)}</span>'
+            "</span>"
+            f'<span class="what">{html.escape(what)}</span></button></li>'
+        )
+    return "".join(items)
+
+
+def _still(recording: Recording, axis: Axis) -> str:
+    return f"<figure><figcaption>{_facts(recording)}</figcaption>" + (
+        f"{figure.svg(recording, axis)}</figure>"
+    )
+
+
+def _table(recording: Recording, number: int, start: int) -> str:
+    """Return all events as a table; the script reads its texts, so they stand here once."""
+    rows = []
+    for index, event in enumerate(recording.events):
+        row = text.row(event, start)
+        cells = (row.time, row.stage, row.actor, row.what, row.result, row.took, row.why)
+        name = f"{number}-{index}"
+        mark = f' class="{row.kind}"' if row.kind in ("begin", "end") else ""
+        rows.append(
+            f'<tr id="row-{name}"{mark}><th scope="row"><a href="#event-{name}">{index + 1}</a>'
+            + "".join(f"<td>{html.escape(text.clean(cell))}" for cell in cells)
+        )
+    heads = ("", "time", "stage", "who", "what", "result", "took", "why")
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="caption-{number}"><table>'
+        f'<caption id="caption-{number}">All events of {_facts(recording)}</caption>'
+        "<thead><tr>" + "".join(f'<th scope="col">{head}' for head in heads) + "</thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _sentence(row: text.Row) -> str:
+    """Return a row as one sentence, for a reader or a screen reader."""
+    head = f"stage {row.stage}, {row.actor}:" if row.kind == "begin" else f"{row.actor}:"
+    words = [row.time, head, row.what, row.result, row.took, f"({row.why})" if row.why else ""]
+    return text.clean(" ".join(word for word in words if word))
+
+
+def _json(data: dict[str, Any]) -> str:
+    """Return JSON that can stand in a script element: nothing in it ends one or begins one."""
+    packed = json.dumps(data, separators=(",", ":"))
+    return packed.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, Any]:
+    """Return what the script needs beside the tables' texts."""
+    topics = Topics(language)
+    return {
+        "knots": axis.knots,
+        "breaks": [(begin - axis.start, end - axis.start) for begin, end in axis.breaks],
+        "recordings": [
+            {
+                "id": text.clean(recording.id),
+                "simulated": recording.simulated,
+                "lanes": [text.clean(actor) for actor in figure.lanes(recording)],
+                "events": [_event(e, axis.start, topics) for e in recording.events],
+                "snapshots": _snapshots(recording),
+            }
+            for recording in recordings
+        ],
+        "topics": topics.found,
+        "parts": knowledge.words(language)["parts"],
+    }
+
+
+def _event(event: Event, start: int, topics: Topics) -> dict[str, Any]:
+    args = {} if event["name"] == "snapshot" else event["args"]
+    return {
+        "t": event["t"] - start,
+        "began": began(event),
+        "stage": event["stage"],
+        "pid": event["pid"],
+        "kind": text.clean(str(event["kind"])),
+        "name": text.clean(str(event["name"])),
+        "failed": bool(event["errno"] or (event["kind"] == "end" and event["ret"])),
+        "args": {text.clean(str(key)): _word(value) for key, value in args.items()},
+        "topics": topics.of(event),
+    }
+
+
+def _word(value: object) -> str:
+    if isinstance(value, str):
+        return text.clean(value)
+    return text.clean(json.dumps(value, ensure_ascii=False))
+
+
+def _snapshots(recording: Recording) -> dict[str, Any]:
+    """Return the boundaries, and for each part its lines with a mask: bit n, there at boundary n.
+
+    Snapshots differ little from one to the next, so a line stands here once.
+    """
+    taken = [at for at in recording.snapshots if at in BOUNDARIES]
+    parts: dict[str, dict[str, int]] = {part: {} for part in PARTS}
+    for bit, at in enumerate(taken):
+        for part, masks in parts.items():
+            for line in lines(recording.snapshots[at], part):
+                name = text.clean(line)
+                masks[name] = masks.get(name, 0) | 1 << bit
+    return {
+        "at": taken,
+        "parts": {part: sorted(masks.items()) for part, masks in parts.items()},
+    }

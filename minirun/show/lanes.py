@@ -1,0 +1,118 @@
+"""Rows as a picture of two lanes: the runtime's on the left, init's on the right.
+
+          time runtime (hook, cli)        init
+    2 init     asks, through a named FIFO, for the prestart hooks to be run; waits
+        6.14ms │◄────── RUN_HOOKS ────────┤ # please run the prestart hooks of config.json
+    4 hook     turns OCI spec and environment into nvidia-container-cli's arguments
+        7.32ms │ ├ nvidia-container-cli argv=--load-kmods configure …
+        7.76ms │ └ done: 0 system calls                                          442µs
+
+A message through a FIFO is an arrow from one lane to the other, and so is the birth of init. The
+hook and nvidia-container-cli are children of the runtime: guests in its lane, one step to the
+right. Init has no lane before it is born, nor once it has become the container's command. What
+does not fit into the left lane runs over init's, which has nothing to say in this line.
+
+Nothing here needs colours, and nothing Unicode: the same picture in ASCII has | + - < >.
+"""
+
+from minirun.show.text import Row, clean, display_width, fit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Pieces = list[tuple[str, str]]
+
+LEFT = 11
+"""The column of the runtime's lane: right of a time of ten characters."""
+GUESTS = ("hook", "cli")
+_LAST_STAGE = "7"
+_ERRNO = 12
+"""The longest error name that is shown: no picture is so narrow that it does not fit."""
+
+
+class Lanes:
+    """Draws the rows of one container, in their order, in at most `width` columns each."""
+
+    def __init__(self, width: int, unicode: bool = True) -> None:
+        self.width = width
+        self.unicode = unicode
+        self.right = LEFT + max(16, (width - LEFT) * 2 // 5)
+        self.bar, self.tee, self.corner, self.end, self.line, self.to_left, self.to_right = (
+            "│├└┤─◄►" if unicode else "|+++-<>"
+        )
+        self.alive = False
+        """Whether init is there."""
+
+    def header(self) -> "Pieces":
+        """Return the line above the first row."""
+        names = f"runtime ({', '.join(GUESTS)})".ljust(self.right - LEFT)
+        return [("lane", f"{'time':>{LEFT - 1}} {fit(names, self.right - LEFT)}init")]
+
+    def row(self, row: Row) -> "Pieces":
+        """Return a row as (column's name, text) pieces."""
+        late = self.alive and row.kind == "syscall"  # clone3 may return after init's first acts
+        self.alive |= row.actor == "init" or row.to == "init"
+        if row.kind == "begin":
+            return self._heading(row)
+        time: Pieces = [("time", f"{row.time[: LEFT - 1]:>{LEFT - 1}} ")]
+        if row.to and (row.actor == "init") != (row.to == "init") and not late:
+            return time + self._arrow(row)
+        if row.actor == "init":
+            pieces = self._right(row)
+        else:
+            pieces = self._left(row)
+        if row.kind == "end" and (row.stage == _LAST_STAGE or row.result == "FAILED"):
+            self.alive = False
+        return time + pieces
+
+    def _heading(self, row: Row) -> "Pieces":
+        actor = clean(row.actor, unicode=False)
+        what = fit(self._clean(row.what), self.width - LEFT, self.unicode)
+        return [("stage", f"{row.stage} "), ("actor", f"{actor:<8.8} "), ("heading", what)]
+
+    def _arrow(self, row: Row) -> "Pieces":
+        label = fit(self._clean(row.what.split(" ")[0]), self.right - LEFT - 8, self.unicode)
+        shaft = f" {label} ".center(self.right - LEFT - 2, self.line)
+        if row.actor == "init":
+            drawn = self.bar + self.to_left + shaft + self.end
+        else:
+            drawn = self.tee + shaft + self.to_right + self.bar
+        aside = " ".join(part for part in (row.result, row.why and f"# {row.why}") if part)
+        room = self.width - self.right - 2
+        return [("arrow", drawn), ("why", " " + fit(self._clean(aside), room, self.unicode))]
+
+    def _left(self, row: Row) -> "Pieces":
+        guest = row.actor in GUESTS
+        ends = guest and row.kind == "end"
+        lead = (f"{self.bar} " if guest else "") + f"{self.corner if ends else self.tee} "
+        what, inner = self._clean(row.what), self.right - LEFT - len(lead) - 1
+        if display_width(what) > inner:  # over init's lane
+            return [("lane", lead), *self._text(row, self.width - LEFT - len(lead))]
+        init = " " * (inner - display_width(what) + 1) + (self.bar if self.alive else " ")
+        room = self.width - self.right - 1
+        outcome = self._outcome(row, room)
+        end = f"{outcome:>{room}}" if outcome else ""
+        return [("lane", lead), ("what", what), ("lane", init), ("result", end)]
+
+    def _right(self, row: Row) -> "Pieces":
+        last = row.kind == "end" and row.stage == _LAST_STAGE
+        gap = " " * (self.right - LEFT - 1)
+        lead = f"{self.bar}{gap}{self.corner if last else self.tee} "
+        return [("lane", lead), *self._text(row, self.width - self.right - 2)]
+
+    def _text(self, row: Row, room: int) -> "Pieces":
+        """Return what was done, and what came of it at the right edge."""
+        what = self._clean(row.what)
+        outcome = self._outcome(row, room - display_width(what) - 1)
+        what = fit(what, room - len(outcome) - 1 if outcome else room, self.unicode)
+        gap = " " * (room - display_width(what) - len(outcome)) if outcome else ""
+        return [("what", what), ("result", gap + outcome)]
+
+    def _outcome(self, row: Row, room: int) -> str:
+        """Return the errno of a call that failed, and how long it took if there is room."""
+        fine = row.result in ("", "ok", "FAILED") or row.result.startswith("=")
+        error = "" if fine else clean(row.result, unicode=False)[:_ERRNO]
+        both = f"{error} {self._clean(row.took)}".strip()
+        return both if display_width(both) <= room else error
+
+    def _clean(self, text: str) -> str:
+        return clean(text, self.unicode)

@@ -1,0 +1,138 @@
+"""The live view: a process of its own follows events.jsonl and shows it while the run goes on.
+
+It only reads. Nothing that happens to it (a closed terminal, a stopped one, a reader that went
+away) reaches the run: every wait here has an end, and every failure to write ends the view
+quietly. How it looks is minirun.show.paint's matter: two lanes, sentences, or columns.
+
+Rich is imported here, by the view's own process, while the runtime is already at work on the other
+CPU: it takes longer to load than a container takes to start.
+"""
+
+import _signal
+import os
+import select
+
+from minirun.core import jsonlite
+from minirun.show.narrate import Narrator
+from minirun.show.paint import painter, speaks_unicode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.show.paint import Paint
+
+__all__ = ["Tail", "follow", "painter", "render_file", "speaks_unicode"]
+
+_TICK = 10
+"""Milliseconds between two looks at the file."""
+_PATIENCE = 2000
+"""Milliseconds that a terminal may refuse to take output (^S, a stalled pipe)."""
+
+
+def follow(
+    log: "str | int",
+    out_fd: int,
+    *,
+    level: str = "stages",
+    style: str = "lanes",
+    full: "bool | None" = None,
+    runtime_pipe: int = -1,
+) -> None:
+    """Show the events of `log` on `out_fd` as they are written, until the run is over.
+
+    To be called in a process of its own, whose signals it sets to a viewer's needs. `log` is the
+    path of events.jsonl, which need not exist yet, or a descriptor of it. The run is over at stage
+    7's end, when a stage failed, or when all writers of `runtime_pipe`, or the parent process, are
+    gone and the rest is shown. `style` and `full`: see minirun.show.paint.
+    Never raises for a failing file, terminal or pipe.
+    """
+    for number in (_signal.SIGINT, _signal.SIGQUIT, _signal.SIGTTOU, _signal.SIGPIPE):
+        _signal.signal(number, _signal.SIG_IGN)  # ^C is for the run, whose end ends the view
+    for number in (_signal.SIGTERM, _signal.SIGHUP):
+        _signal.signal(number, _signal.SIG_DFL)
+    narrator, tail, parent = Narrator(level), Tail(log), os.getppid()
+    try:
+        paint = painter(out_fd, style, full=full)
+        while not narrator.over:
+            runtime_ended = _wait(runtime_pipe) or os.getppid() != parent
+            _show(tail.events(), narrator, paint, out_fd)
+            if runtime_ended:
+                break
+    except OSError:
+        pass
+    finally:
+        tail.close()
+
+
+def render_file(
+    path: str, level: str, out_fd: int, *, style: str = "lanes", full: "bool | None" = None
+) -> None:
+    """Show a finished log. Raises OSError where it cannot be read or written."""
+    narrator, tail = Narrator(level), Tail(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    try:
+        _show(tail.events(), narrator, painter(out_fd, style, full=full), out_fd)
+    finally:
+        tail.close()
+
+
+def _wait(runtime_pipe: int) -> bool:
+    """Wait a moment; True where nobody holds the other end of the pipe any more."""
+    poll = select.poll()
+    if runtime_pipe >= 0:
+        poll.register(runtime_pipe, select.POLLIN)
+    return any(what & select.POLLHUP for _, what in poll.poll(_TICK))
+
+
+class Tail:
+    """The end of a growing file of JSON lines."""
+
+    def __init__(self, log: "str | int") -> None:
+        self.path = log if isinstance(log, str) else ""
+        self.fd = -1 if isinstance(log, str) else log
+        self.rest = b""
+
+    def events(self) -> "list[dict[str, Any]]":
+        """Return the events written since the last call. Raises OSError."""
+        if self.fd < 0:
+            try:
+                self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return []
+        found = []
+        while chunk := os.read(self.fd, 65536):
+            *lines, self.rest = (self.rest + chunk).split(b"\n")
+            found += [self._event(line) for line in lines]
+        return found
+
+    def _event(self, line: bytes) -> "dict[str, Any]":
+        """Return the event of a line; a note where it is none (the disk was full)."""
+        try:
+            event = jsonlite.loads(line.decode(errors="replace"))
+            if isinstance(event, dict) and "kind" in event and isinstance(event["t"], int):
+                return event
+        except (jsonlite.JSONError, KeyError, SystemError):
+            pass  # SystemError: what _json raises where the exception's own module is not loaded
+        return {"kind": "note", "name": "a line of the log is unreadable"}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+def _show(events: "list[dict[str, Any]]", narrator: Narrator, paint: "Paint", out_fd: int) -> None:
+    rows = [row for row in map(narrator.row, events) if row]
+    if rows:
+        _write(out_fd, paint(rows).encode(errors="backslashreplace"))
+
+
+def _write(fd: int, data: bytes) -> None:
+    """Write all, in pieces that cannot block once poll says that there is room. Raises OSError."""
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    while data:
+        ready = poll.poll(_PATIENCE)
+        if not ready or not ready[0][1] & select.POLLOUT:
+            raise TimeoutError("nobody takes the view's output")
+        data = data[os.write(fd, data[:4096]) :]

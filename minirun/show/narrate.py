@@ -1,0 +1,70 @@
+"""Which events are shown, at two levels: the stages with their milestones, or every system call."""
+
+from minirun.show import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LEVELS = ("stages", "syscalls")
+_MILESTONES = ("begin", "end", "message", "exec", "note")
+_GPU_STAGE, _LAST_STAGE = 5, 7
+
+
+class Narrator:
+    """Turns the events of one container, in their order, into rows.
+
+    "stages": where stages begin and end, what is said and executed in between, the calls that
+    Figure 3 names, and the number of system calls of each stage. "syscalls": all.
+    """
+
+    def __init__(self, level: str) -> None:
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is none of {LEVELS}")
+        self.level = level
+        self.start: "int | None" = None
+        self.calls: "dict[int, int]" = {}
+        self.born = False
+        """Whether clone3 has made init."""
+        self.brief = False
+        """Whether the log leaves system calls out ($MINIRUN_LOG): stage 1 always has some."""
+        self.simulated = False
+        """Whether the simulated driver's files have been seen."""
+        self.over = False
+        """Whether the run has come to stage 7's end, or a stage has failed."""
+
+    def row(self, event: "dict[str, Any]") -> "text.Row | None":
+        """Return what to show of `event`; None for nothing."""
+        if self.start is None:
+            self.start = event.get("t", 0)
+        kind, stage = event.get("kind"), event.get("stage", 0)
+        if kind == "gate" and self.over:
+            return None  # the view itself holds the last gate, until all is shown
+        self.simulated |= text.simulated(event)
+        if kind == "syscall":
+            self.calls[stage] = self.calls.get(stage, 0) + 1
+        row = text.row(event, self.start)
+        if kind == "end":
+            self.over |= stage == _LAST_STAGE or bool(event.get("ret"))
+            row = row._replace(what=row.what + self._count(stage))
+        birth = stage == 1 and event.get("name") == "clone3" and not self.born
+        if birth:
+            self.born = True
+            row = row._replace(to="init")
+        shown = self.level == "syscalls" or birth or self._is_milestone(event)
+        return row if shown else None
+
+    def _is_milestone(self, event: "dict[str, Any]") -> bool:
+        kind, name = event.get("kind"), event.get("name")
+        if kind == "syscall":
+            overlay = name == "mount" and (event.get("args") or {}).get("fstype") == "overlay"
+            return overlay or (name == "pivot_root" and event.get("stage") == _LAST_STAGE)
+        return kind in _MILESTONES and name != "snapshot"
+
+    def _count(self, stage: int) -> str:
+        calls = self.calls.get(stage, 0)
+        mark = "GPUs SIMULATED" if stage == _GPU_STAGE and self.simulated else ""
+        self.brief |= stage == 1 and not calls
+        count = "" if self.brief else f"{calls} system call{'' if calls == 1 else 's'}"
+        said = ", ".join(part for part in (count, mark) if part)
+        return f": {said}" if said else ""

@@ -1,0 +1,120 @@
+"""Rows as the text that goes out: lanes, sentences or columns, with colours where they can be had.
+
+    lanes    the picture of minirun.show.lanes; on a terminal of its width, else of 80 columns
+    plain    sentences (minirun.show.plain)
+    columns  one line an event, for files; uncut where `full`
+
+Colours (by rich) only on a terminal that is not dumb, speaks UTF-8, and where NO_COLOR is not set.
+Nothing here needs Linux: `minirun replay` runs wherever Python does.
+"""
+
+import os
+import stat
+
+from minirun.show import lanes, plain, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Rows = list[text.Row]
+    Paint = Callable[[Rows], str]
+    Layout = Callable[[Rows], list[tuple[text.Row | None, lanes.Pieces]]]
+    """Each row (None: a header), and its pieces: (column's name, text)."""
+
+STYLES = ("lanes", "plain", "columns")
+_COLOURS = {"runtime": "cyan", "init": "green", "hook": "yellow", "cli": "magenta"}
+_STYLES = {
+    "time": "dim", "stage": "bold", "heading": "bold", "what": "", "why": "dim italic",
+    "lane": "dim",
+}  # fmt: skip
+
+
+def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) -> "Paint":
+    """Return the function that makes text of the rows of one container, for `out_fd`.
+
+    `full`: columns are not cut; by default where `out_fd` is a regular file.
+    """
+    terminal = os.isatty(out_fd)
+    unicode = speaks_unicode()
+    if full is None:
+        full = stat.S_ISREG(os.fstat(out_fd).st_mode)
+    end = "\r\n" if terminal else "\n"  # a terminal in raw mode (run -it) needs the return too
+    if style == "plain":
+        return lambda rows: "".join(plain.sentence(row, unicode) + end for row in rows)
+    width = max(_width(out_fd), 40)
+    if style == "lanes":
+        paint = _drawing(lanes.Lanes(width, unicode))
+    else:
+        paint = _listing(width, unicode, full)
+    if terminal and unicode and not _is_dumb():
+        return _colourful(paint, end)
+    return lambda rows: "".join(
+        "".join(part for _, part in pieces).rstrip() + end for _, pieces in paint(rows)
+    )
+
+
+def _width(out_fd: int) -> int:
+    return (os.isatty(out_fd) and os.get_terminal_size(out_fd).columns) or text.WIDTH
+
+
+def _is_dumb() -> bool:
+    return os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
+
+
+def _drawing(drawn: lanes.Lanes) -> "Layout":
+    """Return what draws rows, with a header above the first."""
+    started = False
+
+    def draw(rows: "Rows") -> "list[tuple[text.Row | None, lanes.Pieces]]":
+        nonlocal started
+        lines: list[tuple[text.Row | None, lanes.Pieces]] = [(row, drawn.row(row)) for row in rows]
+        if not started:
+            lines.insert(0, (None, drawn.header()))
+        started = True
+        return lines
+
+    return draw
+
+
+def _listing(width: int, unicode: bool, full: bool) -> "Layout":
+    return lambda rows: [
+        (row, text.columns(row, width, unicode=unicode, full=full)) for row in rows
+    ]
+
+
+def _colourful(lay_out: "Layout", end: str) -> "Paint":
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(force_terminal=True, width=1000, highlight=False, legacy_windows=False)
+
+    def paint(rows: "Rows") -> str:
+        with console.capture() as captured:
+            for row, pieces in lay_out(rows):
+                styled = [(part, _style(name, row)) for name, part in pieces]
+                console.print(Text.assemble(*styled), end="\n", soft_wrap=True)
+        return captured.get().replace("\n", end)
+
+    return paint
+
+
+def _style(name: str, row: "text.Row | None") -> str:
+    if row is None:
+        return "dim"
+    if name in ("actor", "arrow"):
+        return _COLOURS.get(row.actor, "")
+    if name == "result":
+        failed = row.result not in ("", "ok") and not row.result.startswith("=")
+        return "bold red" if failed else "green"
+    if name == "what" and row.result == "FAILED":
+        return "bold red"
+    return _STYLES[name]
+
+
+def speaks_unicode() -> bool:
+    """Whether the locale of this process says UTF-8: locale(7), the first variable that is set."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        if os.environ.get(name):
+            return "utf8" in os.environ[name].lower().replace("-", "")
+    return False

@@ -1,0 +1,192 @@
+"""A recording: the events of one container, read from a file, in the shape that all views share.
+
+A file of events (events.jsonl, or what `run --log FILE --log-format json` wrote) may hold several
+containers, as Figure 1's does: each becomes one recording. Nothing here needs root, Linux, or a
+container that still exists.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from minirun.show import text
+
+Event = dict[str, Any]
+_EMPTY: Event = {
+    "t": 0, "id": "", "stage": 0, "actor": "", "pid": 0, "kind": "note", "name": "", "args": {},
+    "dur": 0, "why": "",
+}  # fmt: skip
+"""What views rely on: an event that lacks one of these gets this, one of another type is none."""
+_NUMBERS = ("t", "dur", "stage", "pid")
+MOST_BYTES = 32 << 20
+"""How large a recording may be: some hundred starts of a container. Read, it takes ten times that.
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One of the seven stages: times in ns (CLOCK_MONOTONIC), `end` None where it never ended."""
+
+    number: int
+    actor: str
+    name: str
+    begin: int
+    end: int | None
+    error: str
+    why: str
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds; 0 where it never ended."""
+        return self.end - self.begin if self.end is not None else 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one actor said to another through a FIFO, or a pipe: an arrow between two lanes."""
+
+    t: int
+    sender: str
+    receiver: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The events of one container, as they were written; a birth stands before the child's acts."""
+
+    id: str
+    events: list[Event]
+    source: str = ""
+    """The file it was read from."""
+    unreadable: int = 0
+    """Lines of the file that are no events."""
+    stages: list[Stage] = field(init=False)
+    messages: list[Message] = field(init=False)
+    snapshots: dict[str, Event] = field(init=False)
+    """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
+
+    def __post_init__(self) -> None:
+        """Find what the views speak of."""
+        object.__setattr__(self, "stages", _stages(self.events))
+        object.__setattr__(self, "messages", _messages(self.events))
+        taken = [e for e in self.events if e["kind"] == "note" and e["name"] == "snapshot"]
+        object.__setattr__(self, "snapshots", {str(e["args"].get("at")): e["args"] for e in taken})
+
+    @cached_property
+    def start(self) -> int:
+        """The time of the first event, ns."""
+        return min((e["t"] for e in self.events), default=0)
+
+    @cached_property
+    def end(self) -> int:
+        """The time of the last event, ns."""
+        return max((e["t"] for e in self.events), default=0)
+
+    @cached_property
+    def actors(self) -> list[str]:
+        """Who acted, in order of appearance: runtime, init, hook, cli."""
+        return list(dict.fromkeys(str(e["actor"]) for e in self.events))
+
+    @cached_property
+    def simulated(self) -> bool:
+        """Whether the GPUs in it are the simulated driver's."""
+        return any(map(text.simulated, self.events))
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether all seven stages ended without an error."""
+        done = [s for s in self.stages if s.end is not None and not s.error]
+        return {s.number for s in done} >= {1, 2, 3, 6, 7}
+
+
+def read(path: str | Path) -> list[Recording]:
+    """Return the recordings of a file. Raises OSError; ValueError where it holds no event."""
+    with open(path, "rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
+    return parse(data.decode(errors="replace"), str(path))
+
+
+def parse(text: str, source: str = "") -> list[Recording]:
+    """Return the recordings in the text of an events file. Raises ValueError where there is none.
+
+    The last line of a run that is still going on, or was killed, may be cut: it is not counted.
+    """
+    events: dict[str, list[Event]] = {}
+    bad = 0
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        event = _event(line)
+        if event:
+            events.setdefault(event["id"], []).append(event)
+        elif line.strip() and number < len(lines) - 1:
+            bad += 1
+    if not events:
+        raise ValueError(f"{source or 'the text'}: holds no events of minirun")
+    return [Recording(name, births_first(found), source, bad) for name, found in events.items()]
+
+
+def births_first(events: list[Event]) -> list[Event]:
+    """Put each clone before what its child did.
+
+    The child may act, and write, before the call has returned in its parent, who writes of it.
+    """
+    first: dict[int, int] = {}
+    for at, event in enumerate(events):
+        first.setdefault(event["pid"], at)
+    waiting: dict[int, list[int]] = {}  # where a child begins → its birth, which is told later
+    for at, event in enumerate(events):
+        child = event["ret"] if event["name"] in ("clone3", "clone") else None
+        if event["kind"] == "syscall" and isinstance(child, int) and first.get(child, at) < at:
+            waiting.setdefault(first[child], []).append(at)
+    later = {at for births in waiting.values() for at in births}
+    told: list[Event] = []
+    for at in range(len(events)):
+        pending = [] if at in later else [at]
+        while pending:
+            if births := waiting.get(pending[-1]):
+                pending.append(births.pop(0))
+            else:
+                told.append(events[pending.pop()])
+    return told
+
+
+def _event(line: str) -> Event | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or "t" not in event:
+        return None
+    whole = {**_EMPTY, "ret": None, "errno": None, **event}
+    fits = all(isinstance(whole[key], type(empty)) for key, empty in _EMPTY.items())
+    return whole if fits and max(abs(whole[key]) for key in _NUMBERS) < 2**63 else None
+
+
+def _stages(events: list[Event]) -> list[Stage]:
+    found: dict[int, Stage] = {}
+    for event in events:
+        number = event["stage"]
+        if event["kind"] == "begin":
+            found[number] = Stage(
+                number, event["actor"], event["name"], event["t"], None, "", event["why"]
+            )
+        elif event["kind"] == "end" and number in found:
+            error = str(event["args"].get("error", "failed")) if event["ret"] else ""
+            begun = found[number]
+            found[number] = Stage(
+                number, begun.actor, begun.name, begun.begin, event["t"], error, begun.why
+            )
+    return [found[number] for number in sorted(found)]
+
+
+def _messages(events: list[Event]) -> list[Message]:
+    return [
+        Message(e["t"], e["actor"], str(e["args"].get("to", "")), e["name"])
+        for e in events
+        if e["kind"] == "message"
+    ]

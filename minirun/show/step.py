@@ -1,0 +1,236 @@
+"""`run --step`: hold the run before and after each stage, or after each event, and look.
+
+A process of its own, forked before the run begins, as the live view is. It follows the log; where
+that says that somebody waits at a gate (minirun.core.gates), the kernel objects stay as they are
+until it opens the gate. What it shows it reads from the kernel at that moment, from outside. At
+each boundary it writes a snapshot into the log, so that `b`, `minirun diff` and the pages can show
+it later; with --snapshots alone that is all it does.
+"""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import minirun
+from minirun.core import events, gates
+from minirun.core.container import Container
+from minirun.core.settings import BOUNDARIES, Settings
+from minirun.inspect import snapshot
+from minirun.inspect import text as anatomy_text
+from minirun.knowledge import language
+from minirun.running import existing
+from minirun.show import keys, live, text
+from minirun.show.narrate import Narrator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.running.output import Wanted
+
+_RULE = 78
+_SIGINT = 2
+_PATIENCE = 10.0
+"""Seconds that the runtime gets to clean up."""
+_TICK = 0.005
+"""Seconds between two looks at the log."""
+
+
+class Stepper:
+    """The one who holds the gates of a container's start, and lets them open one by one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        container_id: str,
+        chooser: "keys.Terminal | keys.Script | None",
+        runtime_pipe: int,
+        *,
+        out_fd: int = 2,
+        show: bool = True,
+        plain: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.id = container_id
+        self.directory = f"{settings.root}/{container_id}"
+        self.chooser = chooser
+        """Who says how it goes on; None where only snapshots are wanted."""
+        self.out_fd = out_fd
+        self.show = show
+        self.style = "plain" if plain else "lanes"
+        self.runtime_pipe = runtime_pipe
+        self.runtime = os.getppid()
+        self.pids: dict[str, int] = {"runtime": self.runtime}
+        self.taken: list[dict[str, Any]] = []
+        self.last: dict[str, Any] = {}
+        """The event before the gate."""
+        self.running_on = chooser is None
+        self.started = 0
+
+    def follow(self, level: str) -> None:
+        """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
+        narrator, tail = Narrator(level), live.Tail(f"{self.directory}/events.jsonl")
+        paint = live.painter(self.out_fd, self.style)
+        try:
+            while not narrator.over or not self._past_the_last_gate():
+                ended = _tick(self.runtime_pipe)
+                for event in tail.events():
+                    row = narrator.row(event)
+                    if row and self.show:
+                        self._write(paint([row]))
+                    self._see(event)
+                if ended:
+                    break
+        except keys.RunEnded:
+            pass
+        finally:
+            tail.close()
+
+    def _past_the_last_gate(self) -> bool:
+        return bool(self.taken) and self.taken[-1]["at"] == "7:end"
+
+    def _see(self, event: dict[str, Any]) -> None:
+        """Remember who is who; stop at a gate."""
+        if not events.log_fds():
+            self.started = event["t"]
+            events.open_log(f"{self.directory}/events.jsonl", self.id)
+            if self.settings.log and self.settings.log_format == "json":
+                events.open_log(self.settings.log, self.id, 0o644)
+            events.become("step", os.getpid())
+        actor = str(event.get("actor", ""))
+        if actor in ("init", "hook", "cli") and event.get("pid"):
+            self.pids["init" if actor == "init" else "hook"] = event["pid"]
+        if event.get("kind") != "gate":
+            if actor != "step":
+                self.last = event
+            return
+        self._stop(event)
+        gates.open_gate(self.directory)
+
+    def _stop(self, gate: dict[str, Any]) -> None:
+        """Take a snapshot at a boundary; then ask how to go on, until it is to go on."""
+        at = gate["name"]
+        now = self._snapshot(at)
+        if at in BOUNDARIES:
+            self.taken.append(now)
+            events.emit("note", "snapshot", now, why="the container as it is at this moment")
+        if self.running_on or self.chooser is None:
+            return
+        self._say(self._heading(gate))
+        back = 0
+        while True:
+            key = self.chooser.next()
+            back = back + 1 if key.name == "back" else 0
+            if key.name in ("next", "continue"):
+                self.running_on = key.name == "continue"
+                return
+            if key.name == "quit":
+                self._say("giving up: the runtime cleans up\n")
+                os.kill(self.runtime, _SIGINT)
+                keys.wait([], self.runtime_pipe, _PATIENCE)  # until RunEnded; the gate stays shut
+                return
+            self._answer(key, gate, now, back)
+
+    def _answer(self, key: keys.Key, gate: dict[str, Any], now: dict[str, Any], back: int) -> None:
+        if key.name == "inspect":
+            self._say(anatomy_text.page(now, self._terminal_width()))
+        elif key.name == "back":
+            self._say(self._recorded(back, gate["name"]))
+        elif key.name == "why":
+            spoken = language.choose(self.settings.lang)
+            self._say(anatomy_text.why(gate, self.last, spoken, self._terminal_width()))
+        elif key.name == "shell":
+            self._shell(key.argument)
+        else:
+            self._say(keys.HELP)
+        if key.name != "help":
+            self._say(self._prompt())
+
+    def _snapshot(self, at: str) -> dict[str, Any]:
+        return snapshot.take(self._container(), at, self.pids)
+
+    def _container(self) -> Container:
+        """Return the container as its record is now: init and cgroup come into it in stage 1."""
+        return existing.load(self.settings, self.id)
+
+    def _recorded(self, back: int, at: str) -> str:
+        """Return the snapshot of an earlier stop, and that it is one."""
+        earlier = [taken for taken in self.taken if taken["at"] != at]
+        if not earlier:
+            return "there is no stop before this one\n"
+        shown = earlier[max(0, len(earlier) - back)]
+        head = f"RECORDED at {shown['at']}: a snapshot; the container has moved on since\n"
+        return head + anatomy_text.page(shown, self._terminal_width())
+
+    def _shell(self, command: str) -> None:
+        """Run a shell, or a command, in the container as it stands now."""
+        if "init" not in self.pids:
+            return self._say("there is no init yet, and so no container to look into\n")
+        words = ["sh", "-c", command] if command else ["sh"]
+        terminal = ["-it"] if not command and os.isatty(0) else ["-i"]
+        argv = [*self_command(self.settings), "exec", *terminal, self.id, *words]
+        if not command:
+            self._say("a shell in the half-built container; exit leads back\n")
+        subprocess.run(argv, check=False, stdin=None if not command else subprocess.DEVNULL)
+        return None
+
+    def _heading(self, gate: dict[str, Any]) -> str:
+        name = gate["name"]
+        if name == gates.EVERY_EVENT:
+            what = f"after {gate['args'].get('after', '')}, stage {gate['stage']}"
+        else:
+            number, edge = name.split(":")
+            when = "before" if edge == "begin" else "after"
+            what = f"{when} stage {number}: {text.STAGES[int(number)]}"
+        dash = "─" if live.speaks_unicode() else "-"
+        head = text.clean(f"{dash * 2} {what} ", live.speaks_unicode())
+        return head.ljust(_RULE, dash) + "\n" + self._prompt()
+
+    def _prompt(self) -> str:
+        return "[n]ext [c]ontinue [i]nspect [s]hell [b]ack [?]why [q]uit [h]elp\n"
+
+    def _terminal_width(self) -> int:
+        return os.get_terminal_size(self.out_fd).columns if os.isatty(self.out_fd) else text.WIDTH
+
+    def _say(self, message: str) -> None:
+        end = "\r\n" if os.isatty(self.out_fd) else "\n"
+        self._write(message.replace("\n", end))
+
+    def _write(self, message: str) -> None:
+        data = message.encode(errors="backslashreplace")
+        while data:
+            data = data[os.write(self.out_fd, data) :]
+
+
+def _tick(runtime_pipe: int) -> bool:
+    """Wait a moment; True where the run has ended."""
+    try:
+        keys.wait([], runtime_pipe, _TICK)
+    except keys.RunEnded:
+        return True
+    return False
+
+
+def self_command(settings: Settings) -> list[str]:
+    """Return the command line that starts this program again, with the same places."""
+    source = os.path.dirname(os.path.dirname(minirun.__file__))  # pip -e leaves it out of sys.path
+    path = [source, *sys.path]
+    start = f"import sys; sys.path[:0] = {path!r}; from minirun.__main__ import start; start()"
+    return [
+        sys.executable, "-ISc", start, "--root", settings.root, "--store", settings.store,
+        "--cgroup", settings.cgroup_version,
+    ]  # fmt: skip
+
+
+def run(settings: Settings, container_id: str, wanted: "Wanted", pipe: int) -> None:
+    """Be the stepper of a container, in a process of its own; open every gate at the end."""
+    chooser: keys.Terminal | keys.Script | None = None
+    if wanted.script:
+        chooser = keys.Script(keys.read_script(wanted.script), pipe)
+    elif wanted.step:
+        chooser = keys.Terminal(0, pipe)
+    stepper = Stepper(settings, container_id, chooser, pipe, show=wanted.show, plain=wanted.plain)
+    try:
+        stepper.follow("syscalls" if wanted.step == gates.EVERY_EVENT else "stages")
+    except Exception as error:  # whatever it is: the run goes on, and the user hears of it
+        text_of = f"{type(error).__name__}: {error}"
+        os.write(2, f"minirun: --step ends here: {text.clean(text_of)}\n".encode())
