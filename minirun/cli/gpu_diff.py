@@ -6,6 +6,7 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
+from minirun.core.config import environment_of
 from minirun.core.errors import UsageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
@@ -69,7 +70,7 @@ def _both(
         env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
         if wish.capabilities:
             env.append(f"NVIDIA_DRIVER_CAPABILITIES={','.join(wish.capabilities)}")
-    variables = dict(entry.split("=", 1) for entry in env if "=" in entry)
+    variables = environment_of(env)
     devices = environment.visible(variables)
     asked = environment.environment_request(variables)
     root = Root.at(place)

@@ -13,6 +13,7 @@ from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 ANNOTATION = "io.minirun."
@@ -34,6 +35,19 @@ _SIGNS = {
 }
 """Variable → what there is where the vendor's driver is loaded."""
 _NOTHING = ("", "none", "void")
+
+
+def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
+    """Return the variables of a list of "NAME=VALUE", as config.json, images and hooks have it.
+
+    If a name stands twice the last value counts, as in runc (and in Go's os/exec, and in NVIDIA's
+    hook). execve(2) itself would pass both on, and getenv(3) finds the first: so it is this
+    dictionary that minirun hands to execve. An entry without "=", or without a name before it, is
+    no variable: getenv(3) never finds it. runc refuses it; an image or an engine's bundle that has
+    one runs here without it.
+    """
+    pairs = (entry.partition("=") for entry in entries or ())
+    return {name: value for name, equals, value in pairs if name and equals}
 
 
 class Config:
@@ -81,9 +95,8 @@ class Config:
 
     @property
     def environment(self) -> "dict[str, str]":
-        """process.env as a dictionary; of a name that stands twice, the last one counts."""
-        pairs = (entry.partition("=") for entry in self.process.get("env") or [])
-        return {name: value for name, _, value in pairs if name}
+        """The container's variables: see :func:`environment_of`."""
+        return environment_of(self.process.get("env"))
 
     @property
     def cgroups_path(self) -> str:
@@ -137,9 +150,8 @@ class Config:
         come from the engine's own configuration, never from an image.
         """
         for hook in filter(self.in_line, self.hooks("prestart")):
-            for entry in hook.get("env") or []:
-                if entry.startswith("MINIRUN_SIM="):
-                    return str(entry[12:])
+            if found := environment_of(hook.get("env")).get("MINIRUN_SIM"):
+                return found
         return ""
 
     @property

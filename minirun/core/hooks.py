@@ -10,6 +10,7 @@ import os
 import select
 
 from minirun.core import events, jsonlite
+from minirun.core.config import environment_of
 from minirun.core.errors import HookError
 from minirun.core.kernel import files, namespaces, process
 
@@ -76,7 +77,7 @@ def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside
         process.restore_signals()
         files.close_range_cloexec(3)
         os.chdir(cwd)
-        env = dict(entry.split("=", 1) for entry in hook.get("env") or [] if "=" in entry)
+        env = environment_of(hook.get("env"))
         process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
     except OSError as error:
         os.write(2, f"{hook['path']}: {os.strerror(error.errno or 0)}".encode())

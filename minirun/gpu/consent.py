@@ -12,6 +12,7 @@ As a hook under another engine, and with create --bundle, the environment is wha
 it is, and the real stack's rule holds (minirun.gpu.nvidia.hook.environment).
 """
 
+from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.nvidia.hook import environment
@@ -33,7 +34,7 @@ def of(
 
     `image` is the image's name. Raises GPUError where the user's asks for what it cannot.
     """
-    theirs, own = _variables(image_env), _variables(user_env)
+    theirs, own = environment_of(image_env), environment_of(user_env)
     if environment.VISIBLE in own:
         devices = environment.visible({**theirs, **own})
         return (None if devices is None else Own(own[environment.VISIBLE], devices)), ""
@@ -47,7 +48,3 @@ def of(
     name = environment.VISIBLE if environment.VISIBLE in theirs else "CUDA_VERSION"
     asks = f"asks for GPUs by its own environment ({name}={theirs[name]})"
     return None, f"the image {image} {asks} and gets none: {way} gives them"
-
-
-def _variables(env: "tuple[str, ...]") -> "dict[str, str]":
-    return dict(entry.split("=", 1) for entry in env if "=" in entry)

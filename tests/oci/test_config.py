@@ -40,9 +40,11 @@ def test_namespaces_new_and_existing() -> None:
 
 
 def test_the_environment_as_a_program_sees_it() -> None:
-    env = ["A=1", "B=x=y", "A=2", "EMPTY=", "novalue", "=nameless", ""]
+    env = ["A=1", "B=x=y", "A=2", "EMPTY=", "novalue", "=nameless", "", "C"]
     found = config(process={"env": env}).environment
-    assert found == {"A": "2", "B": "x=y", "EMPTY": "", "novalue": ""}
+    assert found == {"A": "2", "B": "x=y", "EMPTY": ""}
+    assert list(found) == ["A", "B", "EMPTY"]
+    assert config(process={}).environment == config(process={"env": None}).environment == {}
 
 
 def test_layers() -> None:

@@ -43,6 +43,14 @@ def test_stage_1_every_namespace_is_another(minirun: Program, bundle: Bundle) ->
     assert not set(inside) & set(host)
 
 
+def test_stage_7_environment_has_each_variable_once(minirun: Program, bundle: Bundle) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["process"]["env"] = ["PATH=/bin", "HOME=/", "A=1", "alone", "A=2=3", "EMPTY="]
+
+    done = run(minirun, bundle("cat", "/proc/self/environ", change=change))
+    assert done.stdout.split("\0") == ["PATH=/bin", "HOME=/", "A=2=3", "EMPTY=", ""]
+
+
 def test_stage_1_clocks_are_shifted(minirun: Program, bundle: Bundle) -> None:
     def change(config: dict[str, Any]) -> None:
         config["linux"]["namespaces"].append({"type": "time"})

@@ -9,6 +9,7 @@ stand in for the other.
 
 import os
 
+from minirun.core.config import environment_of
 from minirun.gpu.nvidia.hook.environment import (
     DEFAULTS,
     Settings,
@@ -41,7 +42,7 @@ def command_line(
 def request(config: "dict[str, Any]", settings: Settings = DEFAULTS) -> "Request | None":
     """Return what config.json asks for, without pid and root; None for nothing. Raises GPUError."""
     process = config.get("process") or {}
-    env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
+    env = environment_of(process.get("env"))
     bounding = (process.get("capabilities") or {}).get("bounding") or []
     mounts = mounted_devices(config.get("mounts") or [])
     asked = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)

@@ -9,6 +9,7 @@ config.toml names one.
 import os
 
 from minirun.core import jsonlite
+from minirun.core.config import environment_of
 from minirun.core.errors import ConfigError, GPUError
 from minirun.core.state import read_text
 from minirun.core.visible import clean
@@ -65,7 +66,7 @@ def execute(argv: "list[str]", toolkit: Toolkit) -> "NoReturn":
 
 def environment(toolkit: Toolkit) -> "dict[str, str]":
     """Return what config.toml adds to nvidia-container-cli's environment."""
-    return dict(row.split("=", 1) for row in toolkit.cli_environment if "=" in row)
+    return environment_of(toolkit.cli_environment)
 
 
 def say(text: str) -> None:

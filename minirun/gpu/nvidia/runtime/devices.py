@@ -9,6 +9,7 @@ environment. NVIDIA_DRIVER_CAPABILITIES counts in neither: the edits bring every
 sheet, "Two behaviours").
 """
 
+from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, names, registry, stale
 from minirun.gpu.nvidia.hook import environment
@@ -75,8 +76,7 @@ def _named(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
 
 def variables(config: "dict[str, Any]") -> "dict[str, str]":
     """Return the environment of a container."""
-    rows = (config.get("process") or {}).get("env") or []
-    return dict(entry.split("=", 1) for entry in rows if "=" in entry)
+    return environment_of((config.get("process") or {}).get("env"))
 
 
 def _in_words(config: "dict[str, Any]") -> "list[str]":

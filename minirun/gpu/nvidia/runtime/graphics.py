@@ -19,6 +19,7 @@ from minirun.gpu.nvidia.ctk.recipe import Recipe, options
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.runtime.devices import variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
 
     A request that is wrong is left to the hook, which says why. Raises OSError.
     """
-    process = config.get("process") or {}
-    env = dict(entry.split("=", 1) for entry in process.get("env") or [] if "=" in entry)
     try:
-        asked = environment.environment_request(env, toolkit.hook)
+        asked = environment.environment_request(variables(config), toolkit.hook)
     except GPUError:
         return False
     if asked is None or not {"graphics", "display"} & set(asked.capabilities):
