@@ -12,35 +12,41 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 
+_ALIASES = ("sid", "unstable", "testing", "stable")
+"""Names by which sources call a release too. In sid os-release(5) has testing's codename."""
 _PASSED_ON = ("Acquire::http", "Acquire::Check-", "Acquire::Retries", "Acquire::Force")
 
 
 class Sources(NamedTuple):
-    """The distribution's sources: one-line form, stanza form, and the first address of all."""
+    """The distribution's sources: one-line form, stanza form, first address, and its suite."""
 
     lines: str
     stanzas: str
     mirror: str
+    suite: str
 
 
 def read(codename: str, etc: str = "/etc/apt") -> Sources:
     """Return the sources of the distribution release `codename` (bookworm).
 
-    Raises ImageError where there are none.
+    If none has that name, those of the first of sid, unstable, testing and stable that one has.
+    Raises ImageError if there are none.
     """
     lines = [line for text in _texts(etc, "list") for line in text.splitlines()]
     stanzas = [part for text in _texts(etc, "sources") for part in text.split("\n\n")]
-    kept_lines = [line for line in lines if _official(_line_fields(line), codename)]
-    kept_stanzas = [part for part in stanzas if _official(_fields(part), codename)]
-    found = [_line_fields(line) for line in kept_lines] + [_fields(p) for p in kept_stanzas]
-    mirrors = [source["uris"].split()[0] for source in found if source["suites"] == codename]
-    mirrors += [s["uris"].split()[0] for s in found if codename in s["suites"].split()]
-    if not mirrors:
-        raise ImageError(
-            f'no source of packages for "{codename}" in {etc}',
-            "add the distribution's own, then apt-get update",
-        )
-    return Sources("\n".join(kept_lines), "\n\n".join(map(_plain, kept_stanzas)), mirrors[0])
+    for suite in (codename, *_ALIASES):
+        kept_lines = [line for line in lines if _official(_line_fields(line), suite)]
+        kept_stanzas = [part for part in stanzas if _official(_fields(part), suite)]
+        fields = [_line_fields(line) for line in kept_lines] + [_fields(p) for p in kept_stanzas]
+        fields.sort(key=lambda source: source["suites"] != suite)
+        mirrors = [f["uris"].split()[0] for f in fields if suite in f["suites"].split()]
+        if mirrors:
+            text = "\n\n".join(map(_plain, kept_stanzas))
+            return Sources("\n".join(kept_lines), text, mirrors[0], suite)
+    raise ImageError(
+        f'no source of packages for "{codename}" in {etc}',
+        "add the distribution's own, then apt-get update",
+    )
 
 
 def options() -> list[str]:

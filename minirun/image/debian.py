@@ -52,12 +52,11 @@ def fill(draft: Draft) -> dict[str, object]:
 
     Raises ImageError with the tool's own last word where it fails.
     """
-    codename = os_release("/").get("VERSION_CODENAME", "")
-    sources = aptsources.read(codename)
+    sources = aptsources.read(os_release("/").get("VERSION_CODENAME", ""))
     tree = draft.layer()
     tool = _tool()
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or os.stat("/usr/lib/os-release").st_mtime)
-    _run(_command(tool, codename, sources, draft.path), draft.path, tree, epoch)
+    _run(_command(tool, sources, draft.path), draft.path, tree, epoch)
     trim(tree)
     _clamp_times(tree, epoch * 10**9)
     release = os_release(tree)
@@ -67,7 +66,7 @@ def fill(draft: Draft) -> dict[str, object]:
     return {
         "origin": f"{release['PRETTY_NAME']}, built on this machine by {tool}",
         "recipe": {
-            "name": "debian", "tool": f"{tool} {version[-1]}", "suite": codename,
+            "name": "debian", "tool": f"{tool} {version[-1]}", "suite": sources.suite,
             "source_date_epoch": epoch, "packages": packages(tree),
         },
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
@@ -145,10 +144,10 @@ def _tool() -> str:
     raise ImageError("neither mmdebstrap nor debootstrap is here", "apt-get install mmdebstrap")
 
 
-def _command(tool: str, codename: str, sources: aptsources.Sources, scratch: str) -> list[str]:
+def _command(tool: str, sources: aptsources.Sources, scratch: str) -> list[str]:
     target = f"{MOUNT_POINT}/layers/0"
     if tool == "debootstrap":
-        return [tool, "--variant=minbase", INCLUDED, codename, target, sources.mirror]
+        return [tool, "--variant=minbase", INCLUDED, sources.suite, target, sources.mirror]
     files = []
     for name, text in (("debian.list", sources.lines), ("debian.sources", sources.stanzas)):
         if text:
@@ -157,7 +156,7 @@ def _command(tool: str, codename: str, sources: aptsources.Sources, scratch: str
             files.append(f"{MOUNT_POINT}/{name}")
     settings = ["--mode=root", "--format=directory", "--variant=minbase", MERGED, INCLUDED]
     settings += [f"--aptopt={option}" for option in aptsources.options()]
-    return [tool, *settings, codename, target, *files]
+    return [tool, *settings, sources.suite, target, *files]
 
 
 def _run(command: list[str], scratch: str, tree: str, epoch: int) -> None:

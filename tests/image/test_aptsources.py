@@ -66,6 +66,17 @@ def test_the_first_mirror_of_a_stanza(tmp_path: Path) -> None:
     assert (found.lines, found.mirror) == ("", "http://three.example/debian")
 
 
+@pytest.mark.parametrize("suite", ["sid", "unstable", "testing"])
+def test_sid_says_that_it_is_testing(tmp_path: Path, suite: str) -> None:
+    """Its os-release has testing's codename, which no source of it has."""
+    (tmp_path / "sources.list").write_text(
+        f"deb http://one.example/debian {suite} main\ndeb http://two.example/debian trixie main\n"
+    )
+    found = aptsources.read("forky", str(tmp_path))
+    assert (found.suite, found.mirror) == (suite, "http://one.example/debian")
+    assert "trixie" not in found.lines
+
+
 def test_no_source_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match='no source of packages for "bookworm"'):
         aptsources.read("bookworm", str(tmp_path))

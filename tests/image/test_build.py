@@ -153,7 +153,7 @@ def test_a_failing_tool_is_one_line_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = aptsources.Sources(
-        "", "Types: deb\nURIs: file:/nowhere\nSuites: x\nComponents: main", ""
+        "", "Types: deb\nURIs: file:/nowhere\nSuites: x\nComponents: main", "", "x"
     )
     monkeypatch.setattr(aptsources, "read", lambda codename: nowhere)
     with pytest.raises(ImageError, match=r"^mmdebstrap failed: ") as caught:
