@@ -16,8 +16,8 @@ NEEDED := python3 python3-venv mmdebstrap libseccomp2
 USEFUL := python3-prctl
 # what tests and bench call
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
-	containerd containernetworking-plugins docker.io buildah slurmctld slurmd slurm-client munge \
-	systemd dbus uidmap
+	containerd containernetworking-plugins docker.io docker-cli|docker.io buildah slurmctld slurmd \
+	slurm-client munge systemd dbus uidmap
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))
@@ -39,7 +39,7 @@ packages:
 	@.ci/packages $(NEEDED) --optional $(USEFUL)
 
 tested: setup .venv/.tested
-	@.ci/packages --optional $(TESTED)
+	@.ci/packages --optional $(foreach name,$(TESTED),'$(name)')
 
 # Debian's own Python, whatever else comes first in PATH: it lies where only root can write.
 # Of Debian's python-prctl the .venv gets links: pip would need a compiler for it.

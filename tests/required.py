@@ -20,7 +20,7 @@ PACKAGES = Path(__file__).parents[1] / ".ci" / "packages"
 PACKAGE_OF = {
     "bridge": "containernetworking-plugins", "buildah": "buildah", "chromium": "chromium",
     "containerd": "containerd", "criu": "criu", "crun": "crun", "ctr": "containerd",
-    "dbus-daemon": "dbus", "docker": "docker.io", "dockerd": "docker.io", "gcc": "gcc",
+    "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "dockerd": "docker.io", "gcc": "gcc",
     "munged": "munge", "newgidmap": "uidmap", "newuidmap": "uidmap", "podman": "podman",
     "runc": "runc", "slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client",
     "strace": "strace", "systemd": "systemd", "tmux": "tmux",
@@ -42,7 +42,7 @@ def installed(program: str, path: str = FOLDERS) -> str:
     package = PACKAGE_OF[program]
     if refused := _cannot_be_had(package):
         pytest.skip(f"{program} is missing: {refused}")
-    skip(f"{program} is not installed: apt-get install {package}")
+    skip(f"{program} is not installed: apt-get install {package.partition('|')[0]}")
 
 
 @functools.cache

@@ -102,6 +102,23 @@ def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("known", "chosen"), [(("a", "b"), ["a"]), (("b",), ["b"]), (("c", "b"), ["b"])]
+)
+def test_the_first_alternative_that_apt_knows(
+    machine: Machine, known: tuple[str, ...], chosen: list[str]
+) -> None:
+    machine.knows(*map(package, known))
+    done = machine.chooses("--optional", "a|b", "b" if "a" not in known else "a")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, chosen, "")
+
+
+def test_an_alternative_that_is_there_is_not_asked_for(machine: Machine) -> None:
+    machine.has(package("b"))
+    machine.knows(package("b"))
+    assert machine.chooses("a|b").stdout == ""
+
+
 def test_a_machine_with_docker_ce_keeps_it(machine: Machine) -> None:
     docker_io = package("docker.io", Depends="containerd")
     machine.has(*DOCKER_CE)
