@@ -269,6 +269,14 @@ def memfd(place: Place) -> str:
     return "executed"
 
 
+def root_mount(place: Place) -> str:
+    """/ is a mount point, without which pivot_root(2) fails; in a chroot(2) it may be none."""
+    filesystem = _filesystem("/")
+    if filesystem == "?":
+        raise Lacking("/ is no mount point, as in a chroot")
+    return f"/ is a mount of {filesystem}"
+
+
 def _own_mounts() -> None:
     """Give this process a mount namespace of its own, from which nothing goes back."""
     namespaces.unshare(namespaces.FLAGS["mount"])

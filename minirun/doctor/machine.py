@@ -36,6 +36,15 @@ def interpreter(place: Place) -> str:
     return f"Python {platform.python_version()}, {os.path.realpath(sys.executable)}, {start}"
 
 
+def python_prctl(place: Place) -> str:
+    """python-prctl, for this version of Python: Debian's package, or built by pip."""
+    try:
+        import _prctl
+    except ImportError:
+        raise Lacking("none for this Python") from None
+    return str(_prctl.__file__)
+
+
 def disk(place: Place) -> str:
     """Room for containers and images."""
     free = min(shutil.disk_usage(p).free for p in (place.scratch, _above(place.store)))

@@ -25,7 +25,10 @@ _HOST = (
     "kernel modules",
     "terminal",
 )
-_PLAIN = ("kernel", "interpreter", "disk", "images", "image builders", "nvidia tools", "gpu")
+_PLAIN = (
+    "kernel", "interpreter", "python-prctl", "disk", "images", "image builders", "nvidia tools",
+    "gpu", "root mount",
+)  # fmt: skip
 
 
 def _become_user() -> None:

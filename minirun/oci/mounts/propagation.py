@@ -7,7 +7,7 @@ once it is the root.
 """
 
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts
 from minirun.oci.mounts.options import PROPAGATION
 
@@ -30,7 +30,7 @@ def is_shared(config: Config) -> bool:
 def before(config: Config) -> None:
     """Set the propagation of this new mount namespace, which is still a copy of the host's.
 
-    Raises OSError, ConfigError.
+    Raises OSError, ConfigError; MinirunError in a chroot(2), where pivot_root(2) would fail too.
     """
     wanted = _wanted(config)
     kind = wanted & ~mounts.MS_REC or mounts.MS_SLAVE
@@ -39,7 +39,13 @@ def before(config: Config) -> None:
     why = "no mount of the container may spread back to the host"
     if kind == mounts.MS_SHARED:
         why = "mounts with a shared source spread to the host: rootfsPropagation asks for it"
-    mounts.mount(None, "/", None, kind | mounts.MS_REC, why=why)
+    try:
+        mounts.mount(None, "/", None, kind | mounts.MS_REC, why=why)
+    except OSError as error:
+        if error.errno != _EINVAL:
+            raise
+        what = "/ is no mount point, as in a chroot: no container can be made here"
+        raise MinirunError(what, "mount --bind DIR DIR before chroot DIR") from None
     if kind == mounts.MS_SHARED:
         _part(config.rootfs)
 
