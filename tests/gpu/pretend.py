@@ -120,12 +120,16 @@ class Host:
             (place / "etc").mkdir()
             shutil.rmtree(place / "usr/lib/firmware")  # the recorded driver root had none
         self._cache(place if self.moved else driver)
+        own = (Path(launcher.__file__).parents[1], self.work.parent)
+        for folder in own:
+            (driver / str(folder)[1:]).mkdir(parents=True, exist_ok=True)
         top = base / "top"
         top.mkdir()
         mounts.mount("overlay", str(top), "overlay", 0, f"lowerdir={driver}:/")
         for name in ("proc", "sys"):
             mounts.mount(f"/{name}", f"{top}/{name}", None, mounts.MS_BIND | mounts.MS_REC)
-        mounts.mount(str(Path(launcher.__file__).parents[1]), *self._own(top))
+        for folder in own:  # either may lie on a file system of its own
+            mounts.mount(str(folder), f"{top}{folder}", None, mounts.MS_BIND)
         mounts.mount("tmpfs", f"{top}/dev", "tmpfs", 0, "mode=755")
         mounts.mount("tmpfs", f"{top}/mnt", "tmpfs", 0, "mode=755")
         os.mkdir(f"{top}{ROOT}")
@@ -139,10 +143,6 @@ class Host:
             self._moved()
         self._container()
         self.change()
-
-    def _own(self, top: Path) -> tuple[str, None, int]:
-        """Where the repository is, for mount(): it may lie on a file system of its own."""
-        return f"{top}{Path(launcher.__file__).parents[1]}", None, mounts.MS_BIND | mounts.MS_REC
 
     def _cache(self, driver: Path) -> None:
         """Let ldconfig list the driver's libraries, as on a host where it is installed."""

@@ -59,6 +59,23 @@ def with_busybox(path: Path) -> Path:
     return path
 
 
+def host_path(fields: list[str]) -> str:
+    """Where on this machine the source of a mount lies, from the fields of its line in mountinfo.
+
+    The line has the path in the source's file system, which need not be mounted whole, nor at /.
+    A whole file system, and one that is not mounted here, is told as the line has it.
+    """
+    device, path = fields[2:4]
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    here = [line.split()[3:5] for line in lines if line.split()[2] == device]
+    roots = [(root.rstrip("/"), at.rstrip("/")) for root, at in here]
+    roots = [(root, at) for root, at in roots if path.startswith(f"{root}/")]
+    if path == "/" or not roots:
+        return path
+    root, at = max(roots, key=lambda pair: len(pair[0]))
+    return at + path[len(root) :]
+
+
 class Recorder:
     """Stands where the cgroup stands: tells which rules stage 5 asked for."""
 
@@ -165,9 +182,8 @@ class Sandbox:
                 continue
             flags = sorted(set(fields[5].split(",")) - {"relatime"})
             kind = fields[fields.index("-") + 1]
-            rows.append(
-                {"at": fields[4][len(self.root) :], "flags": flags, "from": fields[3], "type": kind}
-            )
+            at = fields[4][len(self.root) :]
+            rows.append({"at": at, "flags": flags, "from": host_path(fields), "type": kind})
         return rows
 
     def chroot(self, *argv: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import Program
 from gpu import images
-from gpu.sandbox import Sandbox, debian_root, fingerprint
+from gpu.sandbox import Sandbox, debian_root, fingerprint, host_path
 from minirun.gpu.inventory import inventory
 from minirun.gpu.simulated import elf
 from required import installed
@@ -255,7 +255,7 @@ def test_a_link_in_an_image_that_is_run(
     }
     trap(layer, name, targets[kind])
     done = hostile(mode)
-    sources = [line.split()[3] for line in done.stdout.splitlines()]
+    sources = [host_path(line.split()) for line in done.stdout.splitlines()]
     assert not [source for source in sources if source.startswith(str(outside))]
 
 

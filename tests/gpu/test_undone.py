@@ -107,10 +107,11 @@ def spoiled(layer: Path, place: str) -> Path:
 
 
 def host() -> tuple[list[str], list[str], set[str]]:
-    """Mounts, nodes of a driver, and containers' cgroups of the host."""
+    """Mounts, nodes of a driver, and cgroups of this process's containers, of the host."""
     lines = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
-    return lines, nodes, {str(path) for path in Path("/sys/fs/cgroup").glob("*/minirun/undone-*")}
+    cgroups = Path("/sys/fs/cgroup").glob(f"*/minirun/undone-{os.getpid()}*")
+    return lines, nodes, {str(path) for path in cgroups}
 
 
 @pytest.mark.parametrize("place", PLACES)
