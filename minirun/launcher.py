@@ -78,7 +78,12 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
         for name in ("run", "bundle", "delete", "exec", "kill", "oci", "start", "state")
     },
     "minirun.core.stages.s4_arguments": (
-        (*_START, "minirun.core.lifecycle", "minirun.gpu.wish", "minirun.core.rootfs.initlayer"),
+        (
+            *_START,
+            "minirun.core.lifecycle",
+            "minirun.gpu.selector",
+            "minirun.core.rootfs.initlayer",
+        ),
         ("minirun.core.stages.s5_inject",),
     ),
     "minirun.gpu.simulated": (
@@ -98,7 +103,7 @@ GROUPS: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
 """What brings others along: module → (what is there before, what is always imported beside it)."""
 SINGLE = (
     "minirun.hot", "minirun.cgroups.hierarchies", "minirun.cgroups.v1", "minirun.cgroups.v2",
-    "minirun.gpu.wish", "minirun.gpu.mountpoints", "minirun.core.rootfs.initlayer",
+    "minirun.gpu.selector", "minirun.gpu.mountpoints", "minirun.core.rootfs.initlayer",
 )  # fmt: skip
 
 

@@ -63,14 +63,14 @@ def main_checkpoint(args: "list[str]", settings: Settings) -> int:
         text = "Save a running container to files, through CRIU, and end it."
         return show_help("checkpoint", "ID", text, CHECKPOINT)
     container = existing.load(settings, one_id("checkpoint", flags))
-    wanted = _wanted(flags)
-    words = [*wanted.words, *_parent(flags, wanted.images), *_page_server(flags.page_server)]
+    options = _criu_options(flags)
+    words = [*options.words, *_parent(flags, options.images), *_page_server(flags.page_server)]
     container.open_log()
     signals.hold()
-    wanted = wanted._replace(
+    options = options._replace(
         words=words, pre_dump=flags.pre_dump, leave_running=flags.leave_running
     )
-    dump.checkpoint(container, wanted)
+    dump.checkpoint(container, options)
     return 0
 
 
@@ -84,16 +84,16 @@ def main_restore(args: "list[str]", settings: Settings) -> int:
         text = "Make a container again from the files of a checkpoint, through CRIU."
         return show_help("restore", "ID", text, RESTORE)
     flags.values.update(preserve_fds="", no_new_keyring=False, no_pivot=False)
-    wanted = _wanted(flags)
-    words = [*wanted.words, *_value("lsm-profile", flags), *_value("lsm-mount-context", flags)]
-    wanted = wanted._replace(words=words)
+    options = _criu_options(flags)
+    words = [*options.words, *_value("lsm-profile", flags), *_value("lsm-mount-context", flags)]
+    options = options._replace(words=words)
     state.check_id(one_id("restore", flags))
     choices = chosen.of_bundle(flags, settings.choices)
-    remake.check(oci_config.load(os.path.abspath(flags.bundle or "."), choices), wanted)
+    remake.check(oci_config.load(os.path.abspath(flags.bundle or "."), choices), options)
     container = oci.new_container(flags, settings)
     try:
         signals.catch()
-        pid, pidfd = remake.restore(container, wanted)
+        pid, pidfd = remake.restore(container, options)
         oci.announce(flags, pid, pidfd)
     except BaseException:
         endings.destroy(container)
@@ -109,7 +109,7 @@ def _wait(container: Container, pid: int, pidfd: int) -> int:
     return status
 
 
-def _wanted(flags: Parsed) -> dump.Wanted:
+def _criu_options(flags: Parsed) -> dump.CriuOptions:
     """Return what both commands tell CRIU. Raises UsageError."""
     if flags.lazy_pages or flags.values.get("status_fd"):
         text = "--lazy-pages is not supported: the pages would need a server that goes on"
@@ -122,7 +122,7 @@ def _wanted(flags: Parsed) -> dump.Wanted:
     words = [f"--manage-cgroups={mode}", *(["--empty-ns", "net"] if flags.empty_ns else [])]
     words += [f"--{name}" for name in _SWITCHES if flags.values[name.replace("-", "_")]]
     images = os.path.abspath(flags.image_path or "checkpoint")
-    return dump.Wanted(images, os.path.abspath(flags.work_path or images), words)
+    return dump.CriuOptions(images, os.path.abspath(flags.work_path or images), words)
 
 
 def _value(name: str, flags: Parsed) -> "list[str]":

@@ -49,9 +49,9 @@ def _exclusive(flags: Parsed, before: Choices) -> bool:
     """Whether the GPUs are to be the container's alone. Raises UsageError."""
     if "gpus" not in flags.given:
         return False
-    from minirun.gpu import wish
+    from minirun.gpu import selector
 
-    return before.exclusive or wish.parse_gpus(flags.gpus).exclusive
+    return before.exclusive or selector.parse_gpus(flags.gpus).exclusive
 
 
 def of_bundle(flags: Parsed, before: Choices) -> Choices:

@@ -14,7 +14,7 @@ from minirun.gpu.cdi import registry
 from minirun.gpu.cdi.check import check
 from minirun.gpu.nvidia.ctk import transform, write
 from minirun.gpu.nvidia.runtime import config
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 NAME = "nvidia-ctk cdi"
 LIST = (
@@ -33,7 +33,7 @@ ROOT = (
 
 def main(words: "list[str]") -> int:
     """Run one of the commands. Errors are logged as the real tool logs them, with status 1."""
-    log = Log("info")
+    log = ToolkitLog("info")
     try:
         if words[:1] == ["generate"]:
             from minirun.cli import ctk_generate
@@ -51,7 +51,7 @@ def main(words: "list[str]") -> int:
         return _fail(error, log)
 
 
-def _fail(error: MinirunError, log: Log) -> int:
+def _fail(error: MinirunError, log: ToolkitLog) -> int:
     log.error(str(error))
     if error.hint:
         log.info(f"Hint: {error.hint}")
@@ -80,7 +80,7 @@ def put(content: str, path: str) -> int:
     return 0
 
 
-def _list(args: "list[str]", log: Log) -> int:
+def _list(args: "list[str]", log: ToolkitLog) -> int:
     flags = read_flags(f"{NAME} list", LIST, args, "List the CDI devices of this host.")
     if flags is None:
         return 0

@@ -13,7 +13,7 @@ from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import modes, recipe, write
 from minirun.gpu.nvidia.ctk.find import Finder
 from minirun.gpu.nvidia.runtime import config, host, lookup
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 _NODES = "no-additional-gids-for-device-nodes"
 GENERATE = (
@@ -64,7 +64,7 @@ VARIABLES = {
 ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
 
 
-def run(args: "list[str]", log: Log) -> int:
+def run(args: "list[str]", log: ToolkitLog) -> int:
     """Make a spec and print or write it. Raises MinirunError, OSError."""
     text = "Make a CDI spec of the GPUs of this host."
     flags = read_flags(f"{NAME} generate", GENERATE, args, text)
@@ -125,7 +125,7 @@ def _from_environment(flags: Parsed) -> None:
             flags.values[key] = [word for words in value for word in words.split(",") if word]
 
 
-def _checked(flags: Parsed, log: Log) -> str:
+def _checked(flags: Parsed, log: ToolkitLog) -> str:
     """Return the format, after a look at all flags. Raises UsageError in the real tool's words."""
     form = flags.format.lower() or write.format_of(flags.output) or "yaml"
     if form not in write.FORMATS:
@@ -181,7 +181,7 @@ def _recipe(flags: Parsed) -> recipe.Recipe:
     )
 
 
-def _program(asked: str) -> recipe.Program:
+def _program(asked: str) -> recipe.HookProgram:
     """Return the program of the hooks: the one that is asked for, nvidia-cdi-hook, or minirun."""
     name = asked or "nvidia-cdi-hook"
     path = name if name.startswith("/") else lookup.program(name)
@@ -191,8 +191,8 @@ def _program(asked: str) -> recipe.Program:
         return request.program()
     last = path.rpartition("/")[2]
     if last == "nvidia-ctk":
-        return recipe.Program(path, (last, "hook"))
-    return recipe.Program(path, (last, request.HOOK) if last == "minirun" else (last,))
+        return recipe.HookProgram(path, (last, "hook"))
+    return recipe.HookProgram(path, (last, request.HOOK) if last == "minirun" else (last,))
 
 
 def _driver_root(flags: Parsed) -> str:
@@ -200,7 +200,7 @@ def _driver_root(flags: Parsed) -> str:
     return root.rstrip("/")
 
 
-def _announce(finder: Finder, log: Log) -> None:
+def _announce(finder: Finder, log: ToolkitLog) -> None:
     """Say which of NVIDIA's libraries tell about GPUs."""
     other = "libnvidia-sandboxutils.so.1"
     if not finder.locate_library(other):
@@ -211,8 +211,8 @@ def _announce(finder: Finder, log: Log) -> None:
         log.info(f"Using {finder.root}{path}")
 
 
-def _host(root: str, log: Log) -> Inventory:
-    found = host.look(root)
+def _host(root: str, log: ToolkitLog) -> Inventory:
+    found = host.host_inventory(root)
     if found.simulated:
         log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
     return found

@@ -1,6 +1,6 @@
 """exec's flags as a `process` of config.json: the container's own, with what they change."""
 
-from minirun.cli import wishes
+from minirun.cli import run_options
 from minirun.cli.flags import Parsed
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
@@ -18,7 +18,7 @@ def process(container: Container, flags: Parsed) -> "dict[str, Any]":
     process = dict(container.config.process)
     process["args"] = list(flags.args[1:])
     process["terminal"] = flags.tty
-    process["env"] = [*(process.get("env") or []), *wishes.variables(flags.env)]
+    process["env"] = [*(process.get("env") or []), *run_options.variables(flags.env)]
     if flags.workdir:
         process["cwd"] = flags.workdir
     if flags.user:

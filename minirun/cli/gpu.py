@@ -59,8 +59,8 @@ def main_list(args: "list[str]", settings: Settings) -> int:
         sys.stdout.write(usage("gpu list", "", "Show what GPUs the host has.", LIST_FLAGS))
         return 0
     root, driver = flags.driver_root, flags.gpu_driver
-    others = [driver] if driver in VENDORS else [] if driver else vendors.present(root)
-    lines = [line for vendor in others for line in vendors.table(vendors.look(vendor, root))]
+    others = [driver] if driver in VENDORS else [] if driver else vendors.present_vendors(root)
+    lines = [line for vendor in others for line in vendors.table(vendors.find_cards(vendor, root))]
     if not others or (not driver and drivers.is_loaded(root)):
         found = inventory.inventory(driver or "auto", settings.store, root)
         lines = gpu_usage.gpu_table(found) + lines

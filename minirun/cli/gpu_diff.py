@@ -14,7 +14,7 @@ from minirun.core.visible import clean, say
 from minirun.gpu import inventory
 from minirun.gpu.cdi import registry, request
 from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.wish import Wish, parse_gpus
+from minirun.gpu.selector import GpuSelector, parse_gpus
 from minirun.image import store
 from minirun.inspect.gpu import diff
 
@@ -56,7 +56,7 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 def _both(
     flags: Parsed, settings: Settings, found: inventory.Inventory
-) -> "tuple[diff.Result, diff.Result]":
+) -> "tuple[diff.ModeResult, diff.ModeResult]":
     """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
     env, place = [], "/"
     if flags.args:
@@ -65,11 +65,13 @@ def _both(
         layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
         place = (layers or list(image.layers))[0]
     if flags.gpus:
-        wish = parse_gpus(flags.gpus)
-        chosen = wish.candidates(found)[: wish.amount] if wish.amount else wish.devices
+        selector = parse_gpus(flags.gpus)
+        chosen = selector.devices
+        if selector.amount:
+            chosen = selector.candidates(found)[: selector.amount]
         env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
-        if wish.capabilities:
-            env.append(f"NVIDIA_DRIVER_CAPABILITIES={','.join(wish.capabilities)}")
+        if selector.capabilities:
+            env.append(f"NVIDIA_DRIVER_CAPABILITIES={','.join(selector.capabilities)}")
     variables = environment_of(env)
     devices = environment.visible(variables)
     asked = environment.environment_request(variables)
@@ -82,7 +84,9 @@ def _both(
         raise UsageError(f"the image {flags.args[0]} asks for no GPU", "add --gpus all")
     driver = "simulated" if found.simulated else "nvidia"
     folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
-    wanted = request.Asked(wish=Wish(devices or ("none",)), driver=driver, folders=folders)
+    wanted = request.CdiRequest(
+        selector=GpuSelector(devices or ("none",)), driver=driver, folders=folders
+    )
     injection = request.resolve(wanted, settings.store)
     for text in injection.warnings:
         say(f"warning: {text}")
@@ -90,7 +94,7 @@ def _both(
 
 
 def lines(
-    rows: "list[diff.Row]", old: diff.Result, new: diff.Result, most: int = _MOST
+    rows: "list[diff.DiffRow]", old: diff.ModeResult, new: diff.ModeResult, most: int = _MOST
 ) -> "list[str]":
     """Return the differences as text, then what is the same; at most `most` names an aspect."""
     text = []

@@ -9,8 +9,8 @@ from minirun.core.reserve import make_root
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.gpu import inventory, select
+from minirun.gpu.selector import parse_gpus
 from minirun.gpu.share import mps, timeslice
-from minirun.gpu.wish import parse_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,10 +77,11 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
 
 def _gpus(flags: Parsed, found: "Inventory") -> "tuple[Gpu, ...]":
     """Return the whole GPUs that --gpus names. Raises UsageError, GPUError."""
-    wish = parse_gpus(flags.gpus)
-    if wish.amount or wish.exclusive or wish.capabilities or any(":" in d for d in wish.devices):
+    selector = parse_gpus(flags.gpus)
+    more = selector.amount or selector.exclusive or selector.capabilities
+    if more or any(":" in device for device in selector.devices):
         raise UsageError(f"--gpus {flags.gpus}: name whole gpus here", "all, 0,1, or uuids", 1)
-    return select.choose(found, wish.devices)
+    return select.choose(found, selector.devices)
 
 
 def _print(lines: "list[str]") -> int:

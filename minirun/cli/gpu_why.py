@@ -16,7 +16,7 @@ from minirun.engines import roots
 from minirun.gpu import inventory
 from minirun.gpu.nvidia.cli import devicecgroup
 from minirun.inspect import edits_of
-from minirun.inspect.gpu import effective, why
+from minirun.inspect.gpu import observed, why
 from minirun.running import existing
 
 FLAGS = (
@@ -46,12 +46,12 @@ def main(args: "list[str]", settings: Settings) -> int:
 def document(container: Container) -> dict[str, Any]:
     """Return all of it as plain data with stable keys. Raises OSError, GPUError."""
     edits, config = edits_of(container.record), container.config
-    request = why.request(config) if why.mode(config, edits) in ("legacy", "hook") else None
+    request = why.nvidia_request(config) if why.mode(config, edits) in ("legacy", "hook") else None
     found: dict[str, Any] = {
         "id": container.id,
         "status": container.record["status"],
         "mode": why.mode(config, edits),
-        "asked": [row._asdict() for row in why.asked(container.record, config, edits)],
+        "asked": [row._asdict() for row in why.request_sources(container.record, config, edits)],
         "devices": list(request.devices) if request else list(edits.get("cdi") or []),
         "capabilities": list(request.capabilities) if request else [],
         "requirements": list(request.requirements) if request else [],
@@ -72,12 +72,12 @@ def document(container: Container) -> dict[str, Any]:
     return found
 
 
-def _now(container: Container, edits: dict[str, Any]) -> effective.Effective | None:
+def _now(container: Container, edits: dict[str, Any]) -> observed.ObservedGpus | None:
     """Return what there is now; None where the container does not run."""
     if not container.record["pid"] or not state.is_alive(container.record["init"]):
         return None
     try:
-        return effective.look(container.record["pid"], edits, _rules(container))
+        return observed.observe(container.record["pid"], edits, _rules(container))
     except (FileNotFoundError, ProcessLookupError):
         return None
 

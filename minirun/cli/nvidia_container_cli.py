@@ -14,7 +14,7 @@ from minirun.core.visible import clean
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, compat
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
-from minirun.gpu.nvidia.cli.program.debug import Log
+from minirun.gpu.nvidia.cli.program.debug import DebugLog
 
 _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
@@ -30,9 +30,9 @@ def main(args: "list[str]", settings: Settings) -> int:
     if line.help:
         sys.stdout.write(_help(line))
         return 0
-    log = Log("")
+    log = DebugLog("")
     try:
-        log = Log(line.request.debug)
+        log = DebugLog(line.request.debug)
         _run(line, settings, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
@@ -75,7 +75,7 @@ def _help(line: CommandLine) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(line: CommandLine, settings: Settings, log: Log) -> None:
+def _run(line: CommandLine, settings: Settings, log: DebugLog) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     found = _driver(line, settings, log)
     if line.command == "configure":
@@ -96,7 +96,7 @@ def _run(line: CommandLine, settings: Settings, log: Log) -> None:
     sys.stdout.write("".join(f"{clean(text)}\n" for text in lines))
 
 
-def _driver(line: CommandLine, settings: Settings, log: Log) -> Inventory:
+def _driver(line: CommandLine, settings: Settings, log: DebugLog) -> Inventory:
     """Return what the host has, after loading its modules where that is asked for."""
     request = line.request
     user = _user(request.user)

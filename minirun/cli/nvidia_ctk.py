@@ -6,11 +6,11 @@ import sys
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.nvidia.ctk.engines import Wanted
+    from minirun.gpu.nvidia.ctk.engines import EngineSetup
 
 NAME = "nvidia-ctk"
 SUMMARY = """Configure what is around GPU containers, as NVIDIA's tool does.
@@ -75,9 +75,9 @@ def _configure(args: "list[str]") -> int:
         return 0
     from minirun.gpu.nvidia.ctk import engines
 
-    log = Log("info")
-    wanted = _wanted(flags, log)
-    for file in engines.configure(wanted, log):
+    log = ToolkitLog("info")
+    setup = _engine_setup(flags, log)
+    for file in engines.configure(setup, log):
         if flags.dry_run:
             if file.title:
                 log.info(file.title)
@@ -87,11 +87,11 @@ def _configure(args: "list[str]") -> int:
             engines.save(file)
             log.info(f"Wrote updated config to {file.path}")
     if not flags.dry_run:
-        log.info(f"It is recommended that {wanted.engine} daemon be restarted.")
+        log.info(f"It is recommended that {setup.engine} daemon be restarted.")
     return 0
 
 
-def _wanted(flags: Parsed, log: Log) -> "Wanted":
+def _engine_setup(flags: Parsed, log: ToolkitLog) -> "EngineSetup":
     """Return what the flags ask for, checked as the real tool checks it. Raises UsageError."""
     from minirun.gpu.nvidia.ctk import engines
 
@@ -110,7 +110,7 @@ def _wanted(flags: Parsed, log: Log) -> "Wanted":
         raise UsageError(f'the drop-in-config path "{drop_in}" is not an absolute path', status=1)
     if flags.values["cdi.enabled"] and flags.runtime == "crio":
         log.warning("Ignoring cdi.enabled flag for crio")
-    return engines.Wanted(
+    return engines.EngineSetup(
         engine=flags.runtime,
         config=os.path.abspath(flags.config or engine.config),
         drop_in=drop_in,
@@ -130,8 +130,12 @@ def _symlinks(args: "list[str]") -> int:
     from minirun.gpu.nvidia.ctk import devchar
 
     root = flags.driver_root.rstrip("/")
-    nodes = devchar.possible(root, devchar.Host()) if flags.create_all else devchar.existing(root)
-    devchar.link(nodes, flags.dev_char_path, Log("info"), dry_run=flags.dry_run)
+    nodes = (
+        devchar.possible_nodes(root, devchar.Host())
+        if flags.create_all
+        else devchar.existing_nodes(root)
+    )
+    devchar.link(nodes, flags.dev_char_path, ToolkitLog("info"), dry_run=flags.dry_run)
     return 0
 
 

@@ -13,7 +13,7 @@ from minirun.cli.flags import HELP, usage
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.settings import Settings
 from minirun.gpu.nvidia.runtime import config, wrapper
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 SUMMARY = (
     "Call a runtime (config.toml: runc or crun) with these arguments; before `create`, add the\n"
@@ -29,7 +29,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if "--version" in args or "-version" in args:
         sys.stdout.write(f"NVIDIA Container Runtime version {__version__} (minirun)\n\n")
         sys.stdout.flush()
-    log = Log("error")
+    log = ToolkitLog("error")
     try:
         toolkit = config.load()
         log = wrapper.logger(args, toolkit)
@@ -41,7 +41,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         return _fail(error, log)
 
 
-def _fail(error: MinirunError, log: Log) -> int:
+def _fail(error: MinirunError, log: ToolkitLog) -> int:
     try:
         log.error(error.line())
     except OSError as other:  # the log file: the error itself has been printed

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.cli import wishes
+from minirun.cli import run_options
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.core import config as oci_config
 from minirun.core import errors, gates, jsonlite, state
@@ -119,43 +119,43 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
     rootless.check_home(settings.root)
     settings = _log_settings(flags, settings)
-    container_id = flags.name or wishes.random_id()
-    wanted, image = wishes.from_flags(flags, settings, container_id)
+    container_id = flags.name or run_options.random_id()
+    options, image = run_options.from_flags(flags, settings, container_id)
     directory = f"{settings.root}/{container_id}"
-    document = generate.config(container_id, wanted)
+    document = generate.config(container_id, options)
     if rootless.unprivileged():
         from minirun.engines import rootless_config as without_root
 
         without_root.adapt(document)
-    config = oci_config.Config(document, directory, wanted.choices)
-    options = supervise.Options(
+    config = oci_config.Config(document, directory, options.choices)
+    supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
-        wanted=_wanted(flags), pid_file=flags.pid_file, log=logfile.limits(flags.log_opt),
-        begin=lambda container: _note(container, wanted),
+        view=_view_options(flags), pid_file=flags.pid_file, log=logfile.limits(flags.log_opt),
+        begin=lambda container: _note(container, options),
     )  # fmt: skip
     extra = {
-        "managed": True, "auto_remove": flags.rm, "image": image, "args": list(wanted.args),
-        "gpus": flags.gpus, "warnings": list(wanted.warnings), "seccomp": wanted.seccomp,
+        "managed": True, "auto_remove": flags.rm, "image": image, "args": list(options.args),
+        "gpus": flags.gpus, "warnings": list(options.warnings), "seccomp": options.seccomp,
         "default_pids_limit": not flags.pids_limit,
     }  # fmt: skip
-    return supervise.run(lambda: reserve(settings, container_id, config, **extra), options)
+    return supervise.run(lambda: reserve(settings, container_id, config, **extra), supervision)
 
 
-def _note(container: Container, wanted: generate.Wishes) -> None:
+def _note(container: Container, options: generate.RunOptions) -> None:
     """Write down who has which GPU, where no stage 5 of ours does: CDI, and a hook's own.
 
     Raises GPUError, OSError.
     """
-    if not (wanted.cdi or wanted.gpu_hook):
+    if not (options.cdi or options.gpu_hook):
         return
     from minirun.gpu.share import sharing
 
-    if wanted.cdi:
-        sharing.give(container, wanted.cdi.gpus, wanted.cdi.simulated)
-        text = jsonlite.dumps(wanted.cdi.as_json())
+    if options.cdi:
+        sharing.record_holders(container, options.cdi.gpus, options.cdi.simulated)
+        text = jsonlite.dumps(options.cdi.as_json())
         state.write(f"{container.directory}/edits.json", text)
     else:
-        sharing.give_of_hook(container, wanted.choices.gpu_driver)
+        sharing.record_holders_of_hook(container, options.choices.gpu_driver)
 
 
 SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."
@@ -169,7 +169,7 @@ def _bundle_follows(flags: Parsed) -> bool:
     return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
 
 
-def _wanted(flags: Parsed) -> output.Wanted:
+def _view_options(flags: Parsed) -> output.ViewOptions:
     """Return what is to be shown of the run. Raises UsageError, OSError."""
     step = flags.step or ("stage" if flags.script else "")
     if step not in ("", "stage", gates.EVERY_EVENT):
@@ -185,7 +185,7 @@ def _wanted(flags: Parsed) -> output.Wanted:
     show = show or bool(step) or (flags.progress == "auto" and os.isatty(2))
     plain = flags.plain or flags.progress == "plain"
     quiet = flags.quiet or flags.progress == "quiet"
-    return output.Wanted(show and not quiet, plain, step, flags.script, flags.snapshots)
+    return output.ViewOptions(show and not quiet, plain, step, flags.script, flags.snapshots)
 
 
 def _log_settings(flags: Parsed, settings: Settings) -> Settings:

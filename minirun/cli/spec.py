@@ -7,7 +7,7 @@ import os
 import sys
 
 from minirun.cgroups import hierarchies
-from minirun.cli import wishes
+from minirun.cli import run_options
 from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
 from minirun.core import jsonlite
@@ -35,13 +35,13 @@ def main(args: "list[str]", settings: Settings) -> int:
         sys.stdout.write(usage("spec", "[IMAGE [COMMAND…]]", SUMMARY, FLAGS))
         return 0
     if flags.args:
-        wanted, _ = wishes.from_flags(flags, settings)
+        options, _ = run_options.from_flags(flags, settings)
         without_root = flags.rootless or rootless.unprivileged()
         if not flags.pids_limit and (
             without_root or not hierarchies.count_processes(settings.cgroup_version)
         ):
-            wanted = wanted._replace(pids_limit=0)  # in a bundle it would no longer be a default
-        document = generate.config(flags.name or "minirun", wanted)
+            options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
+        document = generate.config(flags.name or "minirun", options)
         if without_root:
             from minirun.engines import rootless_config as adaptation
 

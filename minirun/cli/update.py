@@ -7,7 +7,7 @@ over, as runc does: what stage 5 has allowed stays.
 
 import sys
 
-from minirun.cli import wishes
+from minirun.cli import run_options
 from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
 from minirun.core import jsonlite, state
 from minirun.core.errors import ConfigError, StateError, UsageError
@@ -113,7 +113,7 @@ def _number(flag: str, text: str) -> int:
 
 
 def _size(flag: str, text: str) -> int:
-    return -1 if text == "-1" else wishes.size(text)
+    return -1 if text == "-1" else run_options.size(text)
 
 
 def _plain(flag: str, text: str) -> str:

@@ -127,7 +127,7 @@ class Container:
             from minirun.gpu.nvidia.cli import warn
 
             text = f"{self.config.gpu_variable} asks for gpus, and their driver is not loaded"
-            warn.tell([warn.Notice(text, "the container gets none")])
+            warn.report_notices([warn.Notice(text, "the container gets none")])
 
     def lower_places(self) -> "list[str]":
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""

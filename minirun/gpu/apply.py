@@ -17,7 +17,7 @@ from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import MountFs, Symlink, WriteFile
 from minirun.engines import rootless
 from minirun.gpu import owner
-from minirun.gpu.edits import FILE, CompatLibrary, DeviceNode, Edits, Link, Mount, Tmpfs
+from minirun.gpu.edits import FILE, BindMount, CompatLibrary, DeviceNode, Edits, Link, Tmpfs
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from minirun.cgroups import Cgroup
     from minirun.core.rootfs.plan import Operation
     from minirun.gpu.edits import Step
-    from minirun.gpu.request import Request
+    from minirun.gpu.request import NvidiaRequest
     from minirun.gpu.vendors import Cards
 
     Doing = Operation | BindFiles | BindHeld | BindSource | HostNode | SimulatedNode
@@ -57,7 +57,9 @@ def operations(edits: Edits, *, joined: bool = True) -> "tuple[Doing, ...]":
             for step in steps:
                 found += _operations(step, edits.driver_root)
             continue
-        files = [(s.host_path, s.path.rpartition("/")[2]) for s in steps if isinstance(s, Mount)]
+        files = [
+            (s.host_path, s.path.rpartition("/")[2]) for s in steps if isinstance(s, BindMount)
+        ]
         parts = [tuple(files)] if joined else [(file,) for file in files]
         found += [BindFiles(folder, part, _FILE, edits.driver_root) for part in parts]
     return tuple(found)
@@ -65,13 +67,13 @@ def operations(edits: Edits, *, joined: bool = True) -> "tuple[Doing, ...]":
 
 def _folder_of_file(step: "Step") -> str:
     """Return the folder that a file of the driver is mounted in; empty for any other step."""
-    if isinstance(step, Mount) and step.options == FILE:
+    if isinstance(step, BindMount) and step.options == FILE:
         return step.path.rpartition("/")[0]
     return ""
 
 
 def _operations(step: "Step", below: str) -> "tuple[Doing, ...]":
-    if isinstance(step, Mount):
+    if isinstance(step, BindMount):
         attributes = sum(_ATTRIBUTES[name] for name in step.options)
         return (BindSource(step.host_path, step.path, attributes, below),)
     if isinstance(step, DeviceNode):
@@ -150,7 +152,7 @@ def _folder(doing: "Doing") -> str:
 
 
 def configure(
-    request: "Request",
+    request: "NvidiaRequest",
     *,
     found: "Inventory | Cards",
     pid: int,
@@ -168,7 +170,7 @@ def configure(
     ldconfig makes.
     Returns what was done. Raises GPUError, OSError.
     """
-    belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.of(pid)
+    belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.container_owner(pid)
     enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
@@ -194,10 +196,10 @@ def enter(pid: int) -> None:
     namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS, why=why)
 
 
-def _plan(found: "Inventory | Cards", request: "Request", root: Root) -> Edits:
+def _plan(found: "Inventory | Cards", request: "NvidiaRequest", root: Root) -> Edits:
     """Let the vendor's planner make the edits. Raises GPUError, OSError."""
     if isinstance(found, Inventory):
-        return nvidia.plan(found, request, nvidia.facts(root, request))
+        return nvidia.plan(found, request, nvidia.find_library_places(root, request))
     from minirun.gpu import vendors
 
     return vendors.plan(found, request)

@@ -18,26 +18,28 @@ from minirun.core.record import Record
 from minirun.gpu.nvidia.hook import environment
 
 
-class Own(Record):
-    """What the user asks for by the environment."""
+class EnvironmentRequest(Record):
+    """The GPUs that the user asks for with -e NVIDIA_VISIBLE_DEVICES=…"""
 
     value: str
     """Of NVIDIA_VISIBLE_DEVICES, as given."""
     devices: "tuple[str, ...]"
-    """What it names; nothing: the driver's files without a GPU."""
+    """What it names; empty: the driver's files without a GPU."""
 
 
-def of(
+def requested_by_user(
     image: str, image_env: "tuple[str, ...]", user_env: "tuple[str, ...]"
-) -> "tuple[Own | None, str]":
-    """Return what the user's environment asks for, and one line where only the image's does.
+) -> "tuple[EnvironmentRequest | None, str]":
+    """Return what the user's environment asks for, and one line if only the image's asks.
 
     `image` is the image's name. Raises GPUError where the user's asks for what it cannot.
     """
     theirs, own = environment_of(image_env), environment_of(user_env)
     if environment.VISIBLE in own:
         devices = environment.visible({**theirs, **own})
-        return (None if devices is None else Own(own[environment.VISIBLE], devices)), ""
+        return (
+            None if devices is None else EnvironmentRequest(own[environment.VISIBLE], devices)
+        ), ""
     try:
         devices = environment.visible(theirs)
         way = f"--gpus {','.join(name for name in devices or () if name) or 'none'}"

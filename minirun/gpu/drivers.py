@@ -41,7 +41,7 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
     if any(driverroot.is_dir(root, path) for path in _OTHERS):
         from minirun.gpu import vendors
 
-        found = vendors.present(root)
+        found = vendors.present_vendors(root)
     if len(found) > 1:
         hint = f"choose with --gpu-driver={found[0]}"
         raise UsageError(f"this host has gpus of {' and '.join(found)}", hint)

@@ -34,7 +34,7 @@ FILE = ("ro", "nosuid", "nodev")
 """Options of a mounted file of the driver."""
 
 
-class Mount(Record):
+class BindMount(Record):
     """A file, directory or socket of the host, bound into the container."""
 
     host_path: str
@@ -65,7 +65,7 @@ class Tmpfs(Record):
     mode: int = 0o555
 
 
-class Given(Record):
+class GivenGpu(Record):
     """A GPU, or a MIG device of one, that the container gets: `name` is its index, N or N:M."""
 
     name: str
@@ -89,7 +89,7 @@ class CompatLibrary(Record):
 
 
 if TYPE_CHECKING:
-    Step = DeviceNode | Mount | Link | Tmpfs | CompatLibrary
+    Step = DeviceNode | BindMount | Link | Tmpfs | CompatLibrary
 
 
 class Edits(Record):
@@ -98,7 +98,7 @@ class Edits(Record):
     steps: "tuple[Step, ...]" = ()
     """In the order in which they are applied."""
     env: "tuple[str, ...]" = ()
-    gpus: "tuple[Given, ...]" = ()
+    gpus: "tuple[GivenGpu, ...]" = ()
     ldconfig: str = ""
     """The host's ldconfig to run in the container afterwards; empty for none."""
     library_folders: "tuple[str, ...]" = ()
@@ -117,9 +117,9 @@ class Edits(Record):
         return tuple(step for step in self.steps if isinstance(step, DeviceNode))
 
     @property
-    def mounts(self) -> "tuple[Mount, ...]":
+    def mounts(self) -> "tuple[BindMount, ...]":
         """CDI's mounts."""
-        return tuple(step for step in self.steps if isinstance(step, Mount))
+        return tuple(step for step in self.steps if isinstance(step, BindMount))
 
     @property
     def links(self) -> "tuple[Link, ...]":

@@ -60,7 +60,7 @@ class HostFile(Record):
     needs: str = ""
 
 
-class Node(Record):
+class ControlNode(Record):
     """A control node of the driver, which is not one of a GPU: nvidiactl, nvidia-uvm, …"""
 
     path: str
@@ -81,7 +81,7 @@ class Inventory(Record):
     binaries: "tuple[HostFile, ...]"
     firmware: "tuple[HostFile, ...]"
     sockets: "tuple[HostFile, ...]"
-    nodes: "tuple[Node, ...]"
+    nodes: "tuple[ControlNode, ...]"
     major: int
     """The major of the GPUs' nodes."""
     caps_major: int

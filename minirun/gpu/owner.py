@@ -27,17 +27,21 @@ class Owner(Record):
 ROOT = Owner()
 
 
-def of(pid: int) -> Owner:
-    """Return the owner of the container of `pid`: root altogether, or neither. Raises OSError."""
+def container_owner(pid: int) -> Owner:
+    """Return the host uid and gid of the root of the container of `pid`. Raises OSError.
+
+    They are (0, 0) if its uid 0 is the host's.
+    """
     uid = _outside(f"/proc/{pid}/uid_map")
     gid = _outside(f"/proc/{pid}/gid_map") if uid else 0
     return Owner(uid, gid)
 
 
 def enter(pid: int) -> Owner:
-    """Become root of the user namespace of `pid`, if it is another: for who is nobody outside.
+    """Enter the user namespace of `pid`, if it is not ours, and become root in it.
 
-    Only from in there can its mount namespace be entered without a privilege. Raises OSError.
+    For callers without privileges: only from in there they may enter its mount namespace.
+    Raises OSError.
     """
     path = f"/proc/{pid}/ns/user"
     if os.stat(path).st_ino != os.stat("/proc/self/ns/user").st_ino:
@@ -61,7 +65,7 @@ def become(owner: Owner) -> None:
 
 
 def give_up(owner: Owner) -> None:
-    """Be root again, who has been `owner`: what follows are the host's files. Raises OSError."""
+    """Make files as root again, before the host's files are touched. Raises OSError."""
     if not owner.is_root:
         _set(ROOT)
 

@@ -9,7 +9,7 @@ nvidia-container-cli's options.
 from minirun.core.record import Record
 
 
-class Request(Record):
+class NvidiaRequest(Record):
     """The options of `nvidia-container-cli configure`, and the global ones before it."""
 
     devices: "tuple[str, ...]" = ()

@@ -2,7 +2,7 @@
 
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, Inventory, Mig
-from minirun.gpu.wish import pci
+from minirun.gpu.selector import pci
 
 
 def choose(inventory: Inventory, devices: "tuple[str, ...]") -> "tuple[Gpu, ...]":
@@ -39,10 +39,10 @@ def _find(inventory: Inventory, device: str) -> "tuple[Gpu, Mig | None]":
         for at, mig in enumerate(gpu.migs):
             if device == f"{gpu.number}:{at}" or device.lower() == mig.uuid.lower():
                 return gpu, mig
-    raise GPUError(f"device error: {device}: unknown device", existing(inventory))
+    raise GPUError(f"device error: {device}: unknown device", describe_gpus(inventory))
 
 
-def existing(inventory: Inventory) -> str:
+def describe_gpus(inventory: Inventory) -> str:
     """Say what there is: the hint of every error about a GPU that there is not."""
     names = [str(gpu.number) for gpu in inventory.gpus]
     names += [f"{gpu.number}:{at}" for gpu in inventory.gpus for at in range(len(gpu.migs))]

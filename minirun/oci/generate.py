@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.cdi.request import Injection
+    from minirun.gpu.cdi.request import CdiEdits
 
 CAPABILITIES = (
     "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW",
@@ -54,7 +54,7 @@ IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
 """What belongs to an IPC namespace; with the host's, these are the host's too."""
 
 
-class Wishes(Record):
+class RunOptions(Record):
     """What the flags of `minirun run` ask for. Sizes are bytes, `cpus` is a number of CPUs."""
 
     args: "tuple[str, ...]"
@@ -87,7 +87,7 @@ class Wishes(Record):
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_hook: "dict[str, Any] | None" = None
     """NVIDIA's hook as a program that is executed; None where its work is done in-line."""
-    cdi: "Injection | None" = None
+    cdi: "CdiEdits | None" = None
     """CDI devices; in cdi mode the GPUs are among them."""
     choices: Choices = Choices()
     """What does not become part of config.json: see minirun.core.choices."""
@@ -96,47 +96,47 @@ class Wishes(Record):
     """What the user was told before there was a container, and a log."""
 
 
-def config(container_id: str, wishes: Wishes) -> "dict[str, Any]":
+def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
     """Return the config.json for a container. Raises UsageError."""
     hooks: dict[str, Any] = {}
-    hostname = wishes.hostname or container_id[:64]  # the kernel takes no longer one
-    env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *wishes.env]
-    if wishes.terminal:
+    hostname = run.hostname or container_id[:64]  # the kernel takes no longer one
+    env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *run.env]
+    if run.terminal:
         env.insert(1, "TERM=xterm")
-    if wishes.gpu_env:
-        env += wishes.gpu_env
-        hook = wishes.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
+    if run.gpu_env:
+        env += run.gpu_env
+        hook = run.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
         hooks = {"hooks": {"prestart": [hook]}}
     document = {
         "ociVersion": state.OCI_VERSION,
-        "process": _process(wishes, env),
-        "root": {"path": "rootfs", "readonly": wishes.readonly},
+        "process": _process(run, env),
+        "root": {"path": "rootfs", "readonly": run.readonly},
         "hostname": hostname,
-        "mounts": _mounts(wishes),
+        "mounts": _mounts(run),
         **hooks,
-        "annotations": dict(wishes.annotations),
-        "linux": _linux(wishes),
+        "annotations": dict(run.annotations),
+        "linux": _linux(run),
     }
-    if wishes.cdi:
+    if run.cdi:
         from minirun.gpu.cdi import inject
 
-        inject.apply(document, wishes.cdi.edits)
+        inject.apply(document, run.cdi.edits)
     return document
 
 
-def _process(wishes: Wishes, env: "list[str]") -> "dict[str, Any]":
-    uid, gid, groups = wishes.user
-    caps = capabilities(wishes.cap_add, wishes.cap_drop)
+def _process(run: RunOptions, env: "list[str]") -> "dict[str, Any]":
+    uid, gid, groups = run.user
+    caps = capabilities(run.cap_add, run.cap_drop)
     held = {"bounding": caps, "effective": caps, "permitted": caps}
     return {
-        "terminal": wishes.terminal,
+        "terminal": run.terminal,
         "user": {"uid": uid, "gid": gid, "additionalGids": list(groups)},
-        "args": list(wishes.args),
+        "args": list(run.args),
         "env": env,
-        "cwd": wishes.cwd,
+        "cwd": run.cwd,
         "capabilities": held,
-        "noNewPrivileges": wishes.no_new_privileges,
-        **({"apparmorProfile": wishes.apparmor} if wishes.apparmor else {}),
+        "noNewPrivileges": run.no_new_privileges,
+        **({"apparmorProfile": run.apparmor} if run.apparmor else {}),
     }
 
 
@@ -161,19 +161,19 @@ def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]"
     return kept + [n for text in add for n in named(text) if n not in kept]
 
 
-def _mounts(wishes: Wishes) -> "list[dict[str, Any]]":
+def _mounts(run: RunOptions) -> "list[dict[str, Any]]":
     mounts: list[dict[str, Any]] = [
         {"destination": path, "type": kind, "source": source, "options": list(options)}
         for path, kind, source, options in MOUNTS
-        if not (wishes.host_ipc and path in IPC_MOUNTS)
+        if not (run.host_ipc and path in IPC_MOUNTS)
     ]
-    if wishes.host_ipc:
+    if run.host_ipc:
         for path in filter(os.path.isdir, IPC_MOUNTS):
             _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
-    if wishes.host_network:
+    if run.host_network:
         _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
         _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
-    for source, destination, options in wishes.mounts:
+    for source, destination, options in run.mounts:
         _bind(mounts, source, destination, options)
     return mounts
 
@@ -185,24 +185,24 @@ def _bind(
     mounts.append({**row, "options": ["rbind", "rprivate", *options]})
 
 
-def _linux(wishes: Wishes) -> "dict[str, Any]":
-    shared = {"network"} if wishes.host_network else set()
-    shared |= {"ipc"} if wishes.host_ipc else set()
+def _linux(run: RunOptions) -> "dict[str, Any]":
+    shared = {"network"} if run.host_network else set()
+    shared |= {"ipc"} if run.host_ipc else set()
     kinds = [kind for kind in NAMESPACES if kind not in shared]
     linux: dict[str, Any] = {
         "namespaces": [{"type": kind} for kind in kinds],
-        "resources": _resources(wishes),
-        "maskedPaths": [] if wishes.unmasked else masked(),
-        "readonlyPaths": [] if wishes.unmasked else list(READONLY),
+        "resources": _resources(run),
+        "maskedPaths": [] if run.unmasked else masked(),
+        "readonlyPaths": [] if run.unmasked else list(READONLY),
     }
-    if wishes.seccomp:
-        linux["seccomp"] = _seccomp(wishes)
-    if wishes.devices:
-        linux["devices"] = list(wishes.devices)
-    if wishes.uid_maps:
+    if run.seccomp:
+        linux["seccomp"] = _seccomp(run)
+    if run.devices:
+        linux["devices"] = list(run.devices)
+    if run.uid_maps:
         linux["namespaces"].append({"type": "user"})
-        linux["uidMappings"] = [_id_map(row) for row in wishes.uid_maps]
-        linux["gidMappings"] = [_id_map(row) for row in wishes.gid_maps or wishes.uid_maps]
+        linux["uidMappings"] = [_id_map(row) for row in run.uid_maps]
+        linux["gidMappings"] = [_id_map(row) for row in run.gid_maps or run.uid_maps]
     return linux
 
 
@@ -220,30 +220,30 @@ def masked(cpus: str = CPUS) -> "list[str]":
     return [*MASKED, "/proc/interrupts", *hot]
 
 
-def _seccomp(wishes: Wishes) -> "dict[str, Any]":
-    held = capabilities(wishes.cap_add, wishes.cap_drop)
-    if wishes.seccomp == seccomp_default.NAME:
+def _seccomp(run: RunOptions) -> "dict[str, Any]":
+    held = capabilities(run.cap_add, run.cap_drop)
+    if run.seccomp == seccomp_default.NAME:
         return seccomp_default.profile(held)
     from minirun.oci.seccomp import file as seccomp_file
 
-    return seccomp_file.load(wishes.seccomp, held)
+    return seccomp_file.load(run.seccomp, held)
 
 
 def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":
     return {"containerID": row[0], "hostID": row[1], "size": row[2]}
 
 
-def _resources(wishes: Wishes) -> "dict[str, Any]":
+def _resources(run: RunOptions) -> "dict[str, Any]":
     resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
     rows = [(r.kind, r.major, r.minor, r.access) for r in DEFAULT]
-    rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in wishes.devices]
+    rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in run.devices]
     for kind, major, minor, access in rows:
         rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}
         resources["devices"].append({k: v for k, v in rule.items() if v is not None})
-    if wishes.memory:
-        resources["memory"] = {"limit": wishes.memory}
-    if wishes.cpus:
-        resources["cpu"] = {"period": 100_000, "quota": round(wishes.cpus * 100_000)}
-    if wishes.pids_limit:
-        resources["pids"] = {"limit": wishes.pids_limit}
+    if run.memory:
+        resources["memory"] = {"limit": run.memory}
+    if run.cpus:
+        resources["cpu"] = {"period": 100_000, "quota": round(run.cpus * 100_000)}
+    if run.pids_limit:
+        resources["pids"] = {"limit": run.pids_limit}
     return resources

@@ -47,15 +47,15 @@ def limits(words: "list[str]") -> Limits:
 
 
 def _size(text: str) -> int:
-    from minirun.cli import wishes
+    from minirun.cli import run_options
 
-    bytes_ = wishes.size(text)
+    bytes_ = run_options.size(text)
     if not bytes_:
         raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
     return bytes_
 
 
-class Log:
+class OutputLog:
     """The writer: the container's supervisor."""
 
     def __init__(self, directory: str, limits: Limits) -> None:

@@ -103,7 +103,7 @@ class Streams:
         return endings.wait(pidfd, pid)
 
     def _copy(self, pidfd: int) -> None:
-        log = logfile.Log(self.directory, self.log) if self.log else None
+        log = logfile.OutputLog(self.directory, self.log) if self.log else None
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None
@@ -126,8 +126,8 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
     return userns.host_id(linux["uidMappings"], 0), userns.host_id(linux["gidMappings"], 0)
 
 
-class Wanted(Record):
-    """What of the run is to be shown, and held: flags of `run`."""
+class ViewOptions(Record):
+    """What `run` shows of the stages, and where it holds: its flags."""
 
     show: bool = False
     """The stages, on standard error."""
@@ -158,19 +158,19 @@ class Viewers:
             os.waitpid(pid, 0)
         self.pids, self.ends = [], []
 
-    def start(self, container: Container, wanted: Wanted) -> None:
+    def start(self, container: Container, options: ViewOptions) -> None:
         """Start what the flags ask for. Raises OSError.
 
         A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
         the command's output never mixes with it.
         """
         settings = container.settings
-        if wanted.step or wanted.snapshots:
-            _start_stepper(self, container, wanted)
-            every = (gates.EVERY_EVENT,) if wanted.step == gates.EVERY_EVENT else ()
+        if options.step or options.snapshots:
+            _start_stepper(self, container, options)
+            every = (gates.EVERY_EVENT,) if options.step == gates.EVERY_EVENT else ()
             self.gate = (*BOUNDARIES, *every)
-        elif wanted.show:
-            _start(self, container, 2, "stages", "plain" if wanted.plain else "lanes")
+        elif options.show:
+            _start(self, container, 2, "stages", "plain" if options.plain else "lanes")
             self.gate = ("7:end",)
         if settings.log and settings.log_format == "text":
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -189,11 +189,11 @@ def _start(viewers: Viewers, container: Container, fd: int, level: str, style: s
     _fork(viewers, "minirun:view", view)
 
 
-def _start_stepper(viewers: Viewers, container: Container, wanted: Wanted) -> None:
+def _start_stepper(viewers: Viewers, container: Container, options: ViewOptions) -> None:
     def step(over: int) -> None:
         from minirun.show import step
 
-        step.run(container.settings, container.id, wanted, over)
+        step.run(container.settings, container.id, options, over)
 
     _fork(viewers, "minirun:step", step)
 

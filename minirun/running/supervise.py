@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Options(Record):
+class SupervisorOptions(Record):
     """How `run IMAGE` deals with the container around its life."""
 
     detach: bool = False
     interactive: bool = False
     auto_remove: bool = False
-    wanted: output.Wanted = output.Wanted()
+    view: output.ViewOptions = output.ViewOptions()
     pid_file: str = ""
     log: logfile.Limits = logfile.Limits()
     """How much of its output is kept."""
@@ -34,7 +34,7 @@ class Options(Record):
     """Called before stage 1, as soon as the log is open; its error ends the container."""
 
 
-def run(reserve: "Callable[[], Container]", options: Options) -> int:
+def run(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
     """Make, run and end a container; return the exit status of its command.
 
     Raises MinirunError, OSError.
@@ -46,7 +46,7 @@ def run(reserve: "Callable[[], Container]", options: Options) -> int:
 
 def _run(
     reserve: "Callable[[], Container]",
-    options: Options,
+    options: SupervisorOptions,
     started: "Callable[[Container], None] | None" = None,
 ) -> int:
     """Do all of it; call `started` once the command runs."""
@@ -82,10 +82,10 @@ def _run(
     return status
 
 
-def _open_eyes(container: Container, options: Options, viewers: output.Viewers) -> None:
+def _open_eyes(container: Container, options: SupervisorOptions, viewers: output.Viewers) -> None:
     """Open the logs, start who shows them, and hold the run where somebody wants to look."""
     settings = container.settings
-    viewers.start(container, options.wanted)  # first: they do not write
+    viewers.start(container, options.view)  # first: they do not write
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)
@@ -111,7 +111,7 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
     events.close_log()
 
 
-def _in_background(reserve: "Callable[[], Container]", options: Options) -> int:
+def _in_background(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
     """Fork the supervisor; print the id when the container runs, or its error."""
     said, tell = os.pipe2(os.O_CLOEXEC)
     signals.hold()
@@ -132,7 +132,7 @@ def _in_background(reserve: "Callable[[], Container]", options: Options) -> int:
     return 0
 
 
-def _background(reserve: "Callable[[], Container]", options: Options, tell: int) -> int:
+def _background(reserve: "Callable[[], Container]", options: SupervisorOptions, tell: int) -> int:
     """In the supervisor: run the container, and tell the parent how its start went."""
     os.setsid()
     process.become_named("minirun:watch")

@@ -25,7 +25,7 @@ from minirun.show.narrate import Narrator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.running.output import Wanted
+    from minirun.running.output import ViewOptions
 
 _RULE = 78
 _SIGINT = 2
@@ -221,16 +221,16 @@ def self_command(settings: Settings) -> list[str]:
     ]  # fmt: skip
 
 
-def run(settings: Settings, container_id: str, wanted: "Wanted", pipe: int) -> None:
+def run(settings: Settings, container_id: str, options: "ViewOptions", pipe: int) -> None:
     """Be the stepper of a container, in a process of its own; open every gate at the end."""
     chooser: keys.Terminal | keys.Script | None = None
-    if wanted.script:
-        chooser = keys.Script(keys.read_script(wanted.script), pipe)
-    elif wanted.step:
+    if options.script:
+        chooser = keys.Script(keys.read_script(options.script), pipe)
+    elif options.step:
         chooser = keys.Terminal(0, pipe)
-    stepper = Stepper(settings, container_id, chooser, pipe, show=wanted.show, plain=wanted.plain)
+    stepper = Stepper(settings, container_id, chooser, pipe, show=options.show, plain=options.plain)
     try:
-        stepper.follow("syscalls" if wanted.step == gates.EVERY_EVENT else "stages")
+        stepper.follow("syscalls" if options.step == gates.EVERY_EVENT else "stages")
     except Exception as error:  # whatever it is: the run goes on, and the user hears of it
         text_of = f"{type(error).__name__}: {error}"
         os.write(2, f"minirun: --step ends here: {text.clean(text_of)}\n".encode())

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.running import logfile
-from minirun.running.logfile import Limits, Log
+from minirun.running.logfile import Limits, OutputLog
 
 SHELL = ("busybox", "sh", "-c")
 LINES = "i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); {pause}done"
@@ -66,7 +66,7 @@ def test_a_usual_run_is_bounded() -> None:
 
 def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:
     """A number is missing then; what is there is read in order, and the next step works."""
-    log = Log(str(tmp_path), Limits(300, 4))
+    log = OutputLog(str(tmp_path), Limits(300, 4))
     for number in range(12):
         log.write("stdout", b"line %d\n" % number)
     log.close()
@@ -75,7 +75,7 @@ def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:
     (tmp_path / "log.json.2").rename(tmp_path / "log.json.3")
     left = [os.read(fd, 99999) for fd in logfile.open_all(str(tmp_path))]
     assert left == before[1:]
-    log = Log(str(tmp_path), Limits(300, 4))
+    log = OutputLog(str(tmp_path), Limits(300, 4))
     for number in range(12, 16):
         log.write("stdout", b"line %d\n" % number)
     log.close()

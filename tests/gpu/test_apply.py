@@ -8,13 +8,13 @@ import pytest
 
 from gpu.sandbox import Sandbox
 from minirun.gpu import apply
-from minirun.gpu.edits import DeviceNode, Edits, Link, Mount
+from minirun.gpu.edits import BindMount, DeviceNode, Edits, Link
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import parse
 from minirun.gpu.operations import BindFiles
 
-CONTAINER = nvidia.Container("/usr/lib64", "/usr/lib")
+CONTAINER = nvidia.LibraryPlaces("/usr/lib64", "/usr/lib")
 WORDS = ["configure", "--device=0", "--compute", "--utility", "/r"]
 
 
@@ -37,8 +37,9 @@ def test_a_plan_can_be_read_before_it_is_done(simulated: Inventory) -> None:
 
 def test_files_of_one_folder_are_one_operation() -> None:
     steps = (
-        Mount("/h/a", "/usr/bin/a"), Mount("/h/b", "/usr/bin/b"), Mount("/h/c", "/usr/lib/c"),
-        Link("a", "/usr/lib/d"), Mount("/h/e", "/usr/lib/e"), Mount("/h/s", "/s", ("nosuid",)),
+        BindMount("/h/a", "/usr/bin/a"), BindMount("/h/b", "/usr/bin/b"),
+        BindMount("/h/c", "/usr/lib/c"), Link("a", "/usr/lib/d"), BindMount("/h/e", "/usr/lib/e"),
+        BindMount("/h/s", "/s", ("nosuid",)),
     )  # fmt: skip
     made = apply.operations(Edits(steps=steps))
     assert [type(doing).__name__ for doing in made] == [

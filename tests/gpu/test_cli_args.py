@@ -5,7 +5,7 @@ import pytest
 from minirun.core.errors import UsageError
 from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
 from minirun.gpu.nvidia.cli.cli_args import HELP, OPTIONS, parse
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 
 WALK_THROUGH = (
     "--load-kmods configure --ldconfig=@/sbin/ldconfig.real --no-cgroups --utility --device 0 /r"
@@ -46,7 +46,7 @@ def test_every_option_reaches_the_request_or_the_words() -> None:
             field = lists.get(option.name, name.replace("-", "_"))
             if name in CAPABILITIES:
                 assert line.request.capabilities == (name,)
-            elif field in Request._fields:
+            elif field in NvidiaRequest._fields:
                 assert getattr(line.request, field) in (True, "7", 7, ("7",)), option
             else:
                 assert command in ("info", "list") and word in line.words

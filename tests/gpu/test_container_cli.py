@@ -119,7 +119,7 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
         argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, box.root]
         request = cli_args.parse(argv).request
         found = inventory("simulated", store)
-        plan = nvidia.plan(found, request, nvidia.facts(root, request))
+        plan = nvidia.plan(found, request, nvidia.find_library_places(root, request))
         if more.get("change"):
             plan = more["change"](plan)
         fd = ldprogram.open_host(request.ldconfig)
@@ -191,7 +191,9 @@ def test_compatibility_modes(
 
     def work(root: Root) -> list[tuple[bool, bool]]:
         request = cli_args.parse(["configure", "--compute", *options, debian.root]).request
-        plan = nvidia.plan(inventory("simulated", store), request, nvidia.facts(root, request))
+        plan = nvidia.plan(
+            inventory("simulated", store), request, nvidia.find_library_places(root, request)
+        )
         held = [step for step in plan.steps if isinstance(step, edits.CompatLibrary)]
         return [*plans, (bool(held), plan.library_folders[0] == compat.FOLDER)]
 

@@ -10,7 +10,7 @@ from gpu.toolkit.cases import toml
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.hook import command_line as hook
-from minirun.gpu.nvidia.hook.environment import DEFAULTS, Settings, environment_request
+from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, environment_request
 from minirun.gpu.nvidia.runtime import config as toolkit_config
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
@@ -19,7 +19,7 @@ OF_THE_PROGRAM = ("config-bad-supported", "mode-cdi")
 """Errors of config.toml and of the mode, not of the argument list."""
 
 
-def settings(case: dict[str, Any]) -> Settings:
+def settings(case: dict[str, Any]) -> HookSettings:
     """The case's lines of config.toml as the hook's settings."""
     found = toolkit_config.parse(toml(case), "config.toml").hook
     return found._replace(debug="/dev/stderr") if "-debug" in case.get("hookflags", []) else found

@@ -5,7 +5,7 @@ import pytest
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.gpu.select import choose
-from minirun.gpu.wish import parse_gpus
+from minirun.gpu.selector import parse_gpus
 
 UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
 
@@ -19,8 +19,8 @@ UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
     ),
 )  # fmt: skip
 def test_what_gpus_means(text: str, devices: str) -> None:
-    wish = parse_gpus(text)
-    assert (",".join(wish.devices), wish.amount, wish.exclusive) == (devices, 0, False)
+    selector = parse_gpus(text)
+    assert (",".join(selector.devices), selector.amount, selector.exclusive) == (devices, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_what_gpus_means(text: str, devices: str) -> None:
     ),
 )  # fmt: skip
 def test_exclusive(text: str, devices: tuple[str, ...], amount: int) -> None:
-    wish = parse_gpus(text)
-    assert (wish.devices, wish.amount, wish.exclusive) == (devices, amount, True)
+    selector = parse_gpus(text)
+    assert (selector.devices, selector.amount, selector.exclusive) == (devices, amount, True)
 
 
 def test_a_count_chooses_among_all(simulated: Inventory) -> None:
@@ -54,8 +54,8 @@ def test_a_count_chooses_among_all(simulated: Inventory) -> None:
 def test_the_keys_of_docker(
     text: str, devices: tuple[str, ...], capabilities: tuple[str, ...]
 ) -> None:
-    wish = parse_gpus(text)
-    assert (wish.devices, wish.capabilities) == (devices, capabilities)
+    selector = parse_gpus(text)
+    assert (selector.devices, selector.capabilities) == (devices, capabilities)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from conftest import Program, wait_until
 from minirun.core import state
 from minirun.core.errors import GPUError
 from minirun.gpu.share import sharing
-from minirun.gpu.share.sharing import Ask, Holder
+from minirun.gpu.share.sharing import GpuCount, Holder
 from records import whole
 
 SIMULATED = ("--gpu-driver", "simulated")
@@ -146,19 +146,19 @@ def test_a_count_takes_the_least_shared(tmp_path: Path) -> None:
         live(tmp_path, name)
         sharing.claim(str(tmp_path), [row(gpu, name) for gpu in gpus.split()])
     for amount, chosen in ((1, ["1"]), (2, ["1", "2"]), (3, ["1", "2", "3"]), (4, [*FOUR])):
-        assert sharing.pick(str(tmp_path), Ask(FOUR, amount, False, "simulated")) == chosen
+        assert sharing.pick(str(tmp_path), GpuCount(FOUR, amount, False, "simulated")) == chosen
 
 
 def test_a_count_goes_around_exclusive_ones(tmp_path: Path) -> None:
     for name, gpu, exclusive in (("a", "0", True), ("b", "1", False), ("c", "3:1", True)):
         live(tmp_path, name)
         sharing.claim(str(tmp_path), [row(gpu, name, exclusive=exclusive)])
-    assert sharing.pick(str(tmp_path), Ask(FOUR, 1, False, "simulated")) == ["2"]
-    assert sharing.pick(str(tmp_path), Ask(FOUR, 2, False, "simulated")) == ["1", "2"]
-    assert sharing.pick(str(tmp_path), Ask(FOUR, 1, True, "simulated")) == ["2"]
+    assert sharing.pick(str(tmp_path), GpuCount(FOUR, 1, False, "simulated")) == ["2"]
+    assert sharing.pick(str(tmp_path), GpuCount(FOUR, 2, False, "simulated")) == ["1", "2"]
+    assert sharing.pick(str(tmp_path), GpuCount(FOUR, 1, True, "simulated")) == ["2"]
     for ask, line in (
-        (Ask(FOUR, 3, False, "simulated"), "--gpus count=3: 2 of 4 can be given"),
-        (Ask(FOUR, 2, True, "simulated"), "--gpus count=2,exclusive: 1 of 4 can be given"),
+        (GpuCount(FOUR, 3, False, "simulated"), "--gpus count=3: 2 of 4 can be given"),
+        (GpuCount(FOUR, 2, True, "simulated"), "--gpus count=2,exclusive: 1 of 4 can be given"),
     ):
         with pytest.raises(GPUError) as caught:
             sharing.pick(str(tmp_path), ask)
@@ -167,7 +167,7 @@ def test_a_count_goes_around_exclusive_ones(tmp_path: Path) -> None:
 
 
 def test_a_choice_is_reserved_as_long_as_its_maker_lives(tmp_path: Path) -> None:
-    root, ask = str(tmp_path / "root"), Ask(FOUR, 1, True, "simulated")
+    root, ask = str(tmp_path / "root"), GpuCount(FOUR, 1, True, "simulated")
     pid = in_child(lambda: sharing.pick(root, ask, "a") == ["0"])
     assert os.waitpid(pid, 0)[1] == 0
     assert sharing.pick(root, ask, "b") == ["0"], "the child is dead"

@@ -44,7 +44,9 @@ def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]
 
     def work(root: Root) -> dict[str, Any]:
         request = cli_args.parse(["configure", *WORDS, box.root]).request
-        plan = nvidia.plan(inventory("simulated", store), request, nvidia.facts(root, request))
+        plan = nvidia.plan(
+            inventory("simulated", store), request, nvidia.find_library_places(root, request)
+        )
         steps = len(apply.operations(plan, joined=False)) + 1  # the last one is ldconfig
         before, left = seen(box), []
         for number in range(steps):

@@ -20,9 +20,9 @@ from gpu.pretend import Host
 from gpu.sandbox import debian_root
 from minirun.core import gates
 from minirun.core.errors import GPUError
-from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
+from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, warn
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.simulated import elf
 from required import installed
 
@@ -187,12 +187,12 @@ def test_a_stale_cdi_file_is_a_warning(minirun: Program, tmp_path: Path) -> None
 
 # --- the same by hand ---------------------------------------------------------------------------
 
-COMPUTE = Request(("0",), ("compute", "utility"), ldconfig="@/sbin/ldconfig")
+COMPUTE = NvidiaRequest(("0",), ("compute", "utility"), ldconfig="@/sbin/ldconfig")
 
 
 def inventory(root: Path, *libraries: str) -> Inventory:
     """A host below `root` with one GPU and every node; driver 550.1."""
-    nodes = tuple(Node(path, 195, minor, needs) for path, _, minor, needs in catalog.NODES)
+    nodes = tuple(ControlNode(path, 195, minor, needs) for path, _, minor, needs in catalog.NODES)
     gpu = Gpu(0, 0, "GPU-0", "00000000:07:00.0", "L4")
     files = tuple(HostFile(f"/usr/lib64/{name}.550.1") for name in libraries)
     return Inventory(
@@ -219,7 +219,7 @@ def test_no_library_at_all(tmp_path: Path) -> None:
     assert said.fatal
     assert said.text == "no library of driver 550.1 is installed on this host"
     with pytest.raises(GPUError, match="no library of driver"):
-        warn.tell([said])
+        warn.report_notices([said])
 
 
 def test_one_library_of_another_version(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_host_without_fault(tmp_path: Path) -> None:
 
 
 def test_the_images_own_ldconfig_is_not_run(tmp_path: Path) -> None:
-    (said,) = warn.check(inventory(tmp_path), Request(ldconfig="/sbin/ldconfig"))
+    (said,) = warn.check(inventory(tmp_path), NvidiaRequest(ldconfig="/sbin/ldconfig"))
     assert str(said) == (
         "/sbin/ldconfig is code of the image and is not run (@/sbin/ldconfig is the host's)"
     )

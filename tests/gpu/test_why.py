@@ -12,7 +12,7 @@ from gpu import images
 from minirun import cgroups
 from minirun.cgroups.rules import DeviceRule
 from minirun.inspect.gpu import why
-from minirun.inspect.gpu.effective import Effective, Node
+from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 UNKNOWN = "Failed to initialize NVML: Unknown Error"
@@ -183,9 +183,9 @@ def test_without_gpus_and_after_the_end(minirun: Program) -> None:
 
 def test_what_only_a_real_driver_can_do() -> None:
     """After an update: another version, another major, files that the host has deleted."""
-    node = Node("/dev/nvidia-uvm", "c", 510, 0, "rw", "c 510:0", "c 511:0", "rw")
+    node = ObservedNode("/dev/nvidia-uvm", "c", 510, 0, "rw", "c 510:0", "c 511:0", "rw")
     path = "/usr/lib/libcuda.so.550.1"
-    now = Effective((node,), [], (path,), frozenset((path,)), frozenset((path,)))
+    now = ObservedGpus((node,), [], (path,), frozenset((path,)), frozenset((path,)))
     edits = {"driver": "550.1", "deviceNodes": [{"major": 510, "minor": 0}]}
     said = [row.what for row in why.differences(edits, now, host_driver="560.2")]
     assert said == [
@@ -197,7 +197,7 @@ def test_what_only_a_real_driver_can_do() -> None:
 
 def test_a_program_of_another_runtime_gives_no_verdict() -> None:
     """Rules that cannot be read are no rules that deny."""
-    node = Node("/dev/nvidia0", "c", 195, 0, "rw", "c 195:0", "", None)
-    now = Effective((node,), None, (), frozenset(), frozenset())
+    node = ObservedNode("/dev/nvidia0", "c", 195, 0, "rw", "c 195:0", "", None)
+    now = ObservedGpus((node,), None, (), frozenset(), frozenset())
     assert why.differences({}, now) == []
     assert why.missing_rules(now) == []

@@ -12,14 +12,14 @@ from conftest import Program
 from minirun.core.choices import Choices
 from minirun.core.errors import UsageError
 from minirun.oci import generate, validate
-from minirun.oci.generate import Wishes
+from minirun.oci.generate import RunOptions
 from required import installed
 
 GPUS = ("NVIDIA_VISIBLE_DEVICES=0,1", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 
 
-def config(**wishes: Any) -> dict[str, Any]:
-    return generate.config("c1", Wishes(**{"args": ("true",), **wishes}))
+def config(**options: Any) -> dict[str, Any]:
+    return generate.config("c1", RunOptions(**{"args": ("true",), **options}))
 
 
 def variables(document: dict[str, Any]) -> dict[str, str]:
@@ -76,9 +76,9 @@ VARIANTS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("wishes", VARIANTS)
-def test_what_is_made_passes_our_own_check(wishes: dict[str, Any]) -> None:
-    document = config(**wishes)
+@pytest.mark.parametrize("options", VARIANTS)
+def test_what_is_made_passes_our_own_check(options: dict[str, Any]) -> None:
+    document = config(**options)
     assert validate.check(json.loads(json.dumps(document))) == document
 
 
@@ -112,7 +112,7 @@ def test_a_terminal_and_a_host_name() -> None:
     assert document["process"]["terminal"] is True
     assert variables(document)["TERM"] == "xterm"
     assert document["hostname"] == variables(document)["HOSTNAME"] == "h1"
-    long = generate.config("x" * 200, Wishes(args=("true",)))
+    long = generate.config("x" * 200, RunOptions(args=("true",)))
     assert len(long["hostname"]) == 64, "an id may be longer than the kernel's host names"
     assert "cgroupsPath" not in long["linux"], "the id that it is made of is not known yet"
 
@@ -224,11 +224,11 @@ def test_spec_without_an_image_writes_a_template(minirun: Program, tmp_path: Pat
     assert "exists. Remove it first" in done.stderr
 
 
-@pytest.mark.parametrize("wishes", [{}, {"memory": 1 << 28, "pids_limit": 50, "readonly": True}])
-def test_runc_runs_it(tmp_path: Path, layer: Path, wishes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{}, {"memory": 1 << 28, "pids_limit": 50, "readonly": True}])
+def test_runc_runs_it(tmp_path: Path, layer: Path, options: dict[str, Any]) -> None:
     installed("runc")
     command = ("sh", "-c", "echo $HOSTNAME; hostname; id -u; ls /dev | grep null; exit 7")
-    document = config(args=command, **wishes)
+    document = config(args=command, **options)
     name = f"minirun-test-{uuid.uuid4().hex[:8]}"
     document["linux"]["cgroupsPath"] = f"/{name}"  # so that /minirun stays ours
     (tmp_path / "config.json").write_text(json.dumps(document))

@@ -114,7 +114,7 @@ def test_the_layer_of_an_image_in_one_line(minirun: Program) -> None:
 @pytest.mark.parametrize("target", ["outside", "/", "../../../../outside", "../card1"])
 def test_a_name_by_path_is_a_link_to_one_of_the_nodes(host: Path, target: str) -> None:
     exchange(host / BY_PATH, target if target[0] in "./" else host.parent / target)
-    found = vendors.look("intel", str(host))
+    found = vendors.find_cards("intel", str(host))
     assert [link.path for link in found.cards[0].links] == [f"/{BY_PATH[:-4]}render"]
 
 
@@ -166,13 +166,13 @@ def test_what_sysfs_does_not_know_is_no_device(tmp_path: Path) -> None:
     for text in ("", "1:x", "kmsg", "-1:3"):
         kfd.write_text(text)
         with pytest.raises(GPUError, match="/dev/kfd: no such device"):
-            vendors.look("amd", str(host.root))
+            vendors.find_cards("amd", str(host.root))
 
 
 def test_links_stay_below_the_root(host: Path) -> None:
     """An absolute link means the driver's own root, as with chroot(2)."""
     exchange(host / "sys/bus/pci/drivers/xe/0000:03:00.0/device", host.parent / "outside/secret")
-    assert vendors.look("intel", str(host)).cards[1].model == "Intel GPU "
+    assert vendors.find_cards("intel", str(host)).cards[1].model == "Intel GPU "
     (host / "usr").mkdir()
     (host / "usr/inside").write_text("inside\n")
     (host / "absolute").symlink_to("/usr/inside")

@@ -10,7 +10,7 @@ from minirun.core import state as oci_state
 from minirun.core.choices import Choices
 from minirun.core.config import Config
 from minirun.gpu.nvidia.hook import command_line as nvidia_hook
-from minirun.gpu.nvidia.hook import inline
+from minirun.gpu.nvidia.hook import hook_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
         if vendor:
             argv = _vendor_line(view, state["pid"])
         else:
-            argv = nvidia_hook.command_line(config, state, inline.settings(chosen))
+            argv = nvidia_hook.command_line(config, state, hook_settings.settings(chosen))
         note = "this is what the real hook would execute" if argv else "no GPU was asked for"
         if vendor:
             note = f"{vendor} has no such program: minirun's own step reads these"
@@ -44,5 +44,5 @@ def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
 def _vendor_line(config: Config, pid: int) -> "list[str]":
     from minirun.gpu import vendors
 
-    devices = ",".join(vendors.wanted(config))
+    devices = ",".join(vendors.selectors_of_config(config))
     return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]

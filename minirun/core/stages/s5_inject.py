@@ -16,14 +16,14 @@ from minirun.gpu.inventory import Inventory, inventory
 from minirun.gpu.nvidia.cli import cli_args, ldprogram, warn
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.hook import command_line as nvidia_hook
-from minirun.gpu.nvidia.hook import inline
+from minirun.gpu.nvidia.hook import hook_settings
 from minirun.gpu.share import sharing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.rootfs.initlayer import InitLayer
     from minirun.gpu.edits import Edits
-    from minirun.gpu.request import Request
+    from minirun.gpu.request import NvidiaRequest
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """Where one of them is missing the driver is not ready: after boot nobody loads nvidia-uvm."""
@@ -34,7 +34,7 @@ def look(container: Container) -> Inventory:
     driver = _driver(container)
     if driver == "simulated":
         return inventory(driver, container.settings.store)
-    root, cache = inline.driver_place(container.config.choices)
+    root, cache = hook_settings.driver_place(container.config.choices)
     return inventory(driver, container.settings.store, root, cache)
 
 
@@ -56,30 +56,30 @@ def look_early(container: Container) -> None:
         return
     chosen = container.config.choices
     if _driver(container) != "simulated":
-        root, _ = inline.driver_place(chosen)
+        root, _ = hook_settings.driver_place(chosen)
         complete = all(os.path.exists(root + path) for path in _NODES)
         if not complete or chosen.load_kmods:
             return
     container.inventory = found = look(container)
-    asked = nvidia_hook.request(container.config.raw, inline.settings(chosen))
+    asked = nvidia_hook.request(container.config.raw, hook_settings.settings(chosen))
     try:
         gpus = select.choose(found, asked.devices if asked else ())
     except GPUError:
         return  # stage 5 will say so
-    sharing.give(container, nvidia.given(found, gpus), found.simulated)
+    sharing.record_holders(container, nvidia.given_gpus(found, gpus), found.simulated)
     container.gpus_claimed = True
 
 
-def _load_modules(container: Container, request: "Request") -> None:
+def _load_modules(container: Container, request: "NvidiaRequest") -> None:
     """Load what is missing of the real driver, and make its nodes. Raises GPUError."""
     from minirun.gpu.nvidia.cli import kmods
 
-    root, _ = inline.driver_place(container.config.choices)
+    root, _ = hook_settings.driver_place(container.config.choices)
     channels = () if request.no_create_imex_channels else request.imex_channels
     if missing := kmods.load(root, channels, _tell):
         text = f"could not load kernel module {', '.join(missing)}"
         hint = "modprobe -v says why; it must be of the running kernel, and no other driver's"
-        warn.tell([warn.Notice(text, hint)])
+        warn.report_notices([warn.Notice(text, hint)])
 
 
 def _tell(text: str) -> None:
@@ -92,7 +92,7 @@ def _before(container: Container, edits: "Edits", root: Root, ldconfig_fd: int) 
     Return whether it is: then it has what ldconfig makes. Raises GPUError, OSError.
     """
     if not container.gpus_claimed:
-        sharing.give(container, edits.gpus, edits.simulated)
+        sharing.record_holders(container, edits.gpus, edits.simulated)
     layer = container.init_layer
     if not layer:
         return False
@@ -133,7 +133,7 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
                 _load_modules(container, request)
             found = look(container)
         if isinstance(found, Inventory):
-            warn.tell(warn.check(found, request))
+            warn.report_notices(warn.check(found, request))
         ldconfig_fd = ldprogram.open_host(request.ldconfig)
         edits = apply.configure(
             request, found=found, pid=pid, cgroup=container.cgroup, ldconfig_fd=ldconfig_fd,

@@ -25,7 +25,7 @@ from minirun.engines.criu import mounts, outside, program, refuse, streams
 LOG = "dump.log"
 
 
-class Wanted(Record):
+class CriuOptions(Record):
     """How a checkpoint, or a restore, is to be made."""
 
     images: str
@@ -38,21 +38,21 @@ class Wanted(Record):
     leave_running: bool = False
 
 
-def checkpoint(container: Container, wanted: Wanted) -> None:
+def checkpoint(container: Container, options: CriuOptions) -> None:
     """Save a container, and end it unless it is to go on. Raises MinirunError, OSError."""
     check(container)
     criu = program.find()
-    names = [] if wanted.pre_dump else streams_of(container)
-    for directory in (wanted.images, wanted.work):
+    names = [] if options.pre_dump else streams_of(container)
+    for directory in (options.images, options.work):
         make_directory(directory)
-    told = [*streams.external(names), *_describe(container, wanted, names)]
-    what = "pre-dump" if wanted.pre_dump else "dump"
-    argv = [criu, what, *told, *_usual(container, wanted)]
-    forget(wanted, LOG)
+    told = [*streams.external(names), *_describe(container, options, names)]
+    what = "pre-dump" if options.pre_dump else "dump"
+    argv = [criu, what, *told, *_usual(container, options)]
+    forget(options, LOG)
     outcome = program.run(what, lambda: _privately(argv), {})
     if outcome.status != 0:
-        raise program.failure(what, outcome, f"{wanted.work}/{LOG}", "the container runs on")
-    if not wanted.pre_dump and not wanted.leave_running:
+        raise program.failure(what, outcome, f"{options.work}/{LOG}", "the container runs on")
+    if not options.pre_dump and not options.leave_running:
         endings.destroy(container)
 
 
@@ -78,33 +78,33 @@ def streams_of(container: Container) -> "list[str]":
     return streams.describe(pid, {mount.mount_id for mount in mountinfo.read(pid)})
 
 
-def _describe(container: Container, wanted: Wanted, names: "list[str]") -> "list[str]":
+def _describe(container: Container, options: CriuOptions, names: "list[str]") -> "list[str]":
     """Write what lies outside next to CRIU's files, and return what CRIU is told of it."""
-    if wanted.pre_dump:
+    if options.pre_dump:
         return outside.told_to_dump(container.config)
     pid = container.record["init"]["pid"]
     found = mounts.find(container.config, pid, mountinfo.read(pid))
-    streams.save(wanted.images, names)
-    mounts.save(wanted.images, found)
+    streams.save(options.images, names)
+    mounts.save(options.images, found)
     return [*mounts.told_to_dump(found), *outside.told_to_dump(container.config)]
 
 
-def _usual(container: Container, wanted: Wanted) -> "list[str]":
+def _usual(container: Container, options: CriuOptions) -> "list[str]":
     """Return the part of CRIU's command line that is the same for every dump."""
     dirs = (container.record.get("cgroup") or {}).get("dirs", {})
     freezer = dirs.get("freezer") or dirs.get("")
     controllers = (word for name in dirs for word in ("--cgroup-dump-controller", name))
     return [
         "--tree", str(container.record["init"]["pid"]), "--root", container.config.rootfs,
-        *common(wanted, LOG), *controllers, *(["--freeze-cgroup", freezer] if freezer else []),
-        *(["--leave-running"] if wanted.leave_running and not wanted.pre_dump else []),
+        *common(options, LOG), *controllers, *(["--freeze-cgroup", freezer] if freezer else []),
+        *(["--leave-running"] if options.leave_running and not options.pre_dump else []),
     ]  # fmt: skip
 
 
-def common(wanted: Wanted, log: str) -> "list[str]":
+def common(options: CriuOptions, log: str) -> "list[str]":
     """Return what dump and restore are told alike: where the files are, what goes to the log."""
-    places = ["--images-dir", wanted.images, "--work-dir", wanted.work, "--log-file", log, "-v4"]
-    return [*places, *wanted.words]
+    places = ["--images-dir", options.images, "--work-dir", options.work, "--log-file", log, "-v4"]
+    return [*places, *options.words]
 
 
 def make_directory(path: str) -> None:
@@ -116,9 +116,9 @@ def make_directory(path: str) -> None:
             raise MinirunError(f"{path}: is not a directory", "--image-path names one") from None
 
 
-def forget(wanted: Wanted, log: str) -> None:
+def forget(options: CriuOptions, log: str) -> None:
     """Remove the log of an earlier run, or its error would be told again. Raises OSError."""
     try:
-        os.unlink(f"{wanted.work}/{log}")
+        os.unlink(f"{options.work}/{log}")
     except FileNotFoundError:
         pass

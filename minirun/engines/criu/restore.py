@@ -20,40 +20,43 @@ from minirun.core.kernel import namespaces
 from minirun.core.rootfs import build
 from minirun.core.stages import s1_clone
 from minirun.engines.criu import mounts, outside, program, refuse, streams
-from minirun.engines.criu.dump import Wanted, common, forget, make_directory
+from minirun.engines.criu.dump import CriuOptions, common, forget, make_directory
 
 LOG = "restore.log"
 _PID = "criu.pid"
 
 
-def check(config: Config, wanted: Wanted) -> None:
+def check(config: Config, options: CriuOptions) -> None:
     """Refuse what cannot be restored, before anything is made. Raises MinirunError, ConfigError."""
     if os.geteuid() != 0:
         raise MinirunError("restore needs root: CRIU makes processes with given numbers")
-    if not os.path.isfile(f"{wanted.images}/inventory.img"):
-        what = "is not a checkpoint" if os.path.isdir(wanted.images) else "no such directory"
-        raise MinirunError(f"{wanted.images}: {what}", "--image-path names what checkpoint made")
+    if not os.path.isfile(f"{options.images}/inventory.img"):
+        what = "is not a checkpoint" if os.path.isdir(options.images) else "no such directory"
+        raise MinirunError(f"{options.images}: {what}", "--image-path names what checkpoint made")
     refuse.config(config, "restored")
 
 
-def restore(container: Container, wanted: Wanted) -> "tuple[int, int]":
+def restore(container: Container, options: CriuOptions) -> "tuple[int, int]":
     """Make the processes again; return pid and pidfd of init, which is our child.
 
     Raises MinirunError, OSError; what it has made goes with `endings.destroy`.
     """
     criu = program.find()
-    make_directory(wanted.work)
-    inherited = streams.inherit(wanted.images)
+    make_directory(options.work)
+    inherited = streams.inherit(options.images)
     joined, fds = outside.inherit(container.config)
     s1_clone.make_cgroup(container)
     container.save()
-    forget(wanted, LOG)
-    told = [criu, "restore", *_usual(container, wanted), *inherited.words, *joined]
+    forget(options, LOG)
+    told = [criu, "restore", *_usual(container, options), *inherited.words, *joined]
     outcome = program.run(
-        "restore", lambda: [*told, *_enter(container, wanted)], {**inherited.fds, **fds}, bound=True
+        "restore",
+        lambda: [*told, *_enter(container, options)],
+        {**inherited.fds, **fds},
+        bound=True,
     )
     if outcome.status != 0:
-        log = f"{wanted.work}/{LOG}"
+        log = f"{options.work}/{LOG}"
         raise program.failure("restore", outcome, log, "nothing is left of the container")
     for fd in (*inherited.fds.values(), *fds.values()):
         if fd > 2:
@@ -61,15 +64,15 @@ def restore(container: Container, wanted: Wanted) -> "tuple[int, int]":
     return _adopt(container)
 
 
-def _usual(container: Container, wanted: Wanted) -> "list[str]":
+def _usual(container: Container, options: CriuOptions) -> "list[str]":
     """Return the part of CRIU's command line that is the same for every restore."""
     return [
-        *common(wanted, LOG), "--root", container.config.rootfs, "--restore-detached",
+        *common(options, LOG), "--root", container.config.rootfs, "--restore-detached",
         "--restore-sibling", "--evasive-devices", "--pidfile", f"{container.directory}/{_PID}",
     ]  # fmt: skip
 
 
-def _enter(container: Container, wanted: Wanted) -> "list[str]":
+def _enter(container: Container, options: CriuOptions) -> "list[str]":
     """In the child that will be CRIU: go to where it works; return what it is told of that.
 
     Raises MinirunError, OSError.
@@ -80,7 +83,7 @@ def _enter(container: Container, wanted: Wanted) -> "list[str]":
     private = mount_calls.MS_PRIVATE | mount_calls.MS_REC
     mount_calls.mount(None, "/", None, private, why="what is mounted from here on stays in here")
     root = build.mount_root(config, [], "")
-    found = mounts.load(wanted.images)
+    found = mounts.load(options.images)
     mounts.refuse_links(config, root, found)
     mounts.make_places(config, root)
     root.close()

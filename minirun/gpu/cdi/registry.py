@@ -24,7 +24,7 @@ SIMULATED = "io.minirun.simulated"
 _LISTED = 5
 
 
-class Spec(Record):
+class CdiSpec(Record):
     """A spec that is as it should be: its file ("" for one that was just made) and content."""
 
     path: str
@@ -46,13 +46,13 @@ class Registry:
     """Devices by their full names, and what is wrong with the files."""
 
     def __init__(self) -> None:
-        self.specs: list[Spec] = []
-        self.devices: dict[str, Spec] = {}
+        self.specs: list[CdiSpec] = []
+        self.devices: dict[str, CdiSpec] = {}
         self.conflicts: dict[str, str] = {}
         """Full name → what is wrong with it."""
         self.warnings: list[str] = []
 
-    def add(self, spec: Spec) -> None:
+    def add(self, spec: CdiSpec) -> None:
         """Add the devices of a spec; specs come in the order of their priority."""
         self.specs.append(spec)
         for name in spec.devices():
@@ -63,7 +63,7 @@ class Registry:
                 self.conflicts.pop(name, None)
                 self.devices[name] = spec
 
-    def of_kind(self, kind: str) -> "list[Spec]":
+    def of_kind(self, kind: str) -> "list[CdiSpec]":
         """Return the specs of one kind."""
         return [spec for spec in self.specs if spec.raw["kind"] == kind]
 
@@ -105,7 +105,7 @@ def load(folders: "tuple[str, ...]" = FOLDERS) -> Registry:
         for name in _names(registry, folder):
             path = f"{folder.rstrip('/')}/{name}"
             try:
-                registry.add(Spec(path, priority, check(_read(path))))
+                registry.add(CdiSpec(path, priority, check(_read(path))))
             except OSError as error:
                 what = os.strerror(error.errno or 0).lower()
                 registry.warnings.append(f"{path}: {what}; the file is not used")

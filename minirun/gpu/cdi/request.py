@@ -16,9 +16,9 @@ from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import inventory
 from minirun.gpu.cdi import inject, registry, stale
-from minirun.gpu.edits import Given
+from minirun.gpu.edits import GivenGpu
 from minirun.gpu.nvidia.ctk import generate, recipe
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.share import sharing
 
 TYPE_CHECKING = False
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.inventory import Inventory
-    from minirun.gpu.wish import Wish
+    from minirun.gpu.selector import GpuSelector
 
 HOOK = "nvidia-cdi-hook"
 
 
-class Asked(Record):
-    """What the command line says."""
+class CdiRequest(Record):
+    """What the flags of `run` ask for in CDI's terms."""
 
     devices: "tuple[str, ...]" = ()
     """Full names: of --device, then of annotations."""
-    wish: "Wish | None" = None
+    selector: "GpuSelector | None" = None
     """Of --gpus, in cdi mode."""
     driver: str = ""
     """nvidia, simulated, or empty: whatever there is."""
     folders: "tuple[str, ...]" = registry.FOLDERS
     user_namespace: bool = False
     place: "tuple[str, str]" = ("", "")
-    """State root, and the id of the container to be: for whom a count chooses GPUs."""
+    """State root, and id of the container to be, for which a count reserves GPUs."""
     root: str = ""
     """The driver root; empty for where the driver is."""
 
 
-class Injection(Record):
-    """What is put into config.json, and what is to be known of it later."""
+class CdiEdits(Record):
+    """The containerEdits for config.json, and what edits.json keeps of them."""
 
     edits: "dict[str, Any]"
     """One containerEdits; its device nodes are complete."""
     devices: "tuple[str, ...]"
-    gpus: "tuple[Given, ...]"
+    gpus: "tuple[GivenGpu, ...]"
     driver: str
     simulated: bool
     warnings: "tuple[str, ...]"
@@ -73,7 +73,7 @@ class Injection(Record):
         }  # fmt: skip
 
 
-def resolve(asked: Asked, store: str) -> Injection:
+def resolve(asked: CdiRequest, store: str) -> CdiEdits:
     """Return what `asked` means on this host. Raises GPUError, UsageError, OSError.
 
     `store` holds the simulated driver's files.
@@ -82,19 +82,19 @@ def resolve(asked: Asked, store: str) -> Injection:
     warnings = found.warnings
     host = None
     wanted = list(asked.devices)
-    if asked.wish:
+    if asked.selector:
         if not _has_spec(found, asked.driver):
             host = inventory.inventory(asked.driver or "auto", store, asked.root)
-            warnings += _wrong(host, asked.wish.devices != ("none",))
+            warnings += _wrong(host, asked.selector.devices != ("none",))
             made = generate.spec(host, recipe.Recipe(program()))
-            found.add(registry.Spec("", len(asked.folders), made))
-        wanted = [*_names(asked.wish, found, asked.place), *wanted]
-        if asked.wish.capabilities:
+            found.add(registry.CdiSpec("", len(asked.folders), made))
+        wanted = [*_names(asked.selector, found, asked.place), *wanted]
+        if asked.selector.capabilities:
             warnings.append("--gpus capabilities=… counts in legacy mode only: cdi gives them all")
     wanted = list(dict.fromkeys(wanted))
     cards = _other_vendors(asked, wanted, found)
     parts = found.edits(wanted)
-    if asked.wish and asked.wish.devices == ("none",):
+    if asked.selector and asked.selector.devices == ("none",):
         parts.append(_control_nodes(found))
     edits = inject.complete(inject.join(parts))
     used = [found.devices[name] for name in wanted]
@@ -104,7 +104,7 @@ def resolve(asked: Asked, store: str) -> Injection:
     if host is None and any(spec.raw["kind"] == recipe.KIND for spec in used):
         host = _host(simulated, store)
         warnings += _wrong(host, bool(wanted)) if host else []
-    return Injection(
+    return CdiEdits(
         edits=edits,
         devices=tuple(wanted),
         gpus=(*(_given(host, edits.get("deviceNodes", [])) if host else ()), *cards),
@@ -115,47 +115,47 @@ def resolve(asked: Asked, store: str) -> Injection:
 
 
 def _other_vendors(
-    asked: Asked, wanted: "list[str]", found: registry.Registry
-) -> "tuple[Given, ...]":
+    asked: CdiRequest, wanted: "list[str]", found: registry.Registry
+) -> "tuple[GivenGpu, ...]":
     """Describe the GPUs of other vendors that are asked for and that no file describes.
 
     Returns what the GPUs asked for are called, as far as the host tells. Raises GPUError.
     """
-    given: "list[Given]" = []
+    given: "list[GivenGpu]" = []
     kinds = dict.fromkeys(name.partition("=")[0] for name in wanted)
     for kind in kinds:
         if kind.partition("/")[0] not in ("amd.com", "intel.com"):
             continue
         from minirun.gpu import vendors
 
-        if not vendors.of_kind(kind) or found.of_kind(kind):
+        if not vendors.vendor_of_kind(kind) or found.of_kind(kind):
             continue
-        cards = vendors.look(vendors.of_kind(kind), asked.root)
-        found.add(registry.Spec("", len(asked.folders), vendors.spec(cards)))
+        cards = vendors.find_cards(vendors.vendor_of_kind(kind), asked.root)
+        found.add(registry.CdiSpec("", len(asked.folders), vendors.spec(cards)))
         there = [name for name in wanted if name in found.devices]
         names = [name.partition("=")[2] for name in there if name.startswith(f"{kind}=")]
-        given += vendors.plan(cards, Request(devices=tuple(names))).gpus
+        given += vendors.plan(cards, NvidiaRequest(devices=tuple(names))).gpus
     return tuple(given)
 
 
-def program() -> recipe.Program:
+def program() -> recipe.HookProgram:
     """Return minirun's own nvidia-cdi-hook, for hooks: this program, as it runs now.
 
     Started as `python -m minirun` it has no path of its own; then it is the interpreter's.
     """
     path = os.path.abspath(sys.argv[0])
     if os.path.basename(path) == "minirun" and os.access(path, os.X_OK):
-        return recipe.Program(path, (path, HOOK))
+        return recipe.HookProgram(path, (path, HOOK))
     python = sys.executable
-    return recipe.Program(python, (python, "-I", "-m", "minirun", HOOK))
+    return recipe.HookProgram(python, (python, "-I", "-m", "minirun", HOOK))
 
 
 def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
     """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
     from minirun.gpu.nvidia.cli import warn
 
-    needs = Request(("all",) if gpus else (), ("compute", "utility"))
-    return [str(one) for one in warn.bearable(warn.check(host, needs))]
+    needs = NvidiaRequest(("all",) if gpus else (), ("compute", "utility"))
+    return [str(one) for one in warn.refuse_fatal(warn.check(host, needs))]
 
 
 def _has_spec(found: registry.Registry, driver: str) -> bool:
@@ -164,20 +164,22 @@ def _has_spec(found: registry.Registry, driver: str) -> bool:
     return any(not driver or spec.simulated == (driver == "simulated") for spec in specs)
 
 
-def _names(wish: "Wish", found: registry.Registry, place: "tuple[str, str]") -> "list[str]":
+def _names(
+    selector: "GpuSelector", found: registry.Registry, place: "tuple[str, str]"
+) -> "list[str]":
     """Return the devices that --gpus means. Raises GPUError where there are too few."""
     kind = recipe.KIND
-    if not wish.amount:
-        return [f"{kind}={device}" for device in wish.devices if device != "none"]
+    if not selector.amount:
+        return [f"{kind}={device}" for device in selector.devices if device != "none"]
     there = [name.partition("=")[2] for name in found.devices if name.startswith(f"{kind}=")]
     indices = sorted(int(name) for name in there if name.isdigit())
-    if wish.amount > len(indices):
+    if selector.amount > len(indices):
         hint = f"the CDI specs have {len(indices)}"
-        raise GPUError(f"--gpus count={wish.amount}: more than there are", hint)
+        raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
     simulated = found.devices[f"{kind}={indices[0]}"].simulated
     driver = "simulated" if simulated else "nvidia"
-    ask = sharing.Ask(tuple(map(str, indices)), wish.amount, wish.exclusive, driver)
-    return [f"{kind}={index}" for index in sharing.pick(place[0], ask, place[1])]
+    count = sharing.GpuCount(tuple(map(str, indices)), selector.amount, selector.exclusive, driver)
+    return [f"{kind}={index}" for index in sharing.pick(place[0], count, place[1])]
 
 
 def _control_nodes(found: registry.Registry) -> "dict[str, Any]":
@@ -186,7 +188,7 @@ def _control_nodes(found: registry.Registry) -> "dict[str, Any]":
     return {key: edits[key] for key in ("env", "deviceNodes") if key in edits}
 
 
-def _refuse(asked: Asked, edits: "dict[str, Any]", simulated: bool) -> None:
+def _refuse(asked: CdiRequest, edits: "dict[str, Any]", simulated: bool) -> None:
     """Refuse what cannot be done. Raises GPUError."""
     if simulated and asked.driver == "nvidia":
         hint = "it is in a spec file that was made without a driver"
@@ -207,7 +209,7 @@ def _host(simulated: bool, store: str) -> "Inventory | None":
         return None
 
 
-def _given(host: "Inventory", nodes: "list[dict[str, Any]]") -> "tuple[Given, ...]":
+def _given(host: "Inventory", nodes: "list[dict[str, Any]]") -> "tuple[GivenGpu, ...]":
     """Return the GPUs and MIG devices whose nodes these are."""
     numbers = {(node.get("major"), node.get("minor")) for node in nodes}
     given = []
@@ -217,7 +219,7 @@ def _given(host: "Inventory", nodes: "list[dict[str, Any]]") -> "tuple[Given, ..
         migs = [mig for mig in gpu.migs if (host.caps_major, mig.ci_minor) in numbers]
         for mig in migs:
             name = f"{gpu.number}:{gpu.migs.index(mig)}"
-            given.append(Given(name, gpu.minor, mig.uuid, gpu.model))
+            given.append(GivenGpu(name, gpu.minor, mig.uuid, gpu.model))
         if not migs:
-            given.append(Given(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))
+            given.append(GivenGpu(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))
     return tuple(given)

@@ -8,7 +8,7 @@ only says that some mount failed.
 import os
 
 from minirun.core.errors import GPUError
-from minirun.gpu.cdi.registry import Spec
+from minirun.gpu.cdi.registry import CdiSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _VERSION = "--host-driver-version="
 
 
-def warnings(specs: "Iterable[Spec]") -> "list[str]":
+def warnings(specs: "Iterable[CdiSpec]") -> "list[str]":
     """Return one line for each of these specs that does not fit this host any more."""
     found = []
     for spec in {spec.path: spec for spec in specs}.values():

@@ -32,7 +32,7 @@ from minirun.gpu.nvidia.runtime import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.oci.generate import Wishes
+    from minirun.oci.generate import RunOptions
 
 PROGRAM = "nvidia-cuda-mps-control"
 FOLDER = ".mps"
@@ -104,17 +104,17 @@ def daemon(root: str) -> int:
     return pid if name and PROGRAM.startswith(name) and state.start_time(pid) else 0
 
 
-def join(wanted: "Wishes", text: str, settings: Settings) -> "Wishes":
+def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":
     """Make a container that gets GPUs a client, as --gpu-mps=`text` says.
 
     Raises UsageError, GPUError.
     """
     share = parse(text)
-    devices = wanted.gpu_env[0].partition("=")[2] if wanted.gpu_env else ""
-    if wanted.cdi:
-        count = len(wanted.cdi.gpus)
+    devices = options.gpu_env[0].partition("=")[2] if options.gpu_env else ""
+    if options.cdi:
+        count = len(options.cdi.gpus)
     elif devices == "all":
-        count = len(inventory.inventory(wanted.choices.gpu_driver, settings.store).gpus)
+        count = len(inventory.inventory(options.choices.gpu_driver, settings.store).gpus)
     else:
         count = len([name for name in devices.split(",") if name not in ("", "none", "void")])
     if not count:
@@ -122,8 +122,10 @@ def join(wanted: "Wishes", text: str, settings: Settings) -> "Wishes":
     if not daemon(settings.root):
         raise GPUError("--gpu-mps: the mps daemon does not run", "minirun gpu mps start")
     mount = (pipes(settings.root), INSIDE, ("nosuid", "nodev", "noexec"))
-    return wanted._replace(
-        env=(*share.environment(count), *wanted.env), mounts=(*wanted.mounts, mount), host_ipc=True
+    return options._replace(
+        env=(*share.environment(count), *options.env),
+        mounts=(*options.mounts, mount),
+        host_ipc=True,
     )
 
 

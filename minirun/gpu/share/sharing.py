@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.edits import Given
+    from minirun.gpu.edits import GivenGpu
 
 FOLDER, TABLE = ".gpus", "holders.json"
 _HINT = "minirun gpu ps shows who has which"
@@ -107,7 +107,7 @@ def overlap(one: str, other: str) -> bool:
     return one == other or one == other.partition(":")[0] or other == one.partition(":")[0]
 
 
-def give(container: Container, given: "tuple[Given, ...]", simulated: bool) -> None:
+def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulated: bool) -> None:
     """Write down that a container has these GPUs; the log says which of them it shares.
 
     They are exclusive where the caller chose it. Raises GPUError, OSError.
@@ -132,7 +132,7 @@ def give(container: Container, given: "tuple[Given, ...]", simulated: bool) -> N
         events.emit("note", "gpu exclusive", {"gpus": names}, why=why)
 
 
-def give_of_hook(container: Container, driver: str) -> None:
+def record_holders_of_hook(container: Container, driver: str) -> None:
     """Do the same for a container whose GPUs an installed hook puts in, by its environment.
 
     Raises GPUError, OSError.
@@ -143,7 +143,9 @@ def give_of_hook(container: Container, driver: str) -> None:
 
     found = inventory.inventory(driver, container.settings.store)
     devices = environment.visible(container.config.environment) or ()
-    give(container, nvidia.given(found, select.choose(found, devices)), found.simulated)
+    record_holders(
+        container, nvidia.given_gpus(found, select.choose(found, devices)), found.simulated
+    )
 
 
 def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
@@ -185,8 +187,8 @@ def _refusal(row: Holder, held: Holder) -> GPUError:
     )
 
 
-class Ask(Record):
-    """`--gpus count=N`: so many of these GPUs, whichever they are."""
+class GpuCount(Record):
+    """`--gpus count=N`: N of these GPUs, whichever they are."""
 
     candidates: "tuple[str, ...]"
     amount: int
@@ -194,40 +196,40 @@ class Ask(Record):
     driver: str
 
 
-def pick(root: str, ask: Ask, container_id: str = "") -> "list[str]":
+def pick(root: str, count: GpuCount, container_id: str = "") -> "list[str]":
     """Choose GPUs: those that the fewest containers have, then those with the least index.
 
     With the id of a container that is about to be made, they are reserved for it, so that of two
     runs at the same moment each gets its own. Raises GPUError where there are too few.
     """
     if not container_id:
-        return _least_shared(ask, [r for r in _read(f"{root}/{FOLDER}") if r.counts(root)])
+        return _least_shared(count, [r for r in _read(f"{root}/{FOLDER}") if r.counts(root)])
     maker = state.identity(os.getpid())
     with Locked(root) as table:
         held = [row for row in table.rows if row.counts(root)]
-        chosen = _least_shared(ask, held)
+        chosen = _least_shared(count, held)
         for gpu in chosen:
-            held.append(Holder(gpu, ask.driver, container_id, "", ask.exclusive, maker=maker))
+            held.append(Holder(gpu, count.driver, container_id, "", count.exclusive, maker=maker))
         table.write(held)
     return chosen
 
 
-def _least_shared(ask: Ask, rows: "list[Holder]") -> "list[str]":
+def _least_shared(count: GpuCount, rows: "list[Holder]") -> "list[str]":
     """Return the GPUs to take, in their order."""
     users = {
-        gpu: [row for row in rows if row.driver == ask.driver and overlap(gpu, row.gpu)]
-        for gpu in ask.candidates
+        gpu: [row for row in rows if row.driver == count.driver and overlap(gpu, row.gpu)]
+        for gpu in count.candidates
     }
     barred = [
         gpu
         for gpu, held in users.items()
-        if (held and ask.exclusive) or any(row.exclusive for row in held)
+        if (held and count.exclusive) or any(row.exclusive for row in held)
     ]
-    fit = [gpu for gpu in ask.candidates if gpu not in barred]
-    if len(fit) < ask.amount:
-        word = ",exclusive" if ask.exclusive else ""
-        text = f"--gpus count={ask.amount}{word}: {len(fit)} of {len(users)} can be given"
+    fit = [gpu for gpu in count.candidates if gpu not in barred]
+    if len(fit) < count.amount:
+        word = ",exclusive" if count.exclusive else ""
+        text = f"--gpus count={count.amount}{word}: {len(fit)} of {len(users)} can be given"
         whose = ", ".join(f"container {users[gpu][0].container!r} has {gpu}" for gpu in barred)
         raise GPUError(text, f"{whose}; {_HINT}")
     fit.sort(key=lambda gpu: len({row.container for row in users[gpu]}))
-    return [gpu for gpu in ask.candidates if gpu in fit[: ask.amount]]
+    return [gpu for gpu in count.candidates if gpu in fit[: count.amount]]

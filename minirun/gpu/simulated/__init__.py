@@ -15,9 +15,9 @@ from binascii import crc32
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.state import read_text
-from minirun.gpu.inventory import Gpu, HostFile, Inventory, Mig, Node
+from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory, Mig
 from minirun.gpu.simulated import spec as specification
-from minirun.gpu.simulated.spec import Spec
+from minirun.gpu.simulated.spec import SimulatedSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def inventory(store: str) -> Inventory:
         raise GPUError(f"simulated driver is broken: {path}: {error}", hint) from None
 
 
-def driver_root(store: str, spec: Spec) -> str:
+def driver_root(store: str, spec: SimulatedSpec) -> str:
     """Return the folder that holds the files of this specification."""
     machine = os.uname().machine
     key = crc32(f"{LAYOUT} {machine} {spec}".encode())
@@ -66,7 +66,7 @@ def _records(values: "dict[str, Any]", root: str) -> Inventory:
         cuda=values["cuda"],
         root=root,
         gpus=tuple(_gpu(row) for row in values["gpus"]),
-        nodes=tuple(Node(*row) for row in values["nodes"]),
+        nodes=tuple(ControlNode(*row) for row in values["nodes"]),
         major=values["major"],
         caps_major=values["capsMajor"],
         simulated=True,

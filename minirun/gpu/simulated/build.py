@@ -13,7 +13,7 @@ from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.simulated import elf, files
-from minirun.gpu.simulated.spec import MODELS, Spec, cuda_version
+from minirun.gpu.simulated.spec import MODELS, SimulatedSpec, cuda_version
 
 _HERE = os.path.dirname(__file__)
 _BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
@@ -22,7 +22,7 @@ UVM_MAJOR, CAPS_MAJOR, IMEX_MAJOR = 510, 508, 507
 MIG_INSTANCES = (7, 8, 9)
 
 
-def make(root: str, spec: Spec) -> None:
+def make(root: str, spec: SimulatedSpec) -> None:
     """Make the driver's files for `spec` at `root`, unless somebody else is quicker.
 
     Raises OSError.
@@ -52,7 +52,7 @@ def clean(drivers: str) -> None:
             remove_tree(f"{drivers}/{name}")
 
 
-def gpus(spec: Spec) -> "tuple[Gpu, ...]":
+def gpus(spec: SimulatedSpec) -> "tuple[Gpu, ...]":
     """Return the simulated GPUs: the bus ids and UUIDs of the measured host, and on from there."""
     model, brand, arch = MODELS[spec.model]
     made = []
@@ -80,7 +80,7 @@ def gpus(spec: Spec) -> "tuple[Gpu, ...]":
     return tuple(made)
 
 
-def _fill(root: str, spec: Spec) -> None:
+def _fill(root: str, spec: SimulatedSpec) -> None:
     machine = os.uname().machine
     (elf64, folder64), (elf32, folder32) = files.FOLDERS[machine]
     folder, folder32 = f"/usr/lib/{folder64}", f"/usr/lib/{folder32}"
@@ -116,7 +116,7 @@ def _write(root: str, path: str, data: bytes, mode: int = 0o644) -> None:
         os.fchmod(file.fileno(), mode)
 
 
-def _inventory(spec: Spec, all_gpus: "tuple[Gpu, ...]", folder: str, folder32: str) -> str:
+def _inventory(spec: SimulatedSpec, all_gpus: "tuple[Gpu, ...]", folder: str, folder32: str) -> str:
     """Return inventory.json: what minirun.gpu.inventory.Inventory holds, as rows."""
     wide, narrow = files.libraries(spec.driver, True), files.libraries(spec.driver, False)
     majors = {"nvidia": catalog.NVIDIA, "nvidia-uvm": UVM_MAJOR}

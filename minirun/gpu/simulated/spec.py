@@ -39,7 +39,7 @@ KEYS = ("count", "model", "driver", "mig", "mps")
 _HINT = "as in count=8,model=H100,driver=560.35.03,mig=3"
 
 
-class Spec(Record):
+class SimulatedSpec(Record):
     """A simulated driver. `mig` holds the GPUs that are split into three MIG devices each.
 
     `mps` says that the pipe directory of an MPS daemon is there too.
@@ -58,7 +58,7 @@ class Spec(Record):
         return f"{base},mig={mig},mps={self.mps:d}"
 
 
-def load(store: str) -> Spec:
+def load(store: str) -> SimulatedSpec:
     """Return the specification that is in force. Raises UsageError."""
     text = os.environ.get("MINIRUN_SIM", "")
     if text:
@@ -67,7 +67,7 @@ def load(store: str) -> Spec:
     try:
         values = jsonlite.loads(read_text(path))
     except FileNotFoundError:
-        return Spec()
+        return SimulatedSpec()
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     if not isinstance(values, dict):
@@ -75,7 +75,7 @@ def load(store: str) -> Spec:
     return from_pairs({key: _text(value) for key, value in values.items()}, path)
 
 
-def parse(text: str) -> Spec:
+def parse(text: str) -> SimulatedSpec:
     """Parse `count=8,model=H100,driver=560.35.03,mig=3`; several MIG GPUs: mig=1+3.
 
     Raises UsageError.
@@ -89,7 +89,7 @@ def parse(text: str) -> Spec:
     return from_pairs(pairs, "MINIRUN_SIM")
 
 
-def from_pairs(pairs: "dict[str, str]", where: str) -> Spec:
+def from_pairs(pairs: "dict[str, str]", where: str) -> SimulatedSpec:
     """Check key by key. Raises UsageError that begins with `where`."""
     unknown = [key for key in pairs if key not in KEYS]
     if unknown:
@@ -106,7 +106,7 @@ def from_pairs(pairs: "dict[str, str]", where: str) -> Spec:
         if pairs.get("mig")
     })  # fmt: skip
     mps = bool(_number(pairs.get("mps", "0"), f"{where}: mps", 1))
-    return Spec(count, model, driver, tuple(mig), mps)
+    return SimulatedSpec(count, model, driver, tuple(mig), mps)
 
 
 def cuda_version(driver: str, where: str = "driver") -> str:

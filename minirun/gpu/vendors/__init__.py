@@ -25,15 +25,15 @@ from minirun.core.config import VENDORS, Config
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import driverroot
-from minirun.gpu.edits import DeviceNode, Edits, Given, Link
-from minirun.gpu.request import Request
+from minirun.gpu.edits import DeviceNode, Edits, GivenGpu, Link
+from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.edits import Step
-    from minirun.gpu.wish import Wish
+    from minirun.gpu.selector import GpuSelector
 
 KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
 """Vendor → CDI kind."""
@@ -72,26 +72,26 @@ class Cards(Record):
         return KINDS[self.vendor]
 
 
-def look(vendor: str, root: str = "") -> Cards:
+def find_cards(vendor: str, root: str = "") -> Cards:
     """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
     root = driverroot.check(root)
     found: Cards = __import__(f"minirun.gpu.{vendor}", fromlist=["cards"]).cards(root)
     return found._replace(root=root)
 
 
-def present(root: str = "") -> "list[str]":
+def present_vendors(root: str = "") -> "list[str]":
     """Return the vendors that the host has at least one card of. Raises GPUError for a bad root."""
     root = driverroot.check(root)
     found = []
     for vendor in VENDORS:
         try:
-            found += [vendor] if look(vendor, root).cards else []
+            found += [vendor] if find_cards(vendor, root).cards else []
         except GPUError:
             pass
     return found
 
 
-def of_kind(kind: str) -> str:
+def vendor_of_kind(kind: str) -> str:
     """Return the vendor of a CDI kind; "" for one of somebody else."""
     return next((vendor for vendor, own in KINDS.items() if own == kind), "")
 
@@ -126,7 +126,7 @@ def _means(word: str, card: Card) -> bool:
     return word == "all" or word in names or word in (uuid, uuid.removeprefix("0x"))
 
 
-def plan(found: Cards, request: Request) -> Edits:
+def plan(found: Cards, request: NvidiaRequest) -> Edits:
     """Return all that `request` adds to a container. Raises GPUError."""
     cards = choose(found, request.devices)
     steps: "list[Step]" = []
@@ -135,7 +135,7 @@ def plan(found: Cards, request: Request) -> Edits:
     if cards:
         steps += found.common
     given = (
-        Given(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
+        GivenGpu(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
         for c in cards
     )
     return Edits(steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root)
@@ -151,8 +151,8 @@ def prepare(config: Config) -> Cards:
 
     Before stage 1 has its clone, since it is the clone that joins the groups. Raises GPUError.
     """
-    found = look(config.gpu_vendor, config.choices.driver_root)
-    edits = plan(found, Request(devices=wanted(config)))
+    found = find_cards(config.gpu_vendor, config.choices.driver_root)
+    edits = plan(found, NvidiaRequest(devices=selectors_of_config(config)))
     if not config.new_namespace("user"):
         user = config.process.setdefault("user", {})
         own = user.get("additionalGids") or []
@@ -160,7 +160,7 @@ def prepare(config: Config) -> Cards:
     return found
 
 
-def wanted(config: Config) -> "tuple[str, ...]":
+def selectors_of_config(config: Config) -> "tuple[str, ...]":
     """Return the selectors in config.json: of `run --gpus`, else of the vendor's own variable."""
     text = config.choices.gpus
     if text is None:
@@ -168,27 +168,27 @@ def wanted(config: Config) -> "tuple[str, ...]":
     return tuple(word for word in text.split(",") if word.strip().lower() not in _NOTHING)
 
 
-def devices(wish: "Wish", found: Cards) -> str:
+def selectors_of_flag(selector: "GpuSelector", found: Cards) -> str:
     """Return what --gpus means, as selectors with commas. Raises GPUError where there are too few.
 
     A count is met by the cards with the least index.
     """
-    if wish.amount > len(found.cards):
+    if selector.amount > len(found.cards):
         hint = f"this host has {len(found.cards)}"
-        raise GPUError(f"--gpus count={wish.amount}: more than there are", hint)
-    if wish.amount:
-        return ",".join(str(card.number) for card in found.cards[: wish.amount])
-    choose(found, wish.devices)
-    return ",".join(wish.devices)
+        raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
+    if selector.amount:
+        return ",".join(str(card.number) for card in found.cards[: selector.amount])
+    choose(found, selector.devices)
+    return ",".join(selector.devices)
 
 
 def spec(found: Cards) -> "dict[str, Any]":
     """Return the CDI spec of a vendor's cards: by index, by their other names, and `all`."""
     rows: "dict[str, dict[str, Any]]" = {}
     for card in found.cards:
-        edits = _container_edits(plan(found, Request(devices=(str(card.number),))))
+        edits = _container_edits(plan(found, NvidiaRequest(devices=(str(card.number),))))
         rows |= dict.fromkeys((str(card.number), *card.names), edits)
-    rows["all"] = _container_edits(plan(found, Request(devices=("all",))))
+    rows["all"] = _container_edits(plan(found, NvidiaRequest(devices=("all",))))
     listed = [{"name": name, "containerEdits": edits} for name, edits in rows.items() if edits]
     return {"cdiVersion": _CDI_VERSION, "kind": found.kind, "devices": listed}
 

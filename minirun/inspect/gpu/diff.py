@@ -17,13 +17,13 @@ from minirun.gpu.nvidia.hook import command_line as hook
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.rootfs.inroot import Root
-    from minirun.gpu.cdi.request import Injection
-    from minirun.gpu.request import Request
+    from minirun.gpu.cdi.request import CdiEdits
+    from minirun.gpu.request import NvidiaRequest
 
 _LINK = "--link"
 
 
-class Result(Record):
+class ModeResult(Record):
     """What one mode adds to a container."""
 
     env: "tuple[str, ...]"
@@ -41,7 +41,7 @@ class Result(Record):
     requirements: str
 
 
-class Row(Record):
+class DiffRow(Record):
     """An aspect in which the two may differ, as text."""
 
     aspect: str
@@ -49,7 +49,7 @@ class Row(Record):
     cdi: "tuple[str, ...]"
 
 
-def legacy(found: Inventory, env: "list[str]", root: "Root") -> "Result | None":
+def legacy(found: Inventory, env: "list[str]", root: "Root") -> "ModeResult | None":
     """Return what hook and nvidia-container-cli do; None where `env` asks for no GPU.
 
     `root` is the image's root, for where its libraries lie. Raises GPUError, OSError.
@@ -59,9 +59,9 @@ def legacy(found: Inventory, env: "list[str]", root: "Root") -> "Result | None":
     if argv is None:
         return None
     request = cli_args.parse(argv).request
-    edits = nvidia.plan(found, request, nvidia.facts(root, request))
+    edits = nvidia.plan(found, request, nvidia.find_library_places(root, request))
     own = tuple(row for row in env if row.startswith("NVIDIA_VISIBLE_DEVICES="))
-    return Result(
+    return ModeResult(
         env=own[-1:],
         nodes={node.path: node.permissions for node in edits.device_nodes},
         rules=tuple(str(rule) for rule in edits.device_rules()),
@@ -82,11 +82,11 @@ def _legacy_proc(edits: Edits, gpus: int) -> "tuple[str, ...]":
     return (f"a tmpfs with {', '.join(names)}", f"{len(mounted)} of {gpus} GPUs")
 
 
-def _requirements(request: "Request") -> str:
+def _requirements(request: "NvidiaRequest") -> str:
     return f"checked: {', '.join(request.requirements)}" if request.requirements else "none asked"
 
 
-def cdi(found: Inventory, injection: "Injection", asked: "tuple[str, ...]") -> Result:
+def cdi(found: Inventory, injection: "CdiEdits", asked: "tuple[str, ...]") -> ModeResult:
     """Return what config.json gets; `asked` are the requirements, which nobody looks at."""
     edits = injection.edits
     nodes = edits.get("deviceNodes", [])
@@ -95,7 +95,7 @@ def cdi(found: Inventory, injection: "Injection", asked: "tuple[str, ...]") -> R
     pairs = [to.split("::") for at, to in enumerate(words) if at and words[at - 1] == _LINK]
     mounts = {row["hostPath"]: row["containerPath"] for row in edits.get("mounts", [])}
     replaced = any("disable-device-node-modification" in row.get("args", []) for row in hooks)
-    return Result(
+    return ModeResult(
         env=tuple(edits.get("env", [])),
         nodes={node["path"]: node.get("permissions") or "rwm" for node in nodes},
         rules=tuple(
@@ -120,19 +120,19 @@ def _name(row: "dict[str, list[str]]") -> str:
     return " ".join(dict.fromkeys(names))
 
 
-def rows(old: Result, new: Result) -> "list[Row]":
+def rows(old: ModeResult, new: ModeResult) -> "list[DiffRow]":
     """Return the aspects in which legacy (`old`) and cdi (`new`) differ."""
     found = [
-        Row("environment", old.env, new.env),
-        Row("nodes", _access(old, new), _access(new, old)),
-        Row("cgroup rules", _less(old.rules, new.rules), _less(new.rules, old.rules)),
-        Row("files", _only(old, new), _only(new, old)),
-        Row("places of the same files", _places(old, new), _places(new, old)),
-        Row("links", _links(old, new), _links(new, old)),
-        Row("hooks", old.hooks, new.hooks),
-        Row(PROC, old.proc, new.proc),
-        Row("capabilities", (old.capabilities,), (new.capabilities,)),
-        Row("requirements", (old.requirements,), (new.requirements,)),
+        DiffRow("environment", old.env, new.env),
+        DiffRow("nodes", _access(old, new), _access(new, old)),
+        DiffRow("cgroup rules", _less(old.rules, new.rules), _less(new.rules, old.rules)),
+        DiffRow("files", _only(old, new), _only(new, old)),
+        DiffRow("places of the same files", _places(old, new), _places(new, old)),
+        DiffRow("links", _links(old, new), _links(new, old)),
+        DiffRow("hooks", old.hooks, new.hooks),
+        DiffRow(PROC, old.proc, new.proc),
+        DiffRow("capabilities", (old.capabilities,), (new.capabilities,)),
+        DiffRow("requirements", (old.requirements,), (new.requirements,)),
     ]
     return [row for row in found if row.legacy != row.cdi]
 
@@ -141,22 +141,22 @@ def _less(one: "tuple[str, ...]", other: "tuple[str, ...]") -> "tuple[str, ...]"
     return tuple(text for text in sorted(one) if text not in other)
 
 
-def _access(one: Result, other: Result) -> "tuple[str, ...]":
+def _access(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
     return tuple(
         f"{p} {access}" for p, access in sorted(one.nodes.items()) if other.nodes.get(p) != access
     )
 
 
-def _only(one: Result, other: Result) -> "tuple[str, ...]":
+def _only(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
     return tuple(path for host, path in one.mounts.items() if host not in other.mounts)
 
 
-def _places(one: Result, other: Result) -> "tuple[str, ...]":
+def _places(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
     """Return the folders of files that both mount, but not at the same place."""
     moved = [p for host, p in one.mounts.items() if other.mounts.get(host, p) != p]
     folders = [path.rpartition("/")[0] for path in moved]
     return tuple(f"{folders.count(folder)} in {folder}" for folder in dict.fromkeys(folders))
 
 
-def _links(one: Result, other: Result) -> "tuple[str, ...]":
+def _links(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
     return tuple(f"{p} -> {to}" for p, to in one.links.items() if other.links.get(p) != to)

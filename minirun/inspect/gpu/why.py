@@ -2,7 +2,7 @@
 
     asked       by whom: the command line, the environment, CDI names, annotations (config.json)
     given       what stage 5, or CDI, recorded in edits.json
-    now         the cgroup's rules, the container's nodes and mounts (inspect.gpu.effective)
+    now         the cgroup's rules, the container's nodes and mounts (inspect.gpu.observed)
 
 Between given and now lies what users report most: "Failed to initialize NVML: Unknown Error", when
 somebody has rewritten the cgroup's device rules (nvidia-container-toolkit #48); "Driver/library
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.core.config import Config
-    from minirun.gpu.request import Request
-    from minirun.inspect.gpu.effective import Effective
+    from minirun.gpu.request import NvidiaRequest
+    from minirun.inspect.gpu.observed import ObservedGpus
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
 _ANEW = "start the container anew"
 
 
-class Asked(Record):
-    """Something that asks for GPUs: who says what, and whether it counts."""
+class RequestSource(Record):
+    """A request for GPUs: who makes it, in which words, and whether it counts."""
 
     by: str
     what: str
@@ -56,45 +56,51 @@ def mode(config: "Config", edits: "dict[str, Any]") -> str:
     return "legacy" if any(map(config.in_line, hooks)) else "hook"
 
 
-def asked(record: "dict[str, Any]", config: "Config", edits: "dict[str, Any]") -> "list[Asked]":
+def request_sources(
+    record: "dict[str, Any]", config: "Config", edits: "dict[str, Any]"
+) -> "list[RequestSource]":
     """Return everything that asks for GPUs, first what counts."""
     found = []
     how, managed = mode(config, edits), bool(record.get("managed"))
     env = config.environment.get(_VISIBLE, "")
     devices = list(edits.get("cdi") or [])
     if record.get("gpus"):
-        found.append(Asked("command line", f"--gpus {record['gpus']}"))
+        found.append(RequestSource("command line", f"--gpus {record['gpus']}"))
         devices = [name for name in devices if not name.startswith("nvidia.com/gpu=")]
     elif managed and how in ("legacy", "hook"):
-        found.append(Asked("command line", f"-e {_VISIBLE}={env}"))
+        found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):
-        found.append(Asked("environment in config.json, read by the hook", f"{_VISIBLE}={env}"))
+        found.append(
+            RequestSource("environment in config.json, read by the hook", f"{_VISIBLE}={env}")
+        )
     else:
         found += _of_vendor(config, managed=managed)
     rows = {key: text for key, text in config.annotations.items() if key.startswith(_ANNOTATION)}
-    found += [Asked("annotation (CDI)", f"{key}={text}") for key, text in rows.items()]
+    found += [RequestSource("annotation (CDI)", f"{key}={text}") for key, text in rows.items()]
     devices = [name for name in devices if name not in names.from_annotations(rows.items())]
-    found += [Asked("command line (CDI)", f"--device {name}") for name in devices]
+    found += [RequestSource("command line (CDI)", f"--device {name}") for name in devices]
     found += [
-        Asked("image", text, False) for text in record.get("warnings") or [] if "gets" in text
+        RequestSource("image", text, False)
+        for text in record.get("warnings") or []
+        if "gets" in text
     ]
     return found
 
 
-def _of_vendor(config: "Config", *, managed: bool) -> "list[Asked]":
+def _of_vendor(config: "Config", *, managed: bool) -> "list[RequestSource]":
     """Return what asks for GPUs of another vendor than NVIDIA, but `run --gpus`."""
     driver = config.choices.gpu_driver
     variable = VENDORS.get(driver, "")
     if variable and not managed and config.gpu_variable:
         by = f"environment in config.json, which --gpu-driver={driver} obeys"
-        return [Asked(by, f"{variable}={config.environment[variable]}")]
+        return [RequestSource(by, f"{variable}={config.environment[variable]}")]
     if driver not in VENDORS or config.choices.gpus is None:
         return []
     by, what = ("command line", f"-e {variable}=") if managed else ("engine's flag", "--gpus ")
-    return [Asked(by, f"{what}{config.choices.gpus}")]
+    return [RequestSource(by, f"{what}{config.choices.gpus}")]
 
 
-def request(config: "Config") -> "Request | None":
+def nvidia_request(config: "Config") -> "NvidiaRequest | None":
     """Return what stage 4 makes of the environment; None where it asks for nothing."""
     argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
     return cli_args.parse(argv).request if argv else None
@@ -102,7 +108,7 @@ def request(config: "Config") -> "Request | None":
 
 def differences(
     edits: "dict[str, Any]",
-    now: "Effective",
+    now: "ObservedGpus",
     own: "frozenset[str]" = frozenset(),
     host_driver: str = "",
 ) -> "list[Difference]":
@@ -128,7 +134,7 @@ def differences(
 
 
 def _of_node(node: "Any") -> "list[Difference]":
-    """Return what is wrong with one device node (minirun.inspect.gpu.effective.Node)."""
+    """Return what is wrong with one device node (minirun.inspect.gpu.observed.Node)."""
     numbers = f"{node.kind} {node.major}:{node.minor}"
     if not node.found:
         what = f"{node.path} is not in the container"
@@ -174,7 +180,7 @@ def _more(
     return found
 
 
-def missing_rules(now: "Effective") -> "list[DeviceRule]":
+def missing_rules(now: "ObservedGpus") -> "list[DeviceRule]":
     """Return the rules that would make the given nodes usable again."""
     return [
         DeviceRule(True, node.kind, node.major, node.minor, node.given)

@@ -13,9 +13,9 @@ from minirun.gpu.cdi import check, registry
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.find import Finder, matches
-from minirun.gpu.nvidia.ctk.recipe import HOOKS, Program, Recipe
+from minirun.gpu.nvidia.ctk.recipe import HOOKS, HookProgram, Recipe
 
-HOOK = Program("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
+HOOK = HookProgram("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
 RECIPE = Recipe(HOOK)
 
 
@@ -108,7 +108,7 @@ def test_groups_of_nodes_that_not_everybody_may_use(host: Inventory) -> None:
 def test_a_spec_of_the_simulated_driver_says_so(simulated: Inventory) -> None:
     document = generate.spec(simulated, RECIPE)
     assert check.check(document) == document
-    assert registry.Spec("", 0, document).simulated
+    assert registry.CdiSpec("", 0, document).simulated
     assert "SIMULATED" in str(document["annotations"])
     nodes = [n for row in document["devices"] for n in row["containerEdits"]["deviceNodes"]]
     assert all((node["type"], node["major"]) == ("c", 195) for node in nodes)
@@ -139,9 +139,9 @@ def test_gds_brings_its_files_only_with_its_nodes(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/cufile.json").write_text("{}")
     finder = Finder(str(tmp_path))
-    assert modes.beside("gds", finder) == {}
+    assert modes.companion_edits("gds", finder) == {}
     os.mknod(tmp_path / "dev/nvidia-fs0", 0o020666, os.makedev(240, 0))
-    edits = modes.beside("gds", finder)
+    edits = modes.companion_edits("gds", finder)
     assert [row["containerPath"] for row in edits["mounts"]] == ["/run/udev", "/etc/cufile.json"]
 
 

@@ -265,7 +265,7 @@ def test_a_spec_in_the_folders_is_used(minirun: Program, tmp_path: Path) -> None
 
 
 def simulated_spec(program: Program) -> dict[str, Any]:
-    hook = recipe.Program(program.path, (program.path, "nvidia-cdi-hook"))
+    hook = recipe.HookProgram(program.path, (program.path, "nvidia-cdi-hook"))
     assert stat.S_IMODE(os.stat(program.path).st_mode) & 0o111
     return generate.spec(inventory("simulated", STORE), recipe.Recipe(hook))
 

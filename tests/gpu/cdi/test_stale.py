@@ -54,5 +54,5 @@ def test_minirun_run_says_it_too(minirun: Program, tmp_path: Path) -> None:
 
 
 def test_a_spec_that_was_just_made_is_not_stale() -> None:
-    fresh = registry.Spec("", 0, spec("a", containerEdits={"mounts": [{"hostPath": "/nosuch"}]}))
+    fresh = registry.CdiSpec("", 0, spec("a", containerEdits={"mounts": [{"hostPath": "/nosuch"}]}))
     assert stale.warnings([fresh]) == []

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Program
 from minirun.core.errors import GPUError
-from minirun.gpu.nvidia.ctk.devchar import Host, possible
+from minirun.gpu.nvidia.ctk.devchar import Host, possible_nodes
 
 COMMAND = ("nvidia-ctk", "system", "create-dev-char-symlinks")
 
@@ -66,7 +66,7 @@ def kernel(path: Path, *, gpus: int) -> Host:
 
 
 def test_all_that_the_driver_may_make(tmp_path: Path) -> None:
-    nodes = possible("/r", kernel(tmp_path, gpus=2))
+    nodes = possible_nodes("/r", kernel(tmp_path, gpus=2))
     assert {node.link: node.path.removeprefix("/r/dev/") for node in nodes} == {
         "195:255": "nvidiactl", "195:254": "nvidia-modeset", "510:0": "nvidia-uvm",
         "510:1": "nvidia-uvm-tools", "195:0": "nvidia0", "195:1": "nvidia1",
@@ -78,4 +78,4 @@ def test_without_the_driver_there_is_nothing_to_expect(tmp_path: Path) -> None:
     host = kernel(tmp_path, gpus=1)
     (tmp_path / "proc/devices").write_text("Character devices:\n  1 mem\n")
     with pytest.raises(GPUError, match="has no nvidia"):
-        possible("", host)
+        possible_nodes("", host)

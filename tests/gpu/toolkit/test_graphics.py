@@ -11,7 +11,7 @@ import pytest
 from gpu.sandbox import DATA
 from gpu.toolkit.cases import document
 from minirun.gpu.nvidia.runtime import config, wrapper
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 BUS = ("0000:07:00.0", "0000:0f:00.0", "0000:47:00.0", "0000:4e:00.0")
 FOLDERS = ("/usr/share/", "/etc/", "/usr/lib/xorg/", "/usr/lib/x86_64-linux-gnu/")
@@ -60,7 +60,7 @@ def modified(env: dict[str, str], root: Path, version: str = "1.20") -> dict[str
         "config.toml",
     )
     found = document(env)
-    assert wrapper.modify(found, toolkit, Log("error"))
+    assert wrapper.modify(found, toolkit, ToolkitLog("error"))
     for row in found["mounts"]:
         row["source"] = row["source"].removeprefix(str(root))
     return found

@@ -11,7 +11,7 @@ import os
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 
 NAME = "nvidia-container-cli"
 
@@ -94,7 +94,7 @@ class CommandLine(Record):
     """A command line of nvidia-container-cli that was read."""
 
     command: str
-    request: Request
+    request: NvidiaRequest
     """What the options say; those of `info` and `list` alone are only among `words`."""
     words: "tuple[str, ...]" = ()
     """The command's words, each option by its whole name and with its value in one word."""
@@ -106,12 +106,12 @@ class CommandLine(Record):
 def parse(argv: "list[str]") -> CommandLine:
     """Read an argument list (without the program's name). Raises UsageError, in argp's words."""
     words, command, driver = list(argv), "", "nvidia"
-    request, typed, arguments = Request(), [], []
+    request, typed, arguments = NvidiaRequest(), [], []
     while words:
         if words[0].startswith("-") and words[0] != "-":
             for option, value in _next(command, words):
                 if option in HELP:
-                    return CommandLine(command, Request(), help=option.name)
+                    return CommandLine(command, NvidiaRequest(), help=option.name)
                 request = _with(request, option, value)
                 typed += [f"{option.name}={value}" if option.value else option.name]
                 driver = value if option.name == "--gpu-driver" else driver
@@ -181,7 +181,7 @@ def _value(command: str, option: Option, value: "str | None", words: "list[str]"
     return words.pop(0) if value is None else value
 
 
-def _with(request: Request, option: Option, value: str) -> Request:
+def _with(request: NvidiaRequest, option: Option, value: str) -> NvidiaRequest:
     """Return `request` with what one option says; unchanged if it has no field for that."""
     name, field = option.name[2:], _LISTS.get(option.name, option.name[2:].replace("-", "_"))
     new: object = value if option.value else True
@@ -194,7 +194,7 @@ def _with(request: Request, option: Option, value: str) -> Request:
     elif name == "pid":
         new = _pid(value)
     fields = request._asdict()
-    return Request(**{**fields, field: new}) if field in fields else request
+    return NvidiaRequest(**{**fields, field: new}) if field in fields else request
 
 
 def _pid(text: str) -> int:

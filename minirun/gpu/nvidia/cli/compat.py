@@ -22,7 +22,7 @@ from minirun.core.rootfs.inroot import RESOLVE, Root
 from minirun.gpu import escape
 from minirun.gpu.edits import CompatLibrary
 from minirun.gpu.nvidia.cli import catalog
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 
 FOLDER = "/usr/local/cuda/compat"
 MODES = ("mount", "ldconfig", "disabled")
@@ -30,7 +30,7 @@ _MOST = 64
 """Names in the folder that are looked at: an image may hold a million."""
 
 
-class Found(Record):
+class CompatFile(Record):
     """A compatibility library of the image: its name, and a descriptor of it."""
 
     name: str
@@ -43,13 +43,13 @@ class Found(Record):
         return self.name.partition(".so.")[2].partition(".")[0]
 
 
-def wanted(request: Request) -> bool:
+def is_needed(request: NvidiaRequest) -> bool:
     """Tell whether this request has anything to do with compatibility libraries."""
     off = request.no_cntlibs or request.cuda_compat_mode == "disabled"
     return "compute" in request.capabilities and not off
 
 
-def look(root: Root, rootfs: str) -> "tuple[Found, ...]":
+def open_libraries(root: Root, rootfs: str) -> "tuple[CompatFile, ...]":
     """Open the compatibility libraries of the image, each once, in the order of their names.
 
     `rootfs` is how errors call the root. Raises GPUError for a link out of it.
@@ -62,7 +62,7 @@ def look(root: Root, rootfs: str) -> "tuple[Found, ...]":
         names = sorted(n for n in os.listdir(folder) if n.startswith("lib") and ".so." in n)
     finally:
         os.close(folder)
-    found: "dict[tuple[int, int], Found]" = {}
+    found: "dict[tuple[int, int], CompatFile]" = {}
     for name in names[:_MOST]:
         path = f"{FOLDER}/{name}"
         if escape.escapes(root, path):
@@ -76,7 +76,7 @@ def look(root: Root, rootfs: str) -> "tuple[Found, ...]":
     return tuple(found.values())
 
 
-def _open(root: Root, path: str) -> "Found | None":
+def _open(root: Root, path: str) -> "CompatFile | None":
     """Open one; None, with a note, for what is no regular file of the image's own file system."""
     try:
         flags = RESOLVE | files.RESOLVE_NO_XDEV
@@ -89,11 +89,11 @@ def _open(root: Root, path: str) -> "Found | None":
         events.emit("note", "compat library refused", {"path": path, "error": "no regular file"})
         return None
     source = os.readlink(f"/proc/self/fd/{fd}")
-    return Found(source.rpartition("/")[2], fd, source)
+    return CompatFile(source.rpartition("/")[2], fd, source)
 
 
 def plan(
-    found: "tuple[Found, ...]", request: Request, driver: str, folder: str
+    found: "tuple[CompatFile, ...]", request: NvidiaRequest, driver: str, folder: str
 ) -> "tuple[tuple[CompatLibrary, ...], tuple[str, ...]]":
     """Return (what is mounted into `folder`, folders that ldconfig looks through as well)."""
     majors = driver.partition(".")[0]

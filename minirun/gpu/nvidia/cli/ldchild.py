@@ -42,7 +42,7 @@ _TREE = mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_N
 _COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
-class Place(Record):
+class LdconfigPlace(Record):
     """Where ldconfig works.
 
     `hidden` are folders to cover; `path` is that of `root` in this mount namespace; `container` is
@@ -57,7 +57,7 @@ class Place(Record):
 
 
 def become(
-    fd: int, folders: "tuple[str, ...]", place: Place, output: int, failed: int
+    fd: int, folders: "tuple[str, ...]", place: LdconfigPlace, output: int, failed: int
 ) -> "NoReturn":
     """Become the program `fd`; write to the pipe `failed` why that cannot be."""
     try:
@@ -80,7 +80,7 @@ def become(
         os._exit(1)
 
 
-def _enter(place: Place) -> None:
+def _enter(place: LdconfigPlace) -> None:
     """Make the container's root the only file system there is. Raises OSError."""
     os.fchdir(place.root.fd)  # unshare() moves the working directory along
     namespaces.unshare(namespaces.CLONE_NEWNS, why="what follows changes no other process's mounts")

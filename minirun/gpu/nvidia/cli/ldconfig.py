@@ -101,7 +101,7 @@ def start(
     mounted there now, nothing that comes later. Raises OSError.
     """
     _configuration(root)
-    place = ldchild.Place(root, _to_hide(root), owner, path, container)
+    place = ldchild.LdconfigPlace(root, _to_hide(root), owner, path, container)
     failure, failed = os.pipe2(os.O_CLOEXEC)
     said, output = os.pipe2(os.O_CLOEXEC)
     try:

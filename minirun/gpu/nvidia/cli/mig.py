@@ -11,10 +11,10 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
 from minirun.gpu.drivers import PROC
-from minirun.gpu.edits import DeviceNode, Mount
+from minirun.gpu.edits import BindMount, DeviceNode
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ _PROC = ("ro", "nosuid", "nodev", "noexec")
 _FOLDER = ("nosuid", "noexec")
 
 
-def asked(request: Request) -> "tuple[str, ...]":
+def requested_keys(request: NvidiaRequest) -> "tuple[str, ...]":
     """Return which of config and monitor a request asks for."""
-    return tuple(name for name, _ in KEYS if wanted(getattr(request, f"mig_{name}")))
+    return tuple(name for name, _ in KEYS if names_any(getattr(request, f"mig_{name}")))
 
 
-def wanted(value: str) -> bool:
+def names_any(value: str) -> bool:
     """Tell whether an option's value names anything: empty items do not count."""
     return any(value.split(","))
 
 
-def check(request: Request, gpus: "tuple[Gpu, ...]") -> None:
+def check(request: NvidiaRequest, gpus: "tuple[Gpu, ...]") -> None:
     """Refuse what cannot be asked for. Raises GPUError in the words of nvidia-container-cli."""
     everything = any(device.lower() == "all" for device in request.devices)
-    for name in asked(request):
+    for name in requested_keys(request):
         for item in filter(None, getattr(request, f"mig_{name}").split(",")):
             if item.lower() != "all":
                 raise GPUError(
@@ -62,10 +62,10 @@ def capable(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Gpu, ...]":
 
 
 def plan(
-    inventory: Inventory, request: Request, gpus: "tuple[Gpu, ...]"
+    inventory: Inventory, request: NvidiaRequest, gpus: "tuple[Gpu, ...]"
 ) -> "tuple[list[Step], list[DeviceRule]]":
     """Return (steps, rules of the cgroup) for the asked keys. Raises OSError."""
-    steps: "list[Step]" = [Mount(inventory.root + CAPABILITIES, CAPABILITIES, _PROC)]
+    steps: "list[Step]" = [BindMount(inventory.root + CAPABILITIES, CAPABILITIES, _PROC)]
     rules: "list[DeviceRule]" = []
     if not inventory.caps_major:
         return steps, rules
@@ -73,8 +73,8 @@ def plan(
         steps += _simulated_nodes(inventory)
     else:
         folder = catalog.CAPS_FOLDER
-        steps.append(Mount(inventory.root + folder, folder, _FOLDER))
-    for name in asked(request):
+        steps.append(BindMount(inventory.root + folder, folder, _FOLDER))
+    for name in requested_keys(request):
         minors = [key_minor(inventory, name)]
         for gpu in capable(inventory, gpus):
             minors += minors_of(inventory, gpu)

@@ -16,16 +16,16 @@ from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot
 from minirun.gpu.drivers import PROC, proc_root
-from minirun.gpu.edits import DeviceNode, Edits, File, Given, Link, Mount, Tmpfs
+from minirun.gpu.edits import BindMount, DeviceNode, Edits, File, GivenGpu, Link, Tmpfs
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli.catalog import FABRICMANAGER, LINKS, PERSISTENCED
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.select import choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.gpu.edits import Step
-    from minirun.gpu.nvidia.cli.compat import Found
+    from minirun.gpu.nvidia.cli.compat import CompatFile
 
 _MULTIARCH = {
     "x86_64": ("x86_64-linux-gnu", "i386-linux-gnu"),
@@ -41,17 +41,17 @@ _PROFILE = (
 )
 
 
-class Container(Record):
-    """What the planner must know of the container: where its libraries belong, which it brings."""
+class LibraryPlaces(Record):
+    """Where libraries belong in the container, and which CUDA libraries its image brings."""
 
     libraries: str
     libraries32: str
-    compat: "tuple[Found, ...]" = ()
+    compat: "tuple[CompatFile, ...]" = ()
     """The image's own CUDA compatibility libraries, opened."""
 
 
-def facts(root: Root, request: "Request | None" = None) -> Container:
-    """Look where the container keeps its libraries: Debian's way, or everybody else's.
+def find_library_places(root: Root, request: "NvidiaRequest | None" = None) -> LibraryPlaces:
+    """Return where the container keeps its libraries: as Debian does, or as all others do.
 
     With a `request` that has to do with them, open its CUDA compatibility libraries.
     Raises GPUError.
@@ -59,18 +59,18 @@ def facts(root: Root, request: "Request | None" = None) -> Container:
     multiarch = _MULTIARCH.get(os.uname().machine)
     if multiarch and _has(root, "/etc/debian_version"):
         why = "the image has /etc/debian_version"
-        container = Container(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
+        container = LibraryPlaces(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
     else:
         why = "the image has no /etc/debian_version"
-        container = Container(
+        container = LibraryPlaces(
             "/usr/lib64", "/usr/lib32" if _has(root, "/usr/lib32") else "/usr/lib"
         )
     events.emit("note", "container library folder", {"path": container.libraries}, why=why)
     if request and "compute" in request.capabilities and _has(root, _CUDA):
         from minirun.gpu.nvidia.cli import compat
 
-        if compat.wanted(request):
-            return container._replace(compat=compat.look(root, request.rootfs))
+        if compat.is_needed(request):
+            return container._replace(compat=compat.open_libraries(root, request.rootfs))
     return container
 
 
@@ -88,7 +88,7 @@ def _rules(steps: "list[Step]") -> "list[DeviceRule]":
     return [DeviceRule(True, n.kind, n.major, n.minor, n.permissions) for n in nodes]
 
 
-def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
+def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces) -> Edits:
     """Return all that `request` adds to the container. Raises GPUError, OSError."""
     gpus = choose(inventory, request.devices)
     keys = request.mig_config or request.mig_monitor
@@ -96,7 +96,7 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
         from minirun.gpu.nvidia.cli import mig
 
         mig.check(request, gpus)
-        keys = " ".join(mig.asked(request))
+        keys = " ".join(mig.requested_keys(request))
     if request.requirements:
         from minirun.gpu.nvidia.cli import require
 
@@ -119,7 +119,7 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
         steps += more
         folders = (*found, *folders)
     if not request.no_gsp_firmware:
-        steps += [Mount(inventory.root + file.path, file.path) for file in inventory.firmware]
+        steps += [BindMount(inventory.root + file.path, file.path) for file in inventory.firmware]
     steps += _sockets(inventory, request, capabilities)
     steps += _control_nodes(inventory, capabilities)
     for gpu in gpus:
@@ -141,7 +141,7 @@ def plan(inventory: Inventory, request: Request, container: Container) -> Edits:
     return Edits(
         steps=tuple(steps),
         rules=tuple(rules),
-        gpus=given(inventory, gpus),
+        gpus=given_gpus(inventory, gpus),
         ldconfig=request.ldconfig,
         library_folders=folders,
         driver=inventory.driver,
@@ -181,17 +181,17 @@ def _files(
     files: "tuple[HostFile, ...]",
     capabilities: "frozenset[str]",
     folder: str,
-) -> "list[Mount]":
+) -> "list[BindMount]":
     """Mount those files that the capabilities bring, by their own names, in `folder`."""
     return [
-        Mount(inventory.root + file.path, f"{folder}/{file.path.rpartition('/')[2]}")
+        BindMount(inventory.root + file.path, f"{folder}/{file.path.rpartition('/')[2]}")
         for file in files
         if _wanted(file.needs, capabilities)
     ]
 
 
 def _libraries(
-    inventory: Inventory, capabilities: "frozenset[str]", container: Container
+    inventory: Inventory, capabilities: "frozenset[str]", container: LibraryPlaces
 ) -> "list[Step]":
     """Libraries, then the links beside them that ldconfig would not make."""
     steps: "list[Step]" = []
@@ -211,15 +211,15 @@ def _libraries(
 
 
 def _sockets(
-    inventory: Inventory, request: Request, capabilities: "frozenset[str]"
-) -> "list[Mount]":
+    inventory: Inventory, request: NvidiaRequest, capabilities: "frozenset[str]"
+) -> "list[BindMount]":
     unwanted = []
     if request.no_persistenced:
         unwanted.append(f"/{PERSISTENCED}/")
     if request.no_fabricmanager:
         unwanted.append(f"/{FABRICMANAGER}/")
     return [
-        Mount(inventory.root + file.path, file.path, _SOCKET)
+        BindMount(inventory.root + file.path, file.path, _SOCKET)
         for file in inventory.sockets
         if _wanted(file.needs, capabilities) and not any(name in file.path for name in unwanted)
     ]
@@ -243,7 +243,7 @@ def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
     entry = f"gpus/{gpu.proc_name}"
     return [
         _node(inventory, gpu.node, inventory.major, gpu.minor),
-        Mount(f"{proc_root(inventory.root)}{PROC}/{entry}", f"{PROC}/{entry}", _PROC),
+        BindMount(f"{proc_root(inventory.root)}{PROC}/{entry}", f"{PROC}/{entry}", _PROC),
     ]
 
 
@@ -256,20 +256,20 @@ def _migs(inventory: Inventory, gpu: Gpu) -> "list[Step]":
         for folder, minor in ((instance, mig.gi_minor), (f"{instance}/ci{mig.ci}", mig.ci_minor)):
             path = f"/dev/nvidia-caps/nvidia-cap{minor}"
             steps += [
-                Mount(f"{base}/{folder}/access", f"{PROC}/{folder}/access", _PROC),
+                BindMount(f"{base}/{folder}/access", f"{PROC}/{folder}/access", _PROC),
                 _node(inventory, path, inventory.caps_major, minor, 0o444),
             ]
     return steps
 
 
-def given(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Given, ...]":
+def given_gpus(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[GivenGpu, ...]":
     """Name what the container gets: a whole GPU, or the MIG devices of one."""
     given = []
     for gpu in gpus:
         all_migs = inventory.gpus[[g.number for g in inventory.gpus].index(gpu.number)].migs
         for mig in gpu.migs:
             name = f"{gpu.number}:{all_migs.index(mig)}"
-            given.append(Given(name, gpu.minor, mig.uuid, gpu.model))
+            given.append(GivenGpu(name, gpu.minor, mig.uuid, gpu.model))
         if not gpu.migs:
-            given.append(Given(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))
+            given.append(GivenGpu(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))
     return tuple(given)

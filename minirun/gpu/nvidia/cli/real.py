@@ -24,7 +24,7 @@ from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
 from minirun.gpu.drivers import PROC, proc_root
-from minirun.gpu.inventory import Gpu, HostFile, Inventory, Node
+from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
 
 LD_SO_CACHE = "/etc/ld.so.cache"
@@ -239,7 +239,7 @@ def _sockets(root: str) -> "tuple[HostFile, ...]":
     return tuple(HostFile(path, needs) for path, needs in wanted if driverroot.exists(root, path))
 
 
-def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
+def _nodes(root: str, majors: "dict[str, int]") -> "tuple[ControlNode, ...]":
     """Return the control nodes that are there; the log says which one is missing.
 
     Their numbers are the kernel's: a node says what it likes. What is no driver's is missing.
@@ -253,7 +253,7 @@ def _nodes(root: str, majors: "dict[str, int]") -> "tuple[Node, ...]":
             events.emit("note", "node absent", {"path": path}, why=why)
             continue
         if stat.S_ISCHR(status.st_mode):
-            found.append(Node(path, majors[driver], minor, needs))
+            found.append(ControlNode(path, majors[driver], minor, needs))
     return tuple(found)
 
 

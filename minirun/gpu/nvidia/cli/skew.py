@@ -16,8 +16,11 @@ _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
 """Where the libraries of a driver lie, if they lie anywhere."""
 
 
-def look(found: Inventory, wanted: "frozenset[str]", cache: str) -> "list[Notice]":
-    """Say which libraries of the driver there are, but not where they are looked for."""
+def find_mismatches(found: Inventory, wanted: "frozenset[str]", cache: str) -> "list[Notice]":
+    """Return what is wrong with the libraries that bring the capabilities `wanted`.
+
+    They may be missing in ld.so.cache, of another version than the kernel module, or absent.
+    """
     expected = {name for name, needs in catalog.LIBRARIES if wanted & frozenset(needs.split())}
     here = {_stem(file) for file in found.libraries}
     if not here & expected:

@@ -18,7 +18,7 @@ from minirun.gpu.nvidia.cli import catalog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.request import Request
+    from minirun.gpu.request import NvidiaRequest
 
 LD_SO_CACHE = "/etc/ld.so.cache"
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
@@ -37,7 +37,7 @@ class Notice(Record):
         return f"{self.text} ({self.hint})"
 
 
-def check(found: Inventory, request: "Request", cache: str = LD_SO_CACHE) -> "list[Notice]":
+def check(found: Inventory, request: "NvidiaRequest", cache: str = LD_SO_CACHE) -> "list[Notice]":
     """Return what is wrong with a host for a request; `cache` is its ld.so.cache.
 
     Raises GPUError where that is damaged.
@@ -53,7 +53,7 @@ def check(found: Inventory, request: "Request", cache: str = LD_SO_CACHE) -> "li
     if not found.simulated and wanted:
         from minirun.gpu.nvidia.cli import skew
 
-        said += skew.look(found, wanted, cache)
+        said += skew.find_mismatches(found, wanted, cache)
     there = [node.path for node in found.nodes]
     for path, _, _, needs in catalog.NODES:
         if path not in there and wanted & frozenset(needs.split()):
@@ -64,16 +64,16 @@ def check(found: Inventory, request: "Request", cache: str = LD_SO_CACHE) -> "li
     return said
 
 
-def tell(said: "list[Notice]") -> None:
+def report_notices(notices: "list[Notice]") -> None:
     """Print warnings for the user, and write them into the log. Raises GPUError for a fatal one."""
-    for one in bearable(said):
+    for one in refuse_fatal(notices):
         events.emit("note", "warning", {"text": one.text}, why=one.hint)
         visible.warn(str(one))
 
 
-def bearable(said: "list[Notice]") -> "list[Notice]":
-    """Return `said` where none is fatal. Raises GPUError with the first that is."""
-    for one in said:
+def refuse_fatal(notices: "list[Notice]") -> "list[Notice]":
+    """Return the notices, or raise GPUError for the first fatal one."""
+    for one in notices:
         if one.fatal:
             raise GPUError(one.text, one.hint)
-    return said
+    return notices

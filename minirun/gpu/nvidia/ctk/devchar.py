@@ -12,14 +12,14 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_text
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 _CONTROL = (("nvidiactl", "nvidia", 255), ("nvidia-modeset", "nvidia", 254))
 _UVM = (("nvidia-uvm", "nvidia-uvm", 0), ("nvidia-uvm-tools", "nvidia-uvm", 1))
 _NVIDIA, _DISPLAY = "0x10de", ("0x0300", "0x0302")
 
 
-class Node(Record):
+class DriverNode(Record):
     """A device node: its path below the driver root, and its numbers."""
 
     path: str
@@ -39,7 +39,7 @@ class Host(Record):
     sys: str = "/sys"
 
 
-def existing(root: str) -> "list[Node]":
+def existing_nodes(root: str) -> "list[DriverNode]":
     """Return the driver's nodes that are in `root`/dev. Raises OSError."""
     nodes = []
     for folder, prefix in ((f"{root}/dev", "nvidia"), (f"{root}/dev/nvidia-caps", "nvidia-cap")):
@@ -48,11 +48,11 @@ def existing(root: str) -> "list[Node]":
             path = f"{folder}/{name}"
             info = os.lstat(path)
             if name.startswith(prefix) and stat.S_ISCHR(info.st_mode):
-                nodes.append(Node(path, os.major(info.st_rdev), os.minor(info.st_rdev)))
+                nodes.append(DriverNode(path, os.major(info.st_rdev), os.minor(info.st_rdev)))
     return nodes
 
 
-def possible(root: str, host: Host) -> "list[Node]":
+def possible_nodes(root: str, host: Host) -> "list[DriverNode]":
     """Return all nodes that the driver may make for the GPUs on the PCI bus.
 
     Raises GPUError where the driver is not loaded, OSError.
@@ -72,10 +72,10 @@ def possible(root: str, host: Host) -> "list[Node]":
         caps = majors["nvidia-caps"]
         minors = _minors(f"{host.proc}/driver/nvidia-caps/mig-minors")
         rows += [(f"nvidia-caps/nvidia-cap{minor}", caps, minor) for minor in minors]
-    return [Node(f"{root}/dev/{name}", *numbers) for name, *numbers in rows]
+    return [DriverNode(f"{root}/dev/{name}", *numbers) for name, *numbers in rows]
 
 
-def link(nodes: "list[Node]", folder: str, log: Log, *, dry_run: bool = False) -> None:
+def link(nodes: "list[DriverNode]", folder: str, log: ToolkitLog, *, dry_run: bool = False) -> None:
     """Make the links in `folder`; one that is there already stays. Raises OSError."""
     if nodes and not dry_run:
         os.makedirs(folder, exist_ok=True)

@@ -17,7 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
-from minirun.gpu.nvidia.runtime.log import Log
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ ENGINES = {
 }  # fmt: skip
 
 
-class Wanted(Record):
+class EngineSetup(Record):
     """What is to be configured: the files, the runtime's name and program. Paths are absolute."""
 
     engine: str
@@ -69,42 +69,42 @@ class Written(Record):
     title: str
 
 
-def configure(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
+def configure(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
     """Return the files as they are to be, nothing written yet. Raises ConfigError."""
-    make = {"docker": _docker, "containerd": _containerd, "crio": _crio}[wanted.engine]
-    return tuple(file._replace(text=f"{file.text.rstrip()}\n") for file in make(wanted, log))
+    make = {"docker": _docker, "containerd": _containerd, "crio": _crio}[setup.engine]
+    return tuple(file._replace(text=f"{file.text.rstrip()}\n") for file in make(setup, log))
 
 
-def _docker(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
-    text = _read(wanted.config)
+def _docker(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+    text = _read(setup.config)
     if text:
-        log.info(f"Loading config from {wanted.config}")
+        log.info(f"Loading config from {setup.config}")
     else:
         log.info("Config file does not exist; using empty config")
     try:
         config: "Any" = json.loads(text) if text.strip() else {}
     except ValueError as error:
-        raise ConfigError(f"{wanted.config}: {error}", status=1) from None
+        raise ConfigError(f"{setup.config}: {error}", status=1) from None
     if not isinstance(config, dict) or not isinstance(config.get("runtimes", {}), dict):
-        raise ConfigError(f"{wanted.config}: it, and runtimes in it, must be objects", status=1)
-    config.setdefault("runtimes", {})[wanted.name] = {"path": wanted.path, "args": []}
-    if wanted.default:
-        config["default-runtime"] = wanted.name
-    if wanted.cdi:
+        raise ConfigError(f"{setup.config}: it, and runtimes in it, must be objects", status=1)
+    config.setdefault("runtimes", {})[setup.name] = {"path": setup.path, "args": []}
+    if setup.default:
+        config["default-runtime"] = setup.name
+    if setup.cdi:
         config.setdefault("features", {})["cdi"] = True
     text = json.dumps(config, indent=4, sort_keys=True, ensure_ascii=False)
-    return (Written(wanted.config, text, ""),)
+    return (Written(setup.config, text, ""),)
 
 
-def _containerd(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
-    main = _toml(wanted.config)
+def _containerd(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+    main = _toml(setup.config)
     version = main.get("version", 1 if len(main) else 2)
     if version not in _PLUGINS:
-        raise ConfigError(f"{wanted.config}: version {version} is not known: 1, 2, 3", status=1)
+        raise ConfigError(f"{setup.config}: version {version} is not known: 1, 2, 3", status=1)
     plugin = _PLUGINS[version]
     log.info(f"Using config version {version}")
     log.info(f'Using CRI runtime plugin name "{plugin}"')
-    drop_in = wanted.drop_in if version > 1 else ""  # a file of version 1 takes no plugins' imports
+    drop_in = setup.drop_in if version > 1 else ""  # a file of version 1 takes no plugins' imports
     target = tomlkit.document() if drop_in else main
     target["version"] = version
     cri = ("plugins", plugin)
@@ -114,22 +114,22 @@ def _containerd(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
         "runtime_type": "io.containerd.runc.v2", "runtime_root": "", "runtime_engine": "",
         "privileged_without_host_devices": False,
     }  # fmt: skip
-    entry = _table(target, (*runtimes, wanted.name), wanted.config)
+    entry = _table(target, (*runtimes, setup.name), setup.config)
     entry.update(options or defaults)
-    binary = _table(target, (*runtimes, wanted.name, "options"), wanted.config)
-    binary["BinaryName"] = wanted.path
+    binary = _table(target, (*runtimes, setup.name, "options"), setup.config)
+    binary["BinaryName"] = setup.path
     if version == 1:
-        binary["Runtime"] = wanted.path
-    if wanted.default:
-        _table(target, (*cri, "containerd"), wanted.config)["default_runtime_name"] = wanted.name
-    if wanted.cdi:
-        _table(target, cri, wanted.config)["enable_cdi"] = True
+        binary["Runtime"] = setup.path
+    if setup.default:
+        _table(target, (*cri, "containerd"), setup.config)["default_runtime_name"] = setup.name
+    if setup.cdi:
+        _table(target, cri, setup.config)["enable_cdi"] = True
     if not drop_in:
-        return (Written(wanted.config, tomlkit.dumps(target), ""),)
-    _import(main, version, f"{os.path.dirname(drop_in)}/*.toml", wanted.config)
+        return (Written(setup.config, tomlkit.dumps(target), ""),)
+    _import(main, version, f"{os.path.dirname(drop_in)}/*.toml", setup.config)
     return (
         Written(drop_in, tomlkit.dumps(target), "Drop-in config:"),
-        Written(wanted.config, tomlkit.dumps(main), "Top-level config:"),
+        Written(setup.config, tomlkit.dumps(main), "Top-level config:"),
     )
 
 
@@ -145,21 +145,24 @@ def _import(main: "tomlkit.TOMLDocument", version: int, pattern: str, path: str)
     main["imports"] = [*imports, pattern]
 
 
-def _crio(wanted: Wanted, log: Log) -> "tuple[Written, ...]":
-    main = _toml(wanted.config)
-    target = tomlkit.document() if wanted.drop_in else main
+def _crio(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+    main = _toml(setup.config)
+    target = tomlkit.document() if setup.drop_in else main
     crio = ("crio", "runtime")
     options = _options(main, (*crio, "default_runtime"), (*crio, "runtimes"), log)
-    if wanted.default:
-        _table(target, crio, wanted.config)["default_runtime"] = wanted.name
-    entry = _table(target, (*crio, "runtimes", wanted.name), wanted.config)
+    if setup.default:
+        _table(target, crio, setup.config)["default_runtime"] = setup.name
+    entry = _table(target, (*crio, "runtimes", setup.name), setup.config)
     entry.update(options)
-    entry.update({"runtime_path": wanted.path, "runtime_type": "oci"})
-    return (Written(wanted.drop_in or wanted.config, tomlkit.dumps(target), ""),)
+    entry.update({"runtime_path": setup.path, "runtime_type": "oci"})
+    return (Written(setup.drop_in or setup.config, tomlkit.dumps(target), ""),)
 
 
 def _options(
-    main: "tomlkit.TOMLDocument", default: "tuple[str, ...]", runtimes: "tuple[str, ...]", log: Log
+    main: "tomlkit.TOMLDocument",
+    default: "tuple[str, ...]",
+    runtimes: "tuple[str, ...]",
+    log: ToolkitLog,
 ) -> "dict[str, Any]":
     """Return the options of the first of the default runtime, runc and crun that has any."""
     name = _at(main, default)

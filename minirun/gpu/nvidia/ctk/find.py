@@ -17,7 +17,7 @@ from minirun.gpu.nvidia.cli import ldcache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.nvidia.runtime.log import Log
+    from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 _TRIPLETS = ("x86_64-linux-gnu", "aarch64-linux-gnu")
 LIBRARY_FOLDERS = (
@@ -39,7 +39,7 @@ class Finder:
         self,
         root: str = "",
         dev_root: "str | None" = None,
-        log: "Log | None" = None,
+        log: "ToolkitLog | None" = None,
         library_folders: "tuple[str, ...]" = (),
         config_folders: "tuple[str, ...]" = (),
     ) -> None:

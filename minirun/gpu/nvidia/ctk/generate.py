@@ -137,7 +137,7 @@ def with_nodes(
     """Return containerEdits of these nodes, with the groups that they need, and hooks."""
     nodes, gids = [], []
     for path in paths:
-        node, gid = look(finder.dev_root, path)
+        node, gid = describe_node(finder.dev_root, path)
         nodes.append(node)
         gids += [gid] if gid and gid not in gids else []
     edits: "dict[str, Any]" = {"deviceNodes": nodes} if nodes else {}
@@ -145,7 +145,7 @@ def with_nodes(
     return in_order(edits | ({"additionalGids": gids} if gids else {}))
 
 
-def look(root: str, path: str) -> "tuple[dict[str, Any], int]":
+def describe_node(root: str, path: str) -> "tuple[dict[str, Any], int]":
     """Return a node of the host, and the group that may use it where not everybody may (else 0).
 
     As in the real tool's specs a node has no type, and a 0 is not written. Raises OSError.

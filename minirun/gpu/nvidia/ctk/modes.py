@@ -1,4 +1,4 @@
-"""Specs that are not about using GPUs: to look after them, and for what stands beside them.
+"""CDI specs for GPU management and for companion devices: GDS, GDRCopy, InfiniBand, NVSwitch, IMEX.
 
     management   every node of the driver, and its files: for containers that manage GPUs
     gds gdrcopy mofed nvswitch   one device `all`: GPUDirect Storage, GDRCopy, InfiniBand, NVSwitch
@@ -22,14 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BESIDE = {
+COMPANIONS = {
     "gdrcopy": ("/dev/gdrdrv",),
     "gds": ("/dev/nvidia-fs*",),
     "mofed": ("/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"),
     "nvswitch": ("/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch*"),
 }
 """Mode → patterns of nodes."""
-MODES = ("auto", "nvml", "management", "imex", *BESIDE)
+MODES = ("auto", "nvml", "management", "imex", *COMPANIONS)
 REFUSED = ("csv", "wsl", "vfio")
 _CHANNELS = f"{catalog.IMEX_FOLDER}/channel"
 _MANAGED = (
@@ -42,8 +42,8 @@ def spec(
     mode: str, inventory: "Inventory | None", recipe: Recipe, finder: Finder
 ) -> "dict[str, Any]":
     """Return the spec of a mode. Raises UsageError, GPUError, OSError."""
-    if mode in BESIDE:
-        return document({"all": beside(mode, finder)}, {"env": [generate.VOID]}, recipe)
+    if mode in COMPANIONS:
+        return document({"all": companion_edits(mode, finder)}, {"env": [generate.VOID]}, recipe)
     if mode == "imex":
         found = channels(finder, recipe.devices)
         return document(found, {"env": [generate.VOID]}, recipe)
@@ -56,9 +56,9 @@ def spec(
     return generate.spec(inventory, recipe, finder)
 
 
-def beside(mode: str, finder: Finder) -> "dict[str, Any]":
-    """Return the edits of one of BESIDE; empty where the host has nothing of it."""
-    nodes = finder.nodes(*BESIDE[mode])
+def companion_edits(mode: str, finder: Finder) -> "dict[str, Any]":
+    """Return the containerEdits of one of COMPANIONS; {} if the host has none of its nodes."""
+    nodes = finder.nodes(*COMPANIONS[mode])
     edits = generate.with_nodes(nodes, finder)
     if mode != "gds" or not nodes:
         return edits

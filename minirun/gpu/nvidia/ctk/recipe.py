@@ -18,7 +18,7 @@ DEBUG = ("NVIDIA_CTK_DEBUG=false",)
 """The hooks' environment. With none at all, runc would give them the image's (CVE-2025-23266)."""
 
 
-class Program(Record):
+class HookProgram(Record):
     """The program of the hooks: its path, argv up to the name of a hook, environment."""
 
     path: str
@@ -29,7 +29,7 @@ class Program(Record):
 class Recipe(Record):
     """How a spec is to be made; the defaults are nvidia-ctk's."""
 
-    program: Program
+    program: HookProgram
     kind: str = KIND
     names: "tuple[str, ...]" = ("index", "uuid")
     """Out of STRATEGIES: each device appears once for each."""

@@ -12,7 +12,7 @@ import os
 from minirun.core.config import environment_of
 from minirun.gpu.nvidia.hook.environment import (
     DEFAULTS,
-    Settings,
+    HookSettings,
     environment_request,
     mounted_devices,
 )
@@ -21,11 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.request import Request
+    from minirun.gpu.request import NvidiaRequest
 
 
 def command_line(
-    config: "dict[str, Any]", state: "dict[str, Any]", settings: Settings = DEFAULTS
+    config: "dict[str, Any]", state: "dict[str, Any]", settings: HookSettings = DEFAULTS
 ) -> "list[str] | None":
     """Return the arguments for nvidia-container-cli; None where no GPU is asked for.
 
@@ -39,7 +39,7 @@ def command_line(
     return arguments(asked._replace(pid=state["pid"], rootfs=rootfs), settings)
 
 
-def request(config: "dict[str, Any]", settings: Settings = DEFAULTS) -> "Request | None":
+def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "NvidiaRequest | None":
     """Return what config.json asks for, without pid and root; None for nothing. Raises GPUError."""
     process = config.get("process") or {}
     env = environment_of(process.get("env"))
@@ -51,7 +51,7 @@ def request(config: "dict[str, Any]", settings: Settings = DEFAULTS) -> "Request
     return asked
 
 
-def arguments(asked: "Request", settings: Settings = DEFAULTS) -> "list[str]":
+def arguments(asked: "NvidiaRequest", settings: HookSettings = DEFAULTS) -> "list[str]":
     """Write a request as an argument list, in the order in which the real hook does."""
     words = [
         _option("--root", settings.root),

@@ -10,7 +10,7 @@ this rule holds as it is. `minirun run` itself treats an image's environment as 
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.nvidia.cli.catalog import CAPABILITIES, DEFAULT_CAPABILITIES
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
@@ -20,7 +20,7 @@ _IMEX, _CDI = "imex/", "cdi/"
 """Mounts below _VOLUMES that name no GPU: imex/CHANNEL, and cdi/VENDOR/CLASS/DEVICE."""
 
 
-class Settings(Record):
+class HookSettings(Record):
     """The toolkit's config.toml, as far as the hook reads it; the defaults are the toolkit's."""
 
     root: str = ""
@@ -40,15 +40,15 @@ class Settings(Record):
     ignore_imex_channels: bool = False
 
 
-DEFAULTS = Settings()
+DEFAULTS = HookSettings()
 
 
 def environment_request(
     env: "dict[str, str]",
-    settings: Settings = DEFAULTS,
+    settings: HookSettings = DEFAULTS,
     privileged: bool = False,
     devices_from_mounts: "tuple[str, ...]" = (),
-) -> "Request | None":
+) -> "NvidiaRequest | None":
     """Return what a container with this environment asks for; None where it asks for nothing.
 
     `privileged` is CAP_SYS_ADMIN in its bounding set; `devices_from_mounts` are the names of its
@@ -58,7 +58,7 @@ def environment_request(
     devices = _devices(env, settings, privileged, legacy, devices_from_mounts)
     if devices is None:
         return None
-    return Request(
+    return NvidiaRequest(
         devices=devices,
         capabilities=_capabilities(env, settings.supported_capabilities, legacy),
         requirements=_requirements(env, settings, legacy),
@@ -81,7 +81,7 @@ def _is_legacy(env: "dict[str, str]") -> bool:
 
 
 def _imex_channels(
-    env: "dict[str, str]", settings: Settings, privileged: bool, from_mounts: "tuple[str, ...]"
+    env: "dict[str, str]", settings: HookSettings, privileged: bool, from_mounts: "tuple[str, ...]"
 ) -> "tuple[str, ...]":
     """Return the IMEX channels: of the mounts imex/N, where they count, else of the environment."""
     channels = tuple(name[len(_IMEX) :] for name in from_mounts if name.startswith(_IMEX))
@@ -94,7 +94,7 @@ def _imex_channels(
 
 def _devices(
     env: "dict[str, str]",
-    settings: Settings,
+    settings: HookSettings,
     privileged: bool,
     legacy: bool,
     from_mounts: "tuple[str, ...]",
@@ -160,7 +160,7 @@ def _capabilities(
     return allowed
 
 
-def _requirements(env: "dict[str, str]", settings: Settings, legacy: bool) -> "tuple[str, ...]":
+def _requirements(env: "dict[str, str]", settings: HookSettings, legacy: bool) -> "tuple[str, ...]":
     if settings.disable_require or env.get("NVIDIA_DISABLE_REQUIRE") in _TRUE:
         return ()
     found = [

@@ -9,7 +9,7 @@ from minirun.core.errors import ConfigError
 from minirun.core.record import Record
 from minirun.core.state import read_text
 from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
-from minirun.gpu.nvidia.hook.environment import Settings
+from minirun.gpu.nvidia.hook.environment import HookSettings
 from minirun.gpu.nvidia.runtime import config_path, ldconfig_of, versions
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ class Toolkit(Record):
     """All of config.toml that has an effect here; `source` is the file, "" for none."""
 
     source: str
-    hook: Settings
+    hook: HookSettings
     """What the hook passes to nvidia-container-cli."""
     cli_path: str
     """A nvidia-container-cli to execute; "" for minirun's own."""
@@ -70,10 +70,10 @@ def parse(text: str, source: str) -> Toolkit:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source}: {error}", status=1) from None
-    return _toolkit(_Reader(tables, source))
+    return _toolkit(_ConfigReader(tables, source))
 
 
-class _Reader:
+class _ConfigReader:
     """Values by dotted key, each checked for its type."""
 
     def __init__(self, tables: "dict[str, Any]", source: str) -> None:
@@ -116,7 +116,7 @@ class _Reader:
         raise ConfigError(f"{self.source}: {key}: {what}", status=1)
 
 
-def _toolkit(read: _Reader) -> Toolkit:
+def _toolkit(read: _ConfigReader) -> Toolkit:
     runtime = "nvidia-container-runtime"
     return Toolkit(
         source=read.source,
@@ -139,9 +139,9 @@ def _toolkit(read: _Reader) -> Toolkit:
     )
 
 
-def _hook(read: _Reader) -> Settings:
+def _hook(read: _ConfigReader) -> HookSettings:
     cli, accept = "nvidia-container-cli", "accept-nvidia-visible-devices"
-    return Settings(
+    return HookSettings(
         root=read.text(f"{cli}.root"),
         load_kmods=read.switch(f"{cli}.load-kmods", True),
         no_pivot=read.switch(f"{cli}.no-pivot"),
@@ -162,7 +162,7 @@ def _hook(read: _Reader) -> Settings:
     )
 
 
-def _capabilities(read: _Reader) -> "tuple[str, ...]":
+def _capabilities(read: _ConfigReader) -> "tuple[str, ...]":
     """Return supported-driver-capabilities, sorted; the error is in the real hook's words."""
     key = "supported-driver-capabilities"
     text = read.text(key, "all")

@@ -14,8 +14,8 @@ from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, names, registry, stale
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.nvidia.runtime.log import Log
-from minirun.gpu.request import Request
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _CDI = "cdi/"
 UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
 
 
-def apply(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
+def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Put the devices that `config` asks for into it; return whether it asks for any.
 
     Raises GPUError, UsageError, OSError.
@@ -88,7 +88,7 @@ def _in_words(config: "dict[str, Any]") -> "list[str]":
     return list(dict.fromkeys(words))
 
 
-def _request(config: "dict[str, Any]", toolkit: Toolkit) -> "Request | None":
+def _request(config: "dict[str, Any]", toolkit: Toolkit) -> "NvidiaRequest | None":
     """Return what the environment asks for; None for nothing at all. Raises GPUError."""
     env = variables(config)
     env.pop(environment.DRIVER_CAPABILITIES, None)

@@ -14,7 +14,7 @@ from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
 from minirun.gpu.nvidia.ctk.find import Finder
-from minirun.gpu.nvidia.ctk.generate import look
+from minirun.gpu.nvidia.ctk.generate import describe_node
 from minirun.gpu.nvidia.ctk.recipe import Recipe, options
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
@@ -58,7 +58,7 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> "dict[str, An
     recipe = Recipe(jit.program(toolkit))
     for gpu in gpus:
         found = finder.nodes(*graphics.dri_nodes(finder, gpu))
-        nodes += [look(finder.dev_root, path)[0] for path in found]
+        nodes += [describe_node(finder.dev_root, path)[0] for path in found]
         links = graphics.dri_links(finder, gpu, found)
         hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
     try:

@@ -15,7 +15,7 @@ _NVML = "initialization error: "
 _UNKNOWN = "nvml error: "
 
 
-def look(root: str = "") -> Inventory:
+def host_inventory(root: str = "") -> Inventory:
     """Return what the host has, its driver below `root`. Raises GPUError, UsageError, OSError."""
     if os.environ.get("MINIRUN_SIM"):
         return inventory.inventory("simulated", os.environ.get("MINIRUN_STORE") or STORE)

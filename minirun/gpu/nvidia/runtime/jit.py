@@ -14,13 +14,13 @@ from minirun.gpu.cdi import inject, request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.find import Finder
-from minirun.gpu.nvidia.ctk.recipe import Program, Recipe
+from minirun.gpu.nvidia.ctk.recipe import HookProgram, Recipe
 from minirun.gpu.nvidia.hook import program as prestart
 from minirun.gpu.nvidia.runtime import host, lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.devices import UNRESOLVABLE, variables
-from minirun.gpu.nvidia.runtime.log import Log
-from minirun.gpu.request import Request
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ _BESIDE = (
 )  # fmt: skip
 
 
-def apply(config: "dict[str, Any]", asked: Request, toolkit: Toolkit, log: Log) -> None:
+def apply(
+    config: "dict[str, Any]", asked: NvidiaRequest, toolkit: Toolkit, log: ToolkitLog
+) -> None:
     """Put the edits for what is asked for into a config.json.
 
     Raises GPUError, UsageError, OSError.
@@ -63,18 +65,18 @@ def apply(config: "dict[str, Any]", asked: Request, toolkit: Toolkit, log: Log) 
             inject.apply(config, inject.complete(versions.fitting(part, toolkit.version)))
 
 
-def program(toolkit: Toolkit) -> Program:
+def program(toolkit: Toolkit) -> HookProgram:
     """Return the program of the hooks: config.toml's nvidia-ctk where it is there, or minirun."""
     path = toolkit.ctk_path if toolkit.ctk_path.startswith("/") else ""
     path = path or lookup.program(toolkit.ctk_path)
-    return Program(path, ("nvidia-ctk", "hook")) if path else request.program()
+    return HookProgram(path, ("nvidia-ctk", "hook")) if path else request.program()
 
 
 def _host(toolkit: Toolkit) -> Inventory:
     """Return what the host has, the driver below config.toml's root. Raises GPUError, OSError."""
     for name, value in prestart.environment(toolkit).items():
         os.environ[name] = value
-    return host.look(toolkit.hook.root.rstrip("/"))
+    return host.host_inventory(toolkit.hook.root.rstrip("/"))
 
 
 def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
@@ -86,13 +88,15 @@ def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
         raise GPUError(f"{UNRESOLVABLE} {', '.join(missing)}")
 
 
-def _beside(config: "dict[str, Any]", asked: Request, finder: Finder) -> "list[dict[str, Any]]":
+def _beside(
+    config: "dict[str, Any]", asked: NvidiaRequest, finder: Finder
+) -> "list[dict[str, Any]]":
     """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
     env = variables(config)
     parts = []
     for name, mode in _BESIDE:
         if env.get(name) == "enabled":
-            parts += [modes.beside(mode, finder), {"env": [generate.VOID]}]
+            parts += [modes.companion_edits(mode, finder), {"env": [generate.VOID]}]
     if asked.imex_channels:
         channels = tuple(channel for channel in asked.imex_channels if channel)
         parts += modes.channels(finder, channels).values()

@@ -23,7 +23,7 @@ class LogFile(Record):
     json: bool = False
 
 
-class Log:
+class ToolkitLog:
     """A logger: `stderr` is the lowest level that is printed; files have levels of their own."""
 
     def __init__(self, stderr: str = "info", files: "tuple[LogFile, ...]" = ()) -> None:

@@ -21,7 +21,7 @@ def program(name: str) -> str:
     return next((path for path in paths if _executable(path)), "")
 
 
-def own() -> str:
+def this_program() -> str:
     """Return the path of this program itself, links resolved; "" where it has none."""
     path = os.path.realpath(sys.argv[0])
     return path if _executable(path) else ""

@@ -20,7 +20,7 @@ from minirun.core.errors import ConfigError, GPUError, MinirunError
 from minirun.core.state import read_text
 from minirun.gpu.nvidia.runtime import lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.nvidia.runtime.log import Log, LogFile
+from minirun.gpu.nvidia.runtime.log import LogFile, ToolkitLog
 from minirun.oci import validate
 
 TYPE_CHECKING = False
@@ -58,16 +58,16 @@ def _long(word: str) -> str:
     return f"-{word}" if word.startswith("-") and not word.startswith("--") and word[2:3] else word
 
 
-def logger(args: "list[str]", toolkit: Toolkit) -> Log:
+def logger(args: "list[str]", toolkit: Toolkit) -> ToolkitLog:
     """Return a log into the files of config.toml and of --log; only errors go to stderr."""
     files = [LogFile(toolkit.log_file, toolkit.log_level)] if toolkit.log_file else []
     if path := value_of(args, "--log"):
         as_json = value_of(args, "--log-format") == "json"
         files.append(LogFile(path, toolkit.log_level, as_json))
-    return Log("error", tuple(files))
+    return ToolkitLog("error", tuple(files))
 
 
-def prepare(args: "list[str]", toolkit: Toolkit, log: Log) -> None:
+def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     """Rewrite config.json where `args` create a container. Raises MinirunError."""
     if command(args) != "create":
         return
@@ -86,7 +86,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: Log) -> None:
         log.info(f"Applied required modification to {path}")
 
 
-def modify(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
+def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Change a config.json as the mode wants it; return whether anything changed.
 
     Raises MinirunError.
@@ -105,7 +105,7 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
     return graphics.apply(config, toolkit) or hooked
 
 
-def execute(args: "list[str]", toolkit: Toolkit, log: Log) -> "NoReturn":
+def execute(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> "NoReturn":
     """Become the runtime underneath. Raises GPUError."""
     path = underneath(toolkit)
     log.info(f"Running {path} {' '.join(args)}")
@@ -126,7 +126,7 @@ def underneath(toolkit: Toolkit) -> str:
     raise GPUError(f"no runtime binary found from candidate list: {candidates}", hint, status=1)
 
 
-def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
+def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     hooks = config["hooks"] = config.get("hooks") or {}
     rows = hooks["prestart"] = hooks.get("prestart") or []
     names = {row["path"].rpartition("/")[2] for row in rows}
@@ -135,7 +135,7 @@ def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: Log) -> bool:
         return False
     path = toolkit.hook_path if toolkit.hook_path.startswith("/") else ""
     path = path or lookup.program(toolkit.hook_path)
-    own = lookup.own()
+    own = lookup.this_program()
     if path:
         rows.append({"path": path, "args": [GPU_HOOK, "prestart"]})
     elif own and not own.rpartition("/")[2].startswith("nvidia-"):

@@ -15,14 +15,14 @@ from minirun.gpu.nvidia.cli import ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
 from minirun.gpu.nvidia.cli.devicecgroup import of_process
-from minirun.gpu.nvidia.cli.program.debug import Log
+from minirun.gpu.nvidia.cli.program.debug import DebugLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.request import Request
+    from minirun.gpu.request import NvidiaRequest
 
 
-def configure(line: CommandLine, found: Inventory, log: Log) -> None:
+def configure(line: CommandLine, found: Inventory, log: DebugLog) -> None:
     """Configure the container, or leave it as it was. Raises GPUError in the real one's words."""
     request = line.request
     if not found.gpus:
@@ -35,7 +35,7 @@ def configure(line: CommandLine, found: Inventory, log: Log) -> None:
         status = os.stat(f"/proc/{request.pid or 'self'}")
     except OSError as error:
         raise _told("container error", error) from None
-    facts = nvidia.facts(root, request)
+    facts = nvidia.find_library_places(root, request)
     log.container(line, pid, (status.st_uid, status.st_gid), facts)
     log.driver(found)
     try:
@@ -49,14 +49,14 @@ def configure(line: CommandLine, found: Inventory, log: Log) -> None:
         raise _told("mount error", error) from None
 
 
-def _enter(request: "Request") -> Root:
+def _enter(request: "NvidiaRequest") -> Root:
     """Go to where the container's mounts are, and return its root. Raises OSError."""
     if request.pid:
         apply.enter(request.pid)
     return Root.at(request.rootfs)
 
 
-def _open_ldconfig(request: "Request") -> int:
+def _open_ldconfig(request: "NvidiaRequest") -> int:
     """Open the host's ldconfig; -1 where none is asked for. Raises GPUError where it is missing."""
     fd = ldprogram.open_host(request.ldconfig)
     if fd < 0 and request.ldconfig.startswith("@"):

@@ -13,9 +13,9 @@ from minirun.core.rootfs.plan import MountFs, Symlink
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog, compat
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
-from minirun.gpu.nvidia.cli.planner import Container
+from minirun.gpu.nvidia.cli.planner import LibraryPlaces
 from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _WARNING = "-- WARNING, the following logs are for debugging purposes only --"
 _WORDS = ("no-cgroups", "no-devbind", "no-gsp-firmware", "no-persistenced", "no-fabricmanager")
 
 
-class Log:
+class DebugLog:
     """The debug log; without a path it writes nothing."""
 
     def __init__(self, path: str) -> None:
@@ -43,7 +43,7 @@ class Log:
             line = f"I{stamp}.{int(now % 1 * 1e6):06} {os.getpid()}] {text}\n"
             os.write(self.fd, line.encode(errors="surrogateescape"))
 
-    def started(self, request: Request, user: "tuple[int, int]", cache: str) -> None:
+    def started(self, request: NvidiaRequest, user: "tuple[int, int]", cache: str) -> None:
         """Say what the driver is looked for by."""
         self.say(f"initializing library context (minirun version={__version__})")
         self.say(f"using root {request.root or '/'}")
@@ -74,7 +74,7 @@ class Log:
             self.say(f"listing device {gpu.node} ({gpu.uuid} at {gpu.bus_id})")
 
     def container(
-        self, line: CommandLine, pid: int, owner: "tuple[int, int]", found: Container
+        self, line: CommandLine, pid: int, owner: "tuple[int, int]", found: LibraryPlaces
     ) -> None:
         """Say what is known of the container."""
         request = line.request

@@ -3,7 +3,7 @@
 from minirun.gpu.drivers import PROC
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog, imex, mig
-from minirun.gpu.request import Request
+from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.select import choose
 
 _HEAD = (
@@ -31,14 +31,14 @@ def info(inventory: Inventory, csv: bool) -> "list[str]":
     return lines
 
 
-def listing(inventory: Inventory, request: Request, words: "frozenset[str]") -> "list[str]":
+def listing(inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]") -> "list[str]":
     """Return the lines of `list` with these options; without any, everything. Raises GPUError."""
     if not {name.partition("=")[0] for name in words} - {"--imex-channel"}:
         request = request._replace(devices=("all",))
         words = _EVERYTHING
     gpus = choose(inventory, request.devices) if inventory.gpus else ()
     mig.check(request, gpus)
-    keys = mig.asked(request)
+    keys = mig.requested_keys(request)
     lines = []
     if any(request.devices):
         lines += [node.path for node in inventory.nodes]
@@ -77,7 +77,7 @@ def _cap(minor: int) -> str:
     return f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
 
 
-def _files(inventory: Inventory, request: Request, words: "frozenset[str]") -> "list[str]":
+def _files(inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]") -> "list[str]":
     unwanted = []
     if request.no_persistenced:
         unwanted.append(f"/{catalog.PERSISTENCED}/")

@@ -1,4 +1,4 @@
-"""What of its GPUs a running container has now: asked of the kernel, nothing remembered.
+"""Which nodes, rules and mounts of its GPUs a running container has now: asked of the kernel.
 
 Nodes are looked at below a descriptor of the container's root, as the container sees them; mounts
 in its mount namespace; rules are the cgroup's. A file that the host has
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Node(Record):
+class ObservedNode(Record):
     """A device node that was given: which, with what access; and what has become of it."""
 
     path: str
@@ -35,10 +35,10 @@ class Node(Record):
     """What the cgroup allows of it now, out of "rwm"; None where the kernel cannot say."""
 
 
-class Effective(Record):
-    """What there is now of what was given."""
+class ObservedGpus(Record):
+    """The nodes, rules and mounts of its GPUs that a running container has now."""
 
-    nodes: "tuple[Node, ...]"
+    nodes: "tuple[ObservedNode, ...]"
     rules: "list[DeviceRule] | None"
     expected: "tuple[str, ...]"
     """Mount points that were given."""
@@ -47,7 +47,7 @@ class Effective(Record):
     """Mount points whose file the host has no more."""
 
 
-def look(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") -> Effective:
+def observe(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") -> ObservedGpus:
     """Return what the container of `pid` has of `edits`. Raises OSError where it has ended."""
     points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
     root = Root.at(f"/proc/{pid}/root")
@@ -58,10 +58,10 @@ def look(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") ->
     finally:
         root.close()
     gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
-    return Effective(nodes, rules, expected, frozenset(points), gone)
+    return ObservedGpus(nodes, rules, expected, frozenset(points), gone)
 
 
-def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -> Node:
+def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -> ObservedNode:
     kind, major, minor = row["type"], row["major"], row["minor"]
     found = ""
     try:
@@ -79,7 +79,7 @@ def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -
             host = "nothing"
     access = None if rules is None else ruleset.access(rules, kind, major, minor)
     given = row.get("permissions") or "rwm"
-    return Node(row["path"], kind, major, minor, given, found, host, access)
+    return ObservedNode(row["path"], kind, major, minor, given, found, host, access)
 
 
 def _said(status: os.stat_result) -> str:

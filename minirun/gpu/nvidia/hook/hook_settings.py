@@ -7,14 +7,14 @@ toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, â
 import os
 
 from minirun.core.choices import Choices
-from minirun.gpu.nvidia.hook.environment import DEFAULTS, Settings
+from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings
 from minirun.gpu.nvidia.runtime import config_path, ldconfig_of
 
-_read: "list[Settings]" = []
+_read: "list[HookSettings]" = []
 """What config.toml says, once it was read."""
 
 
-def settings(chosen: Choices) -> Settings:
+def settings(chosen: Choices) -> HookSettings:
     """Return what the hook passes to nvidia-container-cli. Raises ConfigError."""
     if not _read:
         _read.append(_load())
@@ -26,7 +26,7 @@ def settings(chosen: Choices) -> Settings:
     return found
 
 
-def _load() -> Settings:
+def _load() -> HookSettings:
     if not os.path.lexists(config_path()):
         return DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
     from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file

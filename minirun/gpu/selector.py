@@ -24,8 +24,8 @@ _HINT = "as in --gpus all, --gpus 0,1, --gpus count=2, --gpus none; a bare numbe
 _HEX = frozenset("0123456789abcdefABCDEF")
 
 
-class Wish(Record):
-    """What --gpus says: devices, or a number of them, and docker's capabilities."""
+class GpuSelector(Record):
+    """A parsed --gpus value: devices, or a number of them, and docker's capabilities."""
 
     devices: "tuple[str, ...]" = ()
     """Selectors; ("all",) or ("none",) alone."""
@@ -38,17 +38,17 @@ class Wish(Record):
     def candidates(self, inventory: "Inventory") -> "tuple[str, ...]":
         """Return the indices that an amount can be chosen from.
 
-        Raises GPUError where they are too few, whoever has them.
+        Raises GPUError if the host has fewer.
         """
         if self.amount > len(inventory.gpus):
-            from minirun.gpu.select import existing
+            from minirun.gpu.select import describe_gpus
 
             text = f"--gpus count={self.amount}: more than there are"
-            raise GPUError(text, existing(inventory))
+            raise GPUError(text, describe_gpus(inventory))
         return tuple(str(gpu.number) for gpu in inventory.gpus)
 
 
-def parse_gpus(text: str) -> Wish:
+def parse_gpus(text: str) -> GpuSelector:
     """Parse the value of --gpus. Raises UsageError."""
     values: "dict[str, list[str]]" = {}
     key, exclusive = "device", False
@@ -77,7 +77,7 @@ def parse_gpus(text: str) -> Wish:
     capabilities = [c for c in values.get("capabilities", []) if c not in ("gpu", "nvidia")]
     if exclusive and devices == ("none",):
         raise UsageError(f"--gpus {text}: no gpu to be exclusive", _HINT)
-    return Wish(devices, amount, tuple(dict.fromkeys(capabilities)), exclusive)
+    return GpuSelector(devices, amount, tuple(dict.fromkeys(capabilities)), exclusive)
 
 
 def _fields(text: str) -> "list[str]":

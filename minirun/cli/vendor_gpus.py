@@ -17,8 +17,8 @@ from minirun.core.record import Record
 from minirun.core.settings import Settings
 
 
-class Vendor(Record):
-    """What is asked for; `name` is empty where it is nothing, or NVIDIA's."""
+class VendorRequest(Record):
+    """A request for GPUs of another vendor than NVIDIA; `name` is "" if there is none."""
 
     name: str = ""
     choices: Choices = Choices()
@@ -27,29 +27,32 @@ class Vendor(Record):
     """CDI names, in cdi mode."""
 
 
-def asked(flags: Parsed, settings: Settings, container_id: str) -> Vendor:
-    """Return what is asked for; with NVIDIA's GPUs, where they are. Raises UsageError, GPUError."""
+def vendor_request(flags: Parsed, settings: Settings, container_id: str) -> VendorRequest:
+    """Return what the flags ask for; for NVIDIA's GPUs the driver root alone.
+
+    Raises UsageError, GPUError.
+    """
     places = _places(flags)
     own = [text for text in flags.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
     if "gpus" not in flags.given:
-        return _found(flags, own[-1], places) if own else Vendor(choices=places)
+        return _found(flags, own[-1], places) if own else VendorRequest(choices=places)
     from minirun.gpu import drivers
 
     root = flags.driver_root
     name = drivers.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
     if name not in VENDORS:
-        return Vendor(choices=places)
+        return VendorRequest(choices=places)
     from minirun.gpu import vendors
+    from minirun.gpu.selector import parse_gpus
     from minirun.gpu.share import sharing
-    from minirun.gpu.wish import parse_gpus
 
-    found = vendors.look(name, root)
-    wish = parse_gpus(flags.gpus)
-    devices = vendors.devices(wish, found)
-    if wish.amount:
+    found = vendors.find_cards(name, root)
+    selector = parse_gpus(flags.gpus)
+    devices = vendors.selectors_of_flag(selector, found)
+    if selector.amount:
         there = tuple(str(card.number) for card in found.cards)
-        ask = sharing.Ask(there, wish.amount, wish.exclusive, name)
-        devices = ",".join(sharing.pick(settings.root, ask, container_id))
+        count = sharing.GpuCount(there, selector.amount, selector.exclusive, name)
+        devices = ",".join(sharing.pick(settings.root, count, container_id))
     return _found(flags, f"{name}={devices}", places)
 
 
@@ -69,22 +72,22 @@ def _places(flags: Parsed) -> Choices:
     return Choices(driver_root=root, load_kmods=flags.load_kmods)
 
 
-def _found(flags: Parsed, text: str, places: Choices) -> Vendor:
+def _found(flags: Parsed, text: str, places: Choices) -> VendorRequest:
     """Return what `vendor=devices`, or `VARIABLE=devices`, means. Raises GPUError."""
     from minirun.gpu import vendors
-    from minirun.gpu.request import Request
+    from minirun.gpu.request import NvidiaRequest
 
     name, _, value = text.partition("=")
     name = _VARIABLES.get(name, name)
-    found = vendors.look(name, flags.driver_root)
+    found = vendors.find_cards(name, flags.driver_root)
     devices = tuple(word.strip() for word in value.split(",") if word.strip())
-    edits = vendors.plan(found, Request(devices=devices))
+    edits = vendors.plan(found, NvidiaRequest(devices=devices))
     if flags.gpu_mode == "cdi":
         cards = vendors.choose(found, devices)
         names = tuple(f"{found.kind}={card.number}" for card in cards)
-        return Vendor(name, places, names=names)
+        return VendorRequest(name, places, names=names)
     if flags.gpu_mode == "hook":
         hint = "leave --gpu-mode out, or take cdi"
         raise UsageError(f"--gpu-mode hook: {name} has no such hook", hint)
     chosen = places._replace(gpu_driver=name, gpus=value)
-    return Vendor(name, chosen, () if flags.uidmap else tuple(vendors.groups(edits)))
+    return VendorRequest(name, chosen, () if flags.uidmap else tuple(vendors.groups(edits)))

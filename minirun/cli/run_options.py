@@ -11,15 +11,15 @@ from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import say
 from minirun.image import store
-from minirun.oci.generate import Wishes
+from minirun.oci.generate import RunOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cli.vendor import Vendor
-    from minirun.gpu.cdi.request import Injection
-    from minirun.gpu.consent import Own
+    from minirun.cli.vendor_gpus import VendorRequest
+    from minirun.gpu.cdi.request import CdiEdits
+    from minirun.gpu.consent import EnvironmentRequest
     from minirun.image.store import Image
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -31,7 +31,9 @@ _ASKING = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
-def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tuple[Wishes, str]":
+def from_flags(
+    flags: Parsed, settings: Settings, container_id: str = ""
+) -> "tuple[RunOptions, str]":
     """Return what the flags ask for, and the image's name.
 
     For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.
@@ -47,7 +49,7 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
     driver = ""
     if flags.gpu_mode != "cdi" and not (vendor and vendor.name):
         gpu_env, driver = _gpus(flags, settings, own, container_id)
-    wanted = Wishes(
+    options = RunOptions(
         args=_command(flags, image),
         env=env,
         cwd=_directory(flags.workdir or image.workdir or "/"),
@@ -78,8 +80,8 @@ def from_flags(flags: Parsed, settings: Settings, container_id: str = "") -> "tu
     if "gpu_mps" in flags.given:
         from minirun.gpu.share import mps
 
-        wanted = mps.join(wanted, flags.gpu_mps, settings)
-    return wanted, image.name
+        options = mps.join(options, flags.gpu_mps, settings)
+    return options, image.name
 
 
 def random_id() -> str:
@@ -141,7 +143,7 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     return (found.uid, found.gid, tuple(found.groups))
 
 
-def _consent(flags: Parsed, image: "Image") -> "tuple[Own | None, str]":
+def _consent(flags: Parsed, image: "Image") -> "tuple[EnvironmentRequest | None, str]":
     """What the user asks for by -e, where --gpus does not decide; and what the image is refused.
 
     Says so where it is. Raises GPUError.
@@ -152,25 +154,25 @@ def _consent(flags: Parsed, image: "Image") -> "tuple[Own | None, str]":
         return None, ""
     from minirun.gpu import consent
 
-    own, refused = consent.of(image.name, tuple(image.env), given)
+    own, refused = consent.requested_by_user(image.name, tuple(image.env), given)
     if refused:
         say(refused)
     return own, refused
 
 
-def _vendor(flags: Parsed, settings: Settings, container_id: str) -> "Vendor | None":
+def _vendor(flags: Parsed, settings: Settings, container_id: str) -> "VendorRequest | None":
     """What is asked of a GPU driver, where it may be another vendor's. Raises MinirunError."""
     by_environment = any(text.startswith(("AMD_", "HABANA_")) for text in flags.env)
     plain = flags.gpu_driver in ("nvidia", "simulated") or "gpus" not in flags.given
     if plain and not (flags.driver_root or flags.load_kmods or by_environment):
         return None
-    from minirun.cli import vendor
+    from minirun.cli import vendor_gpus
 
-    return vendor.asked(flags, settings, container_id)
+    return vendor_gpus.vendor_request(flags, settings, container_id)
 
 
 def _in_groups(
-    user: "tuple[int, int, tuple[int, ...]]", vendor: "Vendor | None"
+    user: "tuple[int, int, tuple[int, ...]]", vendor: "VendorRequest | None"
 ) -> "tuple[int, int, tuple[int, ...]]":
     """Let the command be in the groups of its GPUs' nodes, too."""
     uid, gid, groups = user
@@ -178,7 +180,7 @@ def _in_groups(
 
 
 def _gpus(
-    flags: Parsed, settings: Settings, own: "Own | None", container_id: str
+    flags: Parsed, settings: Settings, own: "EnvironmentRequest | None", container_id: str
 ) -> "tuple[tuple[str, ...], str]":
     """The variables that NVIDIA's hook reads (Figure 2), and the driver; empty without GPUs.
 
@@ -188,9 +190,9 @@ def _gpus(
     if "gpus" not in flags.given and own is None:
         return (), ""
     from minirun.gpu import drivers
-    from minirun.gpu.wish import Wish, parse_gpus
+    from minirun.gpu.selector import GpuSelector, parse_gpus
 
-    wish = Wish() if own else parse_gpus(flags.gpus)
+    selector = GpuSelector() if own else parse_gpus(flags.gpus)
     driver = drivers.which_driver(
         flags.gpu_driver or "auto", flags.driver_root, load_kmods=flags.load_kmods
     )
@@ -198,18 +200,18 @@ def _gpus(
         say(_SIMULATED)
     if own:
         return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
-    devices = ",".join(wish.devices)
-    if wish.amount:
+    devices = ",".join(selector.devices)
+    if selector.amount:
         from minirun.gpu import inventory
         from minirun.gpu.share import sharing
 
-        there = wish.candidates(inventory.inventory(driver, settings.store, flags.driver_root))
-        ask = sharing.Ask(there, wish.amount, wish.exclusive, driver)
-        devices = ",".join(sharing.pick(settings.root, ask, container_id))
+        there = selector.candidates(inventory.inventory(driver, settings.store, flags.driver_root))
+        count = sharing.GpuCount(there, selector.amount, selector.exclusive, driver)
+        devices = ",".join(sharing.pick(settings.root, count, container_id))
     env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
     asked = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in flags.env)
-    if wish.capabilities or not asked:
-        capabilities = ",".join(wish.capabilities) or "compute,utility"
+    if selector.capabilities or not asked:
+        capabilities = ",".join(selector.capabilities) or "compute,utility"
         env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
     return tuple(env), driver
 
@@ -237,10 +239,10 @@ def _gpu_hook(driver: str, settings: Settings) -> "dict[str, Any]":
 def _cdi(
     flags: Parsed,
     settings: Settings,
-    own: "Own | None",
+    own: "EnvironmentRequest | None",
     container_id: str,
     named: "tuple[str, ...]" = (),
-) -> "tuple[Injection | None, list[str]]":
+) -> "tuple[CdiEdits | None, list[str]]":
     """What is asked for in CDI's names, and the values of --device that are none of those.
 
     `named` are the names that --gpus means where the GPUs are another vendor's than NVIDIA.
@@ -258,7 +260,7 @@ def _cdi(
     if not gpus and not annotated and not named and len(nodes) == len(flags.device):
         return None, nodes
     from minirun.gpu.cdi import names, registry, request
-    from minirun.gpu.wish import Wish, parse_gpus
+    from minirun.gpu.selector import GpuSelector, parse_gpus
 
     devices = [text for text in flags.device if text not in nodes]
     for text in devices:
@@ -267,14 +269,14 @@ def _cdi(
             raise UsageError(f"--device {text}: invalid CDI device name", hint)
     devices += named
     devices += names.from_annotations(_pair(text, "--annotation") for text in flags.annotation)
-    wish = parse_gpus(flags.gpus) if gpus and not own else None
+    selector = parse_gpus(flags.gpus) if gpus and not own else None
     if gpus and own:
-        wish = Wish(own.devices or ("none",))
+        selector = GpuSelector(own.devices or ("none",))
     folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
     driver, mapped = flags.gpu_driver, bool(flags.uidmap)
     place = (settings.root, container_id)
     root = flags.driver_root
-    asked = request.Asked(tuple(devices), wish, driver, folders, mapped, place, root)
+    asked = request.CdiRequest(tuple(devices), selector, driver, folders, mapped, place, root)
     found = request.resolve(asked, settings.store)
     for text in found.warnings:
         say(f"warning: {text}")
