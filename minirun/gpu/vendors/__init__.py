@@ -75,7 +75,7 @@ class Cards(Record):
 def find_cards(vendor: str, root: str = "") -> Cards:
     """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
     root = driverroot.check(root)
-    found: Cards = __import__(f"minirun.gpu.{vendor}", fromlist=["cards"]).cards(root)
+    found: Cards = __import__(f"minirun.gpu.vendors.{vendor}", fromlist=["cards"]).cards(root)
     return found._replace(root=root)
 
 
