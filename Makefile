@@ -52,12 +52,12 @@ tested: setup .venv/.tested
 
 .venv/.tested: .venv/.ready
 	$(PYTHON) -m pip install --quiet --editable '.[test]'
-	@$(PYTHON) -m minirun.launcher $(MINIRUN)  # pip has put a script of its own in its place
+	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)  # pip has put a script of its own in its place
 	@touch $@
 
 launcher: .venv/.ready
 	@$(PYTHON) -m compileall -q minirun
-	@$(PYTHON) -m minirun.launcher $(MINIRUN)
+	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
 
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu

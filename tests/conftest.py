@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from minirun import launcher
 from minirun.core.settings import HISTORY, NEW, ROOT
 from minirun.core.settings import STORE as DEFAULT_STORE
 from minirun.engines import roots
+from minirun.fast import launcher
 from required import skip
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).

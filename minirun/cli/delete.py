@@ -2,9 +2,8 @@
 
 import os
 
-from minirun import directories
 from minirun.cli.flags import HELP, Flag, parse, show_help
-from minirun.core import endings, state
+from minirun.core import directories, endings, state
 from minirun.core import state_file as records
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.core.settings import Settings

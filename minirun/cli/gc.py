@@ -1,17 +1,16 @@
 """`minirun gc`: finish what killed commands left behind.
 
 All that a container has made is named in its state.json, which is written first. What is collected:
-directories without a container's name (minirun.directories), containers whose creation was cut off,
-and containers whose supervisor died. What `create` made and what has simply stopped stays. What has
-no record of minirun's is named and left.
+directories without a container's name (minirun.core.directories), containers whose creation was cut
+off, and containers whose supervisor died. What `create` made and what has simply stopped stays.
+What has no record of minirun's is named and left.
 """
 
 import os
 import sys
 
-from minirun import directories
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.core import endings, state
+from minirun.core import directories, endings, state
 from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.settings import Settings
 from minirun.core.state_file import ForeignDirectory

@@ -9,8 +9,7 @@ import os
 import select
 import time
 
-from minirun import directories
-from minirun.core import events, handshake, history, state
+from minirun.core import directories, events, handshake, history, state
 from minirun.core.container import Container
 from minirun.core.errors import CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel

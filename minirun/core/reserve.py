@@ -2,8 +2,7 @@
 
 import os
 
-from minirun import directories
-from minirun.core import jsonlite, state
+from minirun.core import directories, jsonlite, state
 from minirun.core.choices import KEY
 from minirun.core.config import Config
 from minirun.core.container import Container, detail
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
-    """Make the container's directory and write its first record (minirun.directories).
+    """Make the container's directory and write its first record (minirun.core.directories).
 
     `extra` are more fields of the record. Raises StateError if the name is in use, ConfigError,
     UsageError, OSError.

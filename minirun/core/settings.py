@@ -13,7 +13,7 @@ HISTORY = ".history"
 LANGUAGES = ("en", "ko")
 """What minirun.knowledge speaks; errors and the log are in English."""
 NEW = ".new"
-"""Below the state root: where the directories of containers are made (minirun.directories)."""
+"""Below the state root: where the directories of containers are made (minirun.core.directories)."""
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
 """Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""

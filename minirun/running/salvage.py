@@ -8,8 +8,7 @@ done: without the record the hooks do not run, and a cgroup of another name is n
 
 import os
 
-from minirun import directories
-from minirun.core import history, state
+from minirun.core import directories, history, state
 from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.kernel import mountinfo, mounts

@@ -16,8 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from minirun import launcher
 from minirun.core.settings import STORE as DEFAULT_STORE
+from minirun.fast import launcher
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu.sandbox import golden, tree
-from minirun import launcher
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.fast import launcher
 from minirun.gpu.inventory import inventory
 from minirun.gpu.nvidia.cli import catalog
 
@@ -120,7 +120,7 @@ class Host:
             (place / "etc").mkdir()
             shutil.rmtree(place / "usr/lib/firmware")  # the recorded driver root had none
         self._cache(place if self.moved else driver)
-        own = (Path(launcher.__file__).parents[1], self.work.parent)
+        own = (Path(launcher.__file__).parents[2], self.work.parent)
         for folder in own:
             (driver / str(folder)[1:]).mkdir(parents=True, exist_ok=True)
         top = base / "top"

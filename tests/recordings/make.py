@@ -16,8 +16,8 @@ import sys
 import time
 from pathlib import Path
 
-from minirun import launcher
 from minirun.core.settings import HISTORY
+from minirun.fast import launcher
 from minirun.recordings import path
 
 CHECKOUT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, skip, wait_until
-from minirun import launcher
+from minirun.fast import launcher
 from required import installed
 
 UID = 54321

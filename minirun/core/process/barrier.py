@@ -11,7 +11,7 @@ def close_imports() -> None:
     """Make every later import fail: no finder, no path. It cannot be undone."""
     for finder in sys.meta_path:
         if close := getattr(finder, "close", None):
-            close()  # the launcher's file of code: minirun.hot
+            close()  # the launcher's file of code: minirun.fast
     sys.meta_path.clear()
     sys.path_hooks.clear()
     sys.path.clear()

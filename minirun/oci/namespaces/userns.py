@@ -12,8 +12,7 @@ files: they are the container's root's, since the container's 0 is the user.
 
 import os
 
-from minirun import directories
-from minirun.core import events, state
+from minirun.core import directories, events, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces
