@@ -100,7 +100,7 @@ FORBIDDEN = frozenset(
     (
         "argparse", "json", "typing", "dataclasses", "re", "subprocess", "logging", "enum",
         "functools", "contextlib", "collections", "pathlib", "shutil", "rich", "pyroute2",
-        "socket", "signal", "tempfile", "traceback", "inspect",
+        "socket", "signal", "tempfile", "tomllib", "traceback", "inspect",
     )
 )  # fmt: skip
 SPY = """
