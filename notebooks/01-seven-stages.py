@@ -99,9 +99,9 @@ first.check(
 
 # %%
 births = timeline.filter(stage=1, name="clone3")
-birth = next(event for event in births if "CLONE_NEW" in event["args"]["flags"])
-print(birth["args"]["flags"].replace("|", "\n"))
-print("→ init is process", birth["ret"], "on the host")
+birth = next(event for event in births if "CLONE_NEW" in event.args["flags"])
+print(birth.args["flags"].replace("|", "\n"))
+print("→ init is process", birth.ret, "on the host")
 
 # %% [markdown]
 # ## Stage 2 · init asks
@@ -144,15 +144,15 @@ third = predict(
 third
 
 # %%
-fork = next(event for event in births if event["ret"] != birth["ret"])
+fork = next(event for event in births if event.ret != birth.ret)
 entered = timeline.filter(name="setns")
-print(f"stage {fork['stage']}, clone3:", fork["args"]["flags"])
+print(f"stage {fork.stage}, clone3:", fork.args["flags"])
 for event in entered:
-    print(f"stage {event['stage']}, setns :", event["args"]["path"])
+    print(f"stage {event.stage}, setns :", event.args["path"])
 
 # %%
-new = "CLONE_NEW" in fork["args"]["flags"]
-moved = any(event["stage"] <= 3 and event["pid"] == fork["ret"] for event in entered)
+new = "CLONE_NEW" in fork.args["flags"]
+moved = any(event.stage <= 3 and event.pid == fork.ret for event in entered)
 third.check(
     "new ones of its own" if new else "the container's" if moved else "the host's",
     why="no CLONE_NEW flag, and no setns before stage 5: the hook sees the host's driver, "
@@ -174,7 +174,7 @@ fourth = predict(
 fourth
 
 # %%
-argv = timeline.filter(stage=4, name="nvidia-container-cli")[0]["args"]["argv"]
+argv = timeline.filter(stage=4, name="nvidia-container-cli")[0].args["argv"]
 print("nvidia-container-cli", *argv, sep="\n  ")
 
 # %%

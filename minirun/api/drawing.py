@@ -5,9 +5,9 @@ from html import escape
 
 from minirun.api.table import Shown
 from minirun.show import text
+from minirun.show.event import Event
 from minirun.show.lanes import Lanes
 from minirun.show.narrate import Narrator
-from minirun.show.recording import Event
 
 Pieces = list[tuple[str, str]]
 
@@ -32,7 +32,7 @@ class Drawing(Shown):
 
         The gates at which snapshots are taken belong to the machinery, and are left out.
         """
-        rows = [self.narrator.row(event) for event in events if event.get("kind") != "gate"]
+        rows = [self.narrator.row(event) for event in events if event.kind != "gate"]
         new = [self.lanes.row(row) for row in rows if row]
         if new and not self.lines:
             new.insert(0, self.lanes.header())

@@ -11,7 +11,7 @@ from minirun.api.child import Child
 from minirun.api.container import REMOVED, Container
 from minirun.api.stream import Show, screen
 from minirun.core.errors import MinirunError, StateError, UsageError
-from minirun.show.live import Tail
+from minirun.show.event import Tail
 
 _CAP_SYS_ADMIN = 21
 _PATIENCE = 10.0

@@ -6,7 +6,7 @@ HTML page with lanes, arrows and reasons (minirun.show.html).
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import overload
+from typing import Any, overload
 
 from minirun.api.devices import DeviceDiff
 from minirun.api.drawing import Drawing
@@ -14,7 +14,8 @@ from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown
 from minirun.core.errors import StateError
 from minirun.core.settings import BOUNDARIES
-from minirun.show.recording import Event, Message, Recording, Stage
+from minirun.show.event import Event
+from minirun.show.recording import Message, Recording, Stage
 from minirun.show.text import WIDTH
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
@@ -49,14 +50,14 @@ class Timeline(Shown):
         return self.recording.simulated
 
     @property
-    def snapshots(self) -> dict[str, Event]:
+    def snapshots(self) -> dict[str, dict[str, Any]]:
         """Boundary ("5:begin") → the container's state there; `run(snapshots=True)` takes them."""
         return self.recording.snapshots
 
     @property
     def pids(self) -> dict[str, int]:
         """Actor → its process id on the host. hook and cli are one process: stage 5 is in-line."""
-        return {str(e["actor"]): int(e["pid"]) for e in reversed(self.recording.events)}
+        return {e.actor: e.pid for e in reversed(self.recording.events)}
 
     @property
     def duration(self) -> int:
@@ -114,7 +115,7 @@ class Timeline(Shown):
         wanted = {"stage": stage, "actor": actor, "name": name, "kind": kind}
         given = {key: value for key, value in wanted.items() if value is not None}
         events = self.recording.events
-        return self._with([e for e in events if all(e[k] == v for k, v in given.items())])
+        return self._with([e for e in events if all(getattr(e, k) == v for k, v in given.items())])
 
     def between(self, first: "int | str", last: "int | str") -> "Timeline":
         """Return the events from one boundary to another, both included.
@@ -131,7 +132,7 @@ class Timeline(Shown):
             raise ValueError(f"{boundary!r} is no boundary: 1:begin, 1:end, … 7:end")
         number, edge = boundary.split(":")
         for at, event in enumerate(self.recording.events):
-            if event["kind"] == edge and event["stage"] == int(number):
+            if event.kind == edge and event.stage == int(number):
                 return at
         raise ValueError(f"this run did not come to {boundary}")
 

@@ -8,8 +8,9 @@ from minirun.core import state
 from minirun.core.errors import StateError
 from minirun.engines.roots import short
 from minirun.show import find, paint, recording, text
+from minirun.show.event import Event
 from minirun.show.find import Log
-from minirun.show.recording import Event, Recording
+from minirun.show.recording import Recording
 
 _HEAD = (
     "ID", "NAME", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
@@ -53,13 +54,13 @@ def _row(log: Log) -> tuple[str, ...]:
     asked: dict[str, str] = {}
     for event in found.events:
         words = _argv(event)
-        if event["name"] == "nvidia-container-cli":
+        if event.name == "nvidia-container-cli":
             devices = " ".join(w[9:] for w in words if w.startswith("--device="))
-        elif event["name"] == "origin":
-            asked = {key: str(value) for key, value in event["args"].items()}
-        elif event["name"] == "mount" and event["args"].get("fstype") == "overlay":
-            image = " ".join(_IMAGE.findall(str(event["args"].get("data"))))
-        elif event["kind"] == "exec" and event["actor"] == "init" and event["stage"] == _LAST_STAGE:
+        elif event.name == "origin":
+            asked = {key: str(value) for key, value in event.args.items()}
+        elif event.name == "mount" and event.args.get("fstype") == "overlay":
+            image = " ".join(_IMAGE.findall(str(event.args.get("data"))))
+        elif event.kind == "exec" and event.actor == "init" and event.stage == _LAST_STAGE:
             command = " ".join(words)
     gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
     word = result(found).split(" ")[0]
@@ -70,7 +71,7 @@ def _row(log: Log) -> tuple[str, ...]:
 
 
 def _argv(event: Event) -> list[str]:
-    argv = event["args"].get("argv")
+    argv = event.args.get("argv")
     return [str(word) for word in argv] if isinstance(argv, list) else []
 
 
@@ -93,7 +94,7 @@ def result(found: Recording) -> str:
     failed = [stage for stage in found.stages if stage.error]
     if failed:
         return f"failed in stage {failed[0].number}"
-    if not found.stages and any(e["args"].get("action") == "restore" for e in found.events):
+    if not found.stages and any(e.args.get("action") == "restore" for e in found.events):
         return "restored"  # from a checkpoint: it went through no stages again
     reached = found.stages[-1].number if found.stages else 0
     return "started" if found.complete else f"unfinished in stage {reached}"

@@ -67,8 +67,7 @@ def read(name: str, settings: Settings) -> list[Recording]:
     if name != "-":
         return find.find(name, *roots.known(settings))
     try:
-        said = sys.stdin.buffer.read().decode(errors="replace")
-        return recording.parse(said, "standard input")
+        return recording.parse(sys.stdin.buffer.read(), "standard input")
     except ValueError as error:
         raise StateError(str(error), "a file of events, as --log FILE makes it") from None
 
@@ -114,8 +113,8 @@ def title(found: Recording, *, plain: bool = False) -> str:
 def _held(found: Recording) -> str:
     """Say how long the run stood still at gates: each until somebody did the next thing."""
     end = found.stages[-1].end if found.stages else None
-    acts = [e for e in found.events if e["actor"] != "step" and e["t"] <= (end or found.end)]
-    waits = [after["t"] - e["t"] for e, after in pairwise(acts) if e["kind"] == "gate"]
+    acts = [e for e in found.events if e.actor != "step" and e.t <= (end or found.end)]
+    waits = [after.t - e.t for e, after in pairwise(acts) if e.kind == "gate"]
     return f"{text.duration(sum(waits))} of it at {len(waits)} gates" if waits else ""
 
 
@@ -128,8 +127,8 @@ def _draw(found: Recording, flags: Parsed, pause: Callable[[int], None] | None) 
         return
     before = found.start
     for event in found.events:
-        pause(max(0, event["t"] - before))
-        before = event["t"]
+        pause(max(0, event.t - before))
+        before = event.t
         row = narrator.row(event)
         if row:
             say(painted([row]))

@@ -4,6 +4,7 @@ from typing import Any
 
 from minirun.core.container import Container
 from minirun.show import recording
+from minirun.show.event import Event
 from minirun.show.recording import Recording
 
 KINDS = (
@@ -50,15 +51,15 @@ def hooks(container: Container, found: Recording | None) -> list[dict[str, Any]]
     return rows
 
 
-def _ended(events: list[dict[str, Any]], name: str, path: str) -> dict[str, Any]:
+def _ended(events: list[Event], name: str, path: str) -> dict[str, Any]:
     """Find a hook's birth in the log, by its name, and its end behind it."""
     born = None
     for event in events:
-        if event["name"] == "clone3" and event["why"].startswith(name):
+        if event.name == "clone3" and event.why.startswith(name):
             born = event
-        elif born and event["name"] == "hook ended" and event["args"].get("path") == path:
-            status = event["args"].get("status")
-            return {"ran": True, "status": status, "duration": event["t"] - born["t"]}
+        elif born and event.name == "hook ended" and event.args.get("path") == path:
+            status = event.args.get("status")
+            return {"ran": True, "status": status, "duration": event.t - born.t}
     return {"ran": born is not None, "status": None, "duration": None}
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from minirun import knowledge
 from minirun.show import text
+from minirun.show.event import Event
 
 _CLOSED = "(the same as the runtime's)"
 
@@ -63,18 +64,18 @@ def _process(facts: dict[str, Any]) -> list[str]:
     ]
 
 
-def why(gate: dict[str, Any], last: dict[str, Any], language: str, width: int = text.WIDTH) -> str:
+def why(gate: Event, last: Event | None, language: str, width: int = text.WIDTH) -> str:
     """Return what is known of the step at this gate, as lines of at most `width` columns.
 
-    `last` is the event before the gate.
+    `last` is the event before the gate, None if there is none.
     """
-    stage = knowledge.stage(gate["stage"], language)
-    event = knowledge.event(str(last.get("name", "")), last.get("args"), language) if last else None
-    at_boundary = gate["name"] != "syscall"
+    stage = knowledge.stage(gate.stage, language)
+    event = knowledge.event(last.name, last.args, language) if last else None
+    at_boundary = gate.name != "syscall"
     topics = [stage, event] if at_boundary else [event, stage]
     found = [_topic(topic, language, width) for topic in topics if topic]
-    if last.get("why"):
-        found.insert(0, f"{last['name']}: {text.clean(str(last['why']))}\n")
+    if last and last.why:
+        found.insert(0, f"{last.name}: {text.clean(last.why)}\n")
     return "\n".join(found)
 
 

@@ -10,7 +10,8 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import NamedTuple
 
-from minirun.show.recording import Event, Recording
+from minirun.show.event import Event
+from minirun.show.recording import Recording
 
 LEAST = 20_000_000
 """A gap below 20 ms is never cut."""
@@ -74,12 +75,12 @@ class Axis:
 
 def _moments(event: Event) -> tuple[int, int]:
     """Return when an event began and ended: a call is logged when it has returned."""
-    return (event["t"] - began(event), event["t"])
+    return (event.t - began(event), event.t)
 
 
 def began(event: Event) -> int:
     """Return how long before its time an event began, ns; an `end` carries its stage's length."""
-    length: int = event["dur"] if event["kind"] in ("syscall", "exec") else 0
+    length: int = event.dur if event.kind in ("syscall", "exec") else 0
     return length
 
 

@@ -10,7 +10,8 @@ import html
 from collections.abc import Iterator
 
 from minirun.show.axis import Axis, began
-from minirun.show.recording import Event, Message, Recording, Stage
+from minirun.show.event import Event
+from minirun.show.recording import Message, Recording, Stage
 from minirun.show.text import clean, duration
 
 ACTORS = ("runtime", "init", "hook", "cli")
@@ -53,8 +54,8 @@ def took(recording: Recording, stage: Stage) -> str:
     """Return how long a stage took, in words: 6.4ms, "failed after 6.4ms", "never ended"."""
     if stage.end is None:
         return "never ended"
-    ends = [e for e in recording.events if e["kind"] == "end" and e["stage"] == stage.number]
-    length = duration(ends[-1]["dur"])
+    ends = [e for e in recording.events if e.kind == "end" and e.stage == stage.number]
+    length = duration(ends[-1].dur)
     return f"failed after {length}" if stage.error else length
 
 
@@ -64,7 +65,7 @@ class _Picture:
     def __init__(self, recording: Recording, axis: Axis) -> None:
         self.recording = recording
         self.axis = axis
-        doers = {e["actor"] for e in recording.events if e["name"] != "snapshot"}
+        doers = {e.actor for e in recording.events if e.name != "snapshot"}
         self.lanes = [actor for actor in lanes(recording) if actor in doers]
         gutter = _GUTTER if recording.messages else 0
         self.tops = {
@@ -100,7 +101,7 @@ class _Picture:
         for actor, top in self.tops.items():
             middle = top + _BAND / 2
             yield _text(0, middle + 4, clean(actor)[:9], 'font-weight="600"')
-            times = [e["t"] for e in self.recording.events if e["actor"] == actor]
+            times = [e.t for e in self.recording.events if e.actor == actor]
             yield (
                 f'<path d="M{self.x(min(times))} {middle}H{self.x(max(times))}" '
                 'stroke="currentColor" stroke-opacity=".45" stroke-dasharray="1 4"/>'
@@ -125,24 +126,24 @@ class _Picture:
     def _marks(self) -> Iterator[str]:
         """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
         for actor, top in self.tops.items():
-            mine = [e for e in self.recording.events if e["actor"] == actor]
-            calls = [self._bar(e, top + 4) for e in mine if e["kind"] == "syscall"]
+            mine = [e for e in self.recording.events if e.actor == actor]
+            calls = [self._bar(e, top + 4) for e in mine if e.kind == "syscall"]
             yield f'<path d="{"".join(calls)}" fill-opacity=".8"/>'
             for event in mine:
-                x = self.x(event["t"])
-                if event["errno"] or (event["kind"] == "end" and event["ret"]):
+                x = self.x(event.t)
+                if event.failed:
                     yield _text(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
-                elif event["kind"] == "exec":
+                elif event.kind == "exec":
                     yield f'<path d="M{x} {top + 3}l11 9l-11 9z"/>'
-                elif event["kind"] == "note":
+                elif event.kind == "note":
                     yield (
                         f'<circle cx="{x}" cy="{top + _BAND + 5}" r="2.5" fill="none" '
                         'stroke="currentColor"/>'
                     )
 
     def _bar(self, event: Event, y: float) -> str:
-        end = self.x(event["t"])
-        x = self.x(event["t"] - began(event))
+        end = self.x(event.t)
+        x = self.x(event.t - began(event))
         return f"M{x} {y}h{max(1.2, round(end - x, 1))}v16H{x}z"
 
     def _arrows(self) -> Iterator[str]:

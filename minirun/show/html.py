@@ -23,8 +23,9 @@ from minirun.core.settings import BOUNDARIES
 from minirun.show import figure, text
 from minirun.show.axis import Axis, began
 from minirun.show.differ import PARTS, lines
+from minirun.show.event import Event
 from minirun.show.narrate import Narrator
-from minirun.show.recording import Event, Recording
+from minirun.show.recording import Recording
 from minirun.show.topics import Topics
 
 _PAGE = Path(__file__).parent / "page"
@@ -105,7 +106,7 @@ def _facts(recording: Recording) -> str:
     ]
     if not failed:
         words.append("complete" if recording.complete else "not complete")
-    if gates := sum(event["kind"] == "gate" for event in recording.events):
+    if gates := sum(event.kind == "gate" for event in recording.events):
         words.append(f"held at {gates} gates meanwhile, which the times include")
     if recording.unreadable:
         words.append(f"{recording.unreadable} lines of the file are no events")
@@ -201,15 +202,15 @@ def _data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, A
 
 
 def _event(event: Event, start: int, topics: Topics) -> dict[str, Any]:
-    args = {} if event["name"] == "snapshot" else event["args"]
+    args = {} if event.name == "snapshot" else event.args
     return {
-        "t": event["t"] - start,
+        "t": event.t - start,
         "began": began(event),
-        "stage": event["stage"],
-        "pid": event["pid"],
-        "kind": text.clean(str(event["kind"])),
-        "name": text.clean(str(event["name"])),
-        "failed": bool(event["errno"] or (event["kind"] == "end" and event["ret"])),
+        "stage": event.stage,
+        "pid": event.pid,
+        "kind": text.clean(event.kind),
+        "name": text.clean(event.name),
+        "failed": event.failed,
         "args": {text.clean(str(key)): _word(value) for key, value in args.items()},
         "topics": topics.of(event),
     }

@@ -12,17 +12,16 @@ import _signal
 import os
 import select
 
-from minirun.core import jsonlite
+from minirun.show.event import Tail
 from minirun.show.narrate import Narrator
 from minirun.show.paint import painter, speaks_unicode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from minirun.show.event import Event
     from minirun.show.paint import Paint
 
-__all__ = ["Tail", "follow", "painter", "render_file", "speaks_unicode"]
+__all__ = ["follow", "painter", "render_file", "speaks_unicode"]
 
 _TICK = 10
 """Milliseconds between two looks at the file."""
@@ -84,44 +83,7 @@ def _wait(runtime_pipe: int) -> bool:
     return any(what & select.POLLHUP for _, what in poll.poll(_TICK))
 
 
-class Tail:
-    """The end of a growing file of JSON lines."""
-
-    def __init__(self, log: "str | int") -> None:
-        self.path = log if isinstance(log, str) else ""
-        self.fd = -1 if isinstance(log, str) else log
-        self.rest = b""
-
-    def events(self) -> "list[dict[str, Any]]":
-        """Return the events written since the last call. Raises OSError."""
-        if self.fd < 0:
-            try:
-                self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return []
-        found = []
-        while chunk := os.read(self.fd, 65536):
-            *lines, self.rest = (self.rest + chunk).split(b"\n")
-            found += [self._event(line) for line in lines]
-        return found
-
-    def _event(self, line: bytes) -> "dict[str, Any]":
-        """Return the event of a line; a note where it is none (the disk was full)."""
-        try:
-            event = jsonlite.loads(line.decode(errors="replace"))
-            if isinstance(event, dict) and "kind" in event and isinstance(event["t"], int):
-                return event
-        except (jsonlite.JSONError, KeyError, SystemError):
-            pass  # SystemError: what _json raises where the exception's own module is not loaded
-        return {"kind": "note", "name": "a line of the log is unreadable"}
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self.fd >= 0:
-            os.close(self.fd)
-
-
-def _show(events: "list[dict[str, Any]]", narrator: Narrator, paint: "Paint", out_fd: int) -> None:
+def _show(events: "list[Event]", narrator: Narrator, paint: "Paint", out_fd: int) -> None:
     rows = [row for row in map(narrator.row, events) if row]
     if rows:
         _write(out_fd, paint(rows).encode(errors="backslashreplace"))

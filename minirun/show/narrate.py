@@ -4,7 +4,7 @@ from minirun.show import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.show.event import Event
 
 LEVELS = ("stages", "syscalls")
 _MILESTONES = ("begin", "end", "message", "exec", "note")
@@ -33,11 +33,11 @@ class Narrator:
         self.over = False
         """Whether the run has come to stage 7's end, or a stage has failed."""
 
-    def row(self, event: "dict[str, Any]") -> "text.Row | None":
+    def row(self, event: "Event") -> "text.Row | None":
         """Return what to show of `event`; None for nothing."""
         if self.start is None:
-            self.start = event.get("t", 0)
-        kind, stage = event.get("kind"), event.get("stage", 0)
+            self.start = event.t
+        kind, stage = event.kind, event.stage
         if kind == "gate" and self.over:
             return None  # the view itself holds the last gate, until all is shown
         self.simulated |= text.simulated(event)
@@ -45,20 +45,20 @@ class Narrator:
             self.calls[stage] = self.calls.get(stage, 0) + 1
         row = text.row(event, self.start)
         if kind == "end":
-            self.over |= stage == _LAST_STAGE or bool(event.get("ret"))
+            self.over |= stage == _LAST_STAGE or bool(event.ret)
             row = row._replace(what=row.what + self._count(stage))
-        birth = stage == 1 and event.get("name") == "clone3" and not self.born
+        birth = stage == 1 and event.name == "clone3" and not self.born
         if birth:
             self.born = True
             row = row._replace(to="init")
         shown = self.level == "syscalls" or birth or self._is_milestone(event)
         return row if shown else None
 
-    def _is_milestone(self, event: "dict[str, Any]") -> bool:
-        kind, name = event.get("kind"), event.get("name")
+    def _is_milestone(self, event: "Event") -> bool:
+        kind, name = event.kind, event.name
         if kind == "syscall":
-            overlay = name == "mount" and (event.get("args") or {}).get("fstype") == "overlay"
-            return overlay or (name == "pivot_root" and event.get("stage") == _LAST_STAGE)
+            overlay = name == "mount" and event.args.get("fstype") == "overlay"
+            return overlay or (name == "pivot_root" and event.stage == _LAST_STAGE)
         return kind in _MILESTONES and name != "snapshot"
 
     def _count(self, stage: int) -> str:

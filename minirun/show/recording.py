@@ -5,21 +5,14 @@ containers, as Figure 1's does: each becomes one recording. Nothing here needs r
 container that still exists.
 """
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from minirun.show import text
+from minirun.show.event import Event, Reader
 
-Event = dict[str, Any]
-_EMPTY: Event = {
-    "t": 0, "id": "", "stage": 0, "actor": "", "pid": 0, "kind": "note", "name": "", "args": {},
-    "dur": 0, "why": "",
-}  # fmt: skip
-"""What views rely on: an event that lacks one of these gets this, one of another type is none."""
-_NUMBERS = ("t", "dur", "stage", "pid")
 MOST_BYTES = 32 << 20
 """How large a recording may be: some hundred starts of a container. Read, it takes ten times that.
 """
@@ -65,30 +58,30 @@ class Recording:
     """Lines of the file that are no events."""
     stages: list[Stage] = field(init=False)
     messages: list[Message] = field(init=False)
-    snapshots: dict[str, Event] = field(init=False)
+    snapshots: dict[str, dict[str, Any]] = field(init=False)
     """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
 
     def __post_init__(self) -> None:
         """Find what the views speak of."""
         object.__setattr__(self, "stages", _stages(self.events))
         object.__setattr__(self, "messages", _messages(self.events))
-        taken = [e for e in self.events if e["kind"] == "note" and e["name"] == "snapshot"]
-        object.__setattr__(self, "snapshots", {str(e["args"].get("at")): e["args"] for e in taken})
+        taken = [e for e in self.events if e.kind == "note" and e.name == "snapshot"]
+        object.__setattr__(self, "snapshots", {str(e.args.get("at")): e.args for e in taken})
 
     @cached_property
     def start(self) -> int:
         """The time of the first event, ns."""
-        return min((e["t"] for e in self.events), default=0)
+        return min((e.t for e in self.events), default=0)
 
     @cached_property
     def end(self) -> int:
         """The time of the last event, ns."""
-        return max((e["t"] for e in self.events), default=0)
+        return max((e.t for e in self.events), default=0)
 
     @cached_property
     def actors(self) -> list[str]:
         """Who acted, in order of appearance: runtime, init, hook, cli."""
-        return list(dict.fromkeys(str(e["actor"]) for e in self.events))
+        return list(dict.fromkeys(e.actor for e in self.events))
 
     @cached_property
     def simulated(self) -> bool:
@@ -108,25 +101,17 @@ def read(path: str | Path) -> list[Recording]:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise ValueError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
-    return parse(data.decode(errors="replace"), str(path))
+    return parse(data, str(path))
 
 
-def parse(text: str, source: str = "") -> list[Recording]:
-    """Return the recordings in the text of an events file. Raises ValueError where there is none.
-
-    The last line of a run that is still going on, or was killed, may be cut: it is not counted.
-    """
-    events: dict[str, list[Event]] = {}
-    bad = 0
-    lines = text.split("\n")
-    for number, line in enumerate(lines):
-        event = _event(line)
-        if event:
-            events.setdefault(event["id"], []).append(event)
-        elif line.strip() and number < len(lines) - 1:
-            bad += 1
+def parse(data: bytes, source: str = "") -> list[Recording]:
+    """Return the recordings in a file of events. Raises ValueError if there is no event in it."""
+    reader, events = Reader(), dict[str, list[Event]]()
+    for event in [*reader.take(data), *reader.end()]:
+        events.setdefault(event.id, []).append(event)
     if not events:
         raise ValueError(f"{source or 'the text'}: holds no events of minirun")
+    bad = reader.unreadable
     return [Recording(name, births_first(found), source, bad) for name, found in events.items()]
 
 
@@ -137,11 +122,11 @@ def births_first(events: list[Event]) -> list[Event]:
     """
     first: dict[int, int] = {}
     for at, event in enumerate(events):
-        first.setdefault(event["pid"], at)
+        first.setdefault(event.pid, at)
     waiting: dict[int, list[int]] = {}  # where a child begins → its birth, which is told later
     for at, event in enumerate(events):
-        child = event["ret"] if event["name"] in ("clone3", "clone") else None
-        if event["kind"] == "syscall" and isinstance(child, int) and first.get(child, at) < at:
+        child = event.ret if event.name in ("clone3", "clone") else None
+        if event.kind == "syscall" and isinstance(child, int) and first.get(child, at) < at:
             waiting.setdefault(first[child], []).append(at)
     later = {at for births in waiting.values() for at in births}
     told: list[Event] = []
@@ -155,38 +140,24 @@ def births_first(events: list[Event]) -> list[Event]:
     return told
 
 
-def _event(line: str) -> Event | None:
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(event, dict) or "t" not in event:
-        return None
-    whole = {**_EMPTY, "ret": None, "errno": None, **event}
-    fits = all(isinstance(whole[key], type(empty)) for key, empty in _EMPTY.items())
-    return whole if fits and max(abs(whole[key]) for key in _NUMBERS) < 2**63 else None
-
-
 def _stages(events: list[Event]) -> list[Stage]:
     found: dict[int, Stage] = {}
     for event in events:
-        number = event["stage"]
-        if event["kind"] == "begin":
-            found[number] = Stage(
-                number, event["actor"], event["name"], event["t"], None, "", event["why"]
-            )
-        elif event["kind"] == "end" and number in found:
-            error = str(event["args"].get("error", "failed")) if event["ret"] else ""
+        number = event.stage
+        if event.kind == "begin":
+            found[number] = Stage(number, event.actor, event.name, event.t, None, "", event.why)
+        elif event.kind == "end" and number in found:
+            error = str(event.args.get("error", "failed")) if event.ret else ""
             begun = found[number]
             found[number] = Stage(
-                number, begun.actor, begun.name, begun.begin, event["t"], error, begun.why
+                number, begun.actor, begun.name, begun.begin, event.t, error, begun.why
             )
     return [found[number] for number in sorted(found)]
 
 
 def _messages(events: list[Event]) -> list[Message]:
     return [
-        Message(e["t"], e["actor"], str(e["args"].get("to", "")), e["name"])
+        Message(e.t, e.actor, str(e.args.get("to", "")), e.name)
         for e in events
-        if e["kind"] == "message"
+        if e.kind == "message"
     ]

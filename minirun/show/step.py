@@ -21,6 +21,7 @@ from minirun.inspect import text as anatomy_text
 from minirun.knowledge import language
 from minirun.running import existing
 from minirun.show import keys, live, text
+from minirun.show.event import Event, Tail
 from minirun.show.narrate import Narrator
 
 TYPE_CHECKING = False
@@ -61,14 +62,14 @@ class Stepper:
         self.runtime = os.getppid()
         self.pids: dict[str, int] = {"runtime": self.runtime}
         self.taken: list[dict[str, Any]] = []
-        self.last: dict[str, Any] = {}
+        self.last: Event | None = None
         """The event before the gate."""
         self.running_on = chooser is None
         self.started = 0
 
     def follow(self, level: str) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
-        narrator, tail = Narrator(level), live.Tail(f"{self.directory}/events.jsonl")
+        narrator, tail = Narrator(level), Tail(f"{self.directory}/events.jsonl")
         paint = live.painter(self.out_fd, self.style)
         try:
             while not narrator.over or not self._past_the_last_gate():
@@ -88,27 +89,27 @@ class Stepper:
     def _past_the_last_gate(self) -> bool:
         return bool(self.taken) and self.taken[-1]["at"] == "7:end"
 
-    def _see(self, event: dict[str, Any]) -> None:
+    def _see(self, event: Event) -> None:
         """Remember who is who; stop at a gate."""
         if not events.log_fds():
-            self.started = event["t"]
+            self.started = event.t
             events.open_log(f"{self.directory}/events.jsonl", self.id)
             if self.settings.log and self.settings.log_format == "json":
                 events.open_log(self.settings.log, self.id, 0o644)
             events.become("step", os.getpid())
-        actor = str(event.get("actor", ""))
-        if actor in ("init", "hook", "cli") and event.get("pid"):
-            self.pids["init" if actor == "init" else "hook"] = event["pid"]
-        if event.get("kind") != "gate":
+        actor = event.actor
+        if actor in ("init", "hook", "cli") and event.pid:
+            self.pids["init" if actor == "init" else "hook"] = event.pid
+        if event.kind != "gate":
             if actor != "step":
                 self.last = event
             return
         self._stop(event)
         gates.open_gate(self.directory)
 
-    def _stop(self, gate: dict[str, Any]) -> None:
+    def _stop(self, gate: Event) -> None:
         """Take a snapshot at a boundary; then ask how to go on, until it is to go on."""
-        at = gate["name"]
+        at = gate.name
         now = self._snapshot(at)
         if at in BOUNDARIES:
             self.taken.append(now)
@@ -130,11 +131,11 @@ class Stepper:
                 return
             self._answer(key, gate, now, back)
 
-    def _answer(self, key: keys.Key, gate: dict[str, Any], now: dict[str, Any], back: int) -> None:
+    def _answer(self, key: keys.Key, gate: Event, now: dict[str, Any], back: int) -> None:
         if key.name == "inspect":
             self._say(anatomy_text.page(now, self._terminal_width()))
         elif key.name == "back":
-            self._say(self._recorded(back, gate["name"]))
+            self._say(self._recorded(back, gate.name))
         elif key.name == "why":
             spoken = language.choose(self.settings.lang)
             self._say(anatomy_text.why(gate, self.last, spoken, self._terminal_width()))
@@ -173,10 +174,10 @@ class Stepper:
         subprocess.run(argv, check=False, stdin=None if not command else subprocess.DEVNULL)
         return None
 
-    def _heading(self, gate: dict[str, Any]) -> str:
-        name = gate["name"]
+    def _heading(self, gate: Event) -> str:
+        name = gate.name
         if name == gates.EVERY_EVENT:
-            what = f"after {gate['args'].get('after', '')}, stage {gate['stage']}"
+            what = f"after {gate.args.get('after', '')}, stage {gate.stage}"
         else:
             number, edge = name.split(":")
             when = "before" if edge == "begin" else "after"

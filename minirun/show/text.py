@@ -17,7 +17,7 @@ from minirun.core.visible import clean as clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.show.event import Event
 
 STAGES = {
     1: "clone() makes the container's init; OverlayFS its root filesystem",
@@ -96,56 +96,53 @@ def duration(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e9:.1f}s"
 
 
-def row(event: "dict[str, Any]", start: int = 0) -> Row:
+def row(event: "Event", start: int = 0) -> Row:
     """Cut `event` into columns; `start` is the time of the first event, in nanoseconds."""
-    kind, stage = str(event.get("kind", "note")), event.get("stage", 0)
-    time = f"{max(0, event.get('t', start) - start) / 1e6:.2f}ms"
-    took = duration(event["dur"]) if event.get("dur") else ""
-    what, result = f"{event.get('name', '')} {_arguments(event)}".strip(), _result(event)
+    kind, stage = event.kind, event.stage
+    time = f"{max(0, event.t - start) / 1e6:.2f}ms"
+    took = duration(event.dur) if event.dur else ""
+    what, result = f"{event.name} {_arguments(event)}".strip(), _result(event)
     if kind == "begin":
         what = STAGES.get(stage, what)
     elif kind == "end":
-        error = (event.get("args") or {}).get("error", "")
-        what = f"failed: {error}" if event.get("ret") else "done"
+        error = event.args.get("error", "")
+        what = f"failed: {error}" if event.ret else "done"
     elif kind == "gate":
         what = f"gate {what}"
-    to = str((event.get("args") or {}).get("to", "")) if kind == "message" else ""
-    return Row(
-        kind, time, str(stage), str(event.get("actor", "")), what, result, took,
-        str(event.get("why", "")), to,
-    )  # fmt: skip
+    to = str(event.args.get("to", "")) if kind == "message" else ""
+    return Row(kind, time, str(stage), event.actor, what, result, took, event.why, to)
 
 
-def simulated(event: "dict[str, Any]") -> bool:
+def simulated(event: "Event") -> bool:
     """Whether `event` speaks of the simulated driver: by the word, or by where its files lie."""
-    texts = [event.get("why"), *(event.get("args") or {}).values()]
+    texts = [event.why, *event.args.values()]
     found = [text for text in texts if isinstance(text, str)]
     return any("SIMULATED" in text or "/drivers/simulated-" in text for text in found)
 
 
-def _result(event: "dict[str, Any]") -> str:
-    if event.get("errno"):
-        return str(event["errno"])
-    if event.get("kind") == "end":
-        return "FAILED" if event.get("ret") else "ok"
-    if event.get("kind") != "syscall" or event.get("ret") is None:
+def _result(event: "Event") -> str:
+    if event.errno:
+        return event.errno
+    if event.kind == "end":
+        return "FAILED" if event.ret else "ok"
+    if event.kind != "syscall" or event.ret is None:
         return ""
-    return f"= {event['ret']}" if event["ret"] else "ok"
+    return f"= {event.ret}" if event.ret else "ok"
 
 
-def _arguments(event: "dict[str, Any]") -> str:
+def _arguments(event: "Event") -> str:
     """Return what matters of the event's arguments."""
-    name, args = event.get("name"), event.get("args") or {}
+    name, args = event.name, event.args
     words = _Words({key: _word(value) for key, value in args.items()})
     words["at"] = words["path"] or words["target"] or words["at"]
     if name == "open_tree":  # its path is empty where its descriptor says all
         words["at"] = words["source"] or words["path"]
     if words["fstype"] == words["source"]:
         words["fstype"] = ""
-    form = _ARGUMENTS.get(str(name))
+    form = _ARGUMENTS.get(name)
     if form:
         return " ".join(form.format_map(words).split())
-    if event.get("kind") == "message":
+    if event.kind == "message":
         return f"to {words['to']}" if words["to"] else ""
     return " ".join(f"{key}={words[key]}" for key in args if words[key])
 
@@ -190,7 +187,7 @@ def columns(
 
 
 def line(
-    event: "dict[str, Any]",
+    event: "Event",
     start: int = 0,
     *,
     width: int = WIDTH,

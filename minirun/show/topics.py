@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from minirun import knowledge
-from minirun.show.recording import Event
+from minirun.show.event import Event
 from minirun.show.text import STAGES, clean
 
 _SHOWN = ("title", "here", "cause", "advice", "man", "spec", "real")
@@ -20,12 +20,12 @@ class Topics:
 
     def of(self, event: Event) -> list[int]:
         """Return the places in `found` of what is known of `event`: errno, event, stage."""
-        name, code = str(event["name"]), event["errno"]
-        topics = [knowledge.errno(str(code), name, self.language) if code else None]
-        if event["kind"] not in ("begin", "end"):
-            topics.append(knowledge.event(name, event["args"], self.language))
-        if event["stage"] in STAGES:
-            topics.append(knowledge.stage(event["stage"], self.language))
+        name, code = event.name, event.errno
+        topics = [knowledge.errno(code, name, self.language) if code else None]
+        if event.kind not in ("begin", "end"):
+            topics.append(knowledge.event(name, event.args, self.language))
+        if event.stage in STAGES:
+            topics.append(knowledge.stage(event.stage, self.language))
         return [self._place(topic) for topic in topics if topic]
 
     def _place(self, topic: Any) -> int:

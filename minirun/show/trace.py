@@ -19,7 +19,8 @@ attach an arrow to a slice only.
 from typing import Any
 
 from minirun.show import text
-from minirun.show.recording import Event, Recording
+from minirun.show.event import Event
+from minirun.show.recording import Recording
 
 Entry = dict[str, Any]
 _MESSAGE_WIDTH = 1.0
@@ -54,19 +55,19 @@ class _Container:
         begun: dict[int, Event] = {}
         for event in self.recording.events:
             self._thread(event)
-            if event["kind"] == "begin":
-                begun[event["stage"]] = event
-            elif event["kind"] == "end" and event["stage"] in begun:
-                found.append(self._stage(begun.pop(event["stage"]), event))
+            if event.kind == "begin":
+                begun[event.stage] = event
+            elif event.kind == "end" and event.stage in begun:
+                found.append(self._stage(begun.pop(event.stage), event))
         found += [self._cut_off(event) for event in begun.values()]
         for event in self.recording.events:
-            if event["kind"] not in ("begin", "end"):
+            if event.kind not in ("begin", "end"):
                 found += self._entry(event)
         return self._names() + found
 
     def _thread(self, event: Event) -> int:
         """Return the thread of who did `event`: 1, 2, … in order of appearance."""
-        key = (event["actor"], event["pid"])
+        key = (event.actor, event.pid)
         return self.threads.setdefault(key, len(self.threads) + 1)
 
     def _at(self, event: Event, nanoseconds: int) -> Entry:
@@ -74,30 +75,30 @@ class _Container:
         return {**place, "ts": (nanoseconds - self.start) / 1000}
 
     def _stage(self, begin: Event, end: Event) -> Entry:
-        error = end["args"].get("error") if end["ret"] else None
+        error = end.args.get("error") if end.ret else None
         args = self._attributes(begin) | ({"error.message": str(error)} if error else {})
-        what = text.STAGES.get(begin["stage"], begin["name"])
-        name = f"{begin['stage']} {begin['name']}" + (" FAILED" if end["ret"] else "")
-        dur = (end["t"] - begin["t"]) / 1000
+        what = text.STAGES.get(begin.stage, begin.name)
+        name = f"{begin.stage} {begin.name}" + (" FAILED" if end.ret else "")
+        dur = (end.t - begin.t) / 1000
         args["minirun.stage.description"] = what
         return {"ph": "X", "cat": "stage", "name": name, "dur": dur, "args": args,
-                **self._at(begin, begin["t"])}  # fmt: skip
+                **self._at(begin, begin.t)}  # fmt: skip
 
     def _cut_off(self, begin: Event) -> Entry:
         """Return a stage that never ended: B without its E, which a viewer draws to the end."""
-        return {"ph": "B", "cat": "stage", "name": f"{begin['stage']} {begin['name']}",
-                "args": self._attributes(begin), **self._at(begin, begin["t"])}  # fmt: skip
+        return {"ph": "B", "cat": "stage", "name": f"{begin.stage} {begin.name}",
+                "args": self._attributes(begin), **self._at(begin, begin.t)}  # fmt: skip
 
     def _entry(self, event: Event) -> list[Entry]:
-        kind, args = event["kind"], self._attributes(event)
-        common = {"cat": kind, "name": event["name"], "args": args}
+        kind, args = event.kind, self._attributes(event)
+        common = {"cat": kind, "name": event.name, "args": args}
         if kind == "message":
-            place = self._at(event, event["t"])
+            place = self._at(event, event.t)
             return [{"ph": "X", "dur": _MESSAGE_WIDTH, **common, **place}, *self._flow(event)]
         if kind == "syscall":
-            return [{"ph": "X", "dur": event["dur"] / 1000, **common,
+            return [{"ph": "X", "dur": event.dur / 1000, **common,
                      **self._at(event, _began(event))}]  # fmt: skip
-        return [{"ph": "i", "s": "t", **common, **self._at(event, event["t"])}]
+        return [{"ph": "i", "s": "t", **common, **self._at(event, event.t)}]
 
     def _flow(self, event: Event) -> list[Entry]:
         """Return an arrow to the next slice of a message's receiver, where there is one.
@@ -105,31 +106,31 @@ class _Container:
         An end without "bp" binds to what begins after it on its thread: the log does not tell when
         a message was read, only what came of it.
         """
-        to = event["args"].get("to")
-        later = [e for e in self.recording.events if e["actor"] == to and e["kind"] in _SLICES]
-        reached = min((e for e in later if _began(e) > event["t"]), key=_began, default=None)
+        to = event.args.get("to")
+        later = [e for e in self.recording.events if e.actor == to and e.kind in _SLICES]
+        reached = min((e for e in later if _began(e) > event.t), key=_began, default=None)
         if reached is None:
             return []
         self.flows += 1
-        flow = {"cat": "fifo", "name": event["name"], "id": self.number * 1_000_000 + self.flows}
-        start = self._at(event, event["t"])
+        flow = {"cat": "fifo", "name": event.name, "id": self.number * 1_000_000 + self.flows}
+        start = self._at(event, event.t)
         return [{"ph": "s", **flow, **start},
                 {"ph": "f", **flow, **start, "tid": self._thread(reached)}]  # fmt: skip
 
     def _attributes(self, event: Event) -> Entry:
-        found: Entry = {"container.id": self.recording.id, "process.pid": event["pid"]}
-        if event["pid"] in self.vpids:
-            found["process.vpid"] = self.vpids[event["pid"]]
-        found |= {"minirun.actor": event["actor"], "minirun.stage": event["stage"]}
-        if event["kind"] == "exec" and isinstance(event["args"].get("argv"), list):
-            found["process.command_args"] = event["args"]["argv"]
-        if event["errno"]:
-            found["error.type"] = event["errno"]
-        if event["why"]:
-            found["minirun.why"] = event["why"]
-        if event["kind"] == "syscall":
-            found["minirun.return"] = event["ret"]
-        return found | {f"minirun.args.{key}": value for key, value in event["args"].items()}
+        found: Entry = {"container.id": self.recording.id, "process.pid": event.pid}
+        if event.pid in self.vpids:
+            found["process.vpid"] = self.vpids[event.pid]
+        found |= {"minirun.actor": event.actor, "minirun.stage": event.stage}
+        if event.kind == "exec" and isinstance(event.args.get("argv"), list):
+            found["process.command_args"] = event.args["argv"]
+        if event.errno:
+            found["error.type"] = event.errno
+        if event.why:
+            found["minirun.why"] = event.why
+        if event.kind == "syscall":
+            found["minirun.return"] = event.ret
+        return found | {f"minirun.args.{key}": value for key, value in event.args.items()}
 
     def _names(self) -> list[Entry]:
         """Return the names and the order of this process and its threads."""
@@ -152,12 +153,12 @@ def _began(event: Event) -> int:
 
     In older recordings a vfork's has the time before, since what its child did comes next.
     """
-    returned = event["kind"] == "syscall" and "VFORK" not in str(event["args"].get("flags"))
-    return int(event["t"] - (event["dur"] if returned else 0))
+    returned = event.kind == "syscall" and "VFORK" not in str(event.args.get("flags"))
+    return event.t - (event.dur if returned else 0)
 
 
 def _vpids(events: list[Event]) -> dict[int, int]:
     """Return the pids that are 1 in a namespace of their own: who was cloned into a new one."""
-    born = [e for e in events if e["name"] in ("clone", "clone3") and not e["errno"]]
-    new = [e for e in born if "CLONE_NEWPID" in str(e["args"].get("flags", ""))]
-    return {e["ret"]: 1 for e in new if isinstance(e["ret"], int)}
+    born = [e for e in events if e.name in ("clone", "clone3") and not e.errno]
+    new = [e for e in born if "CLONE_NEWPID" in str(e.args.get("flags", ""))]
+    return {e.ret: 1 for e in new if isinstance(e.ret, int)}

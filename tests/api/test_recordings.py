@@ -32,7 +32,7 @@ def test_a_run_with_gpus() -> None:
     assert [stage.number for stage in timeline.stages] == [1, 2, 3, 4, 5, 6, 7]
     assert {"RUN_HOOKS", "HOOKS_DONE"} <= {message.name for message in timeline.messages}
     hook, init = timeline.filter(stage=1, name="clone3")
-    assert (timeline.pids["hook"], timeline.pids["init"]) == (hook["ret"], init["ret"])
+    assert (timeline.pids["hook"], timeline.pids["init"]) == (hook.ret, init.ret)
     assert timeline.devices.numbers["/dev/nvidia0"] == (195, 0)
     assert timeline.devices.simulated
     assert "mnt" in timeline.namespaces.own(timeline.host)
@@ -49,11 +49,11 @@ def test_filter_and_between_cut_and_show_all_that_is_left() -> None:
     timeline = one("gpus-0-1")
     nodes = timeline.filter(stage=5, actor="cli", name="mknodat", kind="syscall")
     assert len(nodes) == 5
-    assert {event["args"]["path"] for event in nodes} == timeline.devices.numbers.keys()
+    assert {event.args["path"] for event in nodes} == timeline.devices.numbers.keys()
     assert str(nodes).count("mknodat /dev/nvidia") == 5
     stage = timeline.between(2, 2)
-    assert (stage[0]["kind"], stage[-1]["kind"]) == ("begin", "end")
-    assert {event["stage"] for event in stage if event["name"] != "snapshot"} == {2}
+    assert (stage[0].kind, stage[-1].kind) == ("begin", "end")
+    assert {event.stage for event in stage if event.name != "snapshot"} == {2}
     whole = timeline.between("1:begin", 7)
     assert [event for event in timeline if event in whole.recording.events] == list(whole)
     assert timeline[3:5].filter(stage=9)._repr_html_()

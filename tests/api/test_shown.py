@@ -30,7 +30,7 @@ def test_hostile_names_stay_text(shown: Table | DeviceDiff | Namespaces) -> None
 def test_hostile_events_stay_text() -> None:
     line = '{"t":1,"id":"c","stage":1,"actor":"init","kind":"note","name":%s,"why":%s}\n'
     text = line % (('"\\u001b[2J<script>"',) * 2)
-    recording = parse(text)[0]
+    recording = parse(text.encode())[0]
     drawing = Drawing()
     drawing.take(recording.events)
     for page in (drawing._repr_html_(), Timeline(recording)._repr_html_()):

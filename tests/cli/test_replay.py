@@ -68,19 +68,17 @@ def test_each_is_whole_and_in_order(name: str) -> None:
         said = [message.name for message in each.messages]
         assert said[:4] == ["READY", "YOUR_TURN", "RUN_HOOKS", "YOUR_TURN"]
         assert ("WAITING" in said) == each.complete
-        births = [e for e in each.events if e["name"] == "clone3" and e["stage"] == 1]
-        hook = {e["ret"] for e in births if e["args"]["flags"] == "CLONE_PIDFD"}
+        births = [e for e in each.events if e.name == "clone3" and e.stage == 1]
+        hook = {e.ret for e in births if e.args["flags"] == "CLONE_PIDFD"}
         assert bool(hook) == each.simulated
-        assert hook <= {e["pid"] for e in each.events if e["actor"] == "hook"}
-        assert {e["pid"] for e in each.events if e["actor"] == "init"} | hook == {
-            e["ret"] for e in births
-        }
+        assert hook <= {e.pid for e in each.events if e.actor == "hook"}
+        assert {e.pid for e in each.events if e.actor == "init"} | hook == {e.ret for e in births}
 
 
 def test_they_show_what_they_say() -> None:
     def argv(each: recording.Recording) -> list[str]:
-        (note,) = [e for e in each.events if e["name"] == "nvidia-container-cli"]
-        return [word for word in note["args"]["argv"] if word.startswith("--device=")]
+        (note,) = [e for e in each.events if e.name == "nvidia-container-cli"]
+        return [word for word in note.args["argv"] if word.startswith("--device=")]
 
     a, b, c = recording.read(recordings.path("figure-1"))
     assert [argv(each) for each in (a, b, c)] == [
@@ -218,7 +216,8 @@ def test_its_own_pace(minirun: Program, tmp_path: Path) -> None:
     assert slow > 0.8
     assert slow - took["0"] > 0.5
     path = tmp_path / "long.jsonl"
-    later = lines[-1].replace(f'"t":{told.events[-1]["t"]}', f'"t":{told.events[-1]["t"] + 10**12}')
+    last = told.events[-1].t
+    later = lines[-1].replace(f'"t":{last}', f'"t":{last + 10**12}')
     path.write_text("\n".join([*lines[:2], later]) + "\n")
     started = time.monotonic()
     assert minirun("replay", str(path), "--speed", "1").returncode == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, skip
-from minirun.show.recording import Event
+from minirun.show.event import Event, event_of
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle import compare, strace
 from minirun.teach.oracle.compare import LISTED
@@ -34,7 +34,7 @@ def seen(
 
 def firsts(seen: Seen) -> list[tuple[Event, Call]]:
     """The first event of each name, and its call."""
-    found = {(event["name"], event["kind"]): (event, call) for event, call in seen.report.pairs}
+    found = {(event.name, event.kind): (event, call) for event, call in seen.report.pairs}
     return list(found.values())
 
 
@@ -50,7 +50,7 @@ def unwritten(calls: list[Call], event: Event) -> list[Call]:
 
 def told_by(call: Call) -> object:
     try:
-        return json.loads(compare.log_line(call) or "")
+        return event_of(json.loads(compare.log_line(call) or ""))
     except ValueError:
         return None
 
@@ -96,7 +96,7 @@ def test_an_event_less_is_a_missing_call(seen: Seen, calls: list[Call]) -> None:
 
 def test_another_result_is_untrue(seen: Seen, calls: list[Call]) -> None:
     for event, call in firsts(seen):
-        if event["kind"] == "syscall":  # the line of an execve is written before it has a result
+        if event.kind == "syscall":  # the line of an execve is written before it has a result
             at = calls.index(call)
             failed = [*calls[:at], call._replace(ret=-1, errno="EPERM"), *calls[at + 1 :]]
             assert compare.judge(failed).untrue, event
@@ -110,11 +110,11 @@ PLAIN = (
 
 
 def test_another_argument_is_untrue(seen: Seen) -> None:
-    pairs = [(event, call) for event, call in seen.report.pairs if event["name"] in PLAIN]
+    pairs = [(event, call) for event, call in seen.report.pairs if event.name in PLAIN]
     compared = 0
     for event, call in pairs:
         for other, its in pairs:
-            if other["name"] == event["name"] and its.args != call.args:
+            if other.name == event.name and its.args != call.args:
                 assert table.differences(event, call._replace(args=its.args)), (event, its)
                 compared += 1
     assert compared > 100
@@ -128,9 +128,9 @@ def test_another_program_is_untrue(seen: Seen) -> None:
 
 def test_a_file_that_lacks_a_line(seen: Seen, calls: list[Call]) -> None:
     written = seen.report.written
-    for events in (written[:-1], written[1:], [{**written[0], "why": "x"}, *written[1:]]):
+    for events in (written[:-1], written[1:], [written[0]._replace(why="x"), *written[1:]]):
         assert "the file does not hold" in compare.compare(calls, events).untrue[0]
-    stranger = {**written[0], "pid": 1}
+    stranger = written[0]._replace(pid=1)
     assert compare.compare(calls, [*written, stranger]).untrue
     assert not compare.compare(calls, [*written, stranger], unseen={1}).untrue
 
@@ -146,7 +146,7 @@ def test_what_strace_let_go_of_proves_nothing(seen: Seen, calls: list[Call]) -> 
     event, call = next(
         (event, call)
         for event, call in seen.report.pairs
-        if (event["actor"], event["name"]) == ("init", "pivot_root")
+        if (event.actor, event.name) == ("init", "pivot_root")
     )
     cut = calls[: calls.index(call) + 1]
     init = call.pid
@@ -163,12 +163,12 @@ def test_a_line_that_was_cut_off_by_a_kill(seen: Seen, calls: list[Call]) -> Non
     written = seen.report.written
     at = max(at for at, call in enumerate(calls) if told_by(call))
     killed = [*calls[:at], calls[at]._replace(ret=None), *calls[at + 1 :]]
-    last = json.loads(compare.log_line(calls[at]) or "")
+    last = event_of(json.loads(compare.log_line(calls[at]) or ""))
     before = [event for event in written if event != last]
     assert len(before) == len(written) - 1
     assert not compare.compare(killed, written).untrue
     assert not compare.compare(killed, before).untrue
-    others = [event for event in before if event["pid"] == last["pid"]]
+    others = [event for event in before if event.pid == last.pid]
     fewer = [event for event in before if event is not others[-1]]
     assert compare.compare(killed, fewer).untrue
     assert compare.compare(calls, before).untrue

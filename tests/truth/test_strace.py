@@ -82,7 +82,7 @@ def test_bundle_step_by_step(minirun: Program, check: Check, bundle: Path) -> No
     started = check(minirun, "start", name, join=(init,))
     assert started.matched["clone3"] == 2 + 1
     assert started.matched["seccomp"] == 1
-    assert {e["pid"] for e, _ in started.pairs if e["name"] == "seccomp"} == {init}
+    assert {e.pid for e, _ in started.pairs if e.name == "seccomp"} == {init}
     joined = check(minirun, "exec", name, "true")
     assert (joined.matched["setns"], joined.matched["execve"]) == (1, 2)
     deleted = check(minirun, "delete", "--force", name)
@@ -101,7 +101,7 @@ def test_a_stepped_run(minirun: Program, check: Check, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("next\nnext\nshell true\ncontinue\n")
     report = check(minirun, "run", "--step", "--script", str(script), "busybox", "true")
-    assert {event["actor"] for event in report.written} == {"runtime", "init", "step"}
+    assert {event.actor for event in report.written} == {"runtime", "init", "step"}
     assert report.matched["execve"] == 2 + 2
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minirun.show.axis import Axis
+from minirun.show.event import event_of
 from minirun.show.recording import Recording
 
 MS = 1_000_000
@@ -16,7 +17,9 @@ START = 7_000_000_000
 def at(*milliseconds: float, **more: Any) -> Recording:
     base = {"id": "c", "stage": 1, "actor": "init", "pid": 1, "kind": "note", "name": "n"}
     rest = {"args": {}, "ret": 0, "errno": None, "dur": 0, "why": ""} | more
-    return Recording("c", [{**base, **rest, "t": START + int(ms * MS)} for ms in milliseconds])
+    return Recording(
+        "c", [event_of({**base, **rest, "t": START + int(ms * MS)}) for ms in milliseconds]
+    )
 
 
 def test_a_short_run_is_linear() -> None:

@@ -1,16 +1,15 @@
 """The parent writes of a birth when clone returns; by then the child may have acted."""
 
-from typing import Any
-
+from minirun.show.event import Event, event_of
 from minirun.show.recording import births_first
 
 
-def event(name: str, pid: int, ret: int = 0, kind: str = "syscall") -> dict[str, Any]:
-    return {"name": name, "pid": pid, "ret": ret, "kind": kind}
+def event(name: str, pid: int, ret: int = 0, kind: str = "syscall") -> Event:
+    return event_of({"name": name, "pid": pid, "ret": ret, "kind": kind})
 
 
-def names(events: list[dict[str, Any]]) -> list[str]:
-    return [f"{e['name']} {e['pid']}" for e in births_first(events)]
+def names(events: list[Event]) -> list[str]:
+    return [f"{e.name} {e.pid}" for e in births_first(events)]
 
 
 def test_a_birth_that_is_told_late_comes_first() -> None:

@@ -68,6 +68,6 @@ def test_the_fragment_is_small_still_and_says_it_in_words_too(name: str) -> None
 def test_hostile_names_do_not_leave_the_fragment() -> None:
     evil = '</svg><script>alert(1)</script>"&\x1b[31m'
     found = shipped("plain")
-    events = [{**e, "name": evil, "actor": evil, "why": evil, "id": evil} for e in found.events]
+    events = [e._replace(name=evil, actor=evil, why=evil, id=evil) for e in found.events]
     tree = ElementTree.fromstring(html.fragment(Recording(evil, events)))
     assert not [e for e in tree.iter() if "script" in e.tag]

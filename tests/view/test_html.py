@@ -107,7 +107,7 @@ def test_the_table_has_every_event_without_a_script(name: str) -> None:
     assert len(page.encode()) < 500_000
     for each in found:
         for event in each.events:
-            assert escapes.escape(event["why"]) in page
+            assert escapes.escape(event.why) in page
 
 
 def test_nothing_to_show_is_an_error() -> None:
@@ -137,7 +137,7 @@ def test_keyboard_moves_between_events(page: Browser) -> None:
 def test_keyboard_opens_searches_and_closes(page: Browser) -> None:
     reach_events(page)
     assert hidden(page, "#panel")
-    nodes = [e for e in shipped("gpus-0-1")[0].events if e["name"] == "mknodat"]
+    nodes = [e for e in shipped("gpus-0-1")[0].events if e.name == "mknodat"]
     page.press("/", *"mknodat", "Enter", "Enter")
     assert text(page, "#hits") == f"2 of {len(nodes)}"
     page.press("/", *"no such thing")  # in the field, "/" is a letter
@@ -204,7 +204,7 @@ def test_filter_takes_events_out_of_lanes_and_table(page: Browser) -> None:
     assert whole == page.run(rows) == len(shipped("gpus-0-1")[0].events)
     names = "[...document.querySelectorAll('#filter-names label')]"
     page.run(f"{names}.find(e => e.textContent.trim().startsWith('prctl')).click()")
-    calls = [e for e in shipped("gpus-0-1")[0].events if e["name"] == "prctl"]
+    calls = [e for e in shipped("gpus-0-1")[0].events if e.name == "prctl"]
     assert page.run(shown) == page.run(rows) == whole - len(calls)
     page.run("document.getElementById('filter-all').click()")
     assert page.run(shown) == whole
@@ -322,7 +322,7 @@ def test_hostile_names_are_inert(browser: Browser, tmp_path: Path) -> None:
         json.dumps({**base, **note, "t": 1}),
         json.dumps({**base, "kind": HOSTILE[2], "t": 5}),
     ]
-    found = recording.parse("\n".join(lines))
+    found = recording.parse("\n".join(lines).encode())
     show(browser, tmp_path, found)
     reach_events(browser)
     browser.press("Enter", *["ArrowRight"] * len(found[0].events))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from minirun import recordings
 from minirun.show import paint, recording, text
+from minirun.show.event import event_of
 from minirun.show.lanes import Lanes
 from minirun.show.narrate import Narrator
 from minirun.show.recording import Recording
@@ -118,7 +119,7 @@ SCALARS = st.one_of(st.none(), st.integers(), st.text(max_size=90), st.lists(st.
 )
 def test_no_event_leaves_the_picture(width: int, unicode: bool, **fields: Any) -> None:
     """Whatever a container called itself: one printable line, not wider than the terminal."""
-    event = {"v": 1, "id": "c1", "pid": 9, **fields}
+    event = event_of({"v": 1, "id": "c1", "pid": 9, **fields})
     narrator, lanes = Narrator("syscalls"), Lanes(width, unicode)
     narrator.start = 0
     lanes.alive = True
@@ -146,9 +147,9 @@ def test_a_clone_that_returns_late_is_no_arrow() -> None:
     """The child may act, and log, before clone3 has returned in the parent."""
     (found,) = shipped("plain")
     events = list(found.events)
-    birth = next(e for e in events if e["name"] == "clone3")
+    birth = next(e for e in events if e.name == "clone3")
     events.remove(birth)
-    first = next(n for n, e in enumerate(events) if e["name"] == "READY")
+    first = next(n for n, e in enumerate(events) if e.name == "READY")
     events.insert(first + 1, birth)
     lines = draw(Recording("plain", events))
     assert "├ clone3 CLONE_NEWNS|" in one(lines, "clone3")

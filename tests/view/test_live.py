@@ -241,10 +241,12 @@ def test_half_lines_wait_and_broken_lines_are_named(log: Log, views: list[View])
     log.append('{"torn\n[1]\n{"kind":"note"}\n' + whole[:40])
     assert read_until(reading, "unreadable").count("put together") == 0
     log.append(whole[40:])
+    log.append("torn too\n")
     log.write_stage(7)
     with open(reading) as pipe:
         shown = pipe.read()
     assert shown.count("put together") == 1
+    assert "unreadable" not in shown, "once is enough"
     assert views[0].process.wait(DEADLINE) == 0
 
 

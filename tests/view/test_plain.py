@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from minirun.show import plain, text
+from minirun.show.event import event_of
 
 
 def say(unicode: bool = True, **fields: Any) -> str:
-    event = {
+    event = event_of({
         "t": 2_020_000, "stage": 2, "actor": "init", "kind": "syscall", "name": "mount",
         "args": {}, "ret": 0, "errno": None, "dur": 0, "why": "", **fields,
-    }  # fmt: skip
+    })  # fmt: skip
     return plain.sentence(text.row(event, 0), unicode)
 
 

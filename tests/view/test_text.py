@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 import minirun
 from minirun.show import text
+from minirun.show.event import Event, event_of
 from minirun.show.narrate import Narrator
 
 START = 5_000_000_000
 
 
-def event(kind: str = "syscall", name: str = "mount", **more: Any) -> dict[str, Any]:
+def event(kind: str = "syscall", name: str = "mount", **more: Any) -> Event:
     base = {
         "v": 1, "t": START + 2_020_000, "id": "c1", "stage": 1, "actor": "init", "pid": 42,
         "kind": kind, "name": name, "args": {}, "ret": 0, "errno": None, "dur": 0, "why": "",
     }  # fmt: skip
-    return {**base, **more}
+    return event_of({**base, **more})
 
 
 PROC = {
@@ -93,7 +94,7 @@ OVERLAY = {
         ),
     ],
 )  # fmt: skip
-def test_lines(given_event: dict[str, Any], left: str, right: str) -> None:
+def test_lines(given_event: Event, left: str, right: str) -> None:
     """What happened stands on the left; result and duration end at column 80."""
     expected = left + right.rjust(80 - len(left)) if right else left
     assert text.line(given_event, START) == expected

@@ -88,6 +88,6 @@ def test_attributes() -> None:
 def test_a_stage_that_never_ended_is_open() -> None:
     lines = recordings.path("plain").read_text().splitlines()
     cut = next(n for n, line in enumerate(lines) if '"RUN_HOOKS"' in line)
-    (found,) = recording.parse("\n".join(lines[:cut]))
+    (found,) = recording.parse("\n".join(lines[:cut]).encode())
     stages = only(trace.document([found])["traceEvents"], cat="stage")
     assert [(e["name"][0], e["ph"]) for e in stages] == [("1", "X"), ("2", "B")]

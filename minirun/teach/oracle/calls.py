@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minirun.core.process.caps import NUMBERS
+from minirun.show.event import Event
 from minirun.teach.oracle.strace import Call, fields, flags, number, string, strings
 
 Args = tuple[str, ...]
@@ -23,24 +24,24 @@ _NUMBERS = {**NUMBERS, **_DUMPABLE, **_AMBIENT, "SIGKILL": 9}
 _COMMANDS = {"FSCONFIG_SET_FLAG": 0, "FSCONFIG_SET_STRING": 1, "FSCONFIG_CMD_CREATE": 6}
 
 
-def differences(event: dict[str, Any], call: Call) -> list[str]:
+def differences(event: Event, call: Call) -> list[str]:
     """Say how an event and a call differ; nothing where they agree."""
-    names, read = CALLS.get(event["name"], ((), None))
+    names, read = CALLS.get(event.name, ((), None))
     if read is None or call.name not in names:
-        return [f"that is no {event['name']}"]
+        return [f"that is no {event.name}"]
     try:
         said = read(call.args)
     except (ValueError, LookupError, AttributeError) as error:  # cut, or in words not known here
         return [f"what strace wrote cannot be read: {error}"]
     wrong = [
-        f"{key}: the log has {_shown(event['args'].get(key))}, strace {_shown(value)}"
+        f"{key}: the log has {_shown(event.args.get(key))}, strace {_shown(value)}"
         for key, value in said.items()
-        if not _same(key, event["args"].get(key), value)
+        if not _same(key, event.args.get(key), value)
     ]
-    if event["kind"] == "syscall":
-        result = (event["ret"], event["errno"] or "")
+    if event.kind == "syscall":
+        result = (event.ret, event.errno or "")
         if result != (call.ret, call.errno):
-            logged, seen = event["errno"] or event["ret"], call.errno or call.ret
+            logged, seen = event.errno or event.ret, call.errno or call.ret
             wrong.append(f"result: the log has {logged}, strace {seen}")
     return wrong
 

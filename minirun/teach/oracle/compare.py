@@ -37,7 +37,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from itertools import zip_longest
 
-from minirun.show.recording import Event
+from minirun.show.event import Event, event_of
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.strace import Call, string
@@ -96,7 +96,7 @@ def judge(
         process.end(let_go=process.pid in let_go)
     for process, event in passed_on:
         if event not in report.written:
-            process.untrue(event, f"written by process {process.pid}, not {event['pid']}")
+            process.untrue(event, f"written by process {process.pid}, not {event.pid}")
     report.findings.sort(key=lambda finding: finding.at)
     return report
 
@@ -105,9 +105,9 @@ def check_file(
     report: Report, events: list[Event], unseen: Container[int] = (), let_go: Container[int] = ()
 ) -> None:
     """Add to `report` where a file's events begin not to be what strace saw being written."""
-    for pid in sorted({e["pid"] for e in [*events, *report.written] if e["pid"] not in unseen}):
-        in_file = [event for event in events if event["pid"] == pid]
-        seen = [event for event in report.written if event["pid"] == pid]
+    for pid in sorted({e.pid for e in [*events, *report.written] if e.pid not in unseen}):
+        in_file = [event for event in events if event.pid == pid]
+        seen = [event for event in report.written if event.pid == pid]
         if pid in let_go:
             in_file = in_file[: len(seen)]
         if pid in report.cut and len(in_file) < len(seen):
@@ -116,7 +116,7 @@ def check_file(
             event = held or wrote
             if held != wrote and event:
                 text = f"the file does not hold what process {pid} wrote, from this line on"
-                stage, actor = event["stage"], event["actor"]
+                stage, actor = event.stage, event.actor
                 report.findings.append(Finding(stage, actor, pid, event, None, text))
                 break
 
@@ -180,7 +180,7 @@ class _Process:
             if call.ret is None:
                 self.report.cut.add(self.pid)
             if line != self.last_line:  # two log files: the same line twice
-                self._event(json.loads(line))
+                self._event(event_of(json.loads(line)))
             self.last_line = line
         elif call.name.startswith("rename"):
             self.report.files += [call] if call.ret == 0 else []
@@ -204,7 +204,7 @@ class _Process:
         one_more = False
         if self.announced:
             event = self.announced.pop(0)
-            one_more = str(event["args"].get("path")).startswith(
+            one_more = str(event.args.get("path")).startswith(
                 "memfd:"
             )  # the trampoline is ours as well
             self._compare(event, call)
@@ -216,18 +216,18 @@ class _Process:
             self.watched = False
 
     def _event(self, event: Event) -> None:
-        if event["pid"] != self.pid:
+        if event.pid != self.pid:
             self.passed_on.append((self, event))
             return
         self.report.written.append(event)
-        self.stage, self.actor = event["stage"], event["actor"]
-        if event["actor"] == _VIEWER:
+        self.stage, self.actor = event.stage, event.actor
+        if event.actor == _VIEWER:
             self.viewer, self.calls = True, []
-        if event["kind"] == "exec":
+        if event.kind == "exec":
             self.announced.append(event)
-        elif event["kind"] == "syscall":
+        elif event.kind == "syscall":
             # an execve that has come back was announced; any other call is the one before this line
-            made = self.executed if event["name"] == "execve" else self.calls
+            made = self.executed if event.name == "execve" else self.calls
             if made:
                 self._compare(event, made.pop())
             else:
@@ -246,7 +246,7 @@ class _Process:
     def _found(self, event: Event | None, call: Call | None, problem: str) -> None:
         stage, actor, pid = self.stage, self.actor, self.pid
         if event:
-            stage, actor, pid = event["stage"], event["actor"], event["pid"]
+            stage, actor, pid = event.stage, event.actor, event.pid
         at = call.time if call else self.now
         self.report.findings.append(Finding(stage, actor, pid, event, call, problem, at))
 

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from typing import NamedTuple
 
-from minirun.show.recording import Event
+from minirun.show.event import Event
 from minirun.teach.oracle.strace import Call, string
 
 
@@ -26,7 +26,7 @@ class Finding(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the event, or of the call that has none."""
-        return str(self.event["name"]) if self.event else self.call.name if self.call else ""
+        return self.event.name if self.event else self.call.name if self.call else ""
 
     @property
     def missing(self) -> bool:
@@ -84,7 +84,7 @@ class Report:
     @property
     def matched(self) -> Counter[str]:
         """Name of an event → how many of them agreed with their call."""
-        return Counter(event["name"] for event, _ in self.pairs)
+        return Counter(event.name for event, _ in self.pairs)
 
     @property
     def events(self) -> int:
@@ -98,5 +98,5 @@ class Report:
 
 
 def _short(event: Event) -> str:
-    args = json.dumps(event["args"], ensure_ascii=False)
-    return f"{event['name']} {args} = {event['errno'] or event['ret']}"
+    args = json.dumps(event.args, ensure_ascii=False)
+    return f"{event.name} {args} = {event.errno or event.ret}"

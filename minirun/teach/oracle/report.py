@@ -46,7 +46,8 @@ def document(
 def _row(finding: Finding) -> dict[str, Any]:
     return {
         "stage": finding.stage, "actor": finding.actor, "pid": finding.pid, "event": finding.name,
-        "log": finding.event, "strace": str(finding.call) if finding.call else None,
+        "log": finding.event.fields() if finding.event else None,
+        "strace": str(finding.call) if finding.call else None,
         "agree": not finding.problem, "problem": finding.problem,
     }  # fmt: skip
 

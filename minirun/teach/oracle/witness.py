@@ -9,7 +9,6 @@ there is no --seccomp-bpf here: its filter would outlive strace, in a container 
 follows any more, and be inherited; the container would not be what it is without a witness.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -22,7 +21,7 @@ from types import FrameType
 from typing import IO, Any, NamedTuple
 
 from minirun.core.errors import MinirunError
-from minirun.show.recording import Event
+from minirun.show.event import Event, Reader
 from minirun.teach.oracle import compare, strace
 from minirun.teach.oracle.findings import Report
 
@@ -186,22 +185,18 @@ def _read(logs: list[str], watched: Watched) -> tuple[list[Event], set[int]]:
     strace had gone.
     """
     events = [event for path in logs for event in _events(path)]
-    mine = [event for event in events if event["t"] >= watched.since]
-    early = {event["pid"] for event in events if event["t"] < watched.since}
-    seen = {e["pid"] for e in mine if not watched.until or e["t"] < watched.until}
-    return mine, early | ({event["pid"] for event in mine} - seen)
+    mine = [event for event in events if event.t >= watched.since]
+    early = {event.pid for event in events if event.t < watched.since}
+    seen = {e.pid for e in mine if not watched.until or e.t < watched.until}
+    return mine, early | ({event.pid for event in mine} - seen)
 
 
 def _events(path: str) -> list[Event]:
-    """Return the whole lines of a log. Raises MinirunError where it is gone."""
-    found = []
+    """Return the events of a log. Raises MinirunError if it is gone.
+
+    What a full disk has cut is left out: that it is missing will be found.
+    """
     try:
-        text = Path(path).read_text(errors="surrogateescape")
+        return Reader().take(Path(path).read_bytes())
     except FileNotFoundError:
         raise MinirunError(f"{path}: the log is gone", "somebody else deleted it?", 1) from None
-    for line in text.splitlines():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            continue  # cut by a full disk; that it is missing will be found
-    return found
