@@ -11,7 +11,7 @@ from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.cdi import names, request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import modes, recipe, write
-from minirun.gpu.nvidia.ctk.find import Finder
+from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import config, host, lookup
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 

@@ -13,6 +13,7 @@ from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, compat
+from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
 
@@ -82,7 +83,7 @@ def _run(line: CommandLine, settings: Settings, log: DebugLog) -> None:
         from minirun.gpu.nvidia.cli import warn
         from minirun.gpu.nvidia.cli.program.configure import configure
 
-        for notice in warn.check(found, line.request, line.request.ldcache or warn.LD_SO_CACHE):
+        for notice in warn.check(found, line.request, line.request.ldcache or LD_SO_CACHE):
             sys.stderr.write(f"{NAME}: warning: {clean(str(notice))}\n")
         configure(line, found, log)
         return
@@ -110,7 +111,7 @@ def _driver(line: CommandLine, settings: Settings, log: DebugLog) -> Inventory:
         from minirun.gpu import driverroot
         from minirun.gpu.nvidia.cli import real
 
-        cache = request.ldcache or real.LD_SO_CACHE
+        cache = request.ldcache or LD_SO_CACHE
         log.started(request, user, cache)
         root = driverroot.check(request.root)
         if request.load_kmods:

@@ -172,6 +172,6 @@ def real(root: str, path: str) -> str:
     except OSError:
         return path
     try:
-        return os.readlink(f"/proc/self/fd/{fd}").removeprefix(root)
+        return os.readlink(f"/proc/self/fd/{fd}").removeprefix(os.path.realpath(root))
     finally:
         os.close(fd)

@@ -18,6 +18,22 @@ def proc_root(root: str) -> str:
     return root if root and driverroot.exists(root, PROC) else ""
 
 
+def character_majors(root: str = "", proc: str = "/proc") -> "dict[str, int]":
+    """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
+
+    That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
+    old are both called nvidia.
+    """
+    majors: "dict[str, int]" = {}
+    path = f"{proc}/devices"
+    text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
+    for line in text.partition("Block devices:")[0].splitlines():
+        number, _, name = line.strip().partition(" ")
+        if number.isdigit():
+            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
+    return majors
+
+
 def is_loaded(root: str = "") -> bool:
     """Tell whether NVIDIA's kernel module is loaded."""
     return driverroot.exists(proc_root(root), f"{PROC}/version")

@@ -104,9 +104,9 @@ def inventory(driver: str, store: str, root: str = "", cache: str = "") -> Inven
             f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
         )
     if which == "nvidia":
-        from minirun.gpu.nvidia.cli import real
+        from minirun.gpu.nvidia.cli import catalog, real
 
-        cache = cache or real.LD_SO_CACHE
+        cache = cache or catalog.LD_SO_CACHE
         return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
     from minirun.gpu import simulated
 

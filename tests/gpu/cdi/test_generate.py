@@ -12,8 +12,8 @@ from minirun.core.errors import GPUError
 from minirun.gpu.cdi import check, registry
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
-from minirun.gpu.nvidia.ctk.find import Finder, matches
 from minirun.gpu.nvidia.ctk.recipe import HOOKS, HookProgram, Recipe
+from minirun.gpu.nvidia.find import Finder, matches
 
 HOOK = HookProgram("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
 RECIPE = Recipe(HOOK)
@@ -132,6 +132,20 @@ def test_imex_channels(tmp_path: Path) -> None:
     assert list(modes.channels(finder, ("channel2",))) == ["2"]
     with pytest.raises(GPUError):
         modes.channels(finder, ("x",))
+
+
+def test_an_absolute_link_in_a_driver_root_means_that_root(tmp_path: Path) -> None:
+    root = tmp_path / "driver"
+    for folder in ("usr/lib64", "opt"):
+        (root / folder).mkdir(parents=True)
+    (root / "opt/libx.so.1.2").touch()
+    (root / "usr/lib64/libx.so.1.2").symlink_to("/opt/libx.so.1.2")
+    (root / "usr/lib64/liby.so.1.2").symlink_to("/etc/passwd")  # which is not in there
+    (tmp_path / "link").symlink_to(root)
+    for way in ("driver", "link"):
+        finder = Finder(str(tmp_path / way))
+        assert finder.libraries("libx.so.*.*") == ["/opt/libx.so.1.2"]
+        assert finder.libraries("liby.so.*.*") == []
 
 
 def test_gds_brings_its_files_only_with_its_nodes(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ DEFAULT_CAPABILITIES = ("compute", "utility")
 _COMPUTE = "compute video"
 _GRAPHICS = "graphics display"
 
+LD_SO_CACHE = "/etc/ld.so.cache"
+"""The loader's, in which the driver's libraries are found: minirun.gpu.nvidia.cli.ldcache."""
+
 LIBRARIES = (
     ("libnvidia-ml.so", "utility"),
     ("libnvidia-cfg.so", "utility"),

@@ -17,14 +17,14 @@ import stat
 from minirun.core import events
 from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.core.record import Record
-from minirun.gpu.drivers import PROC
+from minirun.gpu.drivers import PROC, character_majors
 from minirun.gpu.nvidia.cli import catalog, imex, mig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_NVIDIA_VENDOR, _DISPLAY_CLASS = "0x10de", "0x03"
+_NVIDIA_VENDOR, _DISPLAY = "0x10de", ("0x03",)
 _PCI = "/sys/bus/pci/devices"
 _WHOLE_MAP = ["0", "0", "4294967295"]
 _MODULES = ("nvidia", "nvidia-uvm", "nvidia-modeset")
@@ -91,13 +91,13 @@ def in_user_namespace() -> bool:
     return False
 
 
-def count_gpus() -> int:
-    """Return how many NVIDIA display controllers are on the PCI bus."""
+def count_gpus(folder: str = _PCI, classes: "tuple[str, ...]" = _DISPLAY) -> int:
+    """Return how many NVIDIA controllers of these `classes` are on the PCI bus."""
     found = 0
-    for name in os.listdir(_PCI) if os.path.isdir(_PCI) else []:
-        device = f"{_PCI}/{name}"
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        device = f"{folder}/{name}"
         if _word(f"{device}/vendor") == _NVIDIA_VENDOR:
-            found += _word(f"{device}/class").startswith(_DISPLAY_CLASS)
+            found += _word(f"{device}/class").startswith(classes)
     return found
 
 
@@ -185,13 +185,8 @@ def _capabilities(gpus: int, tell: "Callable[[str], None]") -> None:
 
 
 def _major(name: str) -> int:
-    """Return the major of a driver in /proc/devices; -1 where there is none."""
-    with open("/proc/devices", encoding="ascii") as file:
-        for line in file:
-            number, _, found = line.strip().partition(" ")
-            if found == name:
-                return int(number)
-    return -1
+    """Return the major of a driver in /proc/devices; -1 if there is none."""
+    return character_majors().get(name, -1)
 
 
 def _access(path: str) -> Access:

@@ -9,10 +9,12 @@ The real nvidia-container-cli reads the same file; so a driver that was installe
 ldconfig is invisible to both.
 """
 
+import os
 import struct
 
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
+from minirun.gpu import driverroot
 
 NEW_MAGIC, OLD_MAGIC = b"glibc-ld.so.cache1.1", b"ld.so-1.7.0"
 _OLD_HEADER, _OLD_ENTRY, _OLD_COUNT = 16, 12, 12
@@ -21,8 +23,8 @@ _HEADER_SIZE = 48
 _ENTRY = struct.Struct("<iIIIQ")
 _LIBC6 = 3
 
-WIDE = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
-NARROW = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
+WIDE: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
+NARROW: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
 """Machine → the architecture bits (FLAG_REQUIRED_MASK) of its 64-bit and its 32-bit libraries."""
 
 
@@ -32,6 +34,27 @@ class Entry(Record):
     soname: str
     path: str
     arch: int
+
+
+_read: "dict[tuple[int, ...], list[Entry]]" = {}
+"""The cache that was read last, by what tells one file from another."""
+
+
+def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "list[Entry]":
+    """Return the libraries of the loader's `cache` below `root` that this machine can load.
+
+    `table` is WIDE or NARROW. There are none if there is no cache. The file is read once.
+    Raises GPUError for a damaged one, OSError.
+    """
+    status = driverroot.status(root, cache)
+    if status is None:
+        return []
+    key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+    if key not in _read:
+        _read.clear()
+        _read[key] = parse(driverroot.read(root, cache))
+    architectures = table.get(os.uname().machine, ())
+    return [entry for entry in _read[key] if entry.arch in architectures]
 
 
 def parse(data: bytes) -> "list[Entry]":

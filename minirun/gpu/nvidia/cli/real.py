@@ -23,18 +23,19 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
-from minirun.gpu.drivers import PROC, proc_root
+from minirun.gpu.drivers import PROC, character_majors, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
+from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
+from minirun.gpu.nvidia.find import Finder
 
-LD_SO_CACHE = "/etc/ld.so.cache"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    _Table = dict[str, tuple[int, ...]]
+
 _CONTAINED = "/run/nvidia/driver"
 _LOCAL = "/usr/local/nvidia"
 _LOCAL_FOLDERS = (f"{_LOCAL}/lib64", f"{_LOCAL}/lib")
-MACHINE = os.uname().machine
-_read: "dict[tuple[int, ...], list[ldcache.Entry]]" = {}
-"""The loader's cache that was read last, by what tells one file from another."""
 
 
 def inventory(
@@ -49,28 +50,29 @@ def inventory(
     `user` is the uid and gid that NVML is asked as. Raises GPUError, OSError.
     """
     root = driverroot.check(root)
+    finder = Finder(root, cache=cache)
     if strict:
-        cuda, gpus = nvml.query(root, _nvml_path(root, cache) if root else "", user)
+        cuda, gpus = nvml.query(root, _nvml_path(finder) if root else "", user)
         driver = kernel_version(root)
     else:
         driver = kernel_version(root)
-        cuda, gpus = _gpus(root, cache)
-    majors = _majors(root)
-    libraries, libraries32 = _libraries(root, cache, driver)
+        cuda, gpus = _gpus(finder)
+    majors = character_majors(root)
+    libraries = _libraries(finder, driver, ldcache.WIDE) or _find_local(root, driver)
     if not libraries:
         hint = "driver and libraries were installed from different releases, or run ldconfig"
         why = f"no library of driver {driver} in ld.so.cache: {hint}"
         events.emit("note", "driver libraries absent", {"driver": driver}, why=why)
-    folder = catalog.firmware_folder(driver)
+    firmware = finder.files(("gsp*.bin",), (catalog.firmware_folder(driver),))
     return Inventory(
         driver=driver,
         cuda=cuda,
         root=root,
         gpus=gpus,
         libraries=libraries,
-        libraries32=libraries32,
-        binaries=_binaries(root),
-        firmware=tuple(HostFile(f"{folder}/{name}") for name in _firmware(root, folder)),
+        libraries32=_libraries(finder, driver, ldcache.NARROW),
+        binaries=_binaries(finder),
+        firmware=tuple(map(HostFile, firmware)),
         sockets=_sockets(root),
         nodes=_nodes(root, majors),
         major=majors.get("nvidia", catalog.NVIDIA),
@@ -82,7 +84,8 @@ def inventory(
 
 def driver_root(cache: str = LD_SO_CACHE) -> str:
     """Return where the driver is installed: "" for the host's own root, and where nobody knows."""
-    if not _nvml_path("", cache) and not _local("") and _nvml_path(_CONTAINED, LD_SO_CACHE):
+    listed = _nvml_path(Finder(cache=cache)) or _local_library("", "libnvidia-ml.so.1")
+    if not listed and _nvml_path(Finder(_CONTAINED)):
         why = "the host's own ld.so.cache has no libnvidia-ml, the driver container's has one"
         events.emit("note", "driver root", {"path": _CONTAINED}, why=why)
         return _CONTAINED
@@ -103,9 +106,10 @@ def kernel_version(root: str = "") -> str:
     raise GPUError(f"{base}{path}: no driver version in its first line", hint)
 
 
-def _gpus(root: str, cache: str) -> "tuple[str, tuple[Gpu, ...]]":
+def _gpus(finder: Finder) -> "tuple[str, tuple[Gpu, ...]]":
     """Return (CUDA version, GPUs): by NVML, or by /proc where that fails. Raises GPUError."""
-    library = _nvml_path(root, cache) or _local_library(root, "libnvidia-ml.so.1")
+    root = finder.root
+    library = _nvml_path(finder) or _local_library(root, "libnvidia-ml.so.1")
     try:
         return nvml.query(root, library)
     except GPUError as failed:
@@ -141,54 +145,24 @@ def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
     return tuple(found)
 
 
-def _cached(root: str, cache: str) -> "list[ldcache.Entry]":
-    """Return the libraries of the loader's cache, read once; none where there is no cache."""
-    try:
-        status = driverroot.status(root, cache)
-        if status is None:
-            return []
-        key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
-        if key not in _read:
-            _read.clear()
-            _read[key] = ldcache.parse(driverroot.read(root, cache))
-        return _read[key]
-    except FileNotFoundError:
-        return []
+def _nvml_path(finder: Finder) -> str:
+    """Return where libnvidia-ml lies below the root; "" if the loader's cache does not list it."""
+    found = (entry.path for entry in finder.cached() if entry.soname == "libnvidia-ml.so.1")
+    return next(found, "")
 
 
-def _nvml_path(root: str, cache: str) -> str:
-    """Return where libnvidia-ml lies below `root`; empty where the cache does not know it."""
-    wide = ldcache.WIDE[MACHINE]
-    for entry in _cached(root, cache):
-        if entry.soname == "libnvidia-ml.so.1" and entry.arch in wide:
-            return entry.path
-    return ""
-
-
-def _libraries(
-    root: str, cache: str, driver: str
-) -> "tuple[tuple[HostFile, ...], tuple[HostFile, ...]]":
-    """Return the driver's 64-bit and 32-bit libraries in the catalogue's order."""
-    entries = _cached(root, cache)
-    found: "list[tuple[HostFile, ...]]" = []
-    for architectures in (ldcache.WIDE[MACHINE], ldcache.NARROW[MACHINE]):
-        fitting = [entry for entry in entries if entry.arch in architectures]
-        found.append(tuple(_find(root, driver, fitting)))
-    return found[0] or _find_local(root, driver), found[1]
-
-
-def _find(root: str, driver: str, entries: "list[ldcache.Entry]") -> "list[HostFile]":
+def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile, ...]":
     """Return one file for each library of the catalogue that has one of this driver."""
-    files = []
+    entries, files = finder.cached(table), []
     for name, needs in catalog.LIBRARIES:
         for entry in entries:
             if not entry.soname.startswith(name):
                 continue
-            real = driverroot.real(root, entry.path)
+            real = driverroot.real(finder.root, entry.path)
             if real.endswith(f".{driver}"):
                 files.append(HostFile(real, needs))
                 break
-    return files
+    return tuple(files)
 
 
 def _find_local(root: str, driver: str) -> "tuple[HostFile, ...]":
@@ -206,31 +180,10 @@ def _local_library(root: str, name: str) -> str:
     return next((path for path in paths if driverroot.exists(root, path)), "")
 
 
-def _local(root: str) -> bool:
-    return bool(_local_library(root, "libnvidia-ml.so.1"))
-
-
-def _binaries(root: str) -> "tuple[HostFile, ...]":
-    found = []
-    for name, needs in catalog.BINARIES:
-        for folder in (*os.environ.get("PATH", _PATH).split(":"), f"{_LOCAL}/bin"):
-            if folder.startswith("/") and _is_program(root, f"{folder}/{name}"):
-                found.append(HostFile(f"{folder}/{name}", needs))
-                break
-    return tuple(found)
-
-
-def _is_program(root: str, path: str) -> bool:
-    found = driverroot.status(root, path)
-    return found is not None and stat.S_ISREG(found.st_mode) and bool(found.st_mode & 0o111)
-
-
-def _firmware(root: str, folder: str) -> "list[str]":
-    return sorted(
-        name
-        for name in driverroot.names(root, folder)
-        if name.startswith("gsp") and name.endswith(".bin")
-    )
+def _binaries(finder: Finder) -> "tuple[HostFile, ...]":
+    needs = dict(catalog.BINARIES)
+    found = finder.programs(*needs, beside=(f"{_LOCAL}/bin",))
+    return tuple(HostFile(path, needs[path.rpartition("/")[2]]) for path in found)
 
 
 def _sockets(root: str) -> "tuple[HostFile, ...]":
@@ -255,17 +208,3 @@ def _nodes(root: str, majors: "dict[str, int]") -> "tuple[ControlNode, ...]":
         if stat.S_ISCHR(status.st_mode):
             found.append(ControlNode(path, majors[driver], minor, needs))
     return tuple(found)
-
-
-def _majors(root: str) -> "dict[str, int]":
-    """Return name → major of the kernel's character devices: /proc/devices."""
-    majors: "dict[str, int]" = {}
-    path = "/proc/devices"  # the kernel's, whatever the root, where that has no /proc
-    text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
-    for line in text.splitlines():
-        number, _, name = line.strip().partition(" ")
-        if line.startswith("Block"):
-            break
-        if number.isdigit():
-            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
-    return majors

@@ -9,7 +9,7 @@ import os
 
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import HostFile, Inventory
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.cli import catalog, ldcache
 from minirun.gpu.nvidia.cli.warn import Notice
 
 _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
@@ -71,14 +71,7 @@ def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]"
 
 def _cached(found: Inventory, cache: str) -> "dict[str, str]":
     """Return SONAME → path of what the loader's cache lists for this machine."""
-    from minirun.gpu.nvidia.cli import ldcache
-
-    try:
-        entries = ldcache.parse(driverroot.read(found.root, cache))
-    except FileNotFoundError:
-        return {}
-    wide = ldcache.WIDE[os.uname().machine]
-    return {entry.soname: entry.path for entry in entries if entry.arch in wide}
+    return {entry.soname: entry.path for entry in ldcache.load(found.root, cache)}
 
 
 def _folders(found: Inventory) -> "set[str]":

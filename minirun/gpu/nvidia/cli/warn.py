@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.gpu.request import NvidiaRequest
 
-LD_SO_CACHE = "/etc/ld.so.cache"
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 
 
@@ -37,7 +36,9 @@ class Notice(Record):
         return f"{self.text} ({self.hint})"
 
 
-def check(found: Inventory, request: "NvidiaRequest", cache: str = LD_SO_CACHE) -> "list[Notice]":
+def check(
+    found: Inventory, request: "NvidiaRequest", cache: str = catalog.LD_SO_CACHE
+) -> "list[Notice]":
     """Return what is wrong with a host for a request; `cache` is its ld.so.cache.
 
     Raises GPUError where that is damaged.

@@ -12,11 +12,16 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_text
+from minirun.gpu.drivers import character_majors
+from minirun.gpu.nvidia.cli.kmods import count_gpus
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 _CONTROL = (("nvidiactl", "nvidia", 255), ("nvidia-modeset", "nvidia", 254))
 _UVM = (("nvidia-uvm", "nvidia-uvm", 0), ("nvidia-uvm-tools", "nvidia-uvm", 1))
-_NVIDIA, _DISPLAY = "0x10de", ("0x0300", "0x0302")
+
+
+_GPU = ("0x0300", "0x0302")
+"""Classes of PCI devices that nvidia-ctk counts; nvidia-modprobe takes every display controller."""
 
 
 class DriverNode(Record):
@@ -57,17 +62,17 @@ def possible_nodes(root: str, host: Host) -> "list[DriverNode]":
 
     Raises GPUError where the driver is not loaded, OSError.
     """
-    majors = _majors(f"{host.proc}/devices")
-    major = majors.get("nvidia-frontend") or majors.get("nvidia")
+    majors = character_majors(proc=host.proc)
+    major = majors.get("nvidia")
     if major is None:
         raise GPUError(
             f"{host.proc}/devices has no nvidia", "load the driver: modprobe nvidia", status=1
         )
-    numbers = {**majors, "nvidia": major}
-    rows = [(name, numbers[kind], minor) for name, kind, minor in _CONTROL]
+    rows = [(name, majors[kind], minor) for name, kind, minor in _CONTROL]
     if "nvidia-uvm" in majors:
-        rows += [(name, numbers[kind], minor) for name, kind, minor in _UVM]
-    rows += [(f"nvidia{number}", major, number) for number in range(_gpus(host.sys))]
+        rows += [(name, majors[kind], minor) for name, kind, minor in _UVM]
+    gpus = count_gpus(f"{host.sys}/bus/pci/devices", _GPU)
+    rows += [(f"nvidia{number}", major, number) for number in range(gpus)]
     if "nvidia-caps" in majors:
         caps = majors["nvidia-caps"]
         minors = _minors(f"{host.proc}/driver/nvidia-caps/mig-minors")
@@ -88,24 +93,6 @@ def link(nodes: "list[DriverNode]", folder: str, log: ToolkitLog, *, dry_run: bo
             os.symlink(node.path, path)
         except FileExistsError:
             log.warning(f"Could not create symlink: symlink {node.path} {path}: file exists")
-
-
-def _majors(path: str) -> "dict[str, int]":
-    """Return name → major of the character devices in /proc/devices."""
-    text = read_text(path).partition("Block devices:")[0]
-    pairs = (line.split() for line in text.splitlines())
-    return {pair[1]: int(pair[0]) for pair in pairs if len(pair) == 2 and pair[0].isdigit()}
-
-
-def _gpus(sys: str) -> int:
-    """Return how many of NVIDIA's display controllers are on the PCI bus."""
-    folder = f"{sys}/bus/pci/devices"
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return sum(
-        read_text(f"{folder}/{name}/vendor").strip() == _NVIDIA
-        and read_text(f"{folder}/{name}/class").startswith(_DISPLAY)
-        for name in names
-    )
 
 
 def _minors(path: str) -> "list[int]":

@@ -10,8 +10,9 @@ called like one (libNAME.so.N) tell it.
 
 import os
 
+from minirun.gpu import driverroot
 from minirun.gpu.nvidia.cli.catalog import LINKS, MPS_PIPES
-from minirun.gpu.nvidia.ctk.find import Finder, glob
+from minirun.gpu.nvidia.find import Finder, glob
 
 FILE: "tuple[str, ...]" = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 SOCKET: "tuple[str, ...]" = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
@@ -38,7 +39,7 @@ def libraries(finder: Finder, driver: str, folder: str) -> "list[str]":
 def optional(finder: Finder, folder: str) -> "list[str]":
     """Return the libraries that only newer drivers have; say it where there is none."""
     paths = glob(finder.root, f"{folder}/{_OPTIONAL}")
-    found = [path for path in paths if not os.path.islink(finder.root + path)]
+    found = [path for path in paths if not driverroot.link(finder.root, path)]
     if not found and finder.log:
         finder.log.warning(f"Missing {_OPTIONAL}")
     return found
@@ -76,7 +77,7 @@ def links(root: str, paths: "list[str]") -> "list[str]":
     Those that programs wrongly rely on (minirun.gpu.nvidia.cli.catalog.LINKS) come first; then
     libNAME.so.N, the SONAME, and libNAME.so, where the host has such links.
     """
-    here = {folder: _links_in(root + folder) for folder in folders(paths)}
+    here = {folder: _links_in(root, folder) for folder in folders(paths)}
     found = []
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -84,12 +85,12 @@ def links(root: str, paths: "list[str]") -> "list[str]":
     return list(dict.fromkeys(found))
 
 
-def _links_in(folder: str) -> "dict[str, str]":
+def _links_in(root: str, folder: str) -> "dict[str, str]":
     """Return name → name of the file that it leads to, for each link of a folder."""
     found = {}
-    for name in os.listdir(folder):
-        if os.path.islink(f"{folder}/{name}"):
-            found[name] = os.path.realpath(f"{folder}/{name}").rpartition("/")[2]
+    for name in driverroot.names(root, folder):
+        if driverroot.link(root, f"{folder}/{name}"):
+            found[name] = driverroot.real(root, f"{folder}/{name}").rpartition("/")[2]
     return found
 
 

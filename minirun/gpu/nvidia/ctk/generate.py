@@ -20,8 +20,8 @@ from minirun.core.record import Record
 from minirun.gpu.cdi.document import document, in_order
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.ctk import driver, graphics
-from minirun.gpu.nvidia.ctk.find import Finder
 from minirun.gpu.nvidia.ctk.recipe import Recipe, options
+from minirun.gpu.nvidia.find import Finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

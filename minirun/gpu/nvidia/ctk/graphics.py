@@ -6,8 +6,9 @@ as in the real toolkit (internal/discover/graphics.go).
 
 import os
 
+from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu
-from minirun.gpu.nvidia.ctk.find import Finder, glob
+from minirun.gpu.nvidia.find import Finder, glob
 
 LIBRARIES = ("libnvidia-egl-gbm.so.*.*", "libnvidia-egl-wayland.so.*.*",
              "libnvidia-egl-wayland2.so.*.*")  # fmt: skip
@@ -79,7 +80,7 @@ def dri_links(finder: Finder, gpu: Gpu, nodes: "list[str]") -> "list[str]":
     if finder.log and nodes[1:]:
         for kind in ("card", "render"):
             link = f"{_BY_PATH}/pci-{gpu.proc_name}-{kind}"
-            if not os.path.islink(finder.dev_root + link):
+            if not driverroot.link(finder.dev_root, link):
                 finder.log.warning(f"Failed to evaluate symlink {finder.dev_root}{link}; ignoring")
     return [row for row, node in rows if node in nodes]
 
@@ -89,7 +90,6 @@ def _links(finder: Finder, gpu: Gpu) -> "list[tuple[str, str]]":
     found = []
     for kind in ("card", "render"):
         link = f"{_BY_PATH}/pci-{gpu.proc_name}-{kind}"
-        if os.path.islink(finder.dev_root + link):
-            target = os.readlink(finder.dev_root + link)
+        if target := driverroot.link(finder.dev_root, link):
             found.append((f"{target}::{link}", os.path.normpath(f"{_BY_PATH}/{target}")))
     return found

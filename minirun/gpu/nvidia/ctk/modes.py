@@ -15,8 +15,8 @@ from minirun.gpu.cdi.document import document, in_order
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
-from minirun.gpu.nvidia.ctk.find import Finder
 from minirun.gpu.nvidia.ctk.recipe import Recipe
+from minirun.gpu.nvidia.find import Finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ def driver_place(chosen: Choices) -> "tuple[str, str]":
     Raises ConfigError.
     """
     from minirun.gpu import driverroot
-    from minirun.gpu.nvidia.cli import real  # a simulated driver needs neither
+    from minirun.gpu.nvidia.cli import catalog, real  # a simulated driver needs none of them
 
     found = settings(chosen)
-    cache = found.ldcache or real.LD_SO_CACHE
+    cache = found.ldcache or catalog.LD_SO_CACHE
     return driverroot.check(found.root) or real.driver_root(cache), cache

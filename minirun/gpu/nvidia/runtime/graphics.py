@@ -13,9 +13,9 @@ from minirun.gpu.cdi.document import in_order
 from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
-from minirun.gpu.nvidia.ctk.find import Finder
 from minirun.gpu.nvidia.ctk.generate import describe_node
 from minirun.gpu.nvidia.ctk.recipe import Recipe, options
+from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit

@@ -13,8 +13,8 @@ from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
-from minirun.gpu.nvidia.ctk.find import Finder
 from minirun.gpu.nvidia.ctk.recipe import HookProgram, Recipe
+from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import program as prestart
 from minirun.gpu.nvidia.runtime import host, lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit

@@ -1,19 +1,24 @@
-"""Where the driver's files and nodes are, found as nvidia-ctk finds them, and said in its words.
+"""Where the driver's files and nodes are: one finder for both of NVIDIA's tools.
 
-    nodes       device nodes by pattern, below the root of /dev
-    files       plain files by pattern, in a list of folders
-    libraries   the usual folders for libraries, links followed; then ld.so.cache
-    programs    $PATH
+                nvidia-container-cli (libnvidia-container)   nvidia-ctk (pkg/lookup)
+    libraries   `cached`: ld.so.cache alone, in which a      `libraries`: the usual folders, then
+                file of the exact version is chosen          ld.so.cache, by a pattern
+    programs    $PATH (minirun: and /usr/local/nvidia/bin)   $PATH
+    files       firmware in one folder                       plain files by pattern, in many folders
+    nodes       four paths, minirun.gpu.nvidia.cli.real      by pattern, below the root of /dev
 
-The real tool's locators (pkg/lookup) are these. What is found is named by its path below the
-driver root; a folder never counts as a file, so the directory of MPS pipes is no socket.
+What is found is named by its path below the driver root, and no link leads out of that
+(minirun.gpu.driverroot). With a `log` it is said in nvidia-ctk's words.
 """
 
 import os
 import stat
 
 from minirun.core.errors import GPUError
+from minirun.gpu import driverroot
 from minirun.gpu.nvidia.cli import ldcache
+from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
+from minirun.gpu.nvidia.runtime.lookup import DEFAULT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,14 +30,14 @@ LIBRARY_FOLDERS = (
     *(f"/usr/lib/{name}/nvidia/current" for name in _TRIPLETS), "/lib64",
     *(f"/lib/{name}" for name in _TRIPLETS), *(f"/lib/{name}/nvidia/current" for name in _TRIPLETS),
 )  # fmt: skip
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DATA = "/usr/local/share:/usr/share"
 
 
 class Finder:
-    """Looks below a driver root; `log` (None: nobody) is told what is there and what is not.
+    """Looks below a driver root; writes into `log`, if there is one, what is there and what is not.
 
-    `dev_root` is where /dev is; `library_folders` and `config_folders` replace the usual ones.
+    `dev_root` is where /dev is; `library_folders` and `config_folders` replace the usual ones;
+    `cache` is the loader's, below the root.
     """
 
     def __init__(
@@ -42,16 +47,18 @@ class Finder:
         log: "ToolkitLog | None" = None,
         library_folders: "tuple[str, ...]" = (),
         config_folders: "tuple[str, ...]" = (),
+        cache: str = LD_SO_CACHE,
     ) -> None:
         self.root = root.rstrip("/")
         self.dev_root = self.root if dev_root is None else dev_root.rstrip("/")
         self.log = log
+        self._cache = cache
         self._library_folders = library_folders
         data = os.environ.get("XDG_DATA_DIRS") or _DATA
         self._config_folders = config_folders or ("/etc", *filter(None, data.split(":")))
 
     def nodes(self, *patterns: str) -> "list[str]":
-        """Return the character devices of these patterns, each once. Raises OSError."""
+        """Return the character devices of these patterns, each once."""
         found: "list[str]" = []
         for pattern in patterns:
             paths = [path for path in glob(self.dev_root, pattern) if self._is_node(path)]
@@ -64,17 +71,15 @@ class Finder:
         return found
 
     def _is_node(self, path: str) -> bool:
-        try:
-            return stat.S_ISCHR(os.stat(self.dev_root + path).st_mode)
-        except FileNotFoundError:
-            return False  # a link to nothing
+        found = driverroot.status(self.dev_root, path)
+        return found is not None and stat.S_ISCHR(found.st_mode)
 
     def files(
         self, names: "tuple[str, ...]", folders: "tuple[str, ...]", *, first: bool = False
     ) -> "list[str]":
         """Return the files of these names or patterns, each name in the order of `folders`.
 
-        `first`: only those of the first folder that has one.
+        A folder is no file. `first`: only those of the first folder that has one.
         """
         found: "list[str]" = []
         for name in names:
@@ -91,8 +96,9 @@ class Finder:
         found: "list[str]" = []
         for folder in folders:
             path = f"{folder.rstrip('/')}/{name.lstrip('/')}"
-            found += [path for path in glob(self.root, path) if os.path.exists(self.root + path)]
-            found = [path for path in found if not os.path.isdir(self.root + path)]
+            for one in glob(self.root, path):
+                status = driverroot.status(self.root, one)
+                found += [one] if status and not stat.S_ISDIR(status.st_mode) else []
             if found and first:
                 break
         return found
@@ -110,13 +116,14 @@ class Finder:
         self.selected(self.root + found[0], target)
         return found[0]
 
-    def programs(self, *names: str) -> "list[str]":
-        """Return programs, each from the first folder of $PATH that has it."""
-        folders = tuple(os.environ.get("PATH", _PATH).split(":"))
+    def programs(self, *names: str, beside: "tuple[str, ...]" = ()) -> "list[str]":
+        """Return programs, each from the first folder of $PATH, then of `beside`, that has it."""
+        folders = (*os.environ.get("PATH", DEFAULT_PATH).split(":"), *beside)
         found = []
         for name in names:
             for path in (f"{folder}/{name}" for folder in folders if folder.startswith("/")):
-                if os.path.isfile(self.root + path) and os.access(self.root + path, os.X_OK):
+                status = driverroot.status(self.root, path)
+                if status and stat.S_ISREG(status.st_mode) and status.st_mode & 0o111:
                     found.append(path)
                     self.selected(self.root + path, path)
                     break
@@ -140,23 +147,15 @@ class Finder:
         """Return the files of one library in silence. Raises GPUError."""
         paths = self._in_folders(pattern, self._library_folders or LIBRARY_FOLDERS, False)
         if not paths and not self._library_folders:
-            paths = [entry.path for entry in self._cached() if matches(_name(entry.path), pattern)]
-        return list(dict.fromkeys(map(self.resolve, paths)))
+            paths = [entry.path for entry in self.cached() if matches(_name(entry.path), pattern)]
+        return [*dict.fromkeys(driverroot.real(self.root, path) for path in paths)]
 
-    def _cached(self) -> "list[ldcache.Entry]":
-        try:
-            with open(f"{self.root}/etc/ld.so.cache", "rb") as file:
-                entries = ldcache.parse(file.read())
-        except FileNotFoundError:
-            return []
-        wide = ldcache.WIDE.get(os.uname().machine, ())
-        return [entry for entry in entries if entry.arch in wide]
+    def cached(self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE) -> "list[ldcache.Entry]":
+        """Return this machine's libraries in ld.so.cache, of 64 bits or of ldcache.NARROW.
 
-    def resolve(self, path: str) -> str:
-        """Return `path` without links, as a path below the root, where it stays below it."""
-        base = os.path.realpath(self.root) if self.root else ""
-        real = os.path.realpath(self.root + path)
-        return real[len(base) :] if real.startswith(f"{base}/") else path
+        There are none if there is no cache. Raises GPUError for a damaged one.
+        """
+        return ldcache.load(self.root, self._cache, table)
 
     def driver_folder(self, driver: str) -> str:
         """Return the folder of this driver's libcuda. Raises GPUError where there is none."""
@@ -187,11 +186,8 @@ def glob(root: str, pattern: str) -> "list[str]":
     """Return the paths below `root` of a pattern with `*` in its last name, sorted."""
     folder, _, name = pattern.rpartition("/")
     if "*" not in name:
-        return [pattern] if os.path.lexists(root + pattern) else []
-    try:
-        names = sorted(os.listdir(f"{root}{folder}/"))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        return [pattern] if driverroot.status(root, pattern, os.O_NOFOLLOW) else []
+    names = driverroot.names(root, folder or "/")
     return [f"{folder}/{found}" for found in names if matches(found, name)]
 
 
