@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from minirun.core.settings import HISTORY, NEW, ROOT
-from minirun.core.settings import STORE as DEFAULT_STORE
+from minirun.core.places import HISTORY, NEW, ROOT
+from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.engines import roots
 from minirun.fast import launcher
 from required import skip

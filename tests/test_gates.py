@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from minirun.core import events, gates
+from minirun.core import events, gates, places
 from minirun.core.errors import UsageError
 
 NAME = f"gates-{os.getpid()}"
@@ -40,7 +40,7 @@ def ended(pidfd: int, seconds: float) -> bool:
 def test_who_comes_to_a_gate_waits_until_it_is_opened(tmp_path: Path) -> None:
     gate = gates.Gates(str(tmp_path), ("3:begin",))
     assert events.gatekeeper == gate.wait
-    assert stat.S_ISFIFO((tmp_path / gates.GATE).stat().st_mode)
+    assert stat.S_ISFIFO((tmp_path / places.GATE).stat().st_mode)
     pidfd = waiting(gate, 3, "begin")
     assert not ended(pidfd, 0.2)
     gates.open_gate(str(tmp_path))
@@ -84,7 +84,7 @@ def test_a_gate_that_is_none(tmp_path: Path) -> None:
 def test_opening_where_nobody_is(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         gates.open_gate(str(tmp_path))
-    os.mkfifo(tmp_path / gates.GATE)
+    os.mkfifo(tmp_path / places.GATE)
     with pytest.raises(OSError, match="No such device or address"):
         gates.open_gate(str(tmp_path))
 

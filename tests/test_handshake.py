@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.core import handshake
+from minirun.core import handshake, places
 from minirun.core.errors import CommandError, MinirunError
 from minirun.core.handshake import Channel, Ends, Message, PeerDied
 
@@ -185,7 +185,7 @@ def test_start_where_nobody_waits(tmp_path: Path) -> None:
 
 def test_start_lets_the_one_go_on_who_waits(tmp_path: Path) -> None:
     handshake.make_fifos(str(tmp_path))
-    fd = os.open(tmp_path / handshake.EXEC, os.O_RDONLY | os.O_NONBLOCK)
+    fd = os.open(tmp_path / places.EXEC, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(fd, True)
     starter = threading.Timer(0.05, handshake.start, [str(tmp_path)])
     starter.start()

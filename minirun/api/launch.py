@@ -10,6 +10,7 @@ from typing import NamedTuple
 from minirun.api.child import Child
 from minirun.api.container import REMOVED, Container
 from minirun.api.stream import Show, screen
+from minirun.core import places
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.show.event import Tail
 
@@ -91,7 +92,7 @@ def run(
 
 def _follow(child: Child, container: Container, show: Show | None, echo: tuple[str, ...]) -> int:
     """Show the run, and what comes on the streams `echo`, until minirun ends; its exit status."""
-    tail = Tail(f"{container.place.root}/{container.id}/events.jsonl")
+    tail = Tail(places.events_jsonl(places.container(container.place.root, container.id)))
 
     def look() -> None:
         if show:

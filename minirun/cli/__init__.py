@@ -7,7 +7,8 @@ from minirun import __version__
 from minirun.cli.flags import HELP, LANG, Flag, parse
 from minirun.core.choices import Choices
 from minirun.core.errors import MinirunError, UsageError, as_runc, from_os
-from minirun.core.settings import LANGUAGES, ROOT, STORE, Settings
+from minirun.core.places import ROOT, STORE, default_root
+from minirun.core.settings import LANGUAGES, Settings
 from minirun.engines import rootless
 
 COMMANDS = {
@@ -126,7 +127,7 @@ def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
 
 def _settings(values: "dict[str, str]") -> Settings:
     store = values["store"] or os.environ.get("MINIRUN_STORE") or ""
-    root = values["root"] or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/containers")
+    root = values["root"] or os.environ.get("MINIRUN_ROOT") or (store and default_root(store))
     if not (store and root):
         usual_store, usual_root = rootless.places()
         store, root = store or usual_store, root or usual_root

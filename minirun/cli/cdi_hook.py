@@ -8,7 +8,7 @@ minirun.gpu.nvidia.ctk.hooks.
 import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.core import jsonlite, state
+from minirun.core import jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.rootfs.inroot import Root
@@ -114,7 +114,7 @@ def rootfs(path: str) -> str:
     text = state.read_text(path) if path else sys.stdin.read()
     try:
         bundle: str = jsonlite.loads(text)["bundle"]
-        return Config(jsonlite.loads(state.read_text(f"{bundle}/config.json")), bundle).rootfs
+        return Config(jsonlite.loads(state.read_text(places.config_json(bundle))), bundle).rootfs
     except (ValueError, KeyError, TypeError) as error:
         what = f"no container's state on {path or 'standard input'}: {error}"
         hint = "a runtime calls this, as createContainer hook"

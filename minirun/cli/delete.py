@@ -3,7 +3,7 @@
 import os
 
 from minirun.cli.flags import HELP, Flag, parse, show_help
-from minirun.core import directories, endings, state
+from minirun.core import directories, endings, places, state
 from minirun.core import state_file as records
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.core.settings import Settings
@@ -49,7 +49,7 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
 
         line = salvage.salvage(settings, container_id, error)
         warn(line)
-    elif os.path.lexists(f"{settings.root}/{container_id}"):
+    elif os.path.lexists(places.container(settings.root, container_id)):
         raise error
     else:
         directories.sweep(settings.root)

@@ -10,7 +10,7 @@ import os
 
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.core import endings, gates, jsonlite, state
+from minirun.core import endings, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
@@ -104,7 +104,7 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
 
 def _is_held(container: Container) -> bool:
     """Tell whether the container is half-made and held at a gate, for somebody to look inside."""
-    held = os.path.exists(f"{container.directory}/{gates.GATE}")
+    held = os.path.exists(places.gate_fifo(container.directory))
     return held and state.is_alive(container.record["init"])
 
 

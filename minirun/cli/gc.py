@@ -10,7 +10,7 @@ import os
 import sys
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.core import directories, endings, state
+from minirun.core import directories, endings, places, state
 from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.settings import Settings
 from minirun.core.state_file import ForeignDirectory
@@ -55,14 +55,16 @@ def main(args: "list[str]", settings: Settings) -> int:
 def collect(settings: Settings, container_id: str, *, dry: bool) -> None:
     """Remove one container where it is an orphan. Raises MinirunError, OSError."""
     if not state.is_id(container_id):
-        raise ForeignDirectory(f"{settings.root}/{container_id}", "its name is no container's")
+        raise ForeignDirectory(
+            places.container(settings.root, container_id), "its name is no container's"
+        )
     try:
         record = state.load(settings.root, container_id)
         reason = why_orphan(record)
         if reason and not dry:
             endings.destroy(existing.load(settings, container_id))
     except StateError:
-        if os.path.lexists(f"{settings.root}/{container_id}"):
+        if os.path.lexists(places.container(settings.root, container_id)):
             raise
         return  # another command has finished it meanwhile
     if reason:

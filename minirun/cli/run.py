@@ -5,7 +5,7 @@ import os
 from minirun.cli import run_options
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.core import config as oci_config
-from minirun.core import errors, gates, jsonlite, state
+from minirun.core import errors, gates, jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.reserve import reserve
@@ -121,7 +121,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     settings = _log_settings(flags, settings)
     container_id = flags.name or run_options.random_id()
     options, image = run_options.from_flags(flags, settings, container_id)
-    directory = f"{settings.root}/{container_id}"
+    directory = places.container(settings.root, container_id)
     document = generate.config(container_id, options)
     if rootless.unprivileged():
         from minirun.engines import rootless_config as without_root
@@ -153,7 +153,7 @@ def _note(container: Container, options: generate.RunOptions) -> None:
     if options.cdi:
         sharing.record_holders(container, options.cdi.gpus, options.cdi.simulated)
         text = jsonlite.dumps(options.cdi.as_json())
-        state.write(f"{container.directory}/edits.json", text)
+        state.write(places.edits_json(container.directory), text)
     else:
         sharing.record_holders_of_hook(container, options.choices.gpu_driver)
 

@@ -10,7 +10,7 @@ from minirun.cgroups import hierarchies
 from minirun.cli import run_options
 from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean_json
@@ -55,7 +55,7 @@ def _write_template(bundle: str, *, without_root: bool) -> int:
     """Write config.json into `bundle`, unless there is one. Raises UsageError, OSError."""
     from minirun.oci import template
 
-    path = os.path.join(bundle, "config.json")
+    path = places.config_json(bundle)
     if os.path.exists(path):
         raise UsageError(f"File {os.path.basename(path)} exists. Remove it first", status=1)
     text = jsonlite.dumps(template.document(rootless=without_root), indent=2)

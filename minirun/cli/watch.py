@@ -14,7 +14,7 @@ import time
 
 from minirun.cgroups.stats import stats
 from minirun.cli.flags import HELP, Flag, one_id, parse, usage
-from minirun.core import jsonlite, state
+from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
@@ -81,7 +81,9 @@ def follow(root: str, going_on: "Callable[[], bool]") -> None:
         for name in state.names(root):
             if name not in logs:
                 try:
-                    logs[name] = os.open(f"{root}/{name}/events.jsonl", os.O_RDONLY | os.O_CLOEXEC)
+                    logs[name] = os.open(
+                        places.events_jsonl(f"{root}/{name}"), os.O_RDONLY | os.O_CLOEXEC
+                    )
                 except OSError:
                     continue
                 if first:

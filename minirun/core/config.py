@@ -7,7 +7,7 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 import os
 import stat
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.choices import NOTHING, Choices
 from minirun.core.errors import ConfigError
 
@@ -193,7 +193,7 @@ def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     from minirun.oci import validate  # what is kept of a container has been checked
 
-    path = f"{bundle}/config.json"
+    path = places.config_json(bundle)
     try:
         return Config(validate.check(jsonlite.loads(_read(path))), bundle, choices)
     except FileNotFoundError:

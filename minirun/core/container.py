@@ -3,7 +3,7 @@
 import fcntl
 import os
 
-from minirun.core import events, state
+from minirun.core import events, places, state
 from minirun.core import state_file as records
 from minirun.core.config import LOG, Config
 from minirun.core.errors import ConfigError, StateError, UsageError
@@ -38,7 +38,7 @@ class Container:
         self.config = config
         self.record = record
         self.id: str = record["id"]
-        self.directory = f"{settings.root}/{self.id}"
+        self.directory = places.container(settings.root, self.id)
         self.unprivileged = bool(record.get("unprivileged"))
         """Whether it is that of a user without privileges: minirun.engines.rootless."""
         self._cgroup: Cgroup | None = None
@@ -133,14 +133,14 @@ class Container:
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
         if "user" not in self.config.namespaces or self.unprivileged:
             return self.config.layers  # a user's own images have the right owner as they are
-        return [f"{self.directory}/lower/{n}" for n in range(len(self.config.layers))]
+        return [places.lower(self.directory, n) for n in range(len(self.config.layers))]
 
     def open_log(self) -> None:
         """Write events to events.jsonl from now on, in the detail that :func:`detail` returns.
 
         Raises UsageError, ConfigError, OSError.
         """
-        word, path = detail(self.config), f"{self.directory}/events.jsonl"
+        word, path = detail(self.config), places.events_jsonl(self.directory)
         if word == "off" or (os.path.exists(path) and os.stat(path).st_size > LOG_LIMIT):
             return
         events.choose_detail(word)

@@ -15,8 +15,8 @@ import fcntl
 import os
 import time
 
+from minirun.core import places
 from minirun.core import state_file as record
-from minirun.core.settings import NEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
     directory's place meanwhile is not touched, and nothing that is mounted below it is entered.
     Raises StateError if the directory is not minirun's, OSError.
     """
-    directory = f"{root}/{container_id}"
+    directory = places.container(root, container_id)
     try:
         fd = record.open_directory(directory)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
     finally:
         os.close(fd)
     try:
-        os.unlink(f"{path}/{record.FILE}")
+        os.unlink(f"{path}/{places.STATE}")
         os.rmdir(path)
     except OSError:  # the record is a directory
         from minirun.core.rootfs.tree import remove_tree
@@ -79,7 +79,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
 def empty(fd: int) -> None:
     """Remove what is in the directory `fd`, but for the record. Raises OSError."""
     for name in os.listdir(fd):
-        if name == record.FILE:
+        if name == places.STATE:
             continue
         try:
             os.unlink(name, dir_fd=fd)
@@ -98,13 +98,13 @@ def abandoned(root: str) -> "Iterator[str]":
 
     Only directories that this module has made: by place, name, owner and content. Raises OSError.
     """
-    for name in _entries(f"{root}/{NEW}") or ():
+    for name in _entries(places.new(root)) or ():
         pid, _, moment = name.partition("-")
         if not (_is_number(pid) and _is_number(moment)) or os.path.exists(f"/proc/{pid}"):
             continue
-        names = _entries(f"{root}/{NEW}/{name}")
-        if names is not None and all(map(record.is_own_name, names)):
-            yield f"{NEW}/{name}"
+        names = _entries(f"{places.new(root)}/{name}")
+        if names is not None and all(map(places.is_own_name, names)):
+            yield f"{places.NEW}/{name}"
 
 
 def sweep(root: str) -> "list[str]":
@@ -119,8 +119,8 @@ def sweep(root: str) -> "list[str]":
 
 def _unnamed(root: str) -> str:
     """Return a path that no other process and no other moment has; its folder exists then."""
-    os.makedirs(f"{root}/{NEW}", 0o700, exist_ok=True)
-    return f"{root}/{NEW}/{os.getpid()}-{time.monotonic_ns()}"
+    os.makedirs(places.new(root), 0o700, exist_ok=True)
+    return f"{places.new(root)}/{os.getpid()}-{time.monotonic_ns()}"
 
 
 def _is_at(fd: int, directory: str) -> bool:

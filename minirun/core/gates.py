@@ -14,12 +14,11 @@ import os
 import select
 import stat
 
-from minirun.core import events
+from minirun.core import events, places
 from minirun.core.errors import UsageError
 from minirun.core.kernel import files
 from minirun.core.settings import BOUNDARIES
 
-GATE = "gate.fifo"
 EVERY_EVENT = "syscall"
 """Instead of a boundary: stop after each event."""
 _EVENTS = ("syscall", "exec", "message", "note")
@@ -33,7 +32,7 @@ class Gates:
         if unknown:
             raise UsageError(f"unknown gate {unknown[0]!r}", "1:begin, 1:end, … 7:end, or syscall")
         self.stops = stops
-        path = f"{directory}/{GATE}"
+        path = places.gate_fifo(directory)
         files.mknodat(-100, path, stat.S_IFIFO | 0o600, why="the run stops here to be looked at")
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.watched: list[int] = []
@@ -73,7 +72,7 @@ def open_gate(directory: str) -> None:
 
     Raises OSError: ENOENT without a gate, ENXIO where nobody holds it.
     """
-    fd = os.open(f"{directory}/{GATE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(places.gate_fifo(directory), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.write(fd, b".")
     finally:

@@ -27,7 +27,7 @@ import fcntl
 import os
 import stat
 
-from minirun.core import events, jsonlite
+from minirun.core import events, jsonlite, places
 from minirun.core.errors import MinirunError
 
 
@@ -46,7 +46,6 @@ class Message:
 
 
 START = b"start\n"
-TO_RUNTIME, TO_INIT, EXEC = "init.fifo", "runtime.fifo", "exec.fifo"
 EVENT = b'{"v":1,'
 """How a line begins that is an event: of a process that may not hold the log (events.divert)."""
 MOST_EVENTS, MOST_BYTES = 1000, 1 << 24
@@ -177,8 +176,8 @@ class Ends:
     """All four ends, opened by the runtime before clone, so that neither side waits in open(2)."""
 
     def __init__(self, directory: str) -> None:
-        self.to_runtime = _open_both(f"{directory}/{TO_RUNTIME}")
-        self.to_init = _open_both(f"{directory}/{TO_INIT}")
+        self.to_runtime = _open_both(f"{directory}/{places.TO_RUNTIME}")
+        self.to_init = _open_both(f"{directory}/{places.TO_INIT}")
 
     def runtime(self) -> Channel:
         """Keep the runtime's two ends and close init's."""
@@ -198,9 +197,9 @@ def make_fifos(directory: str) -> None:
     from minirun.core.kernel import files  # `start` needs none of it, nor ctypes
 
     for name, why in (
-        (TO_RUNTIME, "init asks the runtime through this FIFO to run the prestart hooks"),
-        (TO_INIT, "and gets its answer through this one"),
-        (EXEC, "init will wait here until `start`"),
+        (places.TO_RUNTIME, "init asks the runtime through this FIFO to run the prestart hooks"),
+        (places.TO_INIT, "and gets its answer through this one"),
+        (places.EXEC, "init will wait here until `start`"),
     ):
         files.mknodat(-100, f"{directory}/{name}", stat.S_IFIFO | 0o600, why=why)
 
@@ -218,7 +217,7 @@ def start(directory: str) -> None:
 
     Raises FileNotFoundError where there is no FIFO, and OSError ENXIO where nobody waits.
     """
-    path = f"{directory}/{EXEC}"
+    path = places.exec_fifo(directory)
     fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

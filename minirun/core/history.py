@@ -3,7 +3,7 @@
 import os
 import time
 
-from minirun.core.settings import HISTORY
+from minirun.core import places
 
 LIMIT = 200
 """How many logs of removed containers are kept below one state root."""
@@ -21,7 +21,8 @@ def keep(root: str, container_id: str) -> None:
     except OSError:
         return
     try:
-        os.rename(f"{root}/{container_id}/events.jsonl", f"{root}/{HISTORY}/{name}")
+        log = places.events_jsonl(places.container(root, container_id))
+        os.rename(log, f"{places.history(root)}/{name}")
         for old in names(fd)[:-LIMIT]:
             os.unlink(old, dir_fd=fd)
     except OSError:  # there is no log, or another command has been quicker
@@ -34,13 +35,13 @@ def _make(root: str) -> int:
     try:
         return _open(root)
     except FileNotFoundError:
-        os.makedirs(f"{root}/{HISTORY}", 0o700, exist_ok=True)
+        os.makedirs(places.history(root), 0o700, exist_ok=True)
         return _open(root)
 
 
 def _open(root: str) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(f"{root}/{HISTORY}", flags)
+    return os.open(places.history(root), flags)
 
 
 def names(fd: int) -> "list[str]":
@@ -64,7 +65,7 @@ def drop(root: str) -> None:
     try:
         for name in names(fd):
             os.unlink(name, dir_fd=fd)
-        os.rmdir(f"{root}/{HISTORY}")
+        os.rmdir(places.history(root))
     except OSError:
         pass  # there is more than minirun's
     finally:

@@ -10,7 +10,7 @@ Whichever command is killed, the next one finishes its work from state.json.
 
 import os
 
-from minirun.core import events, handshake
+from minirun.core import events, handshake, places
 from minirun.core.container import Container
 from minirun.core.endings import destroy
 from minirun.core.errors import MinirunError, from_os
@@ -83,7 +83,7 @@ def _reason(container: Container, error: "MinirunError | OSError") -> MinirunErr
 def run_init(container: Container, channel: Channel) -> "NoReturn":
     """All that init does, in the child that clone made. Never returns."""
     try:
-        path = f"{container.directory}/{handshake.EXEC}"
+        path = places.exec_fifo(container.directory)
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         root = s1_clone.init(container, channel)
         s2_ask.init(channel)

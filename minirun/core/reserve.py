@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.core import directories, jsonlite, state
+from minirun.core import directories, jsonlite, places, state
 from minirun.core.choices import KEY
 from minirun.core.config import Config
 from minirun.core.container import Container, detail
@@ -29,7 +29,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
         "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
         "annotations": config.annotations, "created": state.timestamp(),
-        "directory": f"{settings.root}/{container_id}", "init": None,
+        "directory": places.container(settings.root, container_id), "init": None,
         "supervisor": state.identity(pid), "complete": False,
         "managed": False, "auto_remove": False,
         "cgroup_path": config.cgroups_path
@@ -50,13 +50,13 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     roots.remember(settings)
     temporary = directories.make(settings.root)
     try:
-        state.write(f"{temporary}/state.json", jsonlite.dumps(record))
-        for name in ("rootfs", "upper", "work") if config.layers else ():
+        state.write(places.state_json(temporary), jsonlite.dumps(record))
+        for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
             os.mkdir(f"{temporary}/{name}", 0o755)
         if container.lower_places() != config.layers:
             for number in range(len(config.layers)):
-                os.makedirs(f"{temporary}/lower/{number}")
-        state.write(f"{temporary}/config.json", jsonlite.dumps(config.raw, indent=2))
+                os.makedirs(places.lower(temporary, number))
+        state.write(places.config_json(temporary), jsonlite.dumps(config.raw, indent=2))
         directories.give_name(temporary, record["directory"])
     except UnicodeEncodeError as error:
         remove_tree(temporary)

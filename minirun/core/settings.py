@@ -4,16 +4,11 @@ A leaf: commands that only read files (`replay`, `timeline FILE`) run where ther
 """
 
 from minirun.core.choices import NOTHING, Choices
+from minirun.core.places import ROOT, STORE
 from minirun.core.record import Record
 
-STORE = "/var/lib/minirun"
-ROOT = f"{STORE}/containers"
-HISTORY = ".history"
-"""Below the state root: the events files of containers that are gone."""
 LANGUAGES = ("en", "ko")
 """What minirun.knowledge speaks; errors and the log are in English."""
-NEW = ".new"
-"""Below the state root: where the directories of containers are made (minirun.core.directories)."""
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
 """Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""

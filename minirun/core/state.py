@@ -11,10 +11,9 @@ import os
 import time
 from binascii import crc32
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core import state_file as records
 from minirun.core.errors import StateError
-from minirun.core.settings import ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +93,11 @@ def is_alive(process: "dict[str, Any] | None") -> bool:
 
 def save(directory: str, record: "dict[str, Any]") -> None:
     """Write state.json. Raises OSError."""
-    replace(f"{directory}/state.json", jsonlite.dumps(record), f"{directory}/.state.{os.getpid()}")
+    replace(
+        places.state_json(directory),
+        jsonlite.dumps(record),
+        places.next_state_json(directory, os.getpid()),
+    )
 
 
 def replace(path: str, text: str, temporary: str) -> None:
@@ -130,7 +133,7 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
 
     Raises StateError: minirun.core.state_file tells of which kinds; OSError.
     """
-    directory = f"{root}/{check_id(container_id)}"
+    directory = places.container(root, check_id(container_id))
     try:
         return refresh(records.read(directory))
     except FileNotFoundError:
@@ -143,7 +146,7 @@ def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:
 
     An id is unique below one state root; below another one a cgroup has that root's mark.
     """
-    mark = "" if root == ROOT else f".{crc32(root.encode()):08x}"
+    mark = "" if root == places.ROOT else f".{crc32(root.encode()):08x}"
     return f"{':minirun:' if systemd else '/minirun/'}{container_id}{mark}"
 
 
@@ -153,7 +156,7 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
     if record["status"] != STOPPED and not is_alive(holder):
         record["status"] = STOPPED
     elif record["status"] in (CREATED, PAUSED):
-        waiting = os.path.exists(f"{record['directory']}/exec.fifo")
+        waiting = os.path.exists(places.exec_fifo(record["directory"]))
         record["status"] = CREATED if waiting else RUNNING
     if record["status"] in (CREATED, RUNNING) and is_frozen(record.get("cgroup")):
         record["status"] = PAUSED

@@ -10,7 +10,7 @@ roots at times, and runc has a state.json too, of other fields.
 import os
 import stat
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.errors import StateError
 
 TYPE_CHECKING = False
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FILE = "state.json"
 STATUSES = ("creating", "created", "running", "stopped", "paused")
 _LIMIT = 16 << 20
 """Bytes of a record: a larger one is nothing that minirun has written."""
@@ -27,13 +26,6 @@ _LARGEST = 1 << 63
 _MOST_PIDS = 1 << 22
 """The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
 _OWN_KEYS = ("status", "supervisor", "cgroup_path", "auto_remove", "directory")
-_NAMES = frozenset(
-    (
-        FILE, "config.json", "events.jsonl", "edits.json", "init.fifo", "runtime.fifo",
-        "exec.fifo", "gate.fifo", "criu.pid", "rootfs", "upper", "work", "lower",
-    )
-)  # fmt: skip
-"""All that minirun makes in a container's directory, but for log.json* and .state.PID."""
 
 
 class DamagedRecord(StateError):
@@ -45,7 +37,7 @@ class DamagedRecord(StateError):
         self.ours = ours
         name = directory.rpartition("/")[2]
         hint = f"minirun delete --force {name}" if ours else "it is left as it is"
-        super().__init__(f"{directory}/{FILE} is damaged: {reason}", hint)
+        super().__init__(f"{directory}/{places.STATE} is damaged: {reason}", hint)
 
 
 class ForeignDirectory(StateError):
@@ -93,7 +85,7 @@ def _not_own(found: os.stat_result) -> str:
 def is_missing(fd: int) -> bool:
     """Tell whether a directory has nothing by the name of a record."""
     try:
-        os.stat(FILE, dir_fd=fd, follow_symlinks=False)
+        os.stat(places.STATE, dir_fd=fd, follow_symlinks=False)
     except FileNotFoundError:
         return True
     return False
@@ -101,13 +93,13 @@ def is_missing(fd: int) -> bool:
 
 def _read(fd: int, directory: str) -> "dict[str, Any]":
     try:
-        text = read_file(fd, FILE).decode()
+        text = read_file(fd, places.STATE).decode()
         value = jsonlite.loads(text)
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
-            raise ForeignDirectory(directory, f"{FILE} is another program's")
+            raise ForeignDirectory(directory, f"{places.STATE} is another program's")
         _check(value, directory)
     except FileNotFoundError:
-        raise ForeignDirectory(directory, f"it has no {FILE}") from None
+        raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
     except (ValueError, OSError) as error:
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         raise DamagedRecord(directory, reason, ours=is_made_by_minirun(fd)) from None
@@ -146,12 +138,7 @@ def read_file(fd: int, name: str) -> bytes:
 def is_made_by_minirun(fd: int) -> bool:
     """Tell whether a directory holds a record, whole or not, and nothing but what minirun makes."""
     names = os.listdir(fd)
-    return FILE in names and all(map(is_own_name, names))
-
-
-def is_own_name(name: str) -> bool:
-    """Tell whether minirun gives this name to something in a container's directory."""
-    return name in _NAMES or name.startswith(("log.json", ".state."))
+    return places.STATE in names and all(map(places.is_own_name, names))
 
 
 def _check(value: "Any", directory: str) -> None:

@@ -14,11 +14,10 @@ root.
 import os
 from binascii import crc32
 
-from minirun.core import history, state
+from minirun.core import history, places, state
 from minirun.core.errors import StateError
 from minirun.core.settings import Settings
 
-FOLDER = "roots"
 LIMIT = 100
 """How many roots are remembered: of more, the one is forgotten that was used longest ago."""
 _LONGEST = 64
@@ -29,7 +28,7 @@ def remember(settings: Settings) -> None:
 
     Costs one stat(2). Where the store cannot be written, containers are made all the same.
     """
-    if settings.root == f"{settings.store}/containers":
+    if settings.root == places.default_root(settings.store):
         return
     entry = entry_of(settings.store, settings.root)
     try:
@@ -43,11 +42,11 @@ def remember(settings: Settings) -> None:
 def entry_of(store: str, root: str) -> str:
     """Return the path of the link that leads to a root."""
     last = root.rpartition("/")[2][-_LONGEST:]
-    return f"{store}/{FOLDER}/{crc32(os.fsencode(root)):08x}-{last}"
+    return f"{places.roots(store)}/{crc32(os.fsencode(root)):08x}-{last}"
 
 
 def _write(settings: Settings, entry: str) -> None:
-    folder = f"{settings.store}/{FOLDER}"
+    folder = places.roots(settings.store)
     try:
         os.makedirs(folder, mode=0o711, exist_ok=True)
         os.symlink(settings.root, entry)  # in one step: nothing half-written, and no other name
@@ -95,7 +94,7 @@ def known(settings: Settings) -> "list[str]":
     roots = [settings.root]
     if settings.named:
         return roots
-    for entry, root in _read(f"{settings.store}/{FOLDER}").items():
+    for entry, root in _read(places.roots(settings.store)).items():
         try:
             os.stat(root)
         except (FileNotFoundError, NotADirectoryError):
@@ -143,6 +142,6 @@ def short(container_id: str) -> str:
 def _names(root: str) -> "list[str]":
     """minirun's containers below a root, which may hold runc's too; none where it is closed."""
     try:
-        return [n for n in state.names(root) if os.path.exists(f"{root}/{n}/config.json")]
+        return [n for n in state.names(root) if os.path.exists(f"{root}/{n}/{places.CONFIG}")]
     except PermissionError:
         return []

@@ -14,21 +14,21 @@ is the host's own.
 import os
 import stat
 
+from minirun.core import places
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
-from minirun.core.settings import NEW, ROOT, STORE
 from minirun.engines import rootless
 
 STORES = (
     "/var/lib/containers", "/run/containers", "/run/libpod", "/run/crio",
     "/var/lib/docker", "/run/docker", "/var/lib/containerd", "/run/containerd",
     "/var/lib/buildkit", "/run/buildkit", "/var/lib/kubelet", "/var/lib/rancher", "/run/k3s",
-    "/var/lib/lxc", "/var/lib/machines", f"{STORE}/images", ROOT,
+    "/var/lib/lxc", "/var/lib/machines", places.images(places.STORE), places.ROOT,
 )  # fmt: skip
 """Where engines keep images and containers, unless they are told another place."""
 MARKS = (
     "storage.lock", "io.containerd.metadata.v1.bolt", "engine-id", "image/overlay2",
-    "buildkitd.lock", "image.json", NEW,
+    "buildkitd.lock", "image.json", places.NEW,
 )  # fmt: skip
 """What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directory of
 an image of minirun's; in a state root of minirun's."""

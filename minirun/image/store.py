@@ -12,7 +12,7 @@ its layers, and the kernel shares the pages.
 
 import os
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.errors import ImageError, from_os
 from minirun.core.record import Record
 from minirun.image.reference import Reference, parse
@@ -46,7 +46,7 @@ class Image(Record):
 
 def images_dir(store: str) -> str:
     """Return the directory that the images of `store` lie in."""
-    return os.path.join(os.path.abspath(store), "images")
+    return places.images(os.path.abspath(store))
 
 
 def directory_name(reference: Reference) -> str:

@@ -1,6 +1,6 @@
 """What a container was given: the GPUs of stage 5, and the names of its devices."""
 
-from minirun.core import jsonlite, state
+from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.rootfs import nodes
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 def edits_of(record: "dict[str, Any]") -> "dict[str, Any]":
     """Return what stage 5 put into a container, as it recorded it; empty without GPUs."""
     try:
-        edits: dict[str, Any] = jsonlite.loads(state.read_text(f"{record['directory']}/edits.json"))
+        edits: dict[str, Any] = jsonlite.loads(
+            state.read_text(places.edits_json(record["directory"]))
+        )
     except (OSError, ValueError):
         return {}
     return edits

@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any
 
+from minirun.core import places
 from minirun.core.container import Container
 from minirun.core.kernel import mountinfo
 from minirun.core.kernel.mountinfo import Mount
@@ -73,7 +74,7 @@ def _layer(container: Container, path: str) -> dict[str, Any]:
 
     `init`: it is the init layer, a tmpfs mounted where the overlay then was (rootfs.initlayer).
     """
-    mapped = path.startswith(f"{container.directory}/lower/")
+    mapped = path.startswith(f"{container.directory}/{places.LOWER}/")
     number = os.path.basename(path)
     layers = container.config.layers
     if mapped and number.isdecimal() and int(number) < len(layers):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from minirun.core import places
 from minirun.core.container import Container
 from minirun.show import recording
 from minirun.show.event import Event
@@ -16,7 +17,7 @@ KINDS = (
 def read(container: Container) -> Recording | None:
     """Return the container's recording; None where it has no log."""
     try:
-        return recording.read(f"{container.directory}/events.jsonl")[0]
+        return recording.read(places.events_jsonl(container.directory))[0]
     except (OSError, ValueError):
         return None
 

@@ -21,6 +21,7 @@ import stat
 from typing import Any
 
 from minirun.cgroups.ruleset import listing
+from minirun.core import places
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mountinfo, namespaces
@@ -107,7 +108,7 @@ def files_of(container: Container, pid: int) -> list[str]:
             _walk_below(root, path, found)
     finally:
         root.close()
-    own = f"{container.directory}/upper" if container.config.layers else container.config.rootfs
+    own = places.upper(container.directory) if container.config.layers else container.config.rootfs
     try:
         fd = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

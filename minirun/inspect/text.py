@@ -3,6 +3,7 @@
 from typing import Any
 
 from minirun import knowledge
+from minirun.core import places
 from minirun.show import text
 from minirun.show.event import Event
 
@@ -54,7 +55,7 @@ def _fifos(processes: dict[str, Any]) -> list[str]:
 
 
 def _process(facts: dict[str, Any]) -> list[str]:
-    log = [d.split(" ", 1)[1] for d in facts["descriptors"] if d.endswith("/events.jsonl")]
+    log = [d.split(" ", 1)[1] for d in facts["descriptors"] if d.endswith(f"/{places.EVENTS}")]
     home = log[0].rpartition("/")[0] if log else "\0"
     return [
         f"capabilities {facts['capabilities']}"

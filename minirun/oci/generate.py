@@ -8,7 +8,7 @@ calls (minirun.oci.seccomp.default), which depends on the capabilities.
 import os
 
 from minirun.cgroups.rules import DEFAULT
-from minirun.core import state
+from minirun.core import places, state
 from minirun.core.choices import Choices
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
@@ -110,7 +110,7 @@ def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
     document = {
         "ociVersion": state.OCI_VERSION,
         "process": _process(run, env),
-        "root": {"path": "rootfs", "readonly": run.readonly},
+        "root": {"path": places.ROOTFS, "readonly": run.readonly},
         "hostname": hostname,
         "mounts": _mounts(run),
         **hooks,

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.core import choices, jsonlite, state
+from minirun.core import choices, jsonlite, places, state
 from minirun.core import config as oci_config
 from minirun.core import state_file as records
 from minirun.core.container import Container
@@ -34,7 +34,7 @@ def saved_config(directory: str) -> "dict[str, Any] | None":
     """
     fd = records.open_directory(directory)
     try:
-        raw = jsonlite.loads(records.read_file(fd, "config.json").decode())
+        raw = jsonlite.loads(records.read_file(fd, places.CONFIG).decode())
     except (OSError, ValueError):
         return None
     finally:

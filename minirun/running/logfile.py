@@ -11,13 +11,13 @@ import os
 
 from minirun.core import jsonlite, state
 from minirun.core.errors import UsageError
+from minirun.core.places import OUTPUT
 from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAME = "log.json"
 _LONGEST = 65536
 """Bytes: what is longer than that without a line's end is written as it is."""
 
@@ -59,7 +59,7 @@ class OutputLog:
     """The writer: the container's supervisor."""
 
     def __init__(self, directory: str, limits: Limits) -> None:
-        self.path = f"{directory}/{NAME}"
+        self.path = f"{directory}/{OUTPUT}"
         self.limits = limits
         self.rest = {"stdout": b"", "stderr": b""}
         self._open()
@@ -144,6 +144,6 @@ def open_all(directory: str) -> "list[int]":
 
 def _names(directory: str) -> "list[str]":
     """Return the names of a container's log files, the oldest first."""
-    numbers = [name[len(NAME) + 1 :] for name in os.listdir(directory) if name.startswith(NAME)]
+    numbers = [name[len(OUTPUT) + 1 :] for name in os.listdir(directory) if name.startswith(OUTPUT)]
     rotated = sorted((int(text) for text in numbers if text.isdecimal()), reverse=True)
-    return [*(f"{NAME}.{number}" for number in rotated), *([NAME] if "" in numbers else [])]
+    return [*(f"{OUTPUT}.{number}" for number in rotated), *([OUTPUT] if "" in numbers else [])]

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.core import endings, gates
+from minirun.core import endings, gates, places
 from minirun.core.container import Container
 from minirun.core.kernel import process
 from minirun.core.process.streams import Console
@@ -178,7 +178,7 @@ class Viewers:
 
 
 def _start(viewers: Viewers, container: Container, fd: int, level: str, style: str) -> None:
-    events_path = f"{container.directory}/events.jsonl"
+    events_path = places.events_jsonl(container.directory)
 
     def view(over: int) -> None:
         from minirun.show import live

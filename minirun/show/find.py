@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from minirun.core import places
 from minirun.core.errors import StateError
-from minirun.core.settings import HISTORY
 from minirun.show import recording
 from minirun.show.recording import Recording
 
@@ -32,8 +32,8 @@ class Log(NamedTuple):
 def logs(root: str) -> list[Log]:
     """Return what is recorded below a state root; nothing where it may not be read."""
     here = Path(root)
-    living = [Log(p.parent.name, p, root, True) for p in here.glob("[!.]*/events.jsonl")]
-    gone = [Log(id_of(p), p, root, False) for p in (here / HISTORY).glob("*.jsonl")]
+    living = [Log(p.parent.name, p, root, True) for p in here.glob(f"[!.]*/{places.EVENTS}")]
+    gone = [Log(id_of(p), p, root, False) for p in Path(places.history(str(here))).glob("*.jsonl")]
     return [*living, *gone]
 
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from minirun.core.settings import STORE as DEFAULT_STORE
+from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.fast import launcher
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)

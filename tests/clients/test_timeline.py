@@ -10,7 +10,7 @@ from clients.conftest import hook
 from clients.containerd_engine import Ctr
 from clients.cri_engine import Cri
 from clients.engine import Docker, Engine, Podman
-from minirun.core.settings import STORE
+from minirun.core.places import STORE
 
 ALL, NO_GPUS = "1234567", "123--67"
 BRIEF = "io.minirun.log"

@@ -14,7 +14,7 @@ from conftest import Program, wait_until
 from lifecycle.held import ALL, CASES, GPUS, Held
 from lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core.gates import open_gate
-from minirun.core.settings import NEW
+from minirun.core.places import NEW
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")

@@ -12,7 +12,7 @@ import pytest
 from conftest import Program, wait_until
 from lifecycle.leftovers import assert_nothing, cgroups
 from minirun import doctor as probe
-from minirun.core.settings import HISTORY, NEW
+from minirun.core.places import HISTORY, NEW
 from minirun.gpu.simulated import build
 
 RUNC = {

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from minirun.core.settings import HISTORY
+from minirun.core.places import HISTORY
 from minirun.fast import launcher
 from minirun.recordings import path
 

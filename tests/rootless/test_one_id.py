@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
-from minirun.core.settings import HISTORY, NEW
+from minirun.core.places import HISTORY, NEW
 from rootless.conftest import UID, User, owned, quietly, run
 
 ONE = f"0 {UID} 1"

@@ -7,6 +7,7 @@ mounts of config.json in order, device nodes, links.
 
 import os
 
+from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.kernel import mounts
@@ -59,7 +60,7 @@ def _overlay(config: Config, path: str, lower: "list[str]", own: str) -> None:
     """Mount the image's layers, read-only, below a directory that belongs to this container."""
     joined = ":".join(_escape(layer) for layer in reversed(lower))
     base = _escape(own)
-    data = f"lowerdir={joined},upperdir={base}/upper,workdir={base}/work"
+    data = f"lowerdir={joined},upperdir={base}/{places.UPPER},workdir={base}/{places.WORK}"
     if "user" in config.namespaces:
         data += ",userxattr"
     if config.choices.volatile:

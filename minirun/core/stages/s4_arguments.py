@@ -5,7 +5,7 @@ and the list is in the log. The real one is nvidia-container-runtime-hook. For t
 vendor the list is as short as its step is: which devices, for whom (minirun.gpu.vendors).
 """
 
-from minirun.core import events, jsonlite
+from minirun.core import events, jsonlite, places
 from minirun.core import state as oci_state
 from minirun.core.choices import Choices
 from minirun.core.config import Config
@@ -26,7 +26,7 @@ def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
     """
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
-        config = jsonlite.loads(oci_state.read_text(f"{state['bundle']}/config.json"))
+        config = jsonlite.loads(oci_state.read_text(places.config_json(state["bundle"])))
         view = Config(config, state["bundle"], chosen)
         vendor = view.gpu_vendor
         argv: "list[str] | None"

@@ -6,7 +6,7 @@ has not happened, and init waits.
 
 import os
 
-from minirun.core import events, jsonlite, state
+from minirun.core import events, jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import GPUError
 from minirun.core.rootfs import initlayer
@@ -144,4 +144,4 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
             from minirun.gpu import mountpoints
 
             mountpoints.remember(container, edits, ldconfig_fd)
-        state.write(f"{container.directory}/edits.json", jsonlite.dumps(apply.record(edits)))
+        state.write(places.edits_json(container.directory), jsonlite.dumps(apply.record(edits)))

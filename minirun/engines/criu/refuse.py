@@ -7,6 +7,7 @@ refused. createContainer and startContainer have done their work in what CRIU sa
 
 import os
 
+from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError
 
@@ -21,7 +22,7 @@ def config(config: Config, done: str, directory: str = "") -> None:
     `done` is what it cannot be: checkpointed, restored. Raises MinirunError.
     """
     hooks = config.hooks("prestart")
-    has_gpus = directory and os.path.exists(f"{directory}/edits.json")
+    has_gpus = directory and os.path.exists(places.edits_json(directory))
     if has_gpus or config.gpu_vendor or any(map(config.in_line, hooks)):
         text = f"a container with GPUs cannot be {done}: CRIU does not save their state"
         raise MinirunError(text, "NVIDIA's cuda-checkpoint takes a process off its GPU first")

@@ -11,7 +11,7 @@ The restored command has the pid in there that it had. The host's number is anot
 
 import os
 
-from minirun.core import state
+from minirun.core import places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
@@ -23,7 +23,6 @@ from minirun.engines.criu import mounts, outside, program, refuse, streams
 from minirun.engines.criu.dump import CriuOptions, common, forget, make_directory
 
 LOG = "restore.log"
-_PID = "criu.pid"
 
 
 def check(config: Config, options: CriuOptions) -> None:
@@ -68,7 +67,8 @@ def _usual(container: Container, options: CriuOptions) -> "list[str]":
     """Return the part of CRIU's command line that is the same for every restore."""
     return [
         *common(options, LOG), "--root", container.config.rootfs, "--restore-detached",
-        "--restore-sibling", "--evasive-devices", "--pidfile", f"{container.directory}/{_PID}",
+        "--restore-sibling", "--evasive-devices",
+        "--pidfile", f"{container.directory}/{places.CRIU_PID}",
     ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _enter(container: Container, options: CriuOptions) -> "list[str]":
 
 def _adopt(container: Container) -> "tuple[int, int]":
     """Take over the first process that CRIU has made. Raises OSError."""
-    path = f"{container.directory}/{_PID}"
+    path = f"{container.directory}/{places.CRIU_PID}"
     pid = int(state.read_text(path))
     os.unlink(path)
     pidfd = os.pidfd_open(pid)

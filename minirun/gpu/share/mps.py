@@ -23,7 +23,7 @@ Source: NVIDIA Multi-Process Service, "Tools and Interface Reference", "Environm
 import os
 import time
 
-from minirun.core import state
+from minirun.core import places, state
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.record import Record
 from minirun.core.settings import Settings
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from minirun.oci.generate import RunOptions
 
 PROGRAM = "nvidia-cuda-mps-control"
-FOLDER = ".mps"
 INSIDE = "/run/nvidia-mps"
 """Where a container finds the pipe directory."""
 _PID_FILE = "nvidia-cuda-mps-control.pid"
@@ -83,12 +82,12 @@ def parse(text: str) -> Share:
 
 def pipes(root: str) -> str:
     """The daemon's pipe directory, for the containers of a state root."""
-    return f"{root}/{FOLDER}/pipe"
+    return f"{places.mps(root)}/pipe"
 
 
 def logs(root: str) -> str:
     """The daemon's log directory."""
-    return f"{root}/{FOLDER}/log"
+    return f"{places.mps(root)}/log"
 
 
 def daemon(root: str) -> int:

@@ -12,7 +12,7 @@ This module is the warm path: it reads one JSON file. minirun.gpu.simulated.buil
 import os
 from binascii import crc32
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.errors import GPUError
 from minirun.core.state import read_text
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory, Mig
@@ -53,7 +53,7 @@ def driver_root(store: str, spec: SimulatedSpec) -> str:
     """Return the folder that holds the files of this specification."""
     machine = os.uname().machine
     key = crc32(f"{LAYOUT} {machine} {spec}".encode())
-    return f"{os.path.abspath(store)}/drivers/simulated-{spec.driver}-{key:08x}"
+    return f"{places.drivers(os.path.abspath(store))}/simulated-{spec.driver}-{key:08x}"
 
 
 def _records(values: "dict[str, Any]", root: str) -> Inventory:

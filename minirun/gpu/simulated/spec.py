@@ -8,7 +8,7 @@ a host that nobody asked for.
 
 import os
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.core.state import read_text
@@ -63,7 +63,7 @@ def load(store: str) -> SimulatedSpec:
     text = os.environ.get("MINIRUN_SIM", "")
     if text:
         return parse(text)
-    path = f"{store}/drivers/simulated.json"
+    path = f"{places.drivers(store)}/simulated.json"
     try:
         values = jsonlite.loads(read_text(path))
     except FileNotFoundError:

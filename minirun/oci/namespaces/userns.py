@@ -12,7 +12,7 @@ files: they are the container's root's, since the container's 0 is the user.
 
 import os
 
-from minirun.core import directories, events, state
+from minirun.core import directories, events, places, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces
@@ -61,7 +61,7 @@ def host_id(rows: "list[dict[str, Any]]", inside: int) -> int:
 def _give_away(container: Container, uid: int, gid: int) -> None:
     """Let the container's root into its state directory, and give it its own layer."""
     os.chmod(container.directory, 0o711)
-    for name in ("upper", "work"):
+    for name in (places.UPPER, places.WORK):
         os.chown(f"{container.directory}/{name}", uid, gid)
 
 

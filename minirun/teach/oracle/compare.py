@@ -37,6 +37,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from itertools import zip_longest
 
+from minirun.core import places
 from minirun.show.event import Event, event_of
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle.findings import Finding, Report
@@ -195,7 +196,7 @@ class _Process:
         """The log, open for writing, begins the watch."""
         path, flags = string(call.args[1]) or "", call.args[2]
         append = "O_NOCTTY|O_APPEND" in flags and call.ret not in (None, -1)
-        if path.endswith("/events.jsonl") and append:
+        if path.endswith(f"/{places.EVENTS}") and append:
             self.watched = True
             self.report.files.append(call)
 

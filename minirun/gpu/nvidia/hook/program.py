@@ -8,7 +8,7 @@ config.toml names one.
 
 import os
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.config import environment_of
 from minirun.core.errors import ConfigError, GPUError
 from minirun.core.state import read_text
@@ -87,7 +87,7 @@ def _check_mode(toolkit: Toolkit) -> None:
 
 
 def _config(bundle: str) -> "dict[str, Any]":
-    path = f"{bundle}/config.json"
+    path = places.config_json(bundle)
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:

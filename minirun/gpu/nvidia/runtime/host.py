@@ -7,7 +7,7 @@ simulated driver stand in.
 import os
 
 from minirun.core.errors import GPUError
-from minirun.core.settings import STORE
+from minirun.core.places import STORE
 from minirun.gpu import inventory
 from minirun.gpu.inventory import Inventory
 

@@ -14,7 +14,7 @@ Simplified: mode csv (Tegra boards) is refused.
 
 import os
 
-from minirun.core import jsonlite
+from minirun.core import jsonlite, places
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import ConfigError, GPUError, MinirunError
 from minirun.core.state import read_text
@@ -72,7 +72,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     if command(args) != "create":
         return
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
-    path = f"{bundle}/config.json"
+    path = places.config_json(bundle)
     try:
         config = validate.check(jsonlite.loads(read_text(path)))
     except (OSError, ValueError, ConfigError) as error:
