@@ -138,11 +138,6 @@ class Config:
         return is_gpu_hook(hook) and not self.choices.gpu_hook
 
     @property
-    def nvidia_in_line(self) -> bool:
-        """Whether the GPUs come from NVIDIA's hook, and minirun itself does its work."""
-        return any(map(self.in_line, self.hooks("prestart"))) and not self.gpu_vendor
-
-    @property
     def simulation(self) -> str:
         """What the in-line hook's own environment says of the simulated driver ($MINIRUN_SIM).
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from minirun.cgroups import Cgroup
     from minirun.core.gates import Gates
-    from minirun.core.rootfs.initlayer import InitLayer
-    from minirun.gpu.inventory import Inventory
-    from minirun.gpu.vendors import Cards
     from minirun.oci.mounts.sources import Sources
     from minirun.oci.seccomp.profile import Filter
     from minirun.oci.tuning.rare import Rare
@@ -45,15 +42,9 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
-        self.inventory: Inventory | Cards | None = None
-        """What GPUs the host has, once somebody has looked."""
-        self.gpus_claimed = False
-        """Whether the table of claims has this container's (minirun.gpu.share.sharing)."""
         self.seccomp: Filter | None = None
         self.rare: Rare | None = None
         self.sources: Sources | None = None
-        self.init_layer: InitLayer | None = None
-        """Mount points for the GPUs' files, where they are known from an earlier container."""
 
     @property
     def groups_denied(self) -> bool:
@@ -122,7 +113,7 @@ class Container:
         if self.config.gpu_vendor:
             from minirun.gpu import vendors
 
-            self.inventory = vendors.prepare(self.config)
+            vendors.join_groups(self.config)
         elif self.config.gpu_variable:
             from minirun.gpu.nvidia.cli import warn
 

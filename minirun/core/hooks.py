@@ -16,7 +16,8 @@ from minirun.core.kernel import files, namespaces, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
 OUTPUT_LIMIT = 4096
 _SIGKILL = 9
@@ -38,31 +39,44 @@ def run(
     `inside`: after pivot_root. The hook's process cannot know its number on the host there, so it
     does not write to the log.
     """
-    stdin, feed = os.pipe2(os.O_CLOEXEC)
-    said, stdout = os.pipe2(os.O_CLOEXEC)
-    pid, pidfd = namespaces.clone3(0, why=f"{name}: it gets the container's state on stdin")
-    if pid == 0:
-        _become(hook, cwd, stdin, stdout, inside=inside)
-    os.close(stdin)
-    os.close(stdout)
-    ends = _Ends(pid, pidfd, feed, said)
-    try:
-        status = ends.converse(jsonlite.dumps(state).encode(), hook.get("timeout"))
-    except BaseException:
-        ends.kill()
-        raise
-    finally:
-        ends.close()
+    why = f"{name}: it gets the container's state on stdin"
+    running = start(lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside=inside), why=why)
+    status = running.converse(state, hook.get("timeout"))
     if status is None:
         raise HookError(f"{name} took longer than its timeout of {hook['timeout']} s")
     events.emit("note", "hook ended", {"path": hook["path"], "status": status})
     if status != 0:
-        text = ends.output.decode(errors="replace").strip() or "it said nothing"
-        how = f"exit status {status}" if status > 0 else f"signal {-status}"
-        raise HookError(f"{name} failed with {how}: {' '.join(text.split())}")
+        text = running.output.decode(errors="replace").strip() or "it said nothing"
+        raise HookError(f"{name} failed with {ending(status)}: {' '.join(text.split())}")
 
 
-def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside: bool) -> None:
+def ending(status: int) -> str:
+    """Return how a process ended, in words; `status` is -n for signal n."""
+    return f"exit status {status}" if status >= 0 else f"signal {-status}"
+
+
+def start(
+    main: "Callable[[int, int], NoReturn]", *, why: str, limit: int = OUTPUT_LIMIT
+) -> "HookProcess":
+    """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
+
+    Of its output the last `limit` bytes are kept. Raises OSError.
+    """
+    stdin, feed = os.pipe2(os.O_CLOEXEC)
+    said, stdout = os.pipe2(os.O_CLOEXEC)
+    pid, pidfd = namespaces.clone3(0, why=why)
+    if pid == 0:
+        os.close(feed)
+        os.close(said)
+        main(stdin, stdout)
+    os.close(stdin)
+    os.close(stdout)
+    return HookProcess(pid, pidfd, feed, said, limit)
+
+
+def _become(
+    hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside: bool
+) -> "NoReturn":
     """In the child: turn into the hook's program. Never returns."""
     try:
         if inside:
@@ -85,18 +99,34 @@ def _become(hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside
         os._exit(127)
 
 
-class _Ends:
-    """The runtime's ends of a hook that runs: its stdin, what it says, and the hook itself."""
+class HookProcess:
+    """A hook that runs, and the runtime's ends of its pipes."""
 
-    def __init__(self, pid: int, pidfd: int, feed: int, said: int) -> None:
+    def __init__(self, pid: int, pidfd: int, feed: int, said: int, limit: int) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.feed = feed
         self.said = said
+        self.limit = limit
         self.output = b""
+        """The last `limit` bytes that it wrote."""
 
-    def converse(self, state: bytes, timeout: "int | None") -> "int | None":
-        """Feed `state` and listen until the hook ends; its status, None where its time was up.
+    def converse(self, state: "dict[str, Any]", timeout: "int | None" = None) -> "int | None":
+        """Give it `state` and listen until it ends.
+
+        Return its exit status, -n for signal n; None if it took longer than `timeout` seconds.
+        An exception kills it. Raises OSError.
+        """
+        try:
+            return self._converse(jsonlite.dumps(state).encode(), timeout)
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            self._close()
+
+    def _converse(self, state: bytes, timeout: "int | None") -> "int | None":
+        """Feed and listen; return as :meth:`converse` does.
 
         All at once: a hook may speak before it reads, or never read. Its own end counts, not the
         end of its output: a grandchild may hold the pipe open.
@@ -134,7 +164,7 @@ class _Ends:
     def _listen(self) -> bool:
         """Read what the hook says, at most what a pipe holds; False at its end."""
         chunk = os.read(self.said, 65536)
-        self.output = (self.output + chunk)[-OUTPUT_LIMIT:]
+        self.output = (self.output + chunk)[-self.limit :]
         return bool(chunk)
 
     def kill(self) -> None:
@@ -145,8 +175,7 @@ class _Ends:
             os.kill(self.pid, _SIGKILL)
         os.waitpid(self.pid, 0)
 
-    def close(self) -> None:
-        """Close all ends."""
+    def _close(self) -> None:
         for fd in (self.feed, self.said, self.pidfd):
             if fd >= 0:
                 os.close(fd)

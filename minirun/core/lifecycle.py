@@ -28,40 +28,31 @@ def create(container: Container) -> Init:
 
     On any error nothing is left behind. Raises MinirunError.
     """
-    init = hook = None
+    init = None
     try:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
             container.prepare()
             s1_clone.make_places(container)
             init = s1_clone.runtime(container, lambda channel: run_init(container, channel))
-            hook = s3_prestart.prepare(container, init)
+            s3_prestart.load(container.config)
             s1_clone.wait(container, init)
         init.channel.say(Message.YOUR_TURN)
         init.channel.expect(Message.RUN_HOOKS)  # stage 2 is init's
         init.channel.expect(Message.YOUR_TURN)
-        s3_prestart.runtime(container, hook)
-        s3_prestart.finish(hook)  # stages 4 and 5 are the hook's
+        s3_prestart.runtime(container, init)  # stages 4 and 5 are a hook's
         s6_answer.runtime(init.channel)
-        if hook:
-            hook.wait()
         s7_exec.runtime(container, init)
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
         failure = _reason(container, error)
         if init:
             init.channel.fail(failure)
-        _clear(container, hook)
+        destroy(container)
         raise failure from None
     except BaseException:
-        _clear(container, hook)
+        destroy(container)
         raise
     return init
-
-
-def _clear(container: Container, hook: "s3_prestart.Hook | None") -> None:
-    if hook:
-        hook.end()
-    destroy(container)
 
 
 def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:

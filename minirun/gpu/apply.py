@@ -4,23 +4,23 @@ The half-started container is a mount namespace in which everything is mounted, 
 host's tree can still be seen: sources are paths of the host, destinations are resolved below a
 descriptor of the container's root, and no path of the image is ever a source (CVE-2024-0132,
 CVE-2025-23359; minirun.gpu.nvidia.cli.compat says what stands in for one). nvidia-container-cli
-does the same work in the order of the steps. minirun mounts the libraries before all else, since
-ldconfig takes longer than the rest and can start then; and where the real one allows each device in
-the cgroup as it goes, minirun allows all of them in one call, which on cgroup2 is one eBPF program.
+does the same work in the same order, ldconfig last. Where it allows each device in the cgroup as it
+goes, minirun allows all of them at the end in one call, which on cgroup2 is one eBPF program.
 """
 
 import os
-from itertools import groupby
 
+from minirun.core.errors import GPUError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import MountFs, Symlink, WriteFile
 from minirun.engines import rootless
-from minirun.gpu import owner
+from minirun.gpu import escape, owner, undo
 from minirun.gpu.edits import FILE, BindMount, CompatLibrary, DeviceNode, Edits, Link, Tmpfs
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
-from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
+from minirun.gpu.operations import BindHeld, BindSource, HostNode, SimulatedNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from minirun.cgroups import Cgroup
     from minirun.core.rootfs.plan import Operation
     from minirun.gpu.edits import Step
+    from minirun.gpu.nvidia.cli.devicecgroup import DeviceCgroup
     from minirun.gpu.request import NvidiaRequest
     from minirun.gpu.vendors import Cards
 
-    Doing = Operation | BindFiles | BindHeld | BindSource | HostNode | SimulatedNode
+    Doing = Operation | BindHeld | BindSource | HostNode | SimulatedNode
 
 
 _ATTRIBUTES = {
@@ -42,34 +43,14 @@ _ATTRIBUTES = {
     "nodev": mounts.MOUNT_ATTR_NODEV,
     "noexec": mounts.MOUNT_ATTR_NOEXEC,
 }
-_FILE = sum(_ATTRIBUTES[name] for name in FILE)
+FILE_ATTRIBUTES = sum(_ATTRIBUTES[name] for name in FILE)
+"""MOUNT_ATTR_* of a file of the driver: flags 0x7 of mount(2), as the real one logs them."""
 _TMPFS_FLAGS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
-def operations(edits: Edits, *, joined: bool = True) -> "tuple[Doing, ...]":
-    """Return what will be done, in order; each can describe() itself and execute(root).
-
-    `joined`: files that go into the same folder one after the other make one operation.
-    """
-    found: "list[Doing]" = []
-    for folder, steps in groupby(edits.steps, _folder_of_file):
-        if not folder:
-            for step in steps:
-                found += _operations(step, edits.driver_root)
-            continue
-        files = [
-            (s.host_path, s.path.rpartition("/")[2]) for s in steps if isinstance(s, BindMount)
-        ]
-        parts = [tuple(files)] if joined else [(file,) for file in files]
-        found += [BindFiles(folder, part, _FILE, edits.driver_root) for part in parts]
-    return tuple(found)
-
-
-def _folder_of_file(step: "Step") -> str:
-    """Return the folder that a file of the driver is mounted in; empty for any other step."""
-    if isinstance(step, BindMount) and step.options == FILE:
-        return step.path.rpartition("/")[0]
-    return ""
+def operations(edits: Edits) -> "tuple[Doing, ...]":
+    """Return what will be done, in order; each can describe() itself and execute(root)."""
+    return tuple(doing for step in edits.steps for doing in _operations(step, edits.driver_root))
 
 
 def _operations(step: "Step", below: str) -> "tuple[Doing, ...]":
@@ -83,7 +64,7 @@ def _operations(step: "Step", below: str) -> "tuple[Doing, ...]":
     if isinstance(step, Link):
         return (Symlink(step.target, step.path),)
     if isinstance(step, CompatLibrary):
-        return (BindHeld(step.fd, step.source, step.path, _FILE),)
+        return (BindHeld(step.fd, step.source, step.path, FILE_ATTRIBUTES),)
     return _tmpfs(step)
 
 
@@ -96,59 +77,62 @@ def _tmpfs(step: Tmpfs) -> "tuple[Doing, ...]":
 def apply(
     edits: Edits,
     root: Root,
-    cgroup: "Cgroup | None",
-    ldconfig_fd: int = -1,
+    cgroup: "Cgroup | DeviceCgroup | None",
+    ldconfig_fd: int,
+    rootfs: str,
+    *,
     belongs_to: owner.Owner = owner.ROOT,
-    path: str = "",
     container: int = 0,
+    tell: "Callable[[Doing | str], None]" = lambda _: None,
 ) -> None:
-    """Put `edits` into the container whose root is `root`; `cgroup` None leaves its rules alone.
+    """Put `edits` into the container whose root is `root`, all of them or none.
 
-    The caller is in the container's mount namespace. `ldconfig_fd` is the host's program, opened
-    outside; -1 for none, or where nothing is left to do for it. It works in the cgroups of the
-    process `container`. It is waited for at the end, where the real one only starts.
-    Raises GPUError, OSError.
+    The caller is in the container's mount namespace, in which `rootfs` is the root's path.
+    `ldconfig_fd` is the host's program, opened outside; -1 for none. It writes as `belongs_to`, and
+    works in the cgroups of the process `container`; 0 for the caller's. `cgroup` None leaves its
+    rules alone. `tell` is called with each step before it is done.
+    Raises GPUError, OSError; the container is as it was before then (minirun.gpu.undo).
     """
-    libraries: "list[Doing]" = []
-    others: "list[Doing]" = []
-    for doing in operations(edits):
-        (libraries if _folder(doing) in edits.library_folders else others).append(doing)
-    running = None
+    todo = operations(edits)
+    for path in _with_folders(todo):
+        if escape.escapes(root, path):
+            raise GPUError(f"mount error: path error: {path} resolves outside of {rootfs}")
+    before = undo.Before(root, rootfs, todo, edits.library_folders)
     mask = os.umask(0)
     try:
-        for doing in libraries:
-            doing.execute(root)
-        if ldconfig_fd >= 0:
-            from minirun.gpu.nvidia.cli import (
-                ldconfig,  # few need it: see minirun.core.rootfs.initlayer
-            )
-
-            folders = edits.library_folders
-            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, path, container)
-        for doing in others:
+        for doing in todo:
+            tell(doing)
             if isinstance(doing, SimulatedNode) and not belongs_to.is_root:
                 doing.execute_for_user_namespace(root)
             else:
                 doing.execute(root)
+        if ldconfig_fd >= 0:
+            tell(edits.ldconfig)
+            folders = edits.library_folders
+            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, rootfs, container)
+            _finish(running, edits.ldconfig.lstrip("@"))
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())
     except BaseException:
-        if running:
-            running.stop()
+        before.restore()
         raise
     finally:
         os.umask(mask)
-    if running:
+
+
+def _with_folders(todo: "tuple[Doing, ...]") -> "list[str]":
+    """Return every path that will be made or mounted on, each after the folder that it is in."""
+    paths = (path for doing in todo for path in (doing.path.rpartition("/")[0], doing.path))
+    return list(dict.fromkeys(paths))
+
+
+def _finish(running: ldconfig.Running, program: str) -> None:
+    """Wait for ldconfig. Raises GPUError in the words of the real nvidia-container-cli."""
+    try:
         running.finish()
-
-
-def _folder(doing: "Doing") -> str:
-    """Return the folder that a file or a link is put into; empty for anything else."""
-    if isinstance(doing, BindFiles):
-        return doing.folder
-    if isinstance(doing, (Symlink, BindHeld)):
-        return doing.path.rpartition("/")[0]
-    return ""
+    except GPUError as error:
+        text = str(error).replace("ldconfig failed", f"process {program} failed", 1)
+        raise GPUError(f"ldcache error: {text}", error.hint) from None
 
 
 def configure(
@@ -158,34 +142,23 @@ def configure(
     pid: int,
     cgroup: "Cgroup | None",
     ldconfig_fd: int,
-    before: "Callable[[Edits, Root], bool]",
-    undo_failure: bool = False,
+    before: "Callable[[Edits], None]" = lambda _: None,
 ) -> Edits:
     """Do all of stage 5: what nvidia-container-cli would do to the container of `pid`.
 
     `found` is what the host has, `ldconfig_fd` its ldconfig: all that is of the host is opened
     before entering. Afterwards this process is in the container's mount namespace for good.
-    `undo_failure` is for a container whose files outlive it. `before` is called with what will be
-    done and the container's root, and may refuse it; it returns whether the container has what
-    ldconfig makes.
-    Returns what was done. Raises GPUError, OSError.
+    `before` is called with what will be done, and may refuse it. Returns what was done.
+    Raises GPUError, OSError.
     """
     belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.container_owner(pid)
     enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
-    if before(edits, root):
-        ldconfig_fd = -1
+    before(edits)
     rules = None if request.no_cgroups else cgroup
     owner.become(belongs_to)
-    if undo_failure:
-        from minirun.gpu import undo
-
-        undo.configure(
-            edits, root, rules, ldconfig_fd, request.rootfs, belongs_to=belongs_to, container=pid
-        )
-    else:
-        apply(edits, root, rules, ldconfig_fd, belongs_to, request.rootfs, pid)
+    apply(edits, root, rules, ldconfig_fd, request.rootfs, belongs_to=belongs_to, container=pid)
     owner.give_up(belongs_to)
     return edits
 

@@ -91,12 +91,15 @@ class Inventory(Record):
     """The major of the IMEX channels' nodes; 0 where there is none."""
 
 
-def inventory(driver: str, store: str, root: str = "", cache: str = "") -> Inventory:
+def inventory(
+    driver: str, store: str, root: str = "", cache: str = "", *, simulation: str = ""
+) -> Inventory:
     """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
 
     `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
-    is, and `cache` its ld.so.cache. The answer's `simulated` says which one it was: the caller has
-    to tell the user. Raises UsageError, GPUError, OSError.
+    is, and `cache` its ld.so.cache. `simulation` is what the simulated driver is to look like, ""
+    for what $MINIRUN_SIM or the store says (minirun.gpu.simulated.spec). The answer's `simulated`
+    says which one it was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
     """
     which = which_driver(driver, root)
     if which in VENDORS:
@@ -110,4 +113,4 @@ def inventory(driver: str, store: str, root: str = "", cache: str = "") -> Inven
         return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
     from minirun.gpu import simulated
 
-    return simulated.inventory(store)
+    return simulated.inventory(store, simulation)

@@ -1,4 +1,4 @@
-"""The operations of stage 5 that minirun.core.rootfs.plan does not have: device nodes, many files.
+"""The operations of stage 5 that core.rootfs.plan does not have: nodes, files of the driver.
 
 Like those, each can describe() itself and be executed below a container's root.
 """
@@ -10,8 +10,8 @@ from minirun.core.errors import GPUError
 from minirun.core.kernel import files, mounts
 from minirun.core.record import Record
 from minirun.core.rootfs import plan
-from minirun.core.rootfs.inroot import Root, make_empty
-from minirun.gpu import driverroot
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu import driverroot, escape
 
 _NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 
@@ -66,6 +66,9 @@ class BindSource(Record):
         fd = driverroot.open_source(self.below, self.source)
         try:
             plan.bind_fd(root, fd, self.source, self.path, self.attributes)
+        except FileNotFoundError:  # a link to nothing: made where it points to, inside the root
+            path = escape.resolve(root, self.path)
+            plan.bind_fd(root, fd, self.source, path, self.attributes)
         finally:
             os.close(fd)
 
@@ -146,77 +149,3 @@ def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> N
     if not stat.S_ISCHR(status.st_mode) or status.st_rdev != device:
         hint = f"it should be the character device {node.major}:{node.minor}"
         raise GPUError(f"mount error: invalid device node: {node.path}", hint)
-
-
-class BindFiles(Record):
-    """Bind files of the host into one folder of the container.
-
-    A driver is thirty files in three folders. The folder is resolved once and held.
-    """
-
-    folder: str
-    files: "tuple[tuple[str, str], ...]"
-    """(path on the host, name in the folder)."""
-    attributes: int
-    below: str = ""
-    """The driver root, out of which no link on the way to them leads."""
-
-    def describe(self) -> str:
-        """Say it as a shell would, one line a file."""
-        lines = (f"mount --bind {source} {self.folder}/{name}" for source, name in self.files)
-        return "\n".join(lines)
-
-    def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
-        try:
-            folder = root.make_dir(self.folder)
-        except FileNotFoundError:  # a link to nothing: made where it points to, inside the root
-            from minirun.gpu import escape
-
-            folder = root.make_dir(escape.resolve(root, self.folder))
-        try:
-            for source, name in self.files:
-                self._bind(root, source, folder, name)
-        finally:
-            os.close(folder)
-
-    def _bind(self, root: Root, source: str, folder: int, name: str) -> None:
-        path = f"{self.folder}/{name}"
-        tree = self._open(source)
-        try:
-            mounts.mount_setattr(tree, self.attributes, shown=path)
-            if not _is_file(folder, name):
-                try:
-                    make_empty(folder, name)
-                except FileExistsError:  # it may be a link, which ends inside the root
-                    return _hang(tree, root.open(path), path)
-            mounts.move_mount(tree, folder, name, shown=path)
-        finally:
-            os.close(tree)
-
-    def _open(self, source: str) -> int:
-        """Return a copy of the mount that `source` is on, with it as its root. Raises OSError."""
-        if not self.below:
-            return mounts.open_tree(mounts.AT_FDCWD, source, mounts.OPEN_TREE_CLONE)
-        fd = driverroot.open_source(self.below, source)
-        try:
-            flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-            return mounts.open_tree(fd, "", flags, shown=source)
-        finally:
-            os.close(fd)
-
-
-def _is_file(folder: int, name: str) -> bool:
-    """Whether a file is there already: of the image, or of its init layer."""
-    try:
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def _hang(tree: int, target: int, path: str) -> None:
-    """Move the mount `tree` onto the descriptor `target`, and close that."""
-    try:
-        mounts.move_mount(tree, target, shown=path)
-    finally:
-        os.close(target)

@@ -1,91 +1,29 @@
-"""Configuring a container so that a failure leaves no trace: look first, act, put back.
+"""What a container's tree was like before the GPUs came, so that a failure leaves no trace.
 
 The real nvidia-container-cli leaves 26 mounts and as many empty files behind when the node of a GPU
 is missing. Here the places that will be written to are looked at before anything happens: which
 exist, what is mounted, which links and which ld.so.cache ldconfig may replace. When a step fails,
-what is new is unmounted and removed and what was replaced is put back. `minirun run` does not need
-it: its container, whose layer holds all of that, is deleted with everything in it.
-
-The order is the real one's, and ldconfig comes last: it never runs beside a step that may fail.
+what is new is unmounted and removed and what was replaced is put back.
 """
 
 import os
 import stat
 
 from minirun.core import events
-from minirun.core.errors import GPUError
 from minirun.core.kernel import mountinfo, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import MountFs, WriteFile
-from minirun.gpu import apply, escape
-from minirun.gpu.nvidia.cli import ldconfig
-from minirun.gpu.operations import BindFiles
-from minirun.gpu.owner import ROOT, Owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minirun.cgroups import Cgroup
     from minirun.gpu.apply import Doing
-    from minirun.gpu.edits import Edits
-    from minirun.gpu.nvidia.cli.devicecgroup import DeviceCgroup
 
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
 """What ldconfig writes, and what it leaves when it is killed."""
 _LARGEST = 64 << 20
 _MOST_LINKS = 40
-
-
-def configure(
-    edits: "Edits",
-    root: Root,
-    cgroup: "Cgroup | DeviceCgroup | None",
-    ldconfig_fd: int,
-    rootfs: str,
-    tell: "Callable[[Doing | str], None]" = lambda _: None,
-    *,
-    belongs_to: Owner = ROOT,
-    container: int = 0,
-) -> None:
-    """Do what minirun.gpu.apply.apply does, or nothing at all; `tell` hears of each step before.
-
-    `rootfs` is the path of `root`. The caller is in the container's mount namespace. ldconfig
-    writes as `belongs_to`, and works in the cgroups of the process `container`; 0 for the caller's.
-    Raises GPUError, OSError.
-    """
-    todo = apply.operations(edits, joined=False)
-    for doing in todo:
-        path = doing.folder if isinstance(doing, BindFiles) else doing.path
-        if escape.escapes(root, path):
-            raise GPUError(f"mount error: path error: {path} resolves outside of {rootfs}")
-    before = Before(root, rootfs, todo, edits.library_folders)
-    mask = os.umask(0)
-    try:
-        for doing in todo:
-            tell(doing)
-            doing.execute(root)
-        if ldconfig_fd >= 0:
-            tell(edits.ldconfig)
-            folders = edits.library_folders
-            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, rootfs, container)
-            _finish(running, edits.ldconfig.lstrip("@"))
-        if cgroup is not None:
-            cgroup.allow_devices(edits.device_rules())
-    except BaseException:
-        before.restore()
-        raise
-    finally:
-        os.umask(mask)
-
-
-def _finish(running: ldconfig.Running, program: str) -> None:
-    """Wait for ldconfig. Raises GPUError in the words of the real nvidia-container-cli."""
-    try:
-        running.finish()
-    except GPUError as error:
-        said = str(error).replace("ldconfig failed", f"process {program} failed", 1)
-        raise GPUError(f"ldcache error: {said}", error.hint) from None
 
 
 class Before:
@@ -100,10 +38,8 @@ class Before:
         """Parents come before what lies in them."""
         hidden: "list[str]" = []
         for doing in todo:
-            paths = [doing.path] if not isinstance(doing, BindFiles) else _paths(doing)
-            for path in paths:
-                if not any(path.startswith(f"{above}/") for above in hidden):
-                    self._look(path)
+            if not any(doing.path.startswith(f"{above}/") for above in hidden):
+                self._look(doing.path)
             if isinstance(doing, MountFs):
                 hidden.append(doing.path)
         for path in (*_CACHES, *folders):
@@ -161,10 +97,6 @@ def _try(work: "Callable[..., None]", root: Root, path: str, *more: object) -> N
         pass  # the failure came before it was made
     except OSError as error:
         events.emit("note", "not undone", {"path": path, "error": str(error)})
-
-
-def _paths(doing: BindFiles) -> "list[str]":
-    return [f"{doing.folder}/{name}" for _, name in doing.files]
 
 
 def _mounted(rootfs: str) -> "list[tuple[int, str]]":

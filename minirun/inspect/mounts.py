@@ -70,10 +70,7 @@ def _unescape(path: str) -> str:
 
 
 def _layer(container: Container, path: str) -> dict[str, Any]:
-    """Return a layer with the image that it is of; a user namespace sees id-mapped copies.
-
-    `init`: it is the init layer, a tmpfs mounted where the overlay then was (rootfs.initlayer).
-    """
+    """Return a layer with the image that it is of; a user namespace sees id-mapped copies."""
     mapped = path.startswith(f"{container.directory}/{places.LOWER}/")
     number = os.path.basename(path)
     layers = container.config.layers
@@ -83,5 +80,4 @@ def _layer(container: Container, path: str) -> dict[str, Any]:
     return {
         "path": path, "image": image[1] if image else "",
         "layer": int(image[2]) if image else None, "idMapped": mapped,
-        "init": path == container.config.rootfs,
     }  # fmt: skip

@@ -181,8 +181,6 @@ def _layer_lines(row: Document, indent: str) -> list[str]:
         name = (
             f"image {layer['image']}, layer {layer['layer']}" if layer["image"] else layer["path"]
         )
-        if layer["init"]:
-            name = "init layer: mount points of the GPUs' files, and ld.so.cache, on a tmpfs"
         said.append(f"{indent}    lower  {name}{', id-mapped' if layer['idMapped'] else ''}")
     volatile = " (volatile: never synced)" if layers["volatile"] else ""
     return [f"{indent}    upper  {layers['upper']}{volatile}", *said]

@@ -5,7 +5,7 @@ containers, as Figure 1's does: each becomes one recording. Nothing here needs r
 container that still exists.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,9 @@ def _stages(events: list[Event]) -> list[Stage]:
     found: dict[int, Stage] = {}
     for event in events:
         number = event.stage
-        if event.kind == "begin":
-            found[number] = Stage(number, event.actor, event.name, event.t, None, "", event.why)
+        if event.kind == "begin":  # stage 3 goes on after 5 for the hooks after NVIDIA's
+            stage = Stage(number, event.actor, event.name, event.t, None, "", event.why)
+            found[number] = replace(found.get(number, stage), end=None)
         elif event.kind == "end" and number in found:
             error = str(event.args.get("error", "failed")) if event.ret else ""
             begun = found[number]

@@ -72,8 +72,7 @@ def _warn_of_slow_inodes(place: str) -> None:
 
     It passes over each inode that was freed in the last one to six minutes (recently_deleted in
     fs/ext4/ialloc.c). After a few thousand containers, as of `make test`, a new file costs 0.1 ms.
-    A run makes about twenty, two more with GPUs, and fifty more in the first container of an image:
-    the next ones have an init layer (minirun.core.rootfs.initlayer).
+    A run makes about twenty, and fifty more with GPUs.
     """
     argv = ["findmnt", "-no", "FSTYPE,SOURCE", "--target", place]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)

@@ -129,7 +129,7 @@ class Sandbox:
             request = cli_args.parse(argv).request
             edits = apply.configure(
                 request, found=found, pid=self.pid, cgroup=recorder,
-                ldconfig_fd=ldprogram.open_host(request.ldconfig), before=lambda *_: False,
+                ldconfig_fd=ldprogram.open_host(request.ldconfig),
             )  # fmt: skip
             return {"edits": apply.record(edits), "rules": recorder.rules}
 

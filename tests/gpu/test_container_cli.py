@@ -10,7 +10,7 @@ import pytest
 from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import edits, escape, undo
+from minirun.gpu import apply, edits, escape
 from minirun.gpu.inventory import inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
@@ -123,7 +123,7 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
         if more.get("change"):
             plan = more["change"](plan)
         fd = ldprogram.open_host(request.ldconfig)
-        undo.configure(plan, root, more.get("cgroup"), fd, box.root)
+        apply.apply(plan, root, more.get("cgroup"), fd, box.root)
         return {"rules": [str(rule) for rule in plan.device_rules()]}
 
     return box.inside(work)

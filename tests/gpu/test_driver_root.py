@@ -137,7 +137,7 @@ def test_libraries_that_ld_so_cache_does_not_know(minirun: Program, host: Host) 
     host.change = change
     found = host.run(lambda: run(minirun))
     assert found["out"] == EXPECTED
-    paths = [e["args"]["path"] for e in found["events"] if e["name"] == "open_tree"]
+    paths = [e["args"]["source"] for e in found["events"] if e["name"] == "open_tree"]
     assert f"/usr/local/nvidia/lib64/libcuda.so.{VERSION}" in paths
     assert "/usr/local/nvidia/bin/nvidia-smi" in paths
 

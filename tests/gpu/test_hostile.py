@@ -118,10 +118,13 @@ def test_files_of_the_image_with_the_drivers_names(
     root = debian_root(tmp_path / "root")
     library = root / LIBRARIES / "libnvidia-ml.so.550.163.01"
     library.write_bytes(b"the image's own")
-    (root / LIBRARIES / "libnvidia-cfg.so.550.163.01").mkdir()
+    folder = root / LIBRARIES / "libnvidia-cfg.so.550.163.01"
+    folder.mkdir()
     box = sandbox(root)
     error = box.configure("--device=0", "--utility", store=store)["error"]
     assert "libnvidia-cfg.so.550.163.01" in error and "Invalid argument" in error
+    folder.rmdir()
+    assert box.configure("--device=0", "--utility", store=store)["error"] == ""
     assert b"ELF" in box.view(f"/{LIBRARIES}/{library.name}").read_bytes()  # covered,
     assert library.read_bytes() == b"the image's own"  # not written to
 

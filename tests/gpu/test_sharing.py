@@ -224,8 +224,8 @@ def test_the_log_says_who_shares(minirun: Program) -> None:
     }  # fmt: skip
     assert notes == {
         "a": [],
-        "b": [("gpu shared", {"gpu": "1", "with": ["a"]}, 1)],
-        "c": [("gpu exclusive", {"gpus": ["3"]}, 1)],
+        "b": [("gpu shared", {"gpu": "1", "with": ["a"]}, 5)],
+        "c": [("gpu exclusive", {"gpus": ["3"]}, 5)],
     }
 
 

@@ -16,7 +16,7 @@ from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply, undo
+from minirun.gpu import apply
 from minirun.gpu.inventory import inventory
 from minirun.gpu.nvidia.cli import cli_args, ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
@@ -47,7 +47,7 @@ def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]
         plan = nvidia.plan(
             inventory("simulated", store), request, nvidia.find_library_places(root, request)
         )
-        steps = len(apply.operations(plan, joined=False)) + 1  # the last one is ldconfig
+        steps = len(apply.operations(plan)) + 1  # the last one is ldconfig
         before, left = seen(box), []
         for number in range(steps):
             told = iter(range(steps))
@@ -58,7 +58,7 @@ def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]
 
             fd = ldprogram.open_host(request.ldconfig)
             try:
-                undo.configure(plan, root, None, fd, box.root, tell)
+                apply.apply(plan, root, None, fd, box.root, tell=tell)
             except Broken:
                 left += [number] if seen(box) != before else []
             finally:

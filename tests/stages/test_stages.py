@@ -18,8 +18,12 @@ Bundle = Callable[..., Path]
 def bundle(minirun: Program, layer: Path, tmp_path: Path) -> Bundle:
     """Make a bundle on a copy of busybox; `change` edits its config.json."""
 
-    def make(*args: str, change: Callable[[dict[str, Any]], None] | None = None) -> Path:
-        config = json.loads(minirun("spec", "busybox", *args).stdout)
+    def make(
+        *args: str,
+        change: Callable[[dict[str, Any]], None] | None = None,
+        flags: tuple[str, ...] = (),
+    ) -> Path:
+        config = json.loads(minirun("spec", *flags, "busybox", *args).stdout)
         config["root"]["path"] = str(layer)
         if change:
             change(config)
@@ -114,6 +118,28 @@ def test_stage_3_hooks_get_the_state_and_run_in_order(
     namespaces = [line.split()[-1] for line in lines]
     assert namespaces[0] == namespaces[1] == host  # prestart, createRuntime: the runtime's
     assert namespaces[2] != host  # createContainer: the container's
+
+
+def test_stage_3_nvidias_hook_has_its_turn_among_the_others(
+    minirun: Program, bundle: Bundle, tmp_path: Path
+) -> None:
+    def change(config: dict[str, Any]) -> None:
+        before, after, last = (hook(tmp_path / name, "true") for name in ("a", "b", "c"))
+        config["hooks"]["prestart"] = [before, *config["hooks"]["prestart"], after]
+        config["hooks"]["createRuntime"] = [last]
+
+    made = bundle("true", change=change, flags=("--gpus", "0", "--gpu-driver", "simulated"))
+    argv = ("--gpu-driver=simulated", "run", "--bundle", str(made), "c1")
+    assert minirun(*argv).returncode == 0
+    order = [
+        (e["stage"], os.path.basename(e["args"].get("path", "")) or e["kind"])  # type: ignore[attr-defined]
+        for e in minirun.events("c1")
+        if e["stage"] in (3, 4, 5) and (e["kind"] in ("begin", "end") or e["name"] == "hook ended")
+    ]
+    assert order == [
+        (3, "begin"), (3, "a"), (3, "end"), (4, "begin"), (4, "end"), (5, "begin"), (5, "end"),
+        (3, "begin"), (3, "b"), (3, "c"), (3, "end"),
+    ]  # fmt: skip
 
 
 def test_stage_3_a_failing_hook_ends_it_all(

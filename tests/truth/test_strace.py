@@ -34,9 +34,7 @@ def test_gpus(minirun_both: Program, check: Check) -> None:
     if "v2" in minirun_both.flags:
         assert report.matched["bpf"] > 4
     again = check(minirun_both, "run", *GPUS, "busybox", "true")
-    assert again.matched["clone3"] == 2, "ldconfig is not run again"
-    assert again.matched["mount"] == report.matched["mount"] - 4 + 1, "ldconfig's; its init layer"
-    assert again.matched["symlinkat"] > report.matched["symlinkat"]
+    assert again.matched == report.matched, "a later container of an image is made as the first"
 
 
 def test_cgroup2(minirun_both: Program, check: Check) -> None:

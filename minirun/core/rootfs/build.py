@@ -19,17 +19,14 @@ from minirun.oci.mounts.over_proc import MountPoints
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cgroups.base import ContainerMounts
-    from minirun.core.rootfs.initlayer import InitLayer
     from minirun.oci.mounts.sources import Sources
 
 
-def mount_root(
-    config: Config, lower: "list[str]", own: str, init_layer: "InitLayer | None" = None
-) -> Root:
+def mount_root(config: Config, lower: "list[str]", own: str) -> Root:
     """Make root.path a mount of its own, and open it.
 
     `lower` are the image's layers, lowest first; with them it is an overlay, whose writable
-    layer lies in the directory `own`. `init_layer` is to lie between the two.
+    layer lies in the directory `own`.
     Raises OSError, MinirunError.
     """
     path = config.rootfs
@@ -44,9 +41,6 @@ def mount_root(
     if own_root:  # its mount points would be made there
         raise ConfigError(f"config.json: root.path: {path} is the host's own root")
     if lower:
-        if init_layer:
-            init_layer.mount(path)  # the overlay covers it, and holds it
-            lower = [*lower, path]
         _overlay(config, path, lower, own)
     else:
         mounts.mount(

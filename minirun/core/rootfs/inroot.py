@@ -85,7 +85,8 @@ class Root:
             pass
         parent, name = self.parent(path)
         try:
-            make_empty(parent, name, mode)
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            os.close(os.open(name, flags, mode, dir_fd=parent))
             return files.openat2(parent, name, os.O_PATH | os.O_NOFOLLOW, RESOLVE)
         except FileExistsError:
             if links == _MOST_LINKS:
@@ -140,9 +141,3 @@ class Root:
     def close(self) -> None:
         """Let go of the root."""
         os.close(self.fd)
-
-
-def make_empty(folder: int, name: str, mode: int = 0o644) -> None:
-    """Make the empty file `name` in a directory. Raises FileExistsError, OSError."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    os.close(os.open(name, flags, mode, dir_fd=folder))

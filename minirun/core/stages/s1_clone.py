@@ -37,16 +37,9 @@ class Init:
 
 
 def make_places(container: Container) -> None:
-    """Make what has to be there before any process is: FIFOs and cgroup; find the init layer.
-
-    Raises OSError.
-    """
+    """Make what has to be there before any process is: FIFOs and cgroup. Raises OSError."""
     make_fifos(container.directory)
     make_cgroup(container)
-    if container.config.nvidia_in_line and not container.gates:
-        from minirun.core.rootfs import initlayer  # whoever watches a run sees all of it in stage 5
-
-        container.init_layer = initlayer.recall(container.settings.root, container.config)
 
 
 def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") -> Init:
@@ -157,7 +150,7 @@ def init(container: Container, channel: Channel) -> Root:
         become_root(container)
     propagation.before(config)
     lower = container.lower_places()
-    root = build.mount_root(config, lower, container.directory, container.init_layer)
+    root = build.mount_root(config, lower, container.directory)
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()

@@ -1,189 +1,149 @@
 """Stage 3: the runtime runs each prestart hook of config.json, the container's state on its stdin.
 
-Hooks run in the runtime's namespaces, one after the other. NVIDIA's hook is not executed but
-called, in a child process of its own: stages 4 and 5 happen there, in-line, where they can be
-watched. That process is made right after init, and loads its program and looks at the host's GPUs
-while init builds the root filesystem; it does nothing to the container before it gets the state.
-With `--gpu-mode hook` the hook is executed like the others, and stages 4 and 5 are its own.
+Hooks run in the runtime's namespaces, one after the other, in the order of config.json: first the
+prestart hooks, then the createRuntime hooks. NVIDIA's hook is not executed but called, in a child
+process of its own, at its turn: stages 4 and 5 happen there, in-line, where they can be watched.
+Hooks that config.json lists after it run when it has ended, and stage 3 goes on for them. With
+`--gpu-mode hook` NVIDIA's hook is executed like the others, and stages 4 and 5 are its own.
 """
 
 import os
 
-from minirun.core import config as oci_config
 from minirun.core import events, hooks, jsonlite
 from minirun.core import state as oci_state
+from minirun.core.config import GPU_HOOK, Config
 from minirun.core.container import Container
 from minirun.core.errors import HookError, MinirunError, from_os
-from minirun.core.kernel import namespaces, process
+from minirun.core.hooks import HookProcess
+from minirun.core.kernel import process
+from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from minirun.core.stages.s1_clone import Init
 
-
-_DONE = b"done"
-"""What the hook says last. Its end, which takes the kernel 0.6 ms, need not be waited for."""
-
-
-class Hook:
-    """The hook's process: a pipe that brings its state, and one that takes back an error."""
-
-    def __init__(self, pid: int, stdin: int, stderr: int) -> None:
-        self.pid = pid
-        self.stdin = stdin
-        self.stderr = stderr
-
-    def close(self) -> None:
-        """Close the runtime's ends."""
-        os.close(self.stdin)
-        os.close(self.stderr)
-
-    def say(self, document: "dict[str, Any]") -> None:
-        """Give it the container's state. Raises OSError."""
-        try:
-            os.write(self.stdin, jsonlite.dumps(document).encode() + b"\n")
-        except BrokenPipeError:
-            pass  # it has ended before its turn: finish() finds out why
-
-    def wait(self) -> int:
-        """Collect the process; return its exit status, -n for signal n."""
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        self.pid = 0
-        return status
-
-    def end(self) -> None:
-        """Kill it, whatever it is doing, unless it was collected before."""
-        if self.pid:
-            os.kill(self.pid, 9)
-            self.wait()
+_REPORT_LIMIT = 1 << 16
+"""Bytes of the JSON by which the in-line hook says what went wrong."""
 
 
-def prepare(container: Container, init: "Init") -> "Hook | None":
-    """Make the process of NVIDIA's hook, where config.json has it: it gets ready, and waits.
+class Turn(Record):
+    """One hook of stage 3: its name in an error, its row of config.json, and how it runs."""
 
-    Raises OSError.
-    """
-    if not container.config.nvidia_in_line and not container.config.gpu_vendor:
-        return None
-    stdin, feed = os.pipe2(os.O_CLOEXEC)
-    said, stderr = os.pipe2(os.O_CLOEXEC)
-    parent = os.getpid()
-    why = "the GPU hook, in-line: it gets ready; the real runtime executes a program in stage 3"
-    pid, pidfd = namespaces.clone3(0, why=why)
-    if pid == 0:
-        for fd in (feed, said, init.pidfd):
-            os.close(fd)
-        init.channel.close()  # the hook is a copy of the runtime: its ends are for the runtime
-        _hook_process(container, stdin, stderr, parent)
-    for fd in (stdin, stderr, pidfd):
-        os.close(fd)
-    return Hook(pid, feed, said)
+    name: str
+    hook: "dict[str, Any]"
+    in_line: bool
 
 
-def runtime(container: Container, gpu_hook: "Hook | None") -> None:
-    """Run the prestart and createRuntime hooks, and give NVIDIA's its state, and with it the turn.
+def load(config: Config) -> None:
+    """Import what the in-line hook runs, if there is one, while init builds its root filesystem."""
+    if any(turn.in_line for turn in turns(config)):
+        from minirun.core.stages import s4_arguments, s5_inject  # noqa: F401
 
+
+def runtime(container: Container, init: "Init") -> None:
+    """Run the prestart hooks, then the createRuntime hooks. Raises HookError, OSError."""
+    state = container.oci_state(oci_state.CREATING)
+    waiting = turns(container.config)
+    is_needed = True
+    while is_needed:
+        with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
+            in_line = _run(container, init, waiting, state)
+            if not (in_line or container.config.hooks("prestart") or container.config.gpu_vendor):
+                events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
+        if in_line:
+            _finish(in_line, state)
+        is_needed = bool(waiting)
+
+
+def _run(
+    container: Container, init: "Init", waiting: "list[Turn]", state: "dict[str, Any]"
+) -> "HookProcess | None":
+    """Run hooks in turn, up to the in-line one, and take them out of `waiting`.
+
+    Return the process of the in-line hook, which waits for `state`; None if it was not reached.
     Raises HookError, OSError.
     """
-    document = container.oci_state(oci_state.CREATING)
-    bundle = container.config.bundle
-    with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
-        rows = container.config.hooks("prestart")
-        others = [hook for hook in rows if not container.config.in_line(hook)]
-        hooks.run_all(others, "prestart", document, bundle)
-        hooks.run_all(container.config.hooks("createRuntime"), "createRuntime", document, bundle)
-        if gpu_hook:
-            events.emit("message", "STATE", {"to": "hook"}, why="on its standard input, as JSON")
-        elif not rows:
-            events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
-    if gpu_hook:
-        gpu_hook.say(document)
+    while waiting:
+        turn = waiting.pop(0)
+        if turn.in_line:
+            return _start(container, init)
+        hooks.run(turn.hook, turn.name, state, container.config.bundle)
+    return None
 
 
-def _hook_process(container: Container, stdin: int, stderr: int, parent: int) -> None:
-    """In the child: get ready, read the state, do stages 4 and 5, report, exit."""
-    early = True
+def turns(config: Config) -> "list[Turn]":
+    """Return the hooks of stage 3, in the order in which they run.
+
+    The GPUs of another vendor than NVIDIA need no hook in config.json: theirs is the last prestart
+    hook then.
+    """
+    found = [
+        Turn(
+            f"{kind} hook {index} ({hook['path']})",
+            hook,
+            kind == "prestart" and config.in_line(hook),
+        )
+        for kind in ("prestart", "createRuntime")
+        for index, hook in enumerate(config.hooks(kind))
+    ]
+    if config.gpu_vendor and not any(turn.in_line for turn in found):
+        last = len(config.hooks("prestart"))
+        found.insert(last, Turn(f"prestart hook {last} (in-line)", {}, in_line=True))
+    return found
+
+
+def _start(container: Container, init: "Init") -> HookProcess:
+    """Clone the process of the in-line hook. Raises OSError."""
+    parent = os.getpid()
+    in_line = hooks.start(
+        lambda stdin, stdout: _hook(container, init, stdin, stdout, parent),
+        why="the GPU hook, in-line: the real runtime executes a program here", limit=_REPORT_LIMIT,
+    )  # fmt: skip
+    events.emit("message", "STATE", {"to": "hook"}, why="on its standard input, as JSON")
+    return in_line
+
+
+def _finish(in_line: HookProcess, state: "dict[str, Any]") -> None:
+    """Give the in-line hook its state and wait for its end. Raises HookError, OSError."""
+    status = in_line.converse(state)
+    if not status:
+        return
+    if not in_line.output:
+        raise HookError(f"{GPU_HOOK}: {hooks.ending(status)}")
+    report = jsonlite.loads(in_line.output.decode())
+    raise HookError(f"{GPU_HOOK}: {report['text']}", report["hint"])
+
+
+def _hook(container: Container, init: "Init", stdin: int, stdout: int, parent: int) -> "NoReturn":
+    """In the child: read the state, do stages 4 and 5, report what fails, exit."""
     try:
+        init.channel.close()  # this is a copy of the runtime: these ends are for the runtime
         events.become("hook", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the hook dies with the runtime")
         process.become_named("minirun:hook")
         from minirun.core.stages import s4_arguments, s5_inject
 
-        failure = _get_ready(container)
-        document = _read_state(stdin)
-        if not document or os.getppid() != parent:
-            os._exit(1)
-        if failure:
-            raise failure
-        early = False
-        if container.gates:
-            container.gates.watched.append(os.pidfd_open(document["pid"]))
-        argv = s4_arguments.hook(document, container.config.choices)
+        with open(stdin, encoding="utf-8") as file:
+            text = file.read()
+        if not text or os.getppid() != parent:
+            os._exit(1)  # the runtime has given up
+        state: dict[str, Any] = jsonlite.loads(text)
+        argv = s4_arguments.hook(state, container.config.choices)
         if argv:
-            s5_inject.cli(container, argv, document["pid"])
-        elif container.init_layer:
-            s5_inject.nothing(container.init_layer, document["pid"], container.config.rootfs)
-        os.write(stderr, _DONE)
-        os.read(stdin, 1)  # its end: whoever answers init goes first, on whichever processor
+            s5_inject.cli(container, argv, state["pid"])
         os._exit(0)
     except BaseException as error:
-        _report(stderr, error, early=early)
+        _report(stdout, error)
     finally:
         os._exit(1)
 
 
-def _get_ready(container: Container) -> "Exception | None":
-    """Look at the host's GPUs; return what is wrong with them or with what is asked for."""
-    from minirun.core.stages import s5_inject
-
-    if not container.init_layer:
-        from minirun.gpu import mountpoints  # noqa: F401 - while there is time
-    try:
-        s5_inject.look_early(container)
-    except (MinirunError, OSError) as error:
-        return error
-    return None
-
-
-def _read_state(stdin: int) -> "dict[str, Any] | None":
-    """Return the container's state, one line of JSON; None where the runtime has given up."""
-    text = bytearray()
-    while not text.endswith(b"\n"):
-        chunk = os.read(stdin, 4096)
-        if not chunk:
-            return None
-        text += chunk
-    document: dict[str, Any] = jsonlite.loads(text.decode())
-    return document
-
-
-def _report(stderr: int, error: BaseException, *, early: bool) -> None:
-    """Write what went wrong to the runtime, as JSON; `early`: before the hook had its turn."""
+def _report(stdout: int, error: BaseException) -> None:
+    """Write what went wrong to the runtime, as JSON."""
     if isinstance(error, OSError):
         error = from_os(error)
     hint = error.hint if isinstance(error, MinirunError) else ""
     text = str(error) or type(error).__name__
-    who = "" if early else f"{oci_config.GPU_HOOK}: "
-    os.write(stderr, jsonlite.dumps({"text": who + text[:3000], "hint": hint}).encode())
-
-
-def finish(gpu_hook: "Hook | None") -> None:
-    """Wait for NVIDIA's hook to be done. Raises HookError with what it reported."""
-    if gpu_hook is None:
-        return
-    said = bytearray()
-    while said != _DONE and (chunk := os.read(gpu_hook.stderr, 4096)):
-        said += chunk
-    gpu_hook.close()
-    if said == _DONE:
-        return
-    status = gpu_hook.wait()
-    if status == 0:
-        return
-    silent = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-    if not said:
-        raise HookError(f"{oci_config.GPU_HOOK}: {silent}")
-    report = jsonlite.loads(said.decode())
-    raise HookError(report["text"], report["hint"])
+    os.write(stdout, jsonlite.dumps({"text": text[:3000], "hint": hint[:3000]}).encode())

@@ -27,12 +27,13 @@ LAYOUT = 3
 """Counts up when the files change, so that a store never serves those of an older minirun."""
 
 
-def inventory(store: str) -> Inventory:
+def inventory(store: str, simulation: str = "") -> Inventory:
     """Return the simulated host, whose files are made at the first call.
 
+    `simulation` says what it is to look like; "" for what $MINIRUN_SIM or the store says.
     Raises UsageError for a bad specification, GPUError where the store is broken, OSError.
     """
-    spec = specification.load(store)
+    spec = specification.load(store, simulation)
     root = driver_root(store, spec)
     path = f"{root}/inventory.json"
     try:

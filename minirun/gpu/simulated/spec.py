@@ -58,9 +58,9 @@ class SimulatedSpec(Record):
         return f"{base},mig={mig},mps={self.mps:d}"
 
 
-def load(store: str) -> SimulatedSpec:
-    """Return the specification that is in force. Raises UsageError."""
-    text = os.environ.get("MINIRUN_SIM", "")
+def load(store: str, simulation: str = "") -> SimulatedSpec:
+    """Return `simulation` parsed; "" for the specification that is in force. Raises UsageError."""
+    text = simulation or os.environ.get("MINIRUN_SIM", "")
     if text:
         return parse(text)
     path = f"{places.drivers(store)}/simulated.json"

@@ -146,10 +146,10 @@ def groups(edits: Edits) -> "list[int]":
     return sorted({node.gid for node in edits.device_nodes if node.gid})
 
 
-def prepare(config: Config) -> Cards:
-    """Look for the cards that config.json asks for, and let its process be in their groups.
+def join_groups(config: Config) -> None:
+    """Add the groups of the nodes that config.json asks for to those of its process.
 
-    Before stage 1 has its clone, since it is the clone that joins the groups. Raises GPUError.
+    It is called before clone, since the cloned process joins the groups. Raises GPUError.
     """
     found = find_cards(config.gpu_vendor, config.choices.driver_root)
     edits = plan(found, NvidiaRequest(devices=selectors_of_config(config)))
@@ -157,7 +157,6 @@ def prepare(config: Config) -> Cards:
         user = config.process.setdefault("user", {})
         own = user.get("additionalGids") or []
         user["additionalGids"] = list(dict.fromkeys([*own, *groups(edits)]))
-    return found
 
 
 def selectors_of_config(config: Config) -> "tuple[str, ...]":

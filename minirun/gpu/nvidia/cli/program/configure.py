@@ -9,7 +9,7 @@ import os
 
 from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply, undo
+from minirun.gpu import apply
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
@@ -41,9 +41,9 @@ def configure(line: CommandLine, found: Inventory, log: DebugLog) -> None:
     try:
         edits = nvidia.plan(found, request, facts)
         rootfs = request.rootfs
-        undo.configure(
-            edits, root, cgroup, program, rootfs, lambda step: log.doing(rootfs, step),
-            container=request.pid,
+        apply.apply(
+            edits, root, cgroup, program, rootfs, container=request.pid,
+            tell=lambda step: log.doing(rootfs, step),
         )  # fmt: skip
     except OSError as error:
         raise _told("mount error", error) from None

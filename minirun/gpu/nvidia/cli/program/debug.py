@@ -10,11 +10,12 @@ import time
 
 from minirun import __version__
 from minirun.core.rootfs.plan import MountFs, Symlink
+from minirun.gpu.apply import FILE_ATTRIBUTES
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog, compat
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
 from minirun.gpu.nvidia.cli.planner import LibraryPlaces
-from minirun.gpu.operations import BindFiles, BindHeld, BindSource, HostNode, SimulatedNode
+from minirun.gpu.operations import BindHeld, BindSource, HostNode, SimulatedNode
 from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
@@ -98,13 +99,9 @@ class DebugLog:
             self.say(f"executing {doing.lstrip('@')} from host at {rootfs}")
         elif isinstance(doing, MountFs):
             self.say(f"mounting tmpfs at {rootfs}{doing.path}")
-        elif isinstance(doing, BindFiles):
-            for source, name in doing.files:
-                self.say(f"mounting {source} at {rootfs}{doing.folder}/{name} with flags 0x7")
-        elif isinstance(doing, BindHeld):
-            self.say(f"mounting {doing.source} at {rootfs}{doing.path} with flags 0x7")
-        elif isinstance(doing, (BindSource, HostNode)):
-            self.say(f"mounting {doing.source} at {rootfs}{doing.path}")
+        elif isinstance(doing, (BindHeld, BindSource, HostNode)):
+            flags = " with flags 0x7" if getattr(doing, "attributes", 0) == FILE_ATTRIBUTES else ""
+            self.say(f"mounting {doing.source} at {rootfs}{doing.path}{flags}")
         elif isinstance(doing, Symlink):
             self.say(f"creating symlink {rootfs}{doing.path} -> {doing.target}")
         elif isinstance(doing, SimulatedNode):
