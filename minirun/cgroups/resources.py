@@ -31,62 +31,70 @@ class Setting(Record):
     optional: bool = False
 
 
-V1_FILES = {
-    "memory.limit": "memory.limit_in_bytes",
-    "memory.swap": "memory.memsw.limit_in_bytes",
-    "memory.reservation": "memory.soft_limit_in_bytes",
-    "memory.kernelTCP": "memory.kmem.tcp.limit_in_bytes",
-    "memory.swappiness": "memory.swappiness",
-    "memory.disableOOMKiller": "memory.oom_control",
-    "cpu.shares": "cpu.shares",
-    "cpu.period": "cpu.cfs_period_us",
-    "cpu.quota": "cpu.cfs_quota_us",
-    "cpu.burst": "cpu.cfs_burst_us",
-    "cpu.idle": "cpu.idle",
-    "cpu.realtimePeriod": "cpu.rt_period_us",
-    "cpu.realtimeRuntime": "cpu.rt_runtime_us",
-    "cpu.cpus": "cpuset.cpus",
-    "cpu.mems": "cpuset.mems",
-    "pids.limit": "pids.max",
-}
-"""Version 1: one file for each property, in the order in which a new cgroup takes them."""
+class Limit(Record):
+    """A property of linux.resources: the kernel's file for it, and systemd's property of a unit."""
 
-V2_FILES = {
-    "memory.limit": "memory.max",
-    "memory.reservation": "memory.low",
-    "cpu.burst": "cpu.max.burst",
-    "cpu.idle": "cpu.idle",
-    "cpu.cpus": "cpuset.cpus",
-    "cpu.mems": "cpuset.mems",
-    "pids.limit": "pids.max",
-}
-"""Version 2: those that go over one to one; swap, shares, quota and period are converted."""
+    v1: str
+    v2: str = ""
+    """Empty if version 2 has none."""
+    unit_v1: str = ""
+    """systemd.resource-control(5); empty if systemd has none."""
+    unit_v2: str = ""
+    kind: "type[int | str]" = int
+    zero_counts: bool = False
+    """Whether 0 is a value; else it means, as null does, that nothing is set."""
 
-_CONVERTED = ("memory.swap", "cpu.shares", "cpu.quota", "cpu.period")
-_TEXTS = ("cpu.cpus", "cpu.mems")
-_ZERO_COUNTS = ("pids.limit", "memory.swappiness", "cpu.idle", "cpu.burst")
+    def file(self, version: int) -> str:
+        """Return the file of version 1 or 2; empty if there is none."""
+        return self.v1 if version == 1 else self.v2
+
+    def unit(self, version: int) -> str:
+        """Return systemd's property where cgroups are of version 1 or 2; empty if there is none."""
+        return self.unit_v1 if version == 1 else self.unit_v2
+
+
+LIMITS = {
+    "memory.limit": Limit("memory.limit_in_bytes", "memory.max", "MemoryLimit", "MemoryMax"),
+    "memory.swap": Limit("memory.memsw.limit_in_bytes", "memory.swap.max", "", "MemorySwapMax"),
+    "memory.reservation": Limit("memory.soft_limit_in_bytes", "memory.low", "", "MemoryLow"),
+    "memory.kernelTCP": Limit("memory.kmem.tcp.limit_in_bytes"),
+    "memory.swappiness": Limit("memory.swappiness", zero_counts=True),
+    "memory.disableOOMKiller": Limit("memory.oom_control", kind=bool),
+    "cpu.shares": Limit("cpu.shares", "cpu.weight", "CPUShares", "CPUWeight"),
+    "cpu.period": Limit("cpu.cfs_period_us", "cpu.max"),
+    "cpu.quota": Limit("cpu.cfs_quota_us", "cpu.max"),
+    "cpu.burst": Limit("cpu.cfs_burst_us", "cpu.max.burst", zero_counts=True),
+    "cpu.idle": Limit("cpu.idle", "cpu.idle", zero_counts=True),
+    "cpu.realtimePeriod": Limit("cpu.rt_period_us"),
+    "cpu.realtimeRuntime": Limit("cpu.rt_runtime_us"),
+    "cpu.cpus": Limit("cpuset.cpus", "cpuset.cpus", "", "AllowedCPUs", str),
+    "cpu.mems": Limit("cpuset.mems", "cpuset.mems", "", "AllowedMemoryNodes", str),
+    "pids.limit": Limit("pids.max", "pids.max", "TasksMax", "TasksMax", zero_counts=True),
+}
+"""In the order in which a new cgroup takes them. Both versions take the number as it is, except
+for version 2's swap, shares, quota and period: see :func:`for_v2`."""
+
 _PER_DEVICE = ("blockIO", "hugepageLimits", "network", "rdma")
 
 
 def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
-    """Return what is to be set, by dotted name (memory.limit), in V1_FILES' order.
+    """Return what is to be set, by dotted name (memory.limit), in the order of LIMITS.
 
     Raises ConfigError for a wrong type.
     """
     found: "dict[str, int | str]" = {}
-    for name in V1_FILES:
+    for name, known in LIMITS.items():
         section, _, key = name.partition(".")
         group = resources.get(section) or {}
         if not isinstance(group, dict):
             raise ConfigError(f"linux.resources.{section}: expected an object, not {group!r}")
         value = group.get(key)
-        wanted = str if name in _TEXTS else bool if name == "memory.disableOOMKiller" else int
-        if value is None or (not value and name not in _ZERO_COUNTS):
+        if value is None or (not value and not known.zero_counts):
             continue
-        if type(value) is not wanted:
-            kind = {str: "a string", bool: "true or false", int: "a whole number"}[wanted]
+        if type(value) is not known.kind:
+            kind = {str: "a string", bool: "true or false", int: "a whole number"}[known.kind]
             raise ConfigError(f"linux.resources.{name}: expected {kind}, not {value!r}")
-        found[name] = int(value) if wanted is bool else value
+        found[name] = int(value) if known.kind is bool else value
     swap, limit = found.get("memory.swap", -1), found.get("memory.limit", 0)
     if isinstance(swap, int) and isinstance(limit, int) and 0 <= swap < limit:
         raise ConfigError(
@@ -130,40 +138,38 @@ def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
     if todo.get("memory.limit") == -1 and "memory.swap" not in todo:
         todo["memory.swap"] = -1  # unlimited memory above limited memory and swap is refused
     return [
-        Setting(
-            f"linux.resources.{name}", V1_FILES[name].split(".")[0], V1_FILES[name],
-            "max" if name == "pids.limit" and str(value).startswith("-") else str(value),
-        )
+        _setting(name, LIMITS[name].v1, _or_max(value) if name == "pids.limit" else str(value))
         for name, value in todo.items()
-    ] + _per_device(resources, 1)  # fmt: skip
+    ] + _per_device(resources, 1)
 
 
 def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
     """Return the settings for version 2's files. Raises ConfigError."""
     todo = values(resources)
     settings = []
-    for name, value in todo.items():
-        if name not in V2_FILES and name not in _CONVERTED:
+    for name in todo:
+        if not LIMITS[name].v2:
             raise ConfigError(
                 f"linux.resources.{name}: cgroup2 has no such setting",
                 "take it out of config.json, or choose cgroup v1",
             )
-        if name in V2_FILES:
-            settings.append(_v2(name, V2_FILES[name], _or_max(value)))
-    numbers = {name: int(todo[name]) for name in _CONVERTED if name in todo}
-    if "memory.swap" in numbers:
-        settings.append(_v2("memory.swap", "memory.swap.max", _swap_alone(todo)))
-    if "cpu.shares" in numbers:
-        settings.append(_v2("cpu.shares", "cpu.weight", str(weight(numbers["cpu.shares"]))))
-    if "cpu.period" in numbers:
-        quota = _or_max(numbers.get("cpu.quota", -1))
-        settings.append(_v2("cpu.period", "cpu.max", f"{quota} {numbers['cpu.period']}"))
-    elif "cpu.quota" in numbers:
-        settings.append(_v2("cpu.quota", "cpu.max", _or_max(numbers["cpu.quota"])))
+        if name != "cpu.quota" or "cpu.period" not in todo:  # one file has both
+            settings.append(_setting(name, LIMITS[name].v2, _v2_value(name, todo)))
     return settings + _per_device(resources, 2) + _unified(resources.get("unified") or {})
 
 
-def _v2(name: str, file: str, value: str) -> Setting:
+def _v2_value(name: str, todo: "dict[str, int | str]") -> str:
+    value = todo[name]
+    if name == "memory.swap":
+        return _swap_alone(todo)
+    if name == "cpu.shares":
+        return str(weight(int(value)))
+    if name == "cpu.period":
+        return f"{_or_max(todo.get('cpu.quota', -1))} {value}"
+    return _or_max(value)
+
+
+def _setting(name: str, file: str, value: str) -> Setting:
     return Setting(f"linux.resources.{name}", file.split(".")[0], file, value)
 
 

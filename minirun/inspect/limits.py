@@ -7,6 +7,7 @@ import os
 import stat
 from typing import Any
 
+from minirun.cgroups.resources import LIMITS
 from minirun.cgroups.rules import DeviceRule
 from minirun.cgroups.ruleset import access
 from minirun.core import state
@@ -16,17 +17,14 @@ from minirun.core.rootfs.inroot import Root
 from minirun.inspect.given import edits_of
 
 _V1 = {
-    "memory": ("memory", "memory.limit_in_bytes"),
-    "memoryAndSwap": ("memory", "memory.memsw.limit_in_bytes"),
-    "pids": ("pids", "pids.max"),
-    "cpuShares": ("cpu", "cpu.shares"),
-}
+    "memory": "memory.limit", "memoryAndSwap": "memory.swap", "pids": "pids.limit",
+    "cpuShares": "cpu.shares",
+}  # fmt: skip
 _V2 = {
-    "memory": ("", "memory.max"),
-    "swap": ("", "memory.swap.max"),
-    "pids": ("", "pids.max"),
-    "cpuWeight": ("", "cpu.weight"),
-}
+    "memory": "memory.limit", "swap": "memory.swap", "pids": "pids.limit",
+    "cpuWeight": "cpu.shares",
+}  # fmt: skip
+"""Name → the property of linux.resources whose file says it."""
 _UNLIMITED = 1 << 62
 """Version 1 writes "no limit" as the largest multiple of a page size."""
 
@@ -34,25 +32,23 @@ _UNLIMITED = 1 << 62
 def limits(container: Container) -> dict[str, Any]:
     """Return the limits in force: bytes, tasks, CPUs (1.5), and the list of CPUs as text."""
     record = container.cgroup.record()
-    dirs: dict[str, str] = record["dirs"]
-    files = _V1 if record["version"] == 1 else _V2
-    found: dict[str, Any] = {
-        name: _number(_read(dirs, controller, file)) for name, (controller, file) in files.items()
-    }
-    if record["version"] == 1:
-        quota = _number(_read(dirs, "cpu", "cpu.cfs_quota_us"))
-        period = _number(_read(dirs, "cpu", "cpu.cfs_period_us"))
-    else:
-        both = (_read(dirs, "", "cpu.max") or "max 0").split()
-        quota, period = _number(both[0]), _number(both[-1])
-    found["cpus"] = quota / period if quota and period else None
-    found["cpuset"] = _read(dirs, "cpuset" if record["version"] == 1 else "", "cpuset.cpus") or None
+    names = _V1 if record["version"] == 1 else _V2
+    found: dict[str, Any] = {name: _number(_read(record, limit)) for name, limit in names.items()}
+    quota, period = _read(record, "cpu.quota"), _read(record, "cpu.period")
+    if record["version"] == 2:  # one file has both
+        quota, _, period = quota.partition(" ")
+    share, whole = _number(quota), _number(period)
+    found["cpus"] = share / whole if share and whole else None
+    found["cpuset"] = _read(record, "cpu.cpus") or None
     return found
 
 
-def _read(dirs: dict[str, str], controller: str, file: str) -> str:
+def _read(record: dict[str, Any], limit: str) -> str:
+    """Return what the file of a property holds; empty if there is none."""
+    file = LIMITS[limit].file(record["version"])
+    controller = file.split(".")[0] if record["version"] == 1 else ""
     try:
-        return state.read_text(f"{dirs[controller]}/{file}").strip()
+        return state.read_text(f"{record['dirs'][controller]}/{file}").strip()
     except (KeyError, OSError):
         return ""
 

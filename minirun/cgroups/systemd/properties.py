@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from minirun.cgroups.systemd.bus import Properties
 
 INFINITY = (1 << 64) - 1
-_NUMBERS = {
-    "memory.limit_in_bytes": "MemoryLimit", "cpu.shares": "CPUShares",
-    "blkio.weight": "BlockIOWeight", "pids.max": "TasksMax", "memory.max": "MemoryMax",
-    "memory.low": "MemoryLow", "memory.min": "MemoryMin", "memory.high": "MemoryHigh",
-    "memory.swap.max": "MemorySwapMax", "cpu.weight": "CPUWeight",
+_MORE = {
+    "blkio.weight": "BlockIOWeight", "memory.min": "MemoryMin", "memory.high": "MemoryHigh",
 }  # fmt: skip
-"""File to property, each an unsigned number of 64 bits, for both versions."""
-_SETS = {"cpuset.cpus": "AllowedCPUs", "cpuset.mems": "AllowedMemoryNodes"}
+"""File → property: of blockIO.weight, and of files that only linux.resources.unified names."""
 _PERIOD = 100_000  # microseconds: the kernel's default
 _STEP = 10_000  # microseconds of CPU time a second: systemd counts in whole percent
 
@@ -39,12 +35,14 @@ def of_resources(resources: "dict[str, Any]", version: int) -> "Properties":
     """Return the properties that say what `resources` says. Raises ConfigError."""
     settings = oci.for_v1(resources) if version == 1 else oci.for_v2(resources)
     values = {setting.file: setting.value for setting in settings}
+    names = _MORE | {limit.file(version): limit.unit(version) for limit in oci.LIMITS.values()}
     found: "Properties" = []
     for file, value in values.items():
-        if file in _NUMBERS and (number := _number(value)) is not None:
-            found.append((_NUMBERS[file], ("t", number)))
-        elif file in _SETS and version == 2:  # systemd has no cpusets of version 1
-            found.append((_SETS[file], ("ay", bitmap(value))))
+        name = names.get(file)
+        if name and file.startswith("cpuset."):
+            found.append((name, ("ay", bitmap(value))))
+        elif name and (number := _number(value)) is not None:
+            found.append((name, ("t", number)))
     return found + _quota(values)
 
 
