@@ -1,39 +1,36 @@
 """Checks config.json and names the culprit by its exact path: ``mounts[3].options[0]: …``.
 
-The shapes below are the runtime-spec's JSON schema in brief: a type, a list of one shape, or a
-dictionary of shapes, where ``"*"`` stands for any key and a key that ends in ``!`` must be there.
+The shapes below are the runtime-spec's JSON schema in brief, in the words of minirun.oci.schema.
 Properties that are not listed are ignored, as the spec demands.
 """
 
 from minirun.core.errors import ConfigError
+from minirun.oci.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
-class Uint:
-    """A whole number from 0 up, of 64 bits."""
-
-
-_ID_MAP = {"containerID!": Uint, "hostID!": Uint, "size!": Uint}
+_ID_MAP = {"containerID!": Uint64, "hostID!": Uint64, "size!": Uint64}
 _HOOK = {"path!": str, "args": [str], "env": [str], "timeout": int}
 _CAPS = {k: [str] for k in ("bounding", "effective", "inheritable", "permitted", "ambient")}
 _RESOURCES = {
     "devices": [{"allow!": bool, "type": str, "major": int, "minor": int, "access": str}],
     "memory": {
         "limit": int, "reservation": int, "swap": int, "kernel": int, "kernelTCP": int,
-        "swappiness": Uint, "disableOOMKiller": bool, "useHierarchy": bool,
+        "swappiness": Uint64, "disableOOMKiller": bool, "useHierarchy": bool,
         "checkBeforeUpdate": bool,
     },
     "cpu": {
-        "shares": Uint, "quota": int, "burst": Uint, "period": Uint, "realtimeRuntime": int,
-        "realtimePeriod": Uint, "cpus": str, "mems": str, "idle": int,
+        "shares": Uint64, "quota": int, "burst": Uint64, "period": Uint64, "realtimeRuntime": int,
+        "realtimePeriod": Uint64, "cpus": str, "mems": str, "idle": int,
     },
     "pids": {"limit": int},
     "blockIO": dict,
-    "hugepageLimits": [{"pageSize!": str, "limit!": Uint}],
-    "network": {"classID": Uint, "priorities": [{"name!": str, "priority!": Uint}]},
+    "hugepageLimits": [{"pageSize!": str, "limit!": Uint64}],
+    "network": {"classID": Uint64, "priorities": [{"name!": str, "priority!": Uint64}]},
     "rdma": {"*": dict},
     "unified": {"*": str},
 }  # fmt: skip
@@ -44,20 +41,20 @@ SHAPE: "dict[str, Any]" = {
     "root!": {"path!": str, "readonly": bool},
     "process": {
         "terminal": bool,
-        "consoleSize": {"height!": Uint, "width!": Uint},
+        "consoleSize": {"height!": Uint64, "width!": Uint64},
         "cwd!": str,
         "env": [str],
         "args": [str],
-        "rlimits": [{"type!": str, "soft!": Uint, "hard!": Uint}],
+        "rlimits": [{"type!": str, "soft!": Uint64, "hard!": Uint64}],
         "apparmorProfile": str,
         "capabilities": _CAPS,
         "noNewPrivileges": bool,
         "oomScoreAdj": int,
         "selinuxLabel": str,
-        "user": {"uid": Uint, "gid": Uint, "umask": Uint, "additionalGids": [Uint]},
+        "user": {"uid": Uint64, "gid": Uint64, "umask": Uint64, "additionalGids": [Uint64]},
         "scheduler": {
-            "policy!": str, "nice": int, "priority": int, "flags": [str], "runtime": Uint,
-            "deadline": Uint, "period": Uint,
+            "policy!": str, "nice": int, "priority": int, "flags": [str], "runtime": Uint64,
+            "deadline": Uint64, "period": Uint64,
         },
         "ioPriority": {"class!": str, "priority": int},
         "execCPUAffinity": {"initial": str, "final": str},
@@ -79,8 +76,8 @@ SHAPE: "dict[str, Any]" = {
     "linux": {
         "devices": [
             {
-                "type!": str, "path!": str, "major": int, "minor": int, "fileMode": Uint,
-                "uid": Uint, "gid": Uint,
+                "type!": str, "path!": str, "major": int, "minor": int, "fileMode": Uint64,
+                "uid": Uint64, "gid": Uint64,
             }
         ],
         "uidMappings": [_ID_MAP],
@@ -97,7 +94,7 @@ SHAPE: "dict[str, Any]" = {
         "namespaces": [{"type!": str, "path": str}],
         "maskedPaths": [str],
         "readonlyPaths": [str],
-        "timeOffsets": {"*": {"secs": int, "nanosecs": Uint}},
+        "timeOffsets": {"*": {"secs": int, "nanosecs": Uint64}},
         "personality": {"domain!": str, "flags": [str]},
         "memoryPolicy": {"mode!": str, "nodes": str, "flags": [str]},
         "netDevices": {"*": {"name": str}},
@@ -110,12 +107,10 @@ _MOST_ITEMS = {
     **{f"hooks.{kind}": 256 for kind in SHAPE["hooks"]},
 }  # fmt: skip
 """How long a list may be whose every item is a call or a process; id maps: user_namespaces(7)."""
-_WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
+_CHECKER = Checker("config.json", _MOST_ITEMS)
 NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
 _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
 _MOST_GROUPS = 1 << 16  # NGROUPS_MAX of linux/limits.h
-_DEEPEST = 64
-_LONGEST_TEXT = 150  # of an error, behind the path
 _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
 _LONGEST_INTERFACE = 15  # bytes of a network interface's name: IFNAMSIZ, less its NUL
 RLIMITS = {
@@ -135,29 +130,7 @@ def check(raw: "Any") -> "dict[str, Any]":
 
     Raises ConfigError where it is not a config.json that minirun can run.
     """
-    config: "dict[str, Any]" = _clean(raw, "")
-    _check(config, SHAPE, "")
-    _version(config["ociVersion"])
-    if not config["root"]["path"]:
-        _fail("root.path", "is empty")
-    if "" in config.get("annotations", {}):
-        _fail("annotations", "holds a key without a name")
-    if "process" in config:
-        _process(config["process"])
-    for index, mount in enumerate(config.get("mounts", [])):
-        _mount(mount, f"mounts[{index}]")
-    for kind, hooks in config.get("hooks", {}).items():
-        for index, hook in enumerate(hooks if kind in SHAPE["hooks"] else []):
-            _absolute(hook["path"], f"hooks.{kind}[{index}].path")
-            if hook.get("timeout", 1) <= 0:
-                _fail(f"hooks.{kind}[{index}].timeout", "must be greater than 0 (seconds)")
-    linux = config.get("linux", {})
-    _namespaces(config, linux)
-    _devices(linux)
-    for name in ("maskedPaths", "readonlyPaths"):
-        for index, path in enumerate(linux.get(name, [])):
-            _absolute(path, f"linux.{name}[{index}]")
-    return config
+    return _checked(raw, SHAPE, "", _document)
 
 
 def resources(raw: "Any") -> "dict[str, Any]":
@@ -165,9 +138,7 @@ def resources(raw: "Any") -> "dict[str, Any]":
 
     Raises ConfigError.
     """
-    cleaned: "dict[str, Any]" = _clean(raw, "linux.resources")
-    _check(cleaned, _RESOURCES, "linux.resources")
-    return cleaned
+    return _checked(raw, _RESOURCES, "linux.resources", lambda _: None)
 
 
 def process(raw: "Any") -> "dict[str, Any]":
@@ -175,53 +146,87 @@ def process(raw: "Any") -> "dict[str, Any]":
 
     Raises ConfigError.
     """
-    cleaned: "dict[str, Any]" = _clean(raw, "process")
-    _check(cleaned, SHAPE["process"], "process")
-    _process(cleaned)
+    return _checked(raw, SHAPE["process"], "process", _process)
+
+
+def _checked(
+    raw: "Any", shape: "Any", where: str, more: "Callable[[dict[str, Any]], None]"
+) -> "dict[str, Any]":
+    """Return `raw` without nulls, after the check of its shape and what `more` looks at."""
+    try:
+        cleaned: "dict[str, Any]" = without_nulls(raw, where)
+        _CHECKER.check(cleaned, shape, where)
+        more(cleaned)
+    except SchemaError as error:
+        raise ConfigError(f"config.json: {error}", status=1) from None
     return cleaned
 
 
+def _document(config: "dict[str, Any]") -> None:
+    """Check what a shape cannot say."""
+    _version(config["ociVersion"])
+    if not config["root"]["path"]:
+        fail("root.path", "is empty")
+    if "" in config.get("annotations", {}):
+        fail("annotations", "holds a key without a name")
+    if "process" in config:
+        _process(config["process"])
+    for index, mount in enumerate(config.get("mounts", [])):
+        _mount(mount, f"mounts[{index}]")
+    for kind, hooks in config.get("hooks", {}).items():
+        for index, hook in enumerate(hooks if kind in SHAPE["hooks"] else []):
+            absolute(hook["path"], f"hooks.{kind}[{index}].path")
+            if hook.get("timeout", 1) <= 0:
+                fail(f"hooks.{kind}[{index}].timeout", "must be greater than 0 (seconds)")
+    linux = config.get("linux", {})
+    _namespaces(config, linux)
+    _devices(linux)
+    for name in ("maskedPaths", "readonlyPaths"):
+        for index, path in enumerate(linux.get(name, [])):
+            absolute(path, f"linux.{name}[{index}]")
+
+
 def _process(process: "dict[str, Any]") -> None:
-    _absolute(process["cwd"], "process.cwd")
+    absolute(process["cwd"], "process.cwd")
     if not process.get("args"):
-        _fail("process.args", "must hold at least the name of a program")
+        fail("process.args", "must hold at least the name of a program")
     for index, entry in enumerate(process.get("env", [])):
         if not entry.partition("=")[0]:
-            _fail(f"process.env[{index}]", f"{entry!r} has no name")
+            fail(f"process.env[{index}]", f"{entry!r} has no name")
     user = process.get("user", {})
     for name in ("uid", "gid"):
         _id(user.get(name, 0), f"process.user.{name}")
     more = len(user.get("additionalGids", []))
     if more > _MOST_GROUPS:
         what = f"{more} groups, and the kernel takes at most {_MOST_GROUPS} (setgroups(2))"
-        _fail("process.user.additionalGids", what)
+        fail("process.user.additionalGids", what)
     for index, gid in enumerate(user.get("additionalGids", [])):
         _id(gid, f"process.user.additionalGids[{index}]")
     if user.get("umask", 0) > 0o777:
-        _fail("process.user.umask", f"{user['umask']} is above {0o777} (octal 777)")
+        fail("process.user.umask", f"{user['umask']} is above {0o777} (octal 777)")
     for name, cells in process.get("consoleSize", {}).items():
         if name in ("height", "width") and cells > 0xFFFF:
-            _fail(f"process.consoleSize.{name}", f"must be at most {0xFFFF}")
+            fail(f"process.consoleSize.{name}", f"must be at most {0xFFFF}")
     if not -1000 <= process.get("oomScoreAdj", 0) <= 1000:
-        _fail("process.oomScoreAdj", "must lie between -1000 and 1000")
+        fail("process.oomScoreAdj", "must lie between -1000 and 1000")
     seen: set[str] = set()
     for index, limit in enumerate(process.get("rlimits", [])):
         where = f"process.rlimits[{index}]"
         if limit["type"] not in RLIMITS:
-            _fail(f"{where}.type", f"unknown limit {limit['type']!r}")
+            fail(f"{where}.type", f"unknown limit {limit['type']!r}")
         if limit["type"] in seen:
-            _fail(f"{where}.type", f"{limit['type']} stands there twice")
+            fail(f"{where}.type", f"{limit['type']} stands there twice")
         if limit["soft"] > limit["hard"]:
-            _fail(f"{where}.soft", "must not be above hard")
+            fail(f"{where}.soft", "must not be above hard")
         seen.add(limit["type"])
 
 
 def _mount(mount: "dict[str, Any]", where: str) -> None:
     if not mount["destination"]:
-        _fail(f"{where}.destination", "is empty")
+        fail(f"{where}.destination", "is empty")
     mount["destination"] = "/" + mount["destination"].lstrip("/")  # relative means relative to "/"
     if bool(mount.get("uidMappings")) != bool(mount.get("gidMappings")):
-        _fail(where, "uidMappings and gidMappings go together")
+        fail(where, "uidMappings and gidMappings go together")
     for name in ("uidMappings", "gidMappings"):
         _id_maps(mount.get(name, []), f"{where}.{name}")
 
@@ -232,30 +237,30 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
         where = f"linux.namespaces[{index}]"
         kind, path = namespace["type"], namespace.get("path", "")
         if kind not in NAMESPACES:
-            _fail(f"{where}.type", f"unknown namespace {kind!r}")
+            fail(f"{where}.type", f"unknown namespace {kind!r}")
         if kind in paths:
-            _fail(f"{where}.type", f"{kind} stands there twice")
+            fail(f"{where}.type", f"{kind} stands there twice")
         if path:
-            _absolute(path, f"{where}.path")
+            absolute(path, f"{where}.path")
         paths[kind] = path
     if "mount" not in paths:
-        _fail("linux.namespaces", "a mount namespace is required, or the host's would change")
+        fail("linux.namespaces", "a mount namespace is required, or the host's would change")
     for name in ("hostname", "domainname"):
         if config.get(name) and "uts" not in paths:
-            _fail(name, "needs a uts namespace of the container's own")
+            fail(name, "needs a uts namespace of the container's own")
         if len(config.get(name, "").encode()) > _LONGEST_NAME:
-            _fail(name, f"is longer than {_LONGEST_NAME} bytes")
+            fail(name, f"is longer than {_LONGEST_NAME} bytes")
     if linux.get("timeOffsets") and paths.get("time") != "":
-        _fail("linux.timeOffsets", "needs a new time namespace")
+        fail("linux.timeOffsets", "needs a new time namespace")
     for name in ("uidMappings", "gidMappings"):
         if paths.get("user") == "" and not linux.get(name):
-            _fail(f"linux.{name}", "is required for a new user namespace")
+            fail(f"linux.{name}", "is required for a new user namespace")
         if linux.get(name) and "user" not in paths:
-            _fail(f"linux.{name}", "needs a user namespace")
+            fail(f"linux.{name}", "needs a user namespace")
         _id_maps(linux.get(name, []), f"linux.{name}")
     for name in linux.get("timeOffsets", {}):
         if name not in ("monotonic", "boottime"):
-            _fail(f"linux.timeOffsets.{name}", "is none of monotonic, boottime")
+            fail(f"linux.timeOffsets.{name}", "is none of monotonic, boottime")
     if linux.get("netDevices"):
         _net_devices(linux["netDevices"], "network" in paths)
 
@@ -263,136 +268,58 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
 def _id_maps(rows: "list[dict[str, int]]", where: str) -> None:
     for index, row in enumerate(rows):
         if row["size"] == 0:
-            _fail(f"{where}[{index}].size", "must be greater than 0")
+            fail(f"{where}[{index}].size", "must be greater than 0")
         for side in ("containerID", "hostID"):
             if row[side] + row["size"] > _ID_LIMIT:
-                _fail(f"{where}[{index}].{side}", f"with its size reaches beyond {_ID_LIMIT - 1}")
+                fail(f"{where}[{index}].{side}", f"with its size reaches beyond {_ID_LIMIT - 1}")
 
 
 def _net_devices(rows: "dict[str, dict[str, str]]", own_network: bool) -> None:
     """Check the names as the kernel does (dev_valid_name), but with the path of the culprit."""
     if not own_network:
-        _fail("linux.netDevices", "needs a network namespace of the container's own")
+        fail("linux.netDevices", "needs a network namespace of the container's own")
     for name, row in rows.items():
         for text in (name, row.get("name") or name):
             odd = text in ("", ".", "..") or any(c in "/:" or c.isspace() for c in text)
             if odd or len(text.encode()) > _LONGEST_INTERFACE:
-                _fail(f"linux.netDevices.{name}", f"{text!r} is not the name of an interface")
+                fail(f"linux.netDevices.{name}", f"{text!r} is not the name of an interface")
 
 
 def _devices(linux: "dict[str, Any]") -> None:
     for index, device in enumerate(linux.get("devices", [])):
         where = f"linux.devices[{index}]"
         if device["type"] not in ("c", "b", "u", "p"):
-            _fail(f"{where}.type", f"{device['type']!r} is none of c, b, u, p")
-        _absolute(device["path"], f"{where}.path")
+            fail(f"{where}.type", f"{device['type']!r} is none of c, b, u, p")
+        absolute(device["path"], f"{where}.path")
         if device["path"].rpartition("/")[2] in ("", ".", ".."):
-            _fail(f"{where}.path", f"{device['path']!r} does not end with a name")
+            fail(f"{where}.path", f"{device['path']!r} does not end with a name")
         for name in ("uid", "gid"):
             _id(device.get(name, 0), f"{where}.{name}")
         for name in ("major", "minor"):
             if device["type"] != "p" and name not in device:
-                _fail(f"{where}.{name}", "is required for a device")
+                fail(f"{where}.{name}", "is required for a device")
         for name, most in (("major", 0xFFF), ("minor", 0xFFFFF), ("fileMode", 0xFFFFFFFF)):
             if not 0 <= device.get(name, 0) <= most:
-                _fail(f"{where}.{name}", f"must lie between 0 and {most}")
+                fail(f"{where}.{name}", f"must lie between 0 and {most}")
     for index, rule in enumerate(linux.get("resources", {}).get("devices", [])):
         where = f"linux.resources.devices[{index}]"
         if rule.get("type", "a") not in ("a", "b", "c"):
-            _fail(f"{where}.type", f"{rule['type']!r} is none of a, b, c")
+            fail(f"{where}.type", f"{rule['type']!r} is none of a, b, c")
         if set(rule.get("access", "")) - set("rwm"):
-            _fail(f"{where}.access", f"{rule['access']!r} holds more than r, w, m")
+            fail(f"{where}.access", f"{rule['access']!r} holds more than r, w, m")
         for name in ("major", "minor"):
             if not -1 <= rule.get(name, -1) < 2**32:
-                _fail(f"{where}.{name}", "must be a number of 32 bits, or -1 for any")
+                fail(f"{where}.{name}", "must be a number of 32 bits, or -1 for any")
 
 
 def _version(version: str) -> None:
     numbers = version.split("-")[0].split("+")[0].split(".")
     if len(numbers) != 3 or not all(n.isascii() and n.isdigit() for n in numbers):
-        _fail("ociVersion", f"{version!r} is not a version like 1.2.0")
+        fail("ociVersion", f"{version!r} is not a version like 1.2.0")
     if numbers[0] != "1":
-        _fail("ociVersion", f"{version} is not supported; 1.x.y is")
-
-
-def _absolute(path: str, where: str) -> None:
-    if not path.startswith("/"):
-        _fail(where, "must be an absolute path")
+        fail("ociVersion", f"{version} is not supported; 1.x.y is")
 
 
 def _id(number: int, where: str) -> None:
     if number >= _ID_LIMIT:
-        _fail(where, f"must be below {_ID_LIMIT}")
-
-
-def _clean(value: "Any", where: str, depth: int = 0) -> "Any":
-    """Take null properties out of `value`, and return it; refuse what cannot be handed on."""
-    if depth > _DEEPEST:
-        _fail(where[:40], f"is nested more than {_DEEPEST} levels deep")
-    if isinstance(value, str):
-        _text(value, where)
-    elif isinstance(value, float) and value in (float("inf"), float("-inf")):
-        _fail(where, "is out of range")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            if not isinstance(item, int):
-                _clean(item, f"{where}[{index}]", depth + 1)
-    elif isinstance(value, dict):
-        for key in [key for key, item in value.items() if item is None]:
-            del value[key]
-        for key, item in value.items():
-            _text(key, f"{where}.{key!r}" if where else repr(key))
-            if not isinstance(item, int):
-                _clean(item, f"{where}.{key}" if where else key, depth + 1)
-    return value
-
-
-def _text(text: str, where: str) -> None:
-    """Refuse strings that the kernel would cut short, and those that no file could hold."""
-    if "\0" in text:
-        _fail(where, "holds a NUL character")
-    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
-        _fail(where, "holds half of a surrogate pair")
-
-
-def _check(value: "Any", shape: "Any", where: str) -> None:
-    if isinstance(shape, dict):
-        _check_object(value, shape, where)
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            _wrong(where, "a list", value)
-        if len(value) > _MOST_ITEMS.get(where, len(value)):
-            _fail(where, f"has {len(value)} entries, more than {_MOST_ITEMS[where]}")
-        for index, item in enumerate(value):
-            _check(item, shape[0], f"{where}[{index}]")
-    elif shape is Uint:
-        if type(value) is not int or not 0 <= value < 2**64:
-            _wrong(where, "a whole number from 0 to 2^64 - 1", value)
-    elif type(value) is not shape:
-        _wrong(where, _WORDS[shape], value)
-    elif shape is int and not -(2**63) <= value < 2**63:
-        _wrong(where, "a whole number of 64 bits", value)
-
-
-def _check_object(value: "Any", shape: "dict[str, Any]", where: str) -> None:
-    if not isinstance(value, dict):
-        _wrong(where or "config.json", "an object", value)
-    for key, inner in shape.items():
-        name = key.removesuffix("!")
-        path = f"{where}.{name}" if where else name
-        if key == "*":
-            for any_name, item in value.items():
-                _check(item, inner, f"{where}.{any_name}")
-        elif name in value:
-            _check(value[name], inner, path)
-        elif key.endswith("!"):
-            _fail(path, "is required")
-
-
-def _wrong(where: str, expected: str, value: object) -> None:
-    _fail(where, f"expected {expected}, got {value!r}")
-
-
-def _fail(where: str, what: str) -> None:
-    short = what if len(what) < _LONGEST_TEXT else what[:_LONGEST_TEXT] + "…"
-    raise ConfigError(f"config.json: {where}: {short}", status=1)
+        fail(where, f"must be below {_ID_LIMIT}")

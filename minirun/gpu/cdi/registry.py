@@ -11,7 +11,8 @@ from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_bytes
-from minirun.gpu.cdi.check import SpecError, check
+from minirun.gpu.cdi.check import check
+from minirun.oci.schema import SchemaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _names(registry: Registry, folder: str) -> "list[str]":
 
 
 def _read(path: str) -> "Any":
-    """Return the document in a file. Raises OSError, ValueError (SpecError) where it is none."""
+    """Return the document in a file. Raises OSError, ValueError (SchemaError) where it is none."""
     return parse(read_bytes(path).decode(), as_json=path.endswith(".json"))
 
 
@@ -142,4 +143,4 @@ def parse(text: str, *, as_json: bool = False) -> "Any":
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise SpecError(str(error)) from None
+        raise SchemaError(str(error)) from None

@@ -6,7 +6,7 @@ import pytest
 
 from gpu.cdi.conftest import KIND, recorded, spec
 from minirun.gpu.cdi import check, names
-from minirun.gpu.cdi.check import SpecError
+from minirun.oci.schema import SchemaError
 
 
 def edited(**edits: Any) -> dict[str, Any]:
@@ -51,10 +51,12 @@ def test_null_is_as_good_as_absent() -> None:
         ({"devices": {}}, "devices: expected a list, got {}"),
         ({"device": []}, "device: is no property that CDI knows"),
         ({"annotations": {"a": 1}}, "annotations.a: expected a string, got 1"),
+        ({"annotations": {1: "a"}}, "annotations.1: expected a string, got 1"),
+        ({"annotations": {"a": "\ud800"}}, "annotations.a: holds half of a surrogate pair"),
     ],
 )
 def test_mistakes_in_a_spec(change: dict[str, Any], text: str) -> None:
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SchemaError) as caught:
         check.check(spec("a") | change)
     assert str(caught.value) == text
 
@@ -81,7 +83,7 @@ def test_mistakes_in_a_spec(change: dict[str, Any], text: str) -> None:
         ),
         (
             {"deviceNodes": [{"path": "/x", "uid": True}]},
-            "deviceNodes[0].uid: expected 0 to 2^32 - 1, got True",
+            "deviceNodes[0].uid: expected a whole number from 0 to 2^32 - 1, got True",
         ),
         ({"hooks": [{"hookName": "start", "path": "/x"}]}, "hooks[0].hookName: 'start' is none of"),
         ({"hooks": [{"hookName": "poststop"}]}, "hooks[0].path: is required"),
@@ -95,7 +97,10 @@ def test_mistakes_in_a_spec(change: dict[str, Any], text: str) -> None:
         ),
         ({"mounts": [{"hostPath": "/x"}]}, "mounts[0].containerPath: is required"),
         ({"mounts": [{"hostPath": "", "containerPath": "/x"}]}, "mounts[0].hostPath: is empty"),
-        ({"additionalGids": [-1]}, "additionalGids[0]: expected 0 to 2^32 - 1, got -1"),
+        (
+            {"additionalGids": [-1]},
+            "additionalGids[0]: expected a whole number from 0 to 2^32 - 1, got -1",
+        ),
         ({"intelRdt": {"closID": "a/b"}}, "intelRdt.closID: 'a/b' is no name of a file"),
         (
             {"netDevices": [{"hostInterfaceName": "e", "name": ""}]},
@@ -111,7 +116,7 @@ def test_mistakes_in_edits(edits: dict[str, Any], text: str) -> None:
     for document, where in ((edited(**edits), ""), (spec("a"), "devices[0].")):
         if where:
             document["devices"][0]["containerEdits"] = edits
-        with pytest.raises(SpecError) as caught:
+        with pytest.raises(SchemaError) as caught:
             check.check(document)
         assert str(caught.value).startswith(f"{where}containerEdits.{text}")
 
@@ -122,12 +127,12 @@ def test_mistakes_in_devices() -> None:
         (("-a",), "devices[0].name: name '-a' must begin and end with a letter or digit"),
         (("",), "devices[0].name: name '' is empty"),
     ):
-        with pytest.raises(SpecError) as caught:
+        with pytest.raises(SchemaError) as caught:
             check.check(spec(*devices))
         assert str(caught.value) == text
     document = spec("a")
     document["devices"][0]["containerEdits"] = {}
-    with pytest.raises(SpecError, match="is empty"):
+    with pytest.raises(SchemaError, match="is empty"):
         check.check(document)
 
 

@@ -7,7 +7,8 @@ import os
 
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
-from minirun.gpu.cdi.check import SpecError, check
+from minirun.gpu.cdi.check import check
+from minirun.oci.schema import SchemaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def text(spec: "dict[str, Any]", form: str) -> str:
             _refuse(_EMPTY.format(device["name"]))
     try:
         check(spec)
-    except SpecError as error:
+    except SchemaError as error:
         _refuse(str(error))
     if form == "json":
         return jsonlite.dumps(spec)
