@@ -121,6 +121,30 @@ def test_gc_of_what_never_got_its_name(minirun: Program) -> None:
     ours.rmdir()
 
 
+def test_killed_while_making(minirun: Program) -> None:
+    """strace kills a run at each call that makes or renames something; `gc` removes what is left.
+
+    Some are killed before the container has its name, some after.
+    """
+    seen = set()
+    for number in range(1, 30):
+        name = f"made-{os.getpid()}-{number}"
+        fault = f"inject=mkdir,mkdirat,rename,mknod,mknodat:signal=KILL:when={number}"
+        argv = minirun.argv("run", "--rm", "--name", name, "busybox", "true")
+        done = subprocess.run(
+            ["strace", "-f", "-qq", "-o", "/dev/null", "-e", fault, *argv],
+            capture_output=True, check=False,
+        )  # fmt: skip
+        left = minirun.left()
+        seen |= {"named" if each == name else "unnamed" for each in left}
+        assert minirun("gc").returncode == 0
+        assert_nothing(minirun, name)
+        if done.returncode == 0:
+            break
+    assert seen == {"named", "unnamed"}
+    assert number > 3
+
+
 def test_gc_leaves_the_living(minirun: Program) -> None:
     held = Held(minirun, "5:begin", "--rm", *GPUS)
     minirun("run", "-d", "--name", f"{held.name}-d", "busybox", "sleep", "100")
