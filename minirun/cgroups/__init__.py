@@ -18,7 +18,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.container import Container
+
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
+
+
+def of_container(container: "Container") -> Cgroup:
+    """Return a container's cgroup: as its record has it, else where it is to be made.
+
+    Raises ConfigError, MinirunError, OSError.
+    """
+    record, settings = container.record, container.settings
+    saved, path = record.get("cgroup"), record["cgroup_path"]
+    version, named = settings.cgroup_version, bool(container.config.cgroups_path)
+    if saved and saved.get("rootless"):
+        from minirun.cgroups import delegated
+
+        return delegated.from_record(saved, record["init"])
+    if saved:
+        return from_record(saved)
+    if record.get("systemd_cgroup"):
+        from minirun.cgroups import systemd
+
+        return systemd.open_scope(path, version)
+    if container.unprivileged and version != "v1" and settings.rootless != "false":
+        from minirun.cgroups import delegated
+
+        return delegated.open_cgroup(path, named=named)
+    return open_cgroup(path, version, every=named)
 
 
 def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgroup:
@@ -81,5 +108,6 @@ __all__ = [
     "Usage",
     "from_record",
     "listing",
+    "of_container",
     "open_cgroup",
 ]

@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
+from minirun.cgroups.rules import container_rules
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.record import Record
 
@@ -118,6 +119,13 @@ class Cgroup(ABC):
         On version 1 the cgroup must have no other below it. Raises ConfigError where version 1
         cannot hold the list, MinirunError, OSError.
         """
+
+    def set_devices(self, rows: "list[dict[str, Any]]") -> None:
+        """Set the device rules of config.json's linux.resources.devices, after the default ones.
+
+        Raises ConfigError, MinirunError, OSError.
+        """
+        self.set_device_rules(container_rules(rows))
 
     @abstractmethod
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:

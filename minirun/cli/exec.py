@@ -10,7 +10,7 @@ import os
 
 from minirun.cli import oci
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
-from minirun.core import endings, jsonlite, places, state
+from minirun.core import endings, extras, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
@@ -92,7 +92,7 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
         container.config.choices,
     )
     container.config = config
-    container.prepare()
+    container.prepare(extras.BECOMING)
     if flags.cgroup:
         from minirun.cgroups import below
 

@@ -7,7 +7,7 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 import os
 import stat
 
-from minirun.core import jsonlite, places
+from minirun.core import extras, jsonlite, places
 from minirun.core.choices import NOTHING, Choices
 from minirun.core.errors import ConfigError
 
@@ -24,9 +24,6 @@ VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_D
 GPU_HOOK = "nvidia-container-runtime-hook"
 MOST_BYTES = 4 << 20
 """How large a config.json may be. Read, it takes up to forty times that."""
-_UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
-_RARE_PROCESS = frozenset(("scheduler", "ioPriority", "apparmorProfile", "selinuxLabel"))
-_RARE_LINUX = frozenset(("personality", "memoryPolicy", "mountLabel", "intelRdt"))
 
 
 _SIGNS = {
@@ -103,19 +100,6 @@ class Config:
         """linux.cgroupsPath; empty where the runtime chooses."""
         return self.linux.get("cgroupsPath") or ""
 
-    @property
-    def has_unusual_mounts(self) -> bool:
-        """Whether one of its mounts needs minirun.oci.mounts.sources."""
-        return any(
-            "uidMappings" in row or not _UNUSUAL_WORDS.isdisjoint(row.get("options") or ())
-            for row in self.raw.get("mounts") or ()
-        )
-
-    @property
-    def asks_rarely_asked(self) -> bool:
-        """Whether it has a property that minirun.oci.tuning.rare is for."""
-        return bool(_RARE_PROCESS & self.process.keys() or _RARE_LINUX & self.linux.keys())
-
     def new_namespace(self, kind: str) -> bool:
         """Whether a namespace of this kind is made for the container."""
         return self.namespaces.get(kind) == ""
@@ -186,11 +170,9 @@ class Config:
 
 def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
-    from minirun.oci import validate  # what is kept of a container has been checked
-
     path = places.config_json(bundle)
     try:
-        return Config(validate.check(jsonlite.loads(_read(path))), bundle, choices)
+        return Config(extras.check_config(jsonlite.loads(_read(path))), bundle, choices)
     except FileNotFoundError:
         hint = "a bundle is a directory with a config.json; minirun spec makes one"
         raise ConfigError(f"{path}: no such file", hint, status=1) from None

@@ -3,7 +3,7 @@
 import fcntl
 import os
 
-from minirun.core import events, places, state
+from minirun.core import events, extras, places, state
 from minirun.core import state_file as records
 from minirun.core.config import LOG, Config
 from minirun.core.errors import ConfigError, StateError, UsageError
@@ -14,11 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cgroups import Cgroup
+    from minirun.core.extras import Cgroup, Extra
     from minirun.core.gates import Gates
-    from minirun.oci.mounts.sources import Sources
-    from minirun.oci.seccomp.profile import Filter
-    from minirun.oci.tuning.rare import Rare
 
 LOG_LIMIT = 1 << 20
 """Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
@@ -42,9 +39,8 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
-        self.seccomp: Filter | None = None
-        self.rare: Rare | None = None
-        self.sources: Sources | None = None
+        self.extras: dict[str, Extra] = {}
+        """What it needs beyond the core, by module; :meth:`prepare` makes them."""
 
     @property
     def groups_denied(self) -> bool:
@@ -55,7 +51,7 @@ class Container:
     def cgroup(self) -> "Cgroup":
         """Its cgroup, looked for when it is first asked for: `start`, for one, needs none."""
         if self._cgroup is None:
-            self._cgroup = self._open_cgroup()
+            self._cgroup = extras.open_cgroup(self)
         return self._cgroup
 
     @cgroup.setter
@@ -71,45 +67,13 @@ class Container:
         """
         return self.unprivileged and self.config.new_namespace("user")
 
-    def _open_cgroup(self) -> "Cgroup":
-        """Return its cgroup: as the record has it, else where it is to be made."""
-        from minirun.cgroups import from_record, open_cgroup
-
-        saved, path = self.record.get("cgroup"), self.record["cgroup_path"]
-        version, named = self.settings.cgroup_version, bool(self.config.cgroups_path)
-        if saved and saved.get("rootless"):
-            from minirun.cgroups import delegated
-
-            return delegated.from_record(saved, self.record["init"])
-        if saved:
-            return from_record(saved)
-        if self.record.get("systemd_cgroup"):
-            from minirun.cgroups import systemd
-
-            return systemd.open_scope(path, version)
-        if self.unprivileged and version != "v1" and self.settings.rootless != "false":
-            from minirun.cgroups import delegated
-
-            return delegated.open_cgroup(path, named=named)
-        return open_cgroup(path, version, every=named)
-
-    def prepare(self) -> None:
-        """Load and compile whatever init will need, before it is cloned from this process.
+    def prepare(self, points: "frozenset[str]" = extras.POINTS) -> None:
+        """Load and compile all that is needed at `points`, before init is cloned from this process.
 
         After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
         """
         _check_open_files(self.config)
-        if self.config.terminal:
-            from minirun.oci.terminal import terminal  # noqa: F401  (init finds it in sys.modules)
-        profile = self.config.linux.get("seccomp")
-        if profile:
-            from minirun.oci.seccomp import profile as seccomp
-
-            self.seccomp = seccomp.load(profile, self.record.get("seccomp") or seccomp.OF_BUNDLE)
-        if self.config.asks_rarely_asked:
-            from minirun.oci.tuning import rare
-
-            self.rare = rare.Rare(self.config)
+        self.extras = extras.load(self, points)
         if self.config.gpu_vendor:
             from minirun.gpu import vendors
 

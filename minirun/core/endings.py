@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from minirun.core import directories, events, handshake, history, state
+from minirun.core import directories, events, extras, handshake, history, state
 from minirun.core.container import Container
 from minirun.core.errors import CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
@@ -143,9 +143,7 @@ def _empty(container: Container, fd: int) -> None:
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
-        from minirun.oci.namespaces import userns
-
-        userns.empty_directory(container, fd)
+        extras.empty_directory(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:

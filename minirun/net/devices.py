@@ -18,15 +18,35 @@ import os
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError
+from minirun.core.extras import Extra
 from minirun.net.interfaces import network_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.stages.s1_clone import Init
+
 _PERMANENT = 0x80  # IFA_F_PERMANENT, linux/if_addr.h
 _EVERYWHERE = 0  # RT_SCOPE_UNIVERSE, linux/rtnetlink.h
+
+
+def extra(container: Container) -> Extra:
+    """Return what stage 1 calls."""
+    return NetDevices(container.config.linux["netDevices"])
+
+
+class NetDevices(Extra):
+    """linux.netDevices of one container: {host's name: {"name": new name}}."""
+
+    def __init__(self, devices: "dict[str, dict[str, str]]") -> None:
+        self.devices = devices
+
+    def from_outside(self, init: "Init") -> None:
+        """Move them to where init is. Raises ConfigError, OSError."""
+        move(self.devices, init.pid)
 
 
 def move(devices: "dict[str, dict[str, str]]", pid: int) -> None:

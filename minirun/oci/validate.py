@@ -5,6 +5,7 @@ Properties that are not listed are ignored, as the spec demands.
 """
 
 from minirun.core.errors import ConfigError
+from minirun.core.kernel.process import RLIMITS
 from minirun.oci.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
 
 TYPE_CHECKING = False
@@ -113,16 +114,6 @@ _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
 _MOST_GROUPS = 1 << 16  # NGROUPS_MAX of linux/limits.h
 _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
 _LONGEST_INTERFACE = 15  # bytes of a network interface's name: IFNAMSIZ, less its NUL
-RLIMITS = {
-    f"RLIMIT_{name}": number
-    for number, name in enumerate(
-        (
-            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
-            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
-        )
-    )
-}  # fmt: skip
-"""getrlimit(2), by asm-generic/resource.h."""
 
 
 def check(raw: "Any") -> "dict[str, Any]":

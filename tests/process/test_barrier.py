@@ -36,7 +36,7 @@ print("path", sys.path)
 
 def test_nothing_is_loaded_behind_it(tmp_path: Path) -> None:
     (tmp_path / "planted.py").write_text("print('the code of the image runs')")
-    source = str(Path(barrier.__file__).parents[2])
+    source = str(Path(barrier.__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-IS", "-c", PROGRAM, source],
         cwd=tmp_path, capture_output=True, text=True, check=False,

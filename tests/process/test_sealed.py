@@ -47,7 +47,7 @@ def run(tmp_path: Path, seal: bool = True, **env: str) -> subprocess.CompletedPr
     python = os.path.realpath(sys.executable)
     copy = shutil.copy2(python, tmp_path / "python")
     program = tmp_path / "program"
-    source = str(Path(sealed.__file__).parents[2])
+    source = str(Path(sealed.__file__).parents[3])
     text = PROGRAM.format(source=source, python=python, attacker=ATTACKER, seal=seal)
     program.write_text(text)
     return subprocess.run(

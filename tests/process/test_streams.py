@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
+from containers import container
 from minirun.core.process import streams
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
@@ -20,6 +21,7 @@ def test_streams_land_whatever_numbers_they_come_from(
     """stdin may come as 2, stdout as 0: no dup2 overwrites what is still needed."""
     names = ("in", "out", "err")
     (tmp_path / "in").write_text("input")
+    made = container(tmp_path)
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -28,8 +30,8 @@ def test_streams_land_whatever_numbers_they_come_from(
             for fd, number in zip(high, order, strict=True):
                 os.dup2(fd, number)
             root = Root.at("/")
-            streams.connect(Console(*order), {}, root)
-            streams.lead_session({})
+            streams.connect(made, Console(*order), root)
+            streams.lead_session(made)
             assert os.read(0, 100) == b"input"
             os.write(1, b"output")
             os.write(2, b"error")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import containers
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.process import streams
@@ -68,12 +69,14 @@ class Processes:
         """Run a shell script on a terminal of its own devpts, `uid`'s; return (pid, master)."""
         ours, theirs = socket.socketpair()
 
+        made = containers.container(Path("/tmp"), process={"terminal": True})
+
         def init() -> None:
             new_devpts()
             root, before = Root.at("/"), os.listdir("/proc/self/fd")
             terminal.take(root, theirs.fileno(), **options)  # type: ignore[arg-type]
             streams.give_to(uid)
-            streams.lead_session({"terminal": True})
+            streams.lead_session(made)
             if os.listdir("/proc/self/fd") != before:
                 os._exit(9)
             os.execv("/bin/sh", ["sh", "-c", script])

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from minirun.core.config import Config
+from containers import container
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts as m
 from minirun.core.kernel import namespaces
-from minirun.oci.mounts import propagation
-
-
-def config(bundle: Path, **raw: Any) -> Config:
-    return Config({"ociVersion": "1.2.0", "root": {"path": "rootfs"}, **raw}, str(bundle))
+from minirun.core.stages import s1_clone
 
 
 @pytest.mark.parametrize(
@@ -33,7 +29,7 @@ def test_propagation_of_the_root(
         host = os.open("/proc/self/ns/mnt", os.O_RDONLY)  # stays alive, and is a peer from now on
         namespaces.unshare(namespaces.CLONE_NEWNS)
         assert "shared:" in mount_at(tmp_path)["shared"]
-        propagation.before(config(tmp_path, linux={"rootfsPropagation": word}))
+        s1_clone.isolate_mounts(container(tmp_path, linux={"rootfsPropagation": word}))
         found = mount_at(tmp_path)["shared"]
         assert found.startswith(shared) if shared else not found
         os.close(host)
@@ -43,7 +39,7 @@ def test_propagation_of_the_root(
 
 def test_an_unknown_propagation(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"linux\.rootfsPropagation: unknown value 'x'"):
-        propagation.before(config(tmp_path, linux={"rootfsPropagation": "x"}))
+        container(tmp_path, linux={"rootfsPropagation": "x"})
 
 
 def test_a_shared_namespace_keeps_the_root_filesystem_to_itself(
@@ -54,7 +50,7 @@ def test_a_shared_namespace_keeps_the_root_filesystem_to_itself(
     def body() -> None:
         m.mount("tmpfs", str(tree), "tmpfs")
         m.mount(None, "/", None, m.MS_REC | m.MS_SHARED)
-        propagation.before(config(tmp_path, linux={"rootfsPropagation": "shared"}))
+        s1_clone.isolate_mounts(container(tmp_path, linux={"rootfsPropagation": "shared"}))
         assert not mount_at(tree)["shared"]
         assert "shared:" in mount_at("/")["shared"]
 

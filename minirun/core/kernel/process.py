@@ -37,6 +37,16 @@ _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
 _setfsuid = libc.bind("setfsuid", c_uint)
 _setfsgid = libc.bind("setfsgid", c_uint)
 _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
+RLIMITS = {
+    f"RLIMIT_{name}": number
+    for number, name in enumerate(
+        (
+            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
+            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
+        )
+    )
+}  # fmt: skip
+"""getrlimit(2), by asm-generic/resource.h."""
 
 
 def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -> int:

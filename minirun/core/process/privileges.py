@@ -4,12 +4,9 @@ import os
 
 from minirun.core import events
 from minirun.core.errors import MinirunError
-from minirun.core.handshake import Message
 from minirun.core.kernel import files, process
 from minirun.core.process import caps
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.seccomp import compiler as seccomp
-from minirun.oci.validate import RLIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
 
     from minirun.core.container import Container
     from minirun.core.handshake import Channel
-    from minirun.oci.seccomp.profile import Filter
 
 
 def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
@@ -36,18 +32,17 @@ def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
     `sets` are the capabilities that it is granted; a seccomp listener goes through `channel`.
     Raises OSError, MinirunError.
     """
-    wanted, filter = container.config.process, container.seccomp
-    late = bool(wanted.get("noNewPrivileges"))
     leave_keyring(container)
     process.restore_signals()
     files.close_range_cloexec(3)  # because a filter from before Linux 5.9 would refuse it below
     limit(container)
-    arrived = try_to_go(wanted["cwd"])  # because its user, or the filter, may refuse (as in runc)
-    if filter and not late:
-        install_filter(filter, channel)  # because it needs CAP_SYS_ADMIN then
+    # because the container's user, or its filter, may refuse that later (as in runc)
+    arrived = try_to_go(container.config.process["cwd"])
+    for extra in container.extras.values():
+        extra.before_user(channel)
     become(container, sets, arrived=arrived)
-    if late and filter and filter.listener:
-        install_filter(filter, channel)  # because `start` takes no listener
+    for extra in container.extras.values():
+        extra.after_user(channel)
 
 
 def leave_keyring(container: "Container") -> None:
@@ -62,9 +57,9 @@ def leave_keyring(container: "Container") -> None:
 def limit(container: "Container") -> None:
     """Set what a process sets for itself alone. Raises OSError, ConfigError."""
     for row in container.config.process.get("rlimits") or []:
-        process.setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
-    if container.rare:
-        container.rare.apply()  # because a real-time policy needs CAP_SYS_NICE
+        process.setrlimit(process.RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
+    for extra in container.extras.values():
+        extra.limit()
 
 
 def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
@@ -82,27 +77,6 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
     os.umask(user.get("umask", 0o022))
     if wanted.get("noNewPrivileges"):
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
-
-
-def install_filter(filter: "Filter", channel: "Channel") -> None:
-    """Install a filter; hand its listener, a descriptor, to the runtime, and wait until it has it.
-
-    Raises OSError, MinirunError.
-    """
-    fd = seccomp.install(filter.bpf, filter.flags, why=str(filter))
-    if filter.listener:
-        channel.say(f"{Message.LISTENER} {fd}", why="who listens decides over some system calls")
-        channel.expect(Message.TAKEN)
-
-
-def arm_late(container: "Container") -> None:
-    """Install the seccomp filter right before execve, where no_new_privs allows it without rights.
-
-    So the filter meets as few of init's own calls as can be. Raises OSError.
-    """
-    filter = container.seccomp
-    if filter and container.config.process.get("noNewPrivileges") and not filter.listener:
-        seccomp.install(filter.bpf, filter.flags, why=str(filter))
 
 
 def become_user(user: "dict[str, Any]", *, denied: bool = False) -> None:

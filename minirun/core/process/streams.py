@@ -7,8 +7,7 @@ from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from minirun.core.container import Container
     from minirun.core.rootfs.inroot import Root
 
 
@@ -22,37 +21,30 @@ class Console(Record):
 
 
 def connect(
-    console: Console, process: "dict[str, Any]", root: "Root", *, console_node: bool = True
+    container: "Container", console: Console, root: "Root", *, console_node: bool = True
 ) -> None:
     """Put the command's streams onto 0, 1 and 2, and make them its user's.
 
     A process that is about to be the command calls :func:`lead_session` afterwards.
     Raises OSError, MinirunError.
     """
-    if process.get("terminal"):
-        from minirun.oci.terminal import terminal  # imported by the runtime before clone
-
-        wish = process.get("consoleSize") or {}
-        size = (wish.get("height", 0), wish.get("width", 0))
-        terminal.take(root, console.socket, console_node=console_node, size=size)
-    else:
+    extras = container.extras.values()
+    if not any(extra.connect(root, console, console_node=console_node) for extra in extras):
         wanted = (console.stdin, console.stdout, console.stderr)
         high = [_above_stdio(fd) for fd in wanted]
         for number, fd in enumerate(high):
             os.dup2(fd, number, inheritable=True)
-    give_to((process.get("user") or {}).get("uid", 0))
+    give_to((container.config.process.get("user") or {}).get("uid", 0))
 
 
-def lead_session(process: "dict[str, Any]") -> None:
+def lead_session(container: "Container") -> None:
     """Start a session, whose terminal is the one that :func:`connect` has made, or none.
 
     So nothing in it can type into the caller's terminal (TIOCSTI, CVE-2017-5226). Raises OSError.
     """
     os.setsid()
-    if process.get("terminal"):
-        from minirun.oci.terminal import terminal  # imported by the runtime before clone
-
-        terminal.control()
+    for extra in container.extras.values():
+        extra.lead_session()
 
 
 def give_to(uid: int) -> None:

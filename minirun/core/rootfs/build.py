@@ -9,17 +9,9 @@ import os
 
 from minirun.core import places
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError, MinirunError, from_os
+from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts
-from minirun.core.rootfs import nodes, plan
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import options, rows
-from minirun.oci.mounts.over_proc import MountPoints
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.cgroups.base import ContainerMounts
-    from minirun.oci.mounts.sources import Sources
 
 
 def mount_root(config: Config, lower: "list[str]", own: str) -> Root:
@@ -70,58 +62,3 @@ def _overlay(config: Config, path: str, lower: "list[str]", own: str) -> None:
 def _escape(path: str) -> str:
     """Escape what mount(2) and overlayfs give a meaning: backslash, comma, colon."""
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
-
-
-def fill(config: Config, root: Root, sources: "Sources | None" = None) -> None:
-    """Mount what config.json lists, but cgroup file systems; then devices and links.
-
-    `sources` are the id-mapped ones among the mounts' sources. Raises OSError, ConfigError.
-    """
-    listed = config.raw.get("mounts") or []
-    for index, row in enumerate(listed):
-        if row.get("type") not in ("cgroup", "cgroup2"):
-            tree = sources.take(index) if sources else None
-            try:
-                rows.mount(config, root, row, f"mounts[{index}]", tree)
-            except OSError as error:
-                raise from_os(error, f"config.json: mounts[{index}]") from None
-    dev = [row for row in listed if row["destination"] == "/dev"]
-    if not any(map(rows.is_bind, dev)):  # or the nodes would be made on the host
-        nodes.make(config, root, defaults=bool(dev))
-    for row in dev:
-        rows.finish_dev(root, row)
-
-
-_ATTRIBUTES = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-"""The bits that mount(2) and mount_setattr(2) both know."""
-
-
-def mount_cgroups(config: Config, root: Root, view: "ContainerMounts") -> None:
-    """Mount the container's view of its cgroups where config.json asks for it. Raises OSError."""
-    for index, row in enumerate(config.raw.get("mounts") or []):
-        if row.get("type") in ("cgroup", "cgroup2"):
-            root = MountPoints(root, row, f"mounts[{index}]")
-            flags = options.parse(row.get("options") or []).flags & ~mounts.MS_RELATIME
-            new = config.new_namespace("cgroup")
-            for operation in _cgroup_plan(row["destination"], flags, view, new=new):
-                operation.execute(root)
-            if view.tmpfs and flags & mounts.MS_RDONLY:
-                rows.change(root, row["destination"], options.parse(["ro"]))
-
-
-def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -> "plan.Plan":
-    """One cgroup2; or a tmpfs with a mount for each hierarchy, and links for joint controllers.
-
-    With a cgroup namespace of the host (not `new`), only the container's own cgroup is bound.
-    """
-    listed: list[plan.Operation] = [
-        plan.MountFs(row.fstype, row.source, f"{path}/{row.path}", flags, row.data)
-        if new
-        else plan.Bind(row.directory, f"{path}/{row.path}", flags & _ATTRIBUTES, recursive=False)
-        for row in view.mounts
-    ]
-    links = [plan.Symlink(target, f"{path}/{name}") for target, name in view.links]
-    if not view.tmpfs:
-        return (*listed, *links)
-    below = plan.MountFs("tmpfs", "tmpfs", path, flags & ~mounts.MS_RDONLY, "mode=755")
-    return (below, *listed, *links)

@@ -14,7 +14,6 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
-from minirun.engines import rootless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,17 +31,33 @@ LINKS = (
 """Devices and links that every container has: runtime-spec, config-linux.md, "Default Devices"."""
 
 
-def make(config: Config, root: Root, *, defaults: bool = True) -> None:
-    """Make the devices of linux.devices, and with `defaults` the default ones and the usual links.
+def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":
+    """Return what config.json's `mounts` lists at /dev."""
+    return [row for row in config.raw.get("mounts") or () if row["destination"] == "/dev"]
 
+
+def make(config: Config, root: Root) -> None:
+    """Make the devices of linux.devices; the default ones and the usual links in a mounted /dev.
+
+    None of them if the host's /dev is bound there, or they would be made on the host.
     Raises OSError, ConfigError.
     """
+    at_dev = mounts_at_dev(config)
+    if any(map(is_bind, at_dev)):
+        return
+    defaults = bool(at_dev)
     nodes = [plan.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if defaults]
     nodes += [_node(row) for row in config.linux.get("devices") or []]
     for node in {node.path: node for node in nodes}.values():
         _make(config, root, node)
     for target, path in LINKS if defaults else ():
         plan.Symlink(target, path).execute(root)
+
+
+def is_bind(row: "dict[str, Any]") -> bool:
+    """Return True if an entry of `mounts` mounts a file or directory of the host."""
+    words = row.get("options") or ()
+    return row.get("type") == "bind" or "bind" in words or "rbind" in words
 
 
 def _node(row: "dict[str, Any]") -> plan.MakeNode:
@@ -64,9 +79,9 @@ def _make(config: Config, root: Root, node: plan.MakeNode) -> None:
     except FileExistsError:
         _check_same(root, node)
     except PermissionError:
-        if node.kind == "p" or not rootless.unprivileged():
+        if node.kind == "p":
             raise
-        _bind(root, node)  # root of a user namespace that an engine has made
+        _bind(root, node)  # no CAP_MKNOD: root of a user namespace that an engine has made, say
 
 
 def _bind(root: Root, node: plan.MakeNode) -> None:

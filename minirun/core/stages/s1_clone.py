@@ -7,15 +7,13 @@ twice here, because a Go program cannot enter namespaces once its threads run.
 
 import os
 
-from minirun.cgroups.rules import container_rules
 from minirun.core import events, state
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.handshake import Channel, Ends, Message, make_fifos
-from minirun.core.kernel import loopback, namespaces, process
-from minirun.core.rootfs import build
+from minirun.core.kernel import loopback, mounts, namespaces, process
+from minirun.core.rootfs import build, nodes
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import propagation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +23,9 @@ if TYPE_CHECKING:
 BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
 its root is wherever the process is at that moment: cgroup_namespaces(7)."""
+
+
+_EINVAL = 22
 
 
 class Init:
@@ -46,26 +47,15 @@ def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") ->
     """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
     config = container.config
     ends = Ends(container.directory)
-    if config.has_unusual_mounts:
-        from minirun.oci.mounts.sources import Sources
-
-        container.sources = Sources(config)
     flags = sum(namespaces.FLAGS[kind] for kind in BEFORE if config.new_namespace(kind))
-    if any(config.namespaces.values()) or config.new_namespace("time"):
-        from minirun.oci.namespaces import helper
-
-        pid, pidfd = helper.clone(container, flags)
-    else:
-        pid, pidfd = namespaces.clone3(
-            flags, cgroup_fd=container.cgroup.clone_fd(),
-            why="a copy of this process, alone in new namespaces",
-        )  # fmt: skip
+    made = [pair for extra in container.extras.values() if (pair := extra.clone(flags))]
+    pid, pidfd = made[0] if made else namespaces.clone3(
+        flags, cgroup_fd=container.cgroup.clone_fd(),
+        why="a copy of this process, alone in new namespaces",
+    )  # fmt: skip
     if pid == 0:
         init_main(ends.init())
-    init = Init(pid, pidfd, ends.runtime())
-    if container.sources:
-        container.sources.close()
-    return init
+    return Init(pid, pidfd, ends.runtime())
 
 
 def wait(container: Container, init: Init) -> None:
@@ -88,7 +78,7 @@ def make_cgroup(container: Container) -> None:
     cgroup.refuse_frozen()
     cgroup.create()
     _set_limits(container, resources)
-    cgroup.set_device_rules(container_rules(resources.get("devices") or []))
+    cgroup.set_devices(resources.get("devices") or [])
     cgroup.open_doors()  # while they can be opened: not from within a user namespace
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
@@ -117,15 +107,9 @@ def prepare_from_outside(container: Container, init: Init) -> None:
         fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         os.write(fd, str(score).encode())
         os.close(fd)
-    devices = container.config.linux.get("netDevices")
-    if devices:
-        from minirun.net import devices as net_devices
-
-        net_devices.move(devices, init.pid)
+    for extra in container.extras.values():
+        extra.from_outside(init)
     if "user" in container.config.namespaces:
-        from minirun.oci.namespaces import userns
-
-        userns.prepare(container, init.pid)
         init.channel.say(Message.MAPPED, why="init may become root of its user namespace now")
 
 
@@ -148,14 +132,14 @@ def init(container: Container, channel: Channel) -> Root:
     if "user" in config.namespaces:
         channel.expect(Message.MAPPED)
         become_root(container)
-    propagation.before(config)
+    isolate_mounts(container)
     lower = container.lower_places()
     root = build.mount_root(config, lower, container.directory)
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()
-    build.fill(config, root, container.sources)
-    finish_cgroups(container, root)
+    fill(container, root)
+    container.cgroup.close()  # directories of the host: init takes none along
     channel.say(Message.READY, why="the root filesystem is built, but nobody lives in it yet")
     channel.expect(Message.YOUR_TURN)
     return root
@@ -181,10 +165,32 @@ def set_names(container: Container) -> None:
             process.setdomainname(config.raw["domainname"])
 
 
-def finish_cgroups(container: Container, root: Root) -> None:
-    """Make the cgroup namespace and mount the container's view of its cgroups."""
+def isolate_mounts(container: Container) -> None:
+    """Part this mount namespace, a copy of the host's, from the host.
+
+    Raises OSError; MinirunError in a chroot(2), where pivot_root(2) would fail too.
+    """
+    try:
+        if not any(extra.isolate() for extra in container.extras.values()):
+            why = "no mount of the container may spread back to the host"
+            mounts.mount(None, "/", None, mounts.MS_SLAVE | mounts.MS_REC, why=why)
+    except OSError as error:
+        if error.errno != _EINVAL:
+            raise
+        what = "/ is no mount point, as in a chroot: no container can be made here"
+        raise MinirunError(what, "mount --bind DIR DIR before chroot DIR") from None
+
+
+def fill(container: Container, root: Root) -> None:
+    """Mount what config.json lists, and make devices and links. Raises OSError, MinirunError.
+
+    The container's view of its cgroups comes last: the cgroup namespace has to be there.
+    """
+    for extra in container.extras.values():
+        extra.mount(root)
+    nodes.make(container.config, root)
     if container.config.new_namespace("cgroup"):
         why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
         namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
-    build.mount_cgroups(container.config, root, container.cgroup.mounts_for_container())
-    container.cgroup.close()  # directories of the host: init takes none along
+    for extra in container.extras.values():
+        extra.mount_last(root)

@@ -19,7 +19,6 @@ from minirun.core.process import barrier, caps, command, home, privileges, strea
 from minirun.core.rootfs import hide
 from minirun.core.rootfs.inroot import Root
 from minirun.core.stages.s1_clone import Init
-from minirun.oci.mounts import propagation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +38,9 @@ class Ready:
 
 
 def runtime(container: Container, init: Init) -> None:
-    """Pass on init's seccomp listener, where it has one. Raises OSError, MinirunError."""
-    if container.seccomp and container.seccomp.listener:
-        from minirun.oci.seccomp import notify
-
-        notify.hand_over(container, init.channel, init.pid, init.pidfd, "creating")
+    """Take what init passes on: a seccomp listener. Raises OSError, MinirunError."""
+    for extra in container.extras.values():
+        extra.hand_over(init.channel, init.pid, init.pidfd, "creating")
 
 
 def init(
@@ -58,8 +55,8 @@ def init(
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
-        streams.connect(container.console, config.process, root)
-        streams.lead_session(config.process)
+        streams.connect(container, container.console, root)
+        streams.lead_session(container)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
         if container.record.get("no_pivot"):
@@ -67,7 +64,8 @@ def init(
         else:
             enter(root, config)
         hide.apply(config)
-        propagation.after(config)  # last: what is unbindable could not be hidden any more
+        for extra in container.extras.values():
+            extra.in_new_root()  # after hide: what is unbindable could not be hidden any more
         privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
@@ -75,7 +73,8 @@ def init(
         wait_for_start(exec_fd)
         document["status"] = "created"
         hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
-        privileges.arm_late(container)
+        for extra in container.extras.values():
+            extra.before_exec()
         command.execute(
             config, ready.memfd, container.preserve_fds, channel.write_fd, target, stage
         )
@@ -93,7 +92,7 @@ def enter(root: Root, config: Config) -> None:
     mounts.pivot_root(".", ".", why="from now on / is the container's")
     os.fchdir(old)
     os.close(old)
-    if propagation.is_shared(config):  # or the host would lose what is unmounted here
+    if config.linux.get("rootfsPropagation"):  # or the host would lose what is unmounted here
         mounts.mount(None, ".", None, mounts.MS_SLAVE | mounts.MS_REC, why="no way back")
     mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
     os.chdir("/")

@@ -23,6 +23,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import files
 from minirun.core.kernel.mountinfo import Mount
+from minirun.core.rootfs import nodes
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import rows
 
@@ -81,7 +82,7 @@ def _owners(config: Config, pid: int, mounts: "dict[int, Mount]") -> "dict[int, 
 def _is_hosts(config: Config, row: "dict[str, object]") -> bool:
     if row.get("type") in _CGROUPS:
         return not config.new_namespace("cgroup")
-    return rows.is_bind(row)
+    return nodes.is_bind(row)
 
 
 def _mount_at(root: Root, place: str) -> int:
@@ -193,7 +194,7 @@ def make_places(config: Config, root: Root) -> None:
         place = row["destination"]
         if place.rstrip("/").startswith(above):
             continue
-        is_file = rows.is_bind(row) and not os.path.isdir(
+        is_file = nodes.is_bind(row) and not os.path.isdir(
             rows.source_of(config, row, f"mounts[{index}]")
         )
         os.close(root.make_file(place) if is_file else root.make_dir(place))

@@ -89,10 +89,8 @@ def _follow(
         finally:
             os.waitpid(joiner, 0)
         joined = Joined(pid, os.pidfd_open(pid))
-        if container.seccomp and container.seccomp.listener:
-            from minirun.oci.seccomp import notify
-
-            notify.hand_over(container, channel, pid, joined.pidfd, state.RUNNING)
+        for extra in container.extras.values():
+            extra.hand_over(channel, pid, joined.pidfd, state.RUNNING)
         said = channel.read_rest()
     finally:
         channel.close()
@@ -169,7 +167,7 @@ def _prepare(container: Container, config: Config, console: Console) -> "tuple[c
     Return the capabilities that it is granted, and the trampoline. Raises OSError, MinirunError.
     """
     root = Root.at("/")
-    streams.connect(console, config.process, root, console_node=False)
+    streams.connect(container, console, root, console_node=False)
     home.add(config.process, root)
     root.close()
     memfd = command.trampoline_for(container.preserve_fds)
@@ -210,10 +208,11 @@ def _command(
     """In the command's process, which the container sees: the last steps."""
     config = container.config
     try:
-        streams.lead_session(config.process)
+        streams.lead_session(container)
         newcomer.drop_inside(container, sets, channel, filtered=filtered)
         target = command.find(config.process["args"][0], config.environment)
-        privileges.arm_late(container)
+        for extra in container.extras.values():
+            extra.before_exec()
         command.execute(config, memfd, container.preserve_fds, channel.write_fd, target, None)
     except BaseException as error:
         channel.fail(_as_error(error))

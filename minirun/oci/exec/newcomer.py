@@ -11,13 +11,15 @@ a fork may not inherit, CAP_SYS_NICE.
 from minirun.core.kernel import files, libc, namespaces, process
 from minirun.core.process import caps, privileges
 from minirun.oci.exec import verdict
-from minirun.oci.validate import RLIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.handshake import Channel
+    from minirun.oci.seccomp.install import Seccomp
 
+_SECCOMP, _RARE = "minirun.oci.seccomp.install", "minirun.oci.tuning.rare"
+"""Their keys in Container.extras."""
 _READ, _CLOSE, _SETSID, _IOCTL, _PRLIMIT = (0, 63), (3, 57), (112, 157), (16, 29), (302, 261)
 _CLONE = (56, 220)
 """Numbers of system calls, on x86_64 and on aarch64."""
@@ -29,7 +31,7 @@ def drop_outside(container: "Container", sets: caps.Sets) -> None:
     process.restore_signals()
     files.close_range_cloexec(3)
     for row in container.config.process.get("rlimits") or []:
-        kind = RLIMITS[row["type"]]
+        kind = process.RLIMITS[row["type"]]
         soft, hard = process.getrlimit(kind)
         room = max(soft, row["soft"]), max(hard, row["hard"])
         process.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE
@@ -42,18 +44,18 @@ def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") 
 
     Return True if that is so. Raises OSError, MinirunError.
     """
-    filter, wanted = container.seccomp, container.config.process
-    if not filter or filter.listener or wanted.get("noNewPrivileges") or container.rare:
+    seccomp, wanted = _seccomp(container), container.config.process
+    if not seccomp or seccomp.filter.listener or seccomp.late or _RARE in container.extras:
         return False
     calls = [_READ, _CLOSE, _SETSID]
     calls += [_IOCTL] if wanted.get("terminal") else []
     calls += [_PRLIMIT] if wanted.get("rlimits") else []
     clone = libc.number(*_CLONE)
-    if not verdict.lets_through(filter.bpf, clone, namespaces.CLONE_PARENT) or not all(
-        verdict.lets_through(filter.bpf, libc.number(*call)) for call in calls
+    if not verdict.lets_through(seccomp.filter.bpf, clone, namespaces.CLONE_PARENT) or not all(
+        verdict.lets_through(seccomp.filter.bpf, libc.number(*call)) for call in calls
     ):
         return False
-    privileges.install_filter(filter, channel)
+    seccomp.install(channel)
     sets.finish()
     return True
 
@@ -66,19 +68,25 @@ def drop_inside(
     Raises OSError, MinirunError.
     """
     privileges.limit(container)
-    filter = container.seccomp
-    late = container.config.process.get("noNewPrivileges")
-    if filter and not filtered and (filter.listener or not late):
-        privileges.install_filter(filter, channel)
+    seccomp = _seccomp(container)
+    if seccomp and not filtered and (seccomp.filter.listener or not seccomp.late):
+        seccomp.install(channel)
     if _needed(container, sets) and not filtered:
         sets.finish()
+
+
+def _seccomp(container: "Container") -> "Seccomp | None":
+    """Return the container's filter; None if it has none."""
+    found: Seccomp | None = container.extras.get(_SECCOMP)  # type: ignore[assignment]
+    return found
 
 
 def _needed(container: "Container", sets: caps.Sets) -> int:
     """Return the bit mask of the capabilities that are kept until the end: mostly none."""
     needed = []
-    if container.seccomp and not container.config.process.get("noNewPrivileges"):
+    seccomp = _seccomp(container)
+    if seccomp and not seccomp.late:
         needed.append("CAP_SYS_ADMIN")
-    if container.rare:
+    if _RARE in container.extras:
         needed.append("CAP_SYS_NICE")
     return caps.mask(needed) & sets.grantable

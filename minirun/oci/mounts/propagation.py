@@ -6,48 +6,49 @@ mount namespace a kind of propagation before anything is mounted, and the new ro
 once it is the root.
 """
 
-from minirun.core.config import Config
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.container import Container
+from minirun.core.errors import ConfigError
+from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
 from minirun.oci.mounts.options import PROPAGATION
 
 _EINVAL = 22
 
 
-def _wanted(config: Config) -> int:
-    """Return MS_SHARED and so on, with MS_REC, as config.json has it; 0 where it has nothing."""
-    word = config.linux.get("rootfsPropagation")
-    if word and word not in PROPAGATION:
+def extra(container: Container) -> Extra:
+    """Check the word. Raises ConfigError."""
+    word = container.config.linux["rootfsPropagation"]
+    if word not in PROPAGATION:
         raise ConfigError(f"config.json: linux.rootfsPropagation: unknown value {word!r}")
-    return PROPAGATION[word] if word else 0
+    return Propagation(PROPAGATION[word], container.config.rootfs)
 
 
-def is_shared(config: Config) -> bool:
-    """Whether mounts of the container are to spread to the host, where the host's are shared."""
-    return bool(_wanted(config) & mounts.MS_SHARED)
+class Propagation(Extra):
+    """linux.rootfsPropagation of one container: `kind` is MS_SHARED and so on, with MS_REC."""
 
+    def __init__(self, kind: int, rootfs: str) -> None:
+        self.kind = kind
+        self.rootfs = rootfs
 
-def before(config: Config) -> None:
-    """Set the propagation of this new mount namespace, which is still a copy of the host's.
+    def isolate(self) -> bool:
+        """Set the propagation of this new mount namespace, which is still a copy of the host's.
 
-    Raises OSError, ConfigError; MinirunError in a chroot(2), where pivot_root(2) would fail too.
-    """
-    wanted = _wanted(config)
-    kind = wanted & ~mounts.MS_REC or mounts.MS_SLAVE
-    if kind == mounts.MS_UNBINDABLE:  # the root is to be: but first it has to be bound
-        kind = mounts.MS_PRIVATE
-    why = "no mount of the container may spread back to the host"
-    if kind == mounts.MS_SHARED:
-        why = "mounts with a shared source spread to the host: rootfsPropagation asks for it"
-    try:
+        Raises OSError.
+        """
+        kind = self.kind & ~mounts.MS_REC
+        if kind == mounts.MS_UNBINDABLE:  # the root is to be: but first it has to be bound
+            kind = mounts.MS_PRIVATE
+        why = "no mount of the container may spread back to the host"
+        if kind == mounts.MS_SHARED:
+            why = "mounts with a shared source spread to the host: rootfsPropagation asks for it"
         mounts.mount(None, "/", None, kind | mounts.MS_REC, why=why)
-    except OSError as error:
-        if error.errno != _EINVAL:
-            raise
-        what = "/ is no mount point, as in a chroot: no container can be made here"
-        raise MinirunError(what, "mount --bind DIR DIR before chroot DIR") from None
-    if kind == mounts.MS_SHARED:
-        _part(config.rootfs)
+        if kind == mounts.MS_SHARED:
+            _part(self.rootfs)
+        return True
+
+    def in_new_root(self) -> None:
+        """Set the propagation of the container's root, once it is the root. Raises OSError."""
+        mounts.mount(None, "/", None, self.kind, why="linux.rootfsPropagation")
 
 
 def _part(path: str) -> None:
@@ -59,10 +60,3 @@ def _part(path: str) -> None:
             if error.errno != _EINVAL or not path:  # EINVAL: not a mount point
                 raise
             path = path.rstrip("/").rpartition("/")[0]
-
-
-def after(config: Config) -> None:
-    """Set the propagation of the container's root, once it is the root. Raises OSError."""
-    wanted = _wanted(config)
-    if wanted:
-        mounts.mount(None, "/", None, wanted, why="linux.rootfsPropagation")

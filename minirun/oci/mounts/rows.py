@@ -12,18 +12,13 @@ from minirun.core.errors import ConfigError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.nodes import is_bind
 from minirun.oci.mounts import options
 from minirun.oci.mounts.over_proc import MountPoints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-def is_bind(row: "dict[str, Any]") -> bool:
-    """Whether an entry mounts a file or directory of the host."""
-    words = row.get("options") or ()
-    return row.get("type") == "bind" or "bind" in words or "rbind" in words
 
 
 def mount(

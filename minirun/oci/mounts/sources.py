@@ -15,6 +15,7 @@ import os
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs import nodes
 from minirun.oci.mounts import copyup, options, rows  # noqa: F401  (copyup: init finds it loaded)
 
 TYPE_CHECKING = False
@@ -52,7 +53,7 @@ class Sources:
 
 
 def _tree(config: Config, row: "dict[str, Any]", wanted: options.Options, where: str) -> int:
-    if not rows.is_bind(row):
+    if not nodes.is_bind(row):
         raise ConfigError(f"config.json: {where}: only a bind mount can be id-mapped")
     source = rows.source_of(config, row, where)
     owner = _user_namespace(config, row, where)

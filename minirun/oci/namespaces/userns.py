@@ -15,6 +15,7 @@ import os
 from minirun.core import directories, events, places, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
+from minirun.core.extras import Extra
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.visible import say
 from minirun.oci.namespaces import idmap
@@ -22,6 +23,24 @@ from minirun.oci.namespaces import idmap
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from minirun.core.stages.s1_clone import Init
+
+
+def extra(container: Container) -> Extra:
+    """Return what stage 1 calls."""
+    return UserNamespace(container)
+
+
+class UserNamespace(Extra):
+    """The user namespace of one container, a new one or one with a path."""
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+
+    def from_outside(self, init: "Init") -> None:
+        """Write init's id maps and prepare the layers. Raises OSError, MinirunError."""
+        prepare(self.container, init.pid)
 
 
 def prepare(container: Container, pid: int) -> None:

@@ -21,34 +21,34 @@ from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Message
 from minirun.oci.seccomp import compiler as seccomp
+from minirun.oci.seccomp.profile import Listener
 from minirun.oci.terminal import terminal
 
 
-def hand_over(container: Container, channel: Channel, pid: int, pidfd: int, status: str) -> None:
-    """Take the listener that the process `pid` speaks of, and pass it on; let the process go on.
+def hand_over(
+    container: Container, to: Listener, channel: Channel, pid: int, pidfd: int, status: str
+) -> None:
+    """Take the listener that process `pid` speaks of, pass it on, and let the process go on.
 
     `status` is the container's. Raises MinirunError, OSError.
     """
     number = channel.expect_number(Message.LISTENER)
     listener = seccomp.pidfd_getfd(pidfd, number)
     try:
-        _send(container, listener, pid, status)
+        _send(container, to, listener, pid, status)
     finally:
         os.close(listener)
     channel.say(Message.TAKEN, why="the listener is with the program at listenerPath")
 
 
-def _send(container: Container, listener: int, pid: int, status: str) -> None:
-    filter = container.seccomp
-    assert filter
-    assert filter.listener
+def _send(container: Container, to: Listener, listener: int, pid: int, status: str) -> None:
     document = {
         "ociVersion": state.OCI_VERSION, "fds": ["seccompFd"], "pid": pid,
-        "metadata": filter.listener.metadata, "state": container.oci_state(status),
+        "metadata": to.metadata, "state": container.oci_state(status),
     }  # fmt: skip
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
-        terminal.connect(connection, filter.listener.path)
+        terminal.connect(connection, to.path)
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))
         data = jsonlite.dumps(document).encode()
         sent = connection.sendmsg([data], [rights])
@@ -56,7 +56,7 @@ def _send(container: Container, listener: int, pid: int, status: str) -> None:
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
         where = "config.json: linux.seccomp.listenerPath"
-        raise MinirunError(f"{where}: {filter.listener.path}: {text}") from None
+        raise MinirunError(f"{where}: {to.path}: {text}") from None
     finally:
         connection.close()
-    events.emit("note", "seccomp listener", {"path": filter.listener.path, "pid": pid})
+    events.emit("note", "seccomp listener", {"path": to.path, "pid": pid})

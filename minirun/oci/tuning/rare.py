@@ -1,15 +1,22 @@
 """What config.json may ask for and hardly ever does, in one place: imported only where it does.
 
-The runtime makes a :class:`Rare` before clone, which checks everything; init applies it.
+The runtime checks everything before clone; init applies it.
 """
 
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError
+from minirun.core.extras import Extra
 from minirun.oci.tuning import labels
 from minirun.oci.tuning.tuning import Tuning
 
 
-class Rare:
+def extra(container: Container) -> Extra:
+    """Check all of it. Raises ConfigError."""
+    return Rare(container.config)
+
+
+class Rare(Extra):
     """scheduler, ioPriority, personality, memoryPolicy, labels; and intelRdt, which is refused."""
 
     def __init__(self, config: Config) -> None:
@@ -20,7 +27,10 @@ class Rare:
         self.profile = labels.check(config)
         self.tuning = Tuning(config)
 
-    def apply(self) -> None:
-        """In init, still privileged: set it for this process. Raises ConfigError, OSError."""
+    def limit(self) -> None:
+        """Set it for this process: a real-time policy needs CAP_SYS_NICE.
+
+        Raises ConfigError, OSError.
+        """
         self.tuning.apply()
         labels.apply(self.profile)

@@ -1,0 +1,150 @@
+"""How the core does without knowing the rings around it: one table.
+
+A row names a property of config.json, the module of a ring that knows what to do about it, and the
+points of the stages at which that is done. Before clone, each property that this config.json has
+brings in its module, since after pivot_root nothing may be imported any more: every file is the
+container's then. The module's function `extra` checks what is asked for, and returns an
+:class:`Extra`. At their points the stages call it.
+
+A property is a path of names. In a list, one member that has it is enough; `type=user` asks for
+that word, be it the value or in it.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.cgroups import Cgroup as Cgroup
+    from minirun.core.container import Container
+    from minirun.core.handshake import Channel
+    from minirun.core.process.streams import Console
+    from minirun.core.rootfs.inroot import Root
+    from minirun.core.stages.s1_clone import Init
+
+_NAMESPACES = "minirun.oci.namespaces"
+_TUNING = ("minirun.oci.tuning.rare", ("limit",))
+
+TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
+    ("linux.namespaces.path", f"{_NAMESPACES}.helper", ("clone",)),
+    ("linux.namespaces.type=time", f"{_NAMESPACES}.helper", ("clone",)),
+    ("linux.namespaces.type=user", f"{_NAMESPACES}.userns", ("from_outside",)),
+    ("linux.netDevices", "minirun.net.devices", ("from_outside",)),
+    ("linux.rootfsPropagation", "minirun.oci.mounts.propagation", ("isolate", "in_new_root")),
+    ("mounts", "minirun.oci.mounts.listed", ("from_outside", "mount", "mount_last")),
+    ("process.terminal", "minirun.oci.terminal.terminal", ("connect", "lead_session")),
+    ("linux.seccomp", "minirun.oci.seccomp.install",
+     ("hand_over", "before_user", "after_user", "before_exec")),
+    ("process.scheduler", *_TUNING),
+    ("process.ioPriority", *_TUNING),
+    ("process.apparmorProfile", *_TUNING),
+    ("process.selinuxLabel", *_TUNING),
+    ("linux.personality", *_TUNING),
+    ("linux.memoryPolicy", *_TUNING),
+    ("linux.mountLabel", *_TUNING),
+    ("linux.intelRdt", *_TUNING),
+)  # fmt: skip
+
+
+class Extra:
+    """What one module does for one container. Each method is a point of the stages, in their order.
+
+    A method that a module leaves out does nothing. Each may raise MinirunError, OSError.
+    """
+
+    def clone(self, flags: int) -> "tuple[int, int] | None":
+        """Stage 1, runtime: make init instead of the core; return (pid, pidfd), as clone3 does."""
+        return None
+
+    def from_outside(self, init: "Init") -> None:
+        """Stage 1, runtime, after clone: do for init what it cannot do for itself."""
+
+    def isolate(self) -> bool:
+        """Stage 1, init: say what mounts spread to and from the host. Return True if it did."""
+        return False
+
+    def mount(self, root: "Root") -> None:
+        """Stage 1, init: mount below the root filesystem, before the device nodes are made."""
+
+    def mount_last(self, root: "Root") -> None:
+        """Stage 1, init: mount below the root filesystem, once init is in its cgroup namespace."""
+
+    def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
+        """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
+
+    def connect(self, root: "Root", console: "Console", *, console_node: bool) -> bool:
+        """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""
+        return False
+
+    def lead_session(self) -> None:
+        """Stage 7, init: it leads a new session by now."""
+
+    def in_new_root(self) -> None:
+        """Stage 7, init: pivot_root is done."""
+
+    def limit(self) -> None:
+        """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
+
+    def before_user(self, channel: "Channel") -> None:
+        """Stage 7, init: the last moment with all privileges."""
+
+    def after_user(self, channel: "Channel") -> None:
+        """Stage 7, init: it is the container's user, with the container's capabilities."""
+
+    def before_exec(self) -> None:
+        """Stage 7, init: execve is next."""
+
+
+BECOMING = frozenset(
+    ("hand_over", "connect", "lead_session", "limit", "before_user", "after_user", "before_exec")
+)
+"""The points at which a process becomes the container's command; `exec` has these alone."""
+POINTS = BECOMING | {"clone", "from_outside", "isolate", "mount", "mount_last", "in_new_root"}
+
+
+def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str, Extra]":
+    """Return what this container needs beyond the core at `points`, by module.
+
+    Raises MinirunError, OSError.
+    """
+    extras: dict[str, Extra] = {}
+    for path, module, where in TABLE:
+        wanted = module not in extras and not points.isdisjoint(where)
+        if wanted and _has(container.config.raw, path.split(".")):
+            extras[module] = __import__(module, fromlist=["extra"]).extra(container)
+    return extras
+
+
+def _has(value: "Any", names: "list[str]") -> bool:
+    """Return True if the property `names` is below `value`, and is neither empty nor false."""
+    if isinstance(value, list):
+        return any(_has(member, names) for member in value)
+    if not names:
+        return value not in (None, False, "")
+    if not isinstance(value, dict):
+        return False
+    name, _, word = names[0].partition("=")
+    found = value.get(name)
+    if word:
+        return found == word or (isinstance(found, list) and word in found)
+    return _has(found, names[1:])
+
+
+def open_cgroup(container: "Container") -> "Cgroup":
+    """Return the container's cgroup, made or not. Raises MinirunError, OSError."""
+    from minirun import cgroups
+
+    return cgroups.of_container(container)
+
+
+def check_config(document: "Any") -> "dict[str, Any]":
+    """Return config.json's document if it is what the specification allows. Raises ConfigError."""
+    from minirun.oci import validate
+
+    return validate.check(document)
+
+
+def empty_directory(container: "Container", fd: int) -> None:
+    """Remove what a user namespace's ids own in the container's directory `fd`. Raises OSError."""
+    from minirun.oci.namespaces import userns
+
+    userns.empty_directory(container, fd)

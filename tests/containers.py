@@ -1,0 +1,18 @@
+"""A Container for tests of one step: a config.json in memory, and what its extras are."""
+
+from pathlib import Path
+from typing import Any
+
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.settings import Settings
+
+
+def container(bundle: Path, **raw: Any) -> Container:
+    """Return a container of `bundle`, prepared; nothing of it exists yet."""
+    document = {"ociVersion": "1.2.0", "root": {"path": "rootfs"}, **raw}
+    record = {"id": bundle.name, "cgroup_path": f"/minirun/{bundle.name}"}
+    settings = Settings(root=str(bundle.parent))
+    made = Container(settings, Config(document, str(bundle)), record)
+    made.prepare()
+    return made
