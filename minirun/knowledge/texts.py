@@ -85,3 +85,20 @@ def _joined(value: Any) -> Any:
 def words(language: str = ENGLISH) -> dict[str, Any]:
     """Return the fixed words around the topics: headings, labels and forms with {placeholders}."""
     return table("words", language)
+
+
+class Phrases:
+    """The phrases of the HTML page (minirun.show.html): page.toml translates the English ones.
+
+    The names of stages are known too, as the log has them.
+    """
+
+    def __init__(self, language: str = ENGLISH) -> None:
+        self.known: dict[str, str] = {}
+        if language != ENGLISH:
+            stages = zip(room("stages").values(), room("stages", language).values(), strict=True)
+            self.known = table("page", language) | {one.title: own.title for one, own in stages}
+
+    def __call__(self, phrase: str, *values: object) -> str:
+        """Return a phrase with its {} replaced by the values, in their order."""
+        return self.known.get(phrase, phrase).format(*values)

@@ -13,6 +13,7 @@ JSON in a block that no browser executes, and the script only ever makes text of
 import hashlib
 import html
 import json
+import re
 from base64 import b64encode
 from pathlib import Path
 from string import Template
@@ -20,6 +21,7 @@ from typing import Any
 
 from minirun import knowledge
 from minirun.core.settings import BOUNDARIES
+from minirun.knowledge.texts import Phrases
 from minirun.show import figure, text
 from minirun.show.axis import Axis, began
 from minirun.show.differ import PARTS, lines
@@ -30,29 +32,37 @@ from minirun.show.topics import Topics
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = ("draw.js", "layout.js", "events.js", "search.js", "differ.js", "page.js")
+_MARKED = re.compile(r"{{(.*?)}}")
+"""A phrase of page.html that is translated."""
+_ENGLISH = Phrases()
 _SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
 
 
 def render(recordings: list[Recording], title: str = "", language: str = knowledge.ENGLISH) -> str:
     """Return one self-contained HTML page that shows `recordings` on a common axis of time.
 
-    `language` is that of the topics. Raises ValueError if there is no recording.
+    `language` is that of the page and its topics; what the log says stays in English.
+    Raises ValueError if there is no recording.
     """
     if not recordings:
         raise ValueError("there is no recording to show")
     axis = Axis(recordings)
+    say = Phrases(language)
     style = (_PAGE / "page.css").read_text(encoding="utf-8")
     script = "".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     script = '"use strict";\n(() => {\n' + script + "})();\n"
-    heading = text.clean(title) or "How " + _names(recordings) + " made"
-    return Template((_PAGE / "page.html").read_text(encoding="utf-8")).substitute(
+    heading = text.clean(title) or _heading(recordings, say)
+    page = (_PAGE / "page.html").read_text(encoding="utf-8")
+    page = _MARKED.sub(lambda found: html.escape(say(found[1])), page)
+    return Template(page).substitute(
+        language=language,
         title=html.escape(heading),
         policy=_policy(style, script),
         style=style,
         script=script,
-        facts="".join(f"<li>{_facts(r)}</li>" for r in recordings),
-        banner=_banner(recordings),
-        stages=_stages(recordings),
+        facts="".join(f"<li>{_facts(r, say)}</li>" for r in recordings),
+        banner=_banner(recordings, say),
+        stages=_stages(recordings, say),
         figures="".join(_still(r, axis) for r in recordings),
         tables="".join(_table(r, n, axis.start) for n, r in enumerate(recordings)),
         data=_json(_data(recordings, axis, language)),
@@ -89,45 +99,45 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _names(recordings: list[Recording]) -> str:
+def _heading(recordings: list[Recording], say: Phrases) -> str:
     names = [text.clean(r.id) for r in recordings]
     if len(names) == 1:
-        return f"container {names[0]} was"
-    return f"containers {', '.join(names[:-1])} and {names[-1]} were"
+        return say("How container {} was made", names[0])
+    return say("How containers {} and {} were made", ", ".join(names[:-1]), names[-1])
 
 
-def _facts(recording: Recording) -> str:
+def _facts(recording: Recording, say: Phrases = _ENGLISH) -> str:
     """Return one line: whose recording, how much of it, and how it went."""
     failed = [s for s in recording.stages if s.error]
-    words = [
-        f"{len(recording.events)} events",
+    facts = [
+        say("{} events", len(recording.events)),
         text.duration(recording.end - recording.start),
-        *(f"stage {s.number} failed: {text.clean(s.error)}" for s in failed),
+        *(say("stage {} failed: {}", s.number, text.clean(s.error)) for s in failed),
     ]
     if not failed:
-        words.append("complete" if recording.complete else "not complete")
+        facts.append(say("complete") if recording.complete else say("not complete"))
     if gates := sum(event.kind == "gate" for event in recording.events):
-        words.append(f"held at {gates} gates meanwhile, which the times include")
+        facts.append(say("held at {} gates meanwhile, which the times include", gates))
     if recording.unreadable:
-        words.append(f"{recording.unreadable} lines of the file are no events")
-    return f"<b>{html.escape(text.clean(recording.id))}</b>: " + html.escape(", ".join(words))
+        facts.append(say("{} lines of the file are no events", recording.unreadable))
+    return f"<b>{html.escape(text.clean(recording.id))}</b>: " + html.escape(", ".join(facts))
 
 
-def _banner(recordings: list[Recording]) -> str:
+def _banner(recordings: list[Recording], say: Phrases) -> str:
     names = [text.clean(r.id) for r in recordings if r.simulated]
     if not names:
         return ""
-    whose = "" if len(names) == len(recordings) else f" (container {', '.join(names)})"
-    return f'<p class="banner" role="note">{_SIMULATED}{html.escape(whose)}</p>'
+    whose = "" if len(names) == len(recordings) else f" ({say('container {}', ', '.join(names))})"
+    return f'<p class="banner" role="note">{html.escape(say(_SIMULATED) + whose, quote=False)}</p>'
 
 
-def _stages(recordings: list[Recording]) -> str:
+def _stages(recordings: list[Recording], say: Phrases) -> str:
     """Return the seven stages as list items, with their true length where there is one run only."""
     found = {s.number: s for r in reversed(recordings) for s in r.stages}
     items = []
     for number, what in text.STAGES.items():
         stage = found.get(number)
-        facts = "not in this recording"
+        facts = say("not in this recording")
         if stage:
             facts = text.clean(stage.actor)
             facts += f" · {figure.took(recordings[0], stage)}" if len(recordings) == 1 else ""
@@ -135,7 +145,7 @@ def _stages(recordings: list[Recording]) -> str:
             f'<li><button type="button" data-stage="{number}" disabled>'
             f'<span><b class="number">{number}</b> <span class="who">{html.escape(facts)}</span>'
             "</span>"
-            f'<span class="what">{html.escape(what)}</span></button></li>'
+            f'<span class="what">{html.escape(say(what))}</span></button></li>'
         )
     return "".join(items)
 
@@ -198,6 +208,7 @@ def _data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, A
         ],
         "topics": topics.found,
         "parts": knowledge.words(language)["parts"],
+        "words": Phrases(language).known,
     }
 
 

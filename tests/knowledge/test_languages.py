@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minirun.errors import HINTS, UsageError
 
 import minirun as package
 from conftest import Program
 from minirun import knowledge
 from minirun.cli import COMMANDS
+from minirun.core.errors import HINTS, UsageError
 from minirun.knowledge import seccomp, texts
 from minirun.knowledge.language import choose
 from minirun.knowledge.texts import Topic
-from minirun.oci import seccomp_default
+from minirun.oci.seccomp import default as seccomp_default
+from minirun.show import html, text
 
 FOLDER = Path(package.__file__).parent / "knowledge"
 FILES = sorted(path.name for path in (FOLDER / "en").iterdir())
+PAGE = "page.toml"
 HANGUL = re.compile("[가-힣]")
 NAME = re.compile(
     r"`[^`]+`"  # what is marked as code
@@ -47,7 +49,7 @@ PAIRS = list(zip(whole("en"), whole("ko"), strict=True))
 
 
 def test_the_same_files() -> None:
-    assert sorted(path.name for path in (FOLDER / "ko").iterdir()) == FILES
+    assert sorted([*FILES, PAGE]) == sorted(path.name for path in (FOLDER / "ko").iterdir())
     assert len(FILES) >= 13
 
 
@@ -131,6 +133,30 @@ def test_a_search_in_korean_knows_both_languages() -> None:
     assert english <= {one.name for one in knowledge.search("user namespace", "ko")}
 
 
+def page_phrases() -> set[str]:
+    """Every English phrase of the page: in its frame, its scripts, and minirun.show.html."""
+    here = Path(html.__file__)
+    source, frame = here.read_text(), (here.parent / "page" / "page.html").read_text()
+    scripts = "".join(path.read_text() for path in (here.parent / "page").glob("*.js"))
+    phrases = set(re.findall(r'\b(?:t|say)\(\s*"([^"]+)"', scripts + source))
+    assert len(phrases) > 50
+    shown = {*text.STAGES.values(), html._SIMULATED, "container {}"}
+    return shown | set(re.findall("{{(.*?)}}", frame)) | phrases
+
+
+def test_every_phrase_of_the_page_is_translated() -> None:
+    korean = raw("ko", PAGE)
+    phrases = (page_phrases() | set(text.STAGES.values()) | {html._SIMULATED, "container {}"}) - {
+        "ok"
+    }
+    assert korean.keys() == phrases
+    for english, said in korean.items():
+        assert said.count("{}") == english.count("{}"), english
+        assert HANGUL.search(said) or said in ("note", "{} / {}"), english
+        missing = {name for name in NAME.findall(english) if name.strip("`") not in said}
+        assert not missing, english
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -190,7 +216,7 @@ def test_an_unknown_language_is_one_line(minirun: Program, words: tuple[str, ...
 
 
 def test_korean_fits_into_80_columns(minirun: Program) -> None:
-    from minirun.view.text import display_width
+    from minirun.show.text import display_width
 
     for words in ((), ("stage 5",), ("mount",), ("seccomp socket",), ("--hints", "root")):
         done = minirun("--lang", "ko", "explain", *words, env={"COLUMNS": "80"})

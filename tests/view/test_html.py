@@ -43,9 +43,11 @@ def shipped(name: str) -> list[Recording]:
     return recording.read(recordings.path(name))
 
 
-def show(browser: Browser, tmp_path: Path, found: list[Recording], **options: Any) -> None:
+def show(
+    browser: Browser, tmp_path: Path, found: list[Recording], language: str = "en", **options: Any
+) -> None:
     path = tmp_path / "page.html"
-    path.write_text(html.render(found), encoding="utf-8")
+    path.write_text(html.render(found, language=language), encoding="utf-8")
     browser.open(path, **options)
 
 
@@ -336,3 +338,27 @@ def test_hostile_names_are_inert(browser: Browser, tmp_path: Path) -> None:
     assert HOSTILE[0] in shown and HOSTILE[1] in shown
     assert not re.search("[\x1b\x07\u2028\u2029\u202e]", shown)
     assert "\\x1b[31mred" in shown and "\\u202egnp.exe" in shown
+
+
+def test_the_page_speaks_korean(browser: Browser, tmp_path: Path) -> None:
+    """All of it but the log: no English sentence is left outside what is marked as English."""
+    browser.events.clear()
+    show(browser, tmp_path, shipped("gpus-0-1"), "ko")
+    assert browser.run("document.documentElement.lang") == "ko"
+    assert text(browser, "h1") == "만들어진 과정: 컨테이너 gpus-0-1"
+    browser.press("Tab")
+    assert text(browser, ":focus") == "레인으로 건너뛰기"
+    browser.press("Enter", "Tab", "/", *"lowerdir=", "Enter", "Escape", "Enter")
+    why = text(browser, "#event-why")
+    assert "OverlayFS는 디렉터리를 겹쳐 쌓는다" in why
+    assert "man 페이지mount(2)" in why
+    assert text(browser, "#event-title").startswith("mount")
+    assert browser.run("document.querySelector('#event-why .why').lang") == "en"
+    elements = ".live button, .live label, .live legend, h2, h3, .legend li, dt"
+    labels = browser.run(
+        f"[...document.querySelectorAll('{elements}')].map((one) => one.textContent)"
+    )
+    english = [one for one in labels if re.search("[a-z]{3} [a-z]{2,}", one)]
+    known = {event.name for event in shipped("gpus-0-1")[0].events}
+    assert [one for one in english if not any(name in one for name in known)] == []
+    assert browser.complaints() == []

@@ -100,6 +100,16 @@ def test_from_stop_to_stop_with_every_key(
     assert taken == list(BOUNDARIES)
 
 
+def test_the_key_why_speaks_korean(minirun: Program, tmp_path: Path) -> None:
+    script = tmp_path / "keys"
+    script.write_text("why\ncontinue\n")
+    argv = ("run", "--rm", "--script", str(script), "busybox", "echo", "done")
+    done = minirun(*argv, env={"LC_ALL": "ko_KR.UTF-8", "LANGUAGE": ""})
+    assert done.returncode == 0, done.stderr
+    assert "clone과 루트 파일시스템\n  runtime이 FIFO와 cgroup을 만든 다음," in done.stderr
+    assert "\n  실제 스택: runc는" in done.stderr
+
+
 def test_quit_cleans_up(minirun: Program, terminal: Callable[[list[str]], Terminal]) -> None:
     screen = terminal([*minirun.argv("run", "--rm", "--step", "busybox", "echo", "never")])
     screen.wait(PROMPT)

@@ -1,28 +1,28 @@
 // Before and after: two snapshots of a container, and what is in only one of them.
 
-const HEADS = { namespaces: "Namespaces", mounts: "Mounts", devices: "Device rules", files: "Files",
-                processes: "Processes" };
+const HEADS = { namespaces: t("Namespaces"), mounts: t("Mounts"), devices: t("Device rules"), files: t("Files"),
+                processes: t("Processes") };
 
 /** "5:begin" in words. */
 function moment(at) {
   const [stage, edge] = at.split(":");
-  return `${edge === "begin" ? "before" : "after"} stage ${stage} (${at})`;
+  return edge === "begin" ? t("before stage {} ({})", stage, at) : t("after stage {} ({})", stage, at);
 }
 
 function buildDiffer() {
   const taken = data.recordings.filter((recording) => recording.snapshots.at.length);
   if (!taken.length) {
-    byId("differ").append(make("p", {}, "This was recorded without snapshots. ", make("code", {}, "minirun run --snapshots"),
-      " takes one at the beginning and the end of each stage; then this place shows what a stage added and removed."));
+    byId("differ").append(make("p", {}, t("This was recorded without snapshots."), " ", make("code", {}, "minirun run --snapshots"),
+      " ", t("takes one at the beginning and the end of each stage; then this place shows what a stage added and removed.")));
     return;
   }
-  const whose = select("Container", taken.map((recording, n) => [n, recording.id]));
-  const before = select("Before", []), after = select("After", []);
+  const whose = select(t("Container"), taken.map((recording, n) => [n, recording.id]));
+  const before = select(t("Before"), []), after = select(t("After"), []);
   const all = make("input", { type: "checkbox" });
   const result = make("div", { className: "parts" });
   result.setAttribute("aria-live", "polite");
   const choices = make("div", { className: "tools" }, before.label, after.label,
-    make("label", {}, all, " show what is the same, too"));
+    make("label", {}, all, " ", t("show what is the same, too")));
   if (taken.length > 1) choices.prepend(whose.label);
   byId("differ").append(choices, result);
   const update = () => compare(taken[whose.list.value].snapshots, before.list.value, after.list.value, all.checked, result);
@@ -51,7 +51,7 @@ function compare(snapshots, before, after, all, result) {
     const gone = lines.filter(([, mask]) => there(mask, before) && !there(mask, after));
     const come = lines.filter(([, mask]) => !there(mask, before) && there(mask, after));
     const same = lines.filter(([, mask]) => there(mask, before) && there(mask, after));
-    const count = gone.length || come.length ? `+${come.length} −${gone.length}` : "the same";
+    const count = gone.length || come.length ? `+${come.length} −${gone.length}` : t("the same");
     const shown = lines.filter((line) => gone.includes(line) || come.includes(line) || (all && same.includes(line)));
     const rows = shown.map((line) => row(line[0], gone.includes(line) ? "−" : come.includes(line) ? "+" : " "));
     const title = make("summary", {}, HEADS[part] ?? part, make("small", {}, count));
@@ -61,9 +61,9 @@ function compare(snapshots, before, after, all, result) {
 }
 
 function row(line, sign) {
-  const said = { "+": "added ", "−": "removed " }[sign];
+  const said = { "+": t("added"), "−": t("removed") }[sign];
   const mark = make("span", { className: "sign" }, sign);
   mark.setAttribute("aria-hidden", "true");
   const words = make(sign === "+" ? "ins" : sign === "−" ? "del" : "span", {}, line);
-  return make("li", {}, mark, ...(said ? [make("span", { className: "spoken" }, said)] : []), words);
+  return make("li", {}, mark, ...(said ? [make("span", { className: "spoken" }, `${said} `)] : []), words);
 }

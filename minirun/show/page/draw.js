@@ -1,6 +1,10 @@
 // Drawing: every event of every recording becomes one SVG group, made once; layout.js places it.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+
+/** A phrase of the page in its reader's language; each {} stands for one of the values. */
+const t = (text, ...values) => values.reduce((said, value) => said.replace("{}", () => value),
+  Object.hasOwn(data.words, text) ? data.words[text] : text);
 const byId = (id) => document.getElementById(id);
 const TOP = 6, LANE = 64, HEAD = 24, BAND = 28, GUTTER = 64, ROW = 15;
 
@@ -43,7 +47,7 @@ function drawRecording(recording, number) {
   const said = mine.some((item) => item.event.kind === "message");
   const tops = recording.lanes.map((_, lane) => TOP + lane * LANE + HEAD + (said && lane ? GUTTER : 0));
   const height = tops.at(-1) + BAND + 16;
-  const title = make("h3", { id: `recording-${number}` }, `container ${recording.id}`);
+  const title = make("h3", { id: `recording-${number}` }, t("container {}", recording.id));
   if (recording.simulated) title.append(make("span", { className: "tag" }, "SIMULATED"));
   const names = make("div", { className: "names" });
   names.setAttribute("aria-hidden", "true");
@@ -84,8 +88,8 @@ function drawBands(view, mine) {
     const stage = begin.event.stage;
     const end = mine.findLast((item) => item.event.kind === "end" && item.event.stage === stage);
     const top = view.tops[begin.lane];
-    const words = end ? `${begin.event.name} · ${end.result === "ok" ? "" : "failed after "}${end.took}`
-                      : `${begin.event.name} · never ended`;
+    const took = !end ? t("never ended") : end.result === "ok" ? end.took : t("failed after {}", end.took);
+    const words = `${t(begin.event.name)} · ${took}`;
     const rect = shape("rect", { class: `band ${laneClass(begin.actor)}`, y: top, height: BAND, rx: 4 });
     const name = shape("text", { x: 22, y: 4 }, words);
     const head = shape("g", { class: `head ${laneClass(begin.actor)}` },
@@ -139,8 +143,8 @@ function arrow(view, item, top, to) {
 
 /** What a screen reader says of an event. */
 function spoken(item) {
-  const took = item.took ? `took ${item.took}` : "";
-  const said = [`${item.what || item.event.name}`, item.result, took, `${item.actor}, stage ${item.event.stage}`,
-                `at ${item.time}`, item.why];
+  const took = item.took ? t("took {}", item.took) : "";
+  const said = [`${item.what || item.event.name}`, item.result, took, `${item.actor}, ${t("stage {}", item.event.stage)}`,
+                t("at {}", item.time), item.why];
   return said.filter(Boolean).join(", ");
 }

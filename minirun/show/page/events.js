@@ -72,14 +72,14 @@ function closePanel() {
 function fillPanel(item) {
   const { event } = item;
   byId("event-title").replaceChildren(event.name,
-    make("small", {}, `${event.kind} · ${item.index + 1} of ${data.recordings[item.recording].events.length}`));
-  const facts = [["when", `${item.time}, stage ${event.stage}`], ["who", `${item.actor}, pid ${event.pid}`],
-    ["what", item.what], ["result", item.result], ["took", item.took]];
+    make("small", {}, `${event.kind} · ${t("{} of {}", item.index + 1, data.recordings[item.recording].events.length)}`));
+  const facts = [[t("when"), `${item.time}, ${t("stage {}", event.stage)}`], [t("who"), `${item.actor}, pid ${event.pid}`],
+    [t("what"), item.what], [t("result"), item.result], [t("took"), item.took]];
   byId("event-facts").replaceChildren(...pairs(facts));
   byId("event-arguments").replaceChildren(...pairs(Object.entries(event.args)));
   byId("event-arguments").parentElement.hidden = !byId("event-arguments").children.length;
-  const why = item.why ? [make("p", { className: "why" }, item.why)] : [];
-  byId("event-why").replaceChildren(make("h3", {}, "Why"), ...why, ...event.topics.map(topicBox));
+  const why = item.why ? [make("p", { className: "why", lang: "en" }, item.why)] : [];
+  byId("event-why").replaceChildren(make("h3", {}, t("Why")), ...why, ...event.topics.map(topicBox));
   byId("panel").scrollTop = 0;
 }
 

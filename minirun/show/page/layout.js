@@ -110,7 +110,7 @@ function layTicks() {
 
 function layCounts() {
   const step = roundUp(90 * knots.length / width);
-  for (let i = 0; i < knots.length; i += step) tick(x(knots[i][0]), `step ${i + 1}`);
+  for (let i = 0; i < knots.length; i += step) tick(x(knots[i][0]), t("step {}", i + 1));
 }
 
 function tick(at, words, kind = "tick") {

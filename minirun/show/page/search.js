@@ -17,8 +17,9 @@ function search() {
 
 function countHits() {
   const found = hits(), at = found.indexOf(current);
-  byId("hits").textContent = !query ? "" : !found.length ? "no hit"
-    : at < 0 ? `${found.length} ${found.length === 1 ? "hit" : "hits"}` : `${at + 1} of ${found.length}`;
+  byId("hits").textContent = !query ? "" : !found.length ? t("no hit")
+    : at < 0 ? found.length === 1 ? t("{} hit", 1) : t("{} hits", found.length)
+    : t("{} of {}", at + 1, found.length);
 }
 
 /** The next hit after the current event, or the one before; round at the ends. */
@@ -47,7 +48,7 @@ function applyFilter() {
   const all = visible();
   if (current && !current.shown && all.length) choose(nearest(all, current.x), { focus: false });
   const left = items.length - all.length;
-  byId("filter").textContent = left ? `Filter (${left} hidden)` : "Filter";
+  byId("filter").textContent = left ? t("Filter ({} hidden)", left) : t("Filter");
   countHits();
 }
 
@@ -64,7 +65,7 @@ function buildFilters() {
   const tally = (of) => [...items.reduce((all, item) => all.set(of(item), (all.get(of(item)) ?? 0) + 1), new Map())];
   const stages = tally((item) => item.event.stage).sort(([a], [b]) => a - b);
   byId("filter-stages").append(...stages.map(([stage, count]) =>
-    checkbox(stage ? `stage ${stage}` : "outside", count, hiddenStages, stage)));
+    checkbox(stage ? t("stage {}", stage) : t("outside"), count, hiddenStages, stage)));
   const names = tally((item) => filed(item.event)).filter(([name]) => name).sort(([a], [b]) => a < b ? -1 : 1);
   byId("filter-names").append(...names.map(([name, count]) => checkbox(name, count, hiddenNames, name)));
   byId("filter-all").addEventListener("click", () => checkAll("#filters", true));
