@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from minirun.show.text import clean, display_width
+from minirun.show.columns import aligned
+from minirun.show.text import clean
 
 
 class Shown:
@@ -38,14 +39,8 @@ class Table(Shown):
         self.mark = frozenset(mark)
 
     def __str__(self) -> str:
-        lines = [tuple(clean(cell) for cell in row) for row in (self.head, *self.rows)]
-        widths = [max(map(display_width, column)) for column in zip(*lines, strict=True)]
-        text = [clean(self.caption)] if self.caption else []
-        for line in lines:
-            cells = zip(line, widths, strict=True)
-            padded = (cell + " " * (width - display_width(cell)) for cell, width in cells)
-            text.append("  ".join(padded).rstrip())
-        return "\n".join(text)
+        caption = [clean(self.caption)] if self.caption else []
+        return "\n".join([*caption, *aligned([self.head, *self.rows])])
 
     def _repr_html_(self) -> str:
         head = "".join(_cell("th", text) for text in self.head)

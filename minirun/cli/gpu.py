@@ -14,7 +14,8 @@ from minirun.core.visible import clean
 from minirun.engines import roots
 from minirun.gpu import drivers, inventory, vendors
 from minirun.gpu.share import sharing
-from minirun.gpu.share import usage as gpu_usage
+from minirun.gpu.share import usage as usage_of
+from minirun.show.columns import aligned
 
 COMMANDS = {
     "list": ("gpu", "what the host has: driver, GPUs, MIG devices"),
@@ -60,10 +61,10 @@ def main_list(args: "list[str]", settings: Settings) -> int:
         return 0
     root, driver = flags.driver_root, flags.gpu_driver
     others = [driver] if driver in VENDORS else [] if driver else vendors.present_vendors(root)
-    lines = [line for vendor in others for line in vendors.table(vendors.find_cards(vendor, root))]
+    lines = [line for vendor in others for line in vendor_table(vendors.find_cards(vendor, root))]
     if not others or (not driver and drivers.is_loaded(root)):
         found = inventory.inventory(driver or "auto", settings.store, root)
-        lines = gpu_usage.gpu_table(found) + lines
+        lines = gpu_table(found) + lines
     return _print(lines)
 
 
@@ -74,7 +75,41 @@ def main_ps(args: "list[str]", settings: Settings) -> int:
         sys.stdout.write(usage("gpu ps", "", "Show who uses which GPU (Figure 1).", FLAGS))
         return 0
     rows = [row for root in roots.known(settings) for row in sharing.holders(root)]
-    return _print(gpu_usage.table(gpu_usage.who_uses(rows)))
+    return _print(use_table(usage_of.who_uses(rows)))
+
+
+def use_table(rows: "list[usage_of.Use]") -> "list[str]":
+    """Return the lines of `minirun gpu ps`."""
+    if not rows:
+        return ["no running container has a gpu"]
+    cells = [("GPU", "USE", "CONTAINERS", "UUID", "MODEL")]
+    for row in rows:
+        cells.append((row.name, row.kind, ", ".join(row.containers) or "-", row.uuid, row.model))
+    said = [usage_of.SHARED] if any(row.kind == "shared" for row in rows) else []
+    return [*aligned(cells), *said]
+
+
+def gpu_table(found: inventory.Inventory) -> "list[str]":
+    """Return the lines of `minirun gpu list`: the driver, then each GPU and its MIG devices."""
+    version = f"driver {found.driver}"
+    cuda = f", CUDA {found.cuda}" if found.cuda else ""
+    mark = " (SIMULATED: there is no driver)" if found.simulated else ""
+    cells = [("GPU", "NODE", "BUS", "UUID", "MODEL")]
+    for gpu in found.gpus:
+        cells.append((str(gpu.number), gpu.node, gpu.bus_id, gpu.uuid, gpu.model))
+        for at, mig in enumerate(gpu.migs):
+            name = f"gi{mig.gi}/ci{mig.ci}"
+            cells.append((f"{gpu.number}:{at}", gpu.node, name, mig.uuid, "MIG device"))
+    return [f"{version}{cuda}{mark}", *aligned(cells)]
+
+
+def vendor_table(found: vendors.Cards) -> "list[str]":
+    """Return the lines of `minirun gpu list`: the driver, then each card with its nodes."""
+    rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
+    for card in found.cards:
+        nodes = " ".join(node.path for node in card.nodes)
+        rows.append((str(card.number), card.bus_id, card.uuid or "-", card.model, nodes))
+    return [f"driver {found.driver} ({found.kind})", *aligned(rows)]
 
 
 def _print(lines: "list[str]") -> int:

@@ -18,6 +18,7 @@ from minirun.gpu.nvidia.cli import devicecgroup
 from minirun.inspect import edits_of
 from minirun.inspect.gpu import observed, why
 from minirun.running import existing
+from minirun.show.columns import aligned
 
 FLAGS = (
     Flag(("--repair",), "", "put the device rules back that somebody has taken away"),
@@ -172,10 +173,10 @@ def _given(found: dict[str, Any]) -> list[str]:
 
 def _present(now: dict[str, Any]) -> list[str]:
     rows = [
-        (node["path"], node["found"] or "missing", _access(node["access"])) for node in now["nodes"]
+        (node["path"], node["found"] or "missing", f"cgroup: {_access(node['access'])}")
+        for node in now["nodes"]
     ]
-    width = max((len(row[0]) for row in rows), default=0)
-    text = [f"  {path:<{width}}  {there:<12}  cgroup: {access}" for path, there, access in rows]
+    text = [f"  {line}" for line in aligned(rows)]
     text.append(f"  {now['mounts']} mounts")
     known = {f"{n['kind']} {n['major']}:{n['minor']}" for n in now["nodes"]}
     if now["rules"] is None:

@@ -12,6 +12,7 @@ from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
 from minirun.image import catalogue, store
 from minirun.image.reference import parse as parse_reference
+from minirun.show.columns import aligned
 
 FLAGS = (
     Flag(("-q", "--quiet"), "", "print names only"),
@@ -45,7 +46,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     elif flags.quiet:
         sys.stdout.writelines(f"{clean(_name(image))}\n" for image in found)
     else:
-        _table([_row(image) for image in found])
+        rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *map(_row, found)]
+        print("\n".join(aligned(rows, 3)))
     return 0
 
 
@@ -73,14 +75,6 @@ def _human(size: float) -> str:
             return f"{size:.3g}{unit}"
         size /= 1000
     return f"{size:.3g}GB"
-
-
-def _table(rows: list[tuple[str, ...]]) -> None:
-    rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *rows]
-    rows = [tuple(map(clean, row)) for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        print("   ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)))
 
 
 def _verify(found: list[dict[str, Any]], settings: Settings) -> int:

@@ -11,7 +11,8 @@ from minirun.core import jsonlite, state
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.state_file import DamagedRecord
-from minirun.core.visible import clean, warn
+from minirun.core.visible import warn
+from minirun.show.columns import aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ FLAGS = (
 )
 COLUMNS = ("id", "pid", "status", "bundle", "created", "owner")
 _NARROWEST, _GAP = 12, 3
+"""How wide runc makes columns, and how far apart."""
 
 
 def main(args: "list[str]", settings: Settings) -> int:
@@ -42,7 +44,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     elif flags.format == "json":
         lines = [jsonlite.dumps(rows)]
     else:
-        lines = table([[name.upper() for name in COLUMNS], *map(_cells, rows)])
+        cells = [[str(row[name]) for name in COLUMNS] for row in rows]
+        lines = aligned([[name.upper() for name in COLUMNS], *cells], _GAP, _NARROWEST)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
@@ -82,10 +85,6 @@ def _row(record: "dict[str, Any]") -> "dict[str, Any]":
     return state.public(record) | {"owner": _owner(record["directory"])}
 
 
-def _cells(row: "dict[str, Any]") -> "list[str]":
-    return [clean(str(row[name])) for name in COLUMNS]
-
-
 def _owner(directory: str) -> str:
     """Return who made the container, by name; by number (#1000) where it has none, as runc has it.
 
@@ -101,12 +100,3 @@ def _owner(directory: str) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"#{uid}"
-
-
-def table(rows: "list[list[str]]") -> "list[str]":
-    """Return rows as lines, in columns as wide as runc makes them: at least 12, three apart."""
-    widths = [max(_NARROWEST, _GAP + max(map(len, column))) for column in zip(*rows, strict=True)]
-    return [
-        "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)) + row[-1]
-        for row in rows
-    ]

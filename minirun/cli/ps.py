@@ -15,6 +15,7 @@ from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.engines import roots
+from minirun.show.columns import aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,17 +53,9 @@ def main(args: "list[str]", settings: Settings) -> int:
         rows = [COLUMNS, *(_row(record) for record in shown)]
         if not any(record.get("origin") for record in shown):
             rows = [row[:-1] for row in rows]
-        lines = table(rows)
+        lines = aligned(rows, 3)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
-
-
-def table(rows: "list[tuple[str, ...]]") -> "list[str]":
-    """Return rows as lines with aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
 
 
 def _row(record: "dict[str, Any]") -> "tuple[str, ...]":

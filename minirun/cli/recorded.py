@@ -8,6 +8,7 @@ from minirun.core import state
 from minirun.core.errors import StateError
 from minirun.engines.roots import short
 from minirun.show import find, paint, recording, text
+from minirun.show.columns import aligned
 from minirun.show.event import Event
 from minirun.show.find import Log
 from minirun.show.recording import Recording
@@ -107,11 +108,5 @@ def table(rows: list[tuple[str, ...]]) -> str:
     """
     unicode = paint.speaks_unicode()
     room = os.get_terminal_size(1).columns if os.isatty(1) else 0
-    cells = [[text.clean(cell, unicode) for cell in row] for row in rows]
-    widths = [max(map(text.display_width, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(text.padded(cell, width) for cell, width in zip(row, widths, strict=True))
-        for row in cells
-    ]  # fmt: skip
-    cut = [text.fit(line.rstrip(), room, unicode, full=not room) for line in lines]
-    return "".join(f"{line}\n" for line in cut)
+    lines = aligned(rows, unicode=unicode)
+    return "".join(f"{text.fit(line, room, unicode, full=not room)}\n" for line in lines)

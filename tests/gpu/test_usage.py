@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from minirun.cli.gpu import gpu_table, use_table
 from minirun.gpu.inventory import Inventory, inventory
 from minirun.gpu.share.sharing import Holder
-from minirun.gpu.share.usage import gpu_table, table, who_uses
+from minirun.gpu.share.usage import who_uses
 
 
 def holds(container: str, *names: str, exclusive: bool = False) -> list[Holder]:
@@ -25,7 +26,7 @@ def test_figure_1() -> None:
         ("2", "dedicated", ("b",)),
         ("3", "shared", ("b", "c")),
     ]
-    assert table(rows) == [
+    assert use_table(rows) == [
         "GPU  USE        CONTAINERS  UUID   MODEL",
         "0    shared     a, b        GPU-0  M",
         "1    dedicated  a           GPU-1  M",
@@ -41,14 +42,14 @@ def test_an_exclusive_one() -> None:
 
 
 def test_nobody_uses_any() -> None:
-    assert table(who_uses([])) == ["no running container has a gpu"]
+    assert use_table(who_uses([])) == ["no running container has a gpu"]
 
 
 def test_the_free_ones_too(simulated: Inventory) -> None:
     gpu = simulated.gpus[2]
     rows = who_uses([Holder("2", "simulated", "x", "today", False, gpu.uuid, gpu.model)], simulated)
     assert [row.kind for row in rows] == ["free", "free", "dedicated", "free"]
-    assert table(rows)[1].split()[:3] == ["0", "free", "-"]
+    assert use_table(rows)[1].split()[:3] == ["0", "free", "-"]
 
 
 def test_indices_are_numbers_and_mig_devices_are_rows() -> None:

@@ -53,37 +53,3 @@ def who_uses(holders: "list[Holder]", inventory: "Inventory | None" = None) -> "
 def _order(item: "tuple[tuple[str, ...], object]") -> "tuple[str, list[int]]":
     driver, name = item[0][:2]
     return driver, [int(part) for part in name.split(":")]
-
-
-def table(rows: "list[Use]") -> "list[str]":
-    """Return the lines of `minirun gpu ps`."""
-    if not rows:
-        return ["no running container has a gpu"]
-    cells = [("GPU", "USE", "CONTAINERS", "UUID", "MODEL")]
-    for row in rows:
-        cells.append((row.name, row.kind, ", ".join(row.containers) or "-", row.uuid, row.model))
-    said = [SHARED] if any(row.kind == "shared" for row in rows) else []
-    return [*_columns(cells), *said]
-
-
-def gpu_table(inventory: Inventory) -> "list[str]":
-    """Return the lines of `minirun gpu list`: the driver, then each GPU and its MIG devices."""
-    version = f"driver {inventory.driver}"
-    cuda = f", CUDA {inventory.cuda}" if inventory.cuda else ""
-    mark = " (SIMULATED: there is no driver)" if inventory.simulated else ""
-    cells = [("GPU", "NODE", "BUS", "UUID", "MODEL")]
-    for gpu in inventory.gpus:
-        cells.append((str(gpu.number), gpu.node, gpu.bus_id, gpu.uuid, gpu.model))
-        for at, mig in enumerate(gpu.migs):
-            name = f"gi{mig.gi}/ci{mig.ci}"
-            cells.append((f"{gpu.number}:{at}", gpu.node, name, mig.uuid, "MIG device"))
-    return [f"{version}{cuda}{mark}", *_columns(cells)]
-
-
-def _columns(cells: "list[tuple[str, str, str, str, str]]") -> "list[str]":
-    """Align the cells of each column."""
-    widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]

@@ -216,20 +216,6 @@ def _container_edits(edits: Edits) -> "dict[str, Any]":
     return {key: value for key, value in found.items() if value}
 
 
-def table(found: Cards) -> "list[str]":
-    """Return the lines of `minirun gpu list`: the driver, then each card with its nodes."""
-    rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
-    for card in found.cards:
-        nodes = " ".join(node.path for node in card.nodes)
-        rows.append((str(card.number), card.bus_id, card.uuid or "-", card.model, nodes))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = (
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-    return [f"driver {found.driver} ({found.kind})", *lines]
-
-
 # --- what the three discoveries share ----------------------------------------------------------
 
 
