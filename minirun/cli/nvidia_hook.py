@@ -77,7 +77,7 @@ def _prestart(path: str, settings: Settings, *, debug: bool) -> int:
 
 def _fail(error: MinirunError) -> int:
     """Say why, in the real hook's words; then what to do, where that is known."""
-    prestart.say(str(error))
+    prestart.print_line(str(error))
     if error.hint:
-        prestart.say(f"hint: {error.hint}")
+        prestart.print_line(f"hint: {error.hint}")
     return 1

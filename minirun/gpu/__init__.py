@@ -1,11 +1,11 @@
-"""GPU injection: inventory → select → edits → apply (design, section 4).
+"""GPU injection: what the host has → what is chosen of it → Edits → put into the container.
 
-hook        stage 4: config.json and its environment → arguments of nvidia-container-cli
-cli_args    stage 5: those arguments → a Request; the command line of nvidia-container-cli
-inventory   what the host has: real driver (real, nvml, ldcache) or simulated
-select      which of it: --gpus, device selectors; environment, require
-nvidia      the planner: Inventory + Request + container → Edits
-apply       the applier: Edits → operations → the container; ldconfig last
-usage       who uses which GPU
-toolkit     the programs of NVIDIA's stack around stage 5: hook, runtime, nvidia-ctk
+inventory   what the host has: by NVIDIA's driver (nvidia.cli.real) or a simulated one
+selector    what --gpus says; select: which GPUs of the inventory that means
+request     NvidiaRequest, which stage 4 makes and stage 5 reads
+edits       Edits: all that a container gets, as steps; each vendor's planner makes one
+apply       Edits → operations → the container; undo: what a failure puts back
+nvidia      a folder for each program of NVIDIA's stack; vendors: AMD, Intel, Gaudi
+cdi         the other way: device names → config.json
+share       which container has which GPU; time slices, MPS
 """

@@ -75,6 +75,10 @@ class GivenGpu(Record):
     vendor: str = ""
     """amd, intel or gaudi; empty for NVIDIA, and for the simulated driver."""
 
+    def as_json(self) -> "dict[str, Any]":
+        """Return its row in edits.json."""
+        return {"index": self.name, "minor": self.minor, "uuid": self.uuid, "model": self.model}
+
 
 class CompatLibrary(Record):
     """A CUDA compatibility library of the image, bound beside the driver's own.
@@ -154,12 +158,8 @@ class Edits(Record):
             {"hostPath": m.host_path, "containerPath": m.path, "options": list(m.options)}
             for m in self.mounts
         ]
-        gpus = [
-            {"index": gpu.name, "minor": gpu.minor, "uuid": gpu.uuid, "model": gpu.model}
-            for gpu in self.gpus
-        ]
         return {
-            "gpus": gpus,
+            "gpus": [gpu.as_json() for gpu in self.gpus],
             "driver": self.driver,
             "simulated": self.simulated,
             "env": list(self.env),

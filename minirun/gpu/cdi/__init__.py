@@ -6,16 +6,9 @@
     stale       a spec file that is older than the driver
     inject      containerEdits → config.json, as the reference library does it
     request     what `minirun run` was asked for → the edits to inject
+    document    devices and common edits → one spec
 
-    find        where the driver's files and nodes are
-    driver, graphics   which of them a container gets: the driver's own; Vulkan's, EGL's, X11's
-    recipe      how a spec is to be made: names, hooks, their program
-    generate    the host's inventory → the spec that `nvidia-ctk cdi generate` makes
-    modes       specs for what is not using a GPU: management, IMEX, GPUDirect Storage, …
-    document    devices and common edits → one spec; write: the spec as a file
-    transform   a spec whose paths begin elsewhere
-    hooks       what nvidia-cdi-hook does in a container
-
+Specs of NVIDIA's GPUs are made by minirun.gpu.nvidia.ctk.
 In this mode there is no stage 4 and 5: everything is in config.json before stage 1, and what no
 config.json can say (links, ld.so.cache) is done by createContainer hooks in stage 7.
 

@@ -17,6 +17,7 @@ from minirun.core.record import Record
 from minirun.gpu import inventory
 from minirun.gpu.cdi import inject, registry, stale
 from minirun.gpu.edits import GivenGpu
+from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.share import sharing
@@ -61,14 +62,11 @@ class CdiEdits(Record):
 
     def as_json(self) -> "dict[str, Any]":
         """What is written to the container's edits.json: see minirun.gpu.edits.Edits.as_json."""
-        gpus = [
-            {"index": gpu.name, "minor": gpu.minor, "uuid": gpu.uuid, "model": gpu.model}
-            for gpu in self.gpus
-        ]
         keys = ("env", "deviceNodes", "mounts", "hooks")
         return {
-            "cdi": list(self.devices), "gpus": gpus, "driver": self.driver,
-            "simulated": self.simulated, **{key: self.edits.get(key, []) for key in keys},
+            "cdi": list(self.devices), "gpus": [gpu.as_json() for gpu in self.gpus],
+            "driver": self.driver, "simulated": self.simulated,
+            **{key: self.edits.get(key, []) for key in keys},
             "links": [], "ldconfig": "", "libraryFolders": [],
         }  # fmt: skip
 
@@ -212,14 +210,11 @@ def _host(simulated: bool, store: str) -> "Inventory | None":
 def _given(host: "Inventory", nodes: "list[dict[str, Any]]") -> "tuple[GivenGpu, ...]":
     """Return the GPUs and MIG devices whose nodes these are."""
     numbers = {(node.get("major"), node.get("minor")) for node in nodes}
-    given = []
-    for gpu in host.gpus:
-        if (host.major, gpu.minor) not in numbers:
-            continue
-        migs = [mig for mig in gpu.migs if (host.caps_major, mig.ci_minor) in numbers]
-        for mig in migs:
-            name = f"{gpu.number}:{gpu.migs.index(mig)}"
-            given.append(GivenGpu(name, gpu.minor, mig.uuid, gpu.model))
-        if not migs:
-            given.append(GivenGpu(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))
-    return tuple(given)
+    gpus = [gpu for gpu in host.gpus if (host.major, gpu.minor) in numbers]
+    chosen = [
+        gpu._replace(
+            migs=tuple(mig for mig in gpu.migs if (host.caps_major, mig.ci_minor) in numbers)
+        )
+        for gpu in gpus
+    ]
+    return planner.given_gpus(host, tuple(chosen))

@@ -1,1 +1,9 @@
-"""nvidia-container-cli and libnvidia-container: find the driver's files, plan the edits."""
+"""nvidia-container-cli and libnvidia-container: find the driver's files, plan the edits.
+
+cli_args    its command line → NvidiaRequest; program: the program of that name
+real        the inventory of a host with a driver; catalog, ldcache, nvml: what it asks
+planner     inventory + request + container → Edits; require, mig, imex, compat: what few ask for
+warn, skew  what the real one passes over in silence
+ldconfig    the host's ldconfig, run in the container: ldprogram, ldchild
+kmods       --load-kmods; devicecgroup: the device rules of a container that another runtime made
+"""

@@ -49,7 +49,7 @@ def arguments(text: str, toolkit: Toolkit, *, debug: bool = False) -> "list[str]
     elif not settings.accept_env_unprivileged:
         open_settings = settings._replace(accept_env_unprivileged=True)
         if hook.command_line(config, state, open_settings):
-            say(_IGNORED)
+            print_line(_IGNORED)
     return argv
 
 
@@ -69,7 +69,7 @@ def environment(toolkit: Toolkit) -> "dict[str, str]":
     return environment_of(toolkit.cli_environment)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on stderr."""
     os.write(2, f"{clean(text)}\n".encode())
 
@@ -79,9 +79,9 @@ def _check_mode(toolkit: Toolkit) -> None:
     if toolkit.skip_mode_detection:
         return
     if toolkit.mode == "auto":
-        say("Auto-detected mode as 'legacy'")
+        print_line("Auto-detected mode as 'legacy'")
         return
-    say(f"Using requested mode '{toolkit.mode}'")
+    print_line(f"Using requested mode '{toolkit.mode}'")
     if toolkit.mode != "legacy":
         raise GPUError(_NOT_LEGACY, f"nvidia-container-runtime.mode in {toolkit.source}", status=1)
 
