@@ -4,8 +4,8 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
 from minirun.cli.gpu import DRIVER
+from minirun.core.directories import make_root
 from minirun.core.errors import UsageError
-from minirun.core.reserve import make_root
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.gpu import inventory, select

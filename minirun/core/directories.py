@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _EEXIST, _ENOTEMPTY = 17, 39
 
 
+def make_root(root: str) -> None:
+    """Make the state root if it does not exist. Raises OSError."""
+    if not os.path.isdir(root):
+        os.makedirs(root, mode=0o711, exist_ok=True)
+
+
 def make(root: str) -> str:
     """Make a directory that has no container's name yet; return its path. Raises OSError."""
     path = _unnamed(root)

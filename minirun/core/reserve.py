@@ -24,19 +24,37 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     """
     state.check_id(container_id)
     detail(config)  # a wrong word is told before anything is made
-    pid = os.getpid()
+    container = Container(settings, config, _first_record(settings, container_id, config) | extra)
+    container.cgroup.directories()  # a wrong path is refused before anything is made
+    directories.make_root(settings.root)
+    roots.remember(settings)
+    path = directories.make(settings.root)
+    try:
+        _fill(path, container)
+        directories.give_name(path, container.directory)
+    except FileExistsError:
+        remove_tree(path)
+        raise _name_in_use(container) from None
+    except (OSError, ConfigError):
+        remove_tree(path)
+        raise
+    return container
+
+
+def _first_record(settings: Settings, container_id: str, config: Config) -> "dict[str, Any]":
+    """Return the record of a container that is about to be made. Raises ConfigError, UsageError."""
     record: dict[str, Any] = {
         "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
         "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
         "annotations": config.annotations, "created": state.timestamp(),
         "directory": places.container(settings.root, container_id), "init": None,
-        "supervisor": state.identity(pid), "complete": False,
+        "supervisor": state.identity(os.getpid()), "complete": False,
         "managed": False, "auto_remove": False,
         "cgroup_path": config.cgroups_path
         or state.own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
         "systemd_cgroup": settings.systemd_cgroup,
         "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(),
-        KEY: config.choices.as_json(), **extra,
+        KEY: config.choices.as_json(),
     }  # fmt: skip
     if record["unprivileged"]:
         rootless.check_home(settings.root)
@@ -44,43 +62,30 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         from minirun.engines import rootless_config as without_root
 
         record["groups_denied"] = without_root.check(config)
-    container = Container(settings, config, record)
-    container.cgroup.directories()  # a wrong path is refused before anything is made
-    make_root(settings.root)
-    roots.remember(settings)
-    temporary = directories.make(settings.root)
+    return record
+
+
+def _fill(path: str, container: Container) -> None:
+    """Write a new container's files, the record first. Raises ConfigError, OSError."""
+    config = container.config
     try:
-        state.write(places.state_json(temporary), jsonlite.dumps(record))
+        state.write(places.state_json(path), jsonlite.dumps(container.record))
         for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
-            os.mkdir(f"{temporary}/{name}", 0o755)
+            os.mkdir(f"{path}/{name}", 0o755)
         if container.lower_places() != config.layers:
             for number in range(len(config.layers)):
-                os.makedirs(places.lower(temporary, number))
-        state.write(places.config_json(temporary), jsonlite.dumps(config.raw, indent=2))
-        directories.give_name(temporary, record["directory"])
+                os.makedirs(places.lower(path, number))
+        state.write(places.config_json(path), jsonlite.dumps(config.raw, indent=2))
     except UnicodeEncodeError as error:
-        remove_tree(temporary)
         culprit = error.object[: error.end].rpartition("\n")[2].strip()
         raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None
-    except FileExistsError:
-        remove_tree(temporary)
-        raise _name_in_use(container_id, record) from None
-    except OSError:
-        remove_tree(temporary)
-        raise
-    return container
 
 
-def make_root(root: str) -> None:
-    """Make the directory that containers are kept in, if it does not exist. Raises OSError."""
-    if not os.path.isdir(root):
-        os.makedirs(root, mode=0o711, exist_ok=True)
-
-
-def _name_in_use(container_id: str, record: "dict[str, Any]") -> StateError:
+def _name_in_use(container: Container) -> StateError:
     """Return docker's error for `run IMAGE`, and runc's for a bundle."""
-    if "image" in record:
-        text = f'Conflict. The container name "/{container_id}" is already in use'
-        return StateError(text, f"minirun delete {container_id}, or another --name", status=125)
-    hint = f"minirun delete {container_id}, or another id"
+    name = container.id
+    if "image" in container.record:
+        text = f'Conflict. The container name "/{name}" is already in use'
+        return StateError(text, f"minirun delete {name}, or another --name", status=125)
+    hint = f"minirun delete {name}, or another id"
     return StateError("container with given ID already exists", hint)

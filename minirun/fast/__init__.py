@@ -1,11 +1,10 @@
 """The launcher: a short script that starts the interpreter with less to do. Optional.
 
-pip's own script starts the interpreter with ``site``, which reads every .pth file (3 to 20 ms). The
-one that launcher.py writes starts it with -I -S: isolated, no PYTHON* variable counts, and no
-directory of the user's is in sys.path; and without ``site``. A run imports a hundred modules, and
-the interpreter looks for each one's .pyc file in several steps: out of one file they come 4 ms
-faster, of 38. Without that file, or if another interpreter has compiled it, or if a module's source
-has changed since, the interpreter's own import system is used.
+pip's own script starts the interpreter with ``site``, which reads every .pth file: 3 to 20 ms. The
+one that launcher.py writes starts it with -I (no PYTHON* variable counts, no folder of the user's
+is in sys.path) and -S (no ``site``). A run imports a hundred modules, and the interpreter looks for
+each one's .pyc file in several steps: out of one file they come 4 ms faster, of 38. If there is no
+such file, or it is another interpreter's, or a source has changed, the import is the usual one.
 
 The file: the length of the index in DIGITS digits; the index (marshal), which is the interpreter's
 version, and name → Entry; the code of each module (marshal).
@@ -34,9 +33,10 @@ class CodeFile:
 
     def __init__(self, path: str) -> None:
         """Read the index. Raises OSError, ValueError, EOFError, TypeError."""
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)  # 0 to 2 may be closed: not its places
-        os.close(fd)
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if self.fd < 3:  # the caller has closed 0, 1 or 2, which are the command's
+            low, self.fd = self.fd, fcntl.fcntl(self.fd, fcntl.F_DUPFD_CLOEXEC, 3)
+            os.close(low)
         size = int(os.read(self.fd, DIGITS))
         self.base = DIGITS + size
         self.index: "dict[str, Entry]"

@@ -17,9 +17,9 @@ import os
 
 from minirun.core import events, jsonlite, places, state
 from minirun.core.container import Container
+from minirun.core.directories import make_root
 from minirun.core.errors import GPUError, StateError
 from minirun.core.record import Record
-from minirun.core.reserve import make_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
