@@ -148,7 +148,9 @@ def is_frozen(path: str) -> "bool | None":
         try:
             with open(f"{path}/{name}") as file:
                 text = file.read()
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):  # ENODEV: removed since the open
+                raise
             continue
         return text.startswith("FR") or "frozen 1" in text  # FROZEN, FREEZING
     return None

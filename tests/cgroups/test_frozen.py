@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.cgroups import hierarchies, open_cgroup
+from minirun.cgroups import hierarchies, open_cgroup, tree
 
 
 class Frozen:
@@ -73,3 +74,21 @@ def test_one_that_was_thawed_is_taken(frozen: Frozen) -> None:
     frozen.thaw()
     done = frozen("run")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_cgroup_that_goes_while_it_is_asked() -> None:
+    """The parent of all containers goes with the last one: reading what was opened is ENODEV."""
+    top = next(h.path for h in hierarchies.mounted() if "freezer" in h.names or h.version == 2)
+    path = f"{top}/minirun-going-{os.getpid()}"
+    pid = os.fork()
+    if pid == 0:
+        while os.getppid() != 1:
+            os.mkdir(path)
+            os.rmdir(path)
+    try:
+        assert {tree.is_frozen(path) for _ in range(8_000)} <= {None, False}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if os.path.isdir(path):
+            os.rmdir(path)
