@@ -40,10 +40,13 @@ def run(
     does not write to the log.
     """
     why = f"{name}: it gets the container's state on stdin"
-    running = start(lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside=inside), why=why)
-    status = running.converse(state, hook.get("timeout"))
+    running = start(
+        lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside=inside),
+        hook.get("timeout"), why=why,
+    )  # fmt: skip
+    status = running.converse(state)
     if status is None:
-        raise HookError(f"{name} took longer than its timeout of {hook['timeout']} s")
+        raise HookError(f"{name} took longer than its timeout of {running.timeout} s")
     events.emit("note", "hook ended", {"path": hook["path"], "status": status})
     if status != 0:
         text = running.output.decode(errors="replace").strip() or "it said nothing"
@@ -56,11 +59,16 @@ def ending(status: int) -> str:
 
 
 def start(
-    main: "Callable[[int, int], NoReturn]", *, why: str, limit: int = OUTPUT_LIMIT
+    main: "Callable[[int, int], NoReturn]",
+    timeout: "int | None",
+    *,
+    why: str,
+    limit: int = OUTPUT_LIMIT,
 ) -> "HookProcess":
     """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
 
-    Of its output the last `limit` bytes are kept. Raises OSError.
+    It gets `timeout` seconds, None for as long as it takes, from the moment at which it has the
+    state. Of its output the last `limit` bytes are kept. Raises OSError.
     """
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stdout = os.pipe2(os.O_CLOEXEC)
@@ -71,7 +79,7 @@ def start(
         main(stdin, stdout)
     os.close(stdin)
     os.close(stdout)
-    return HookProcess(pid, pidfd, feed, said, limit)
+    return HookProcess(pid, pidfd, (feed, said), timeout, limit)
 
 
 def _become(
@@ -102,36 +110,40 @@ def _become(
 class HookProcess:
     """A hook that runs, and the runtime's ends of its pipes."""
 
-    def __init__(self, pid: int, pidfd: int, feed: int, said: int, limit: int) -> None:
+    def __init__(
+        self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None", limit: int
+    ) -> None:
         self.pid = pid
         self.pidfd = pidfd
-        self.feed = feed
-        self.said = said
+        self.feed, self.said = pipes
+        self.timeout = timeout
         self.limit = limit
         self.output = b""
         """The last `limit` bytes that it wrote."""
 
-    def converse(self, state: "dict[str, Any]", timeout: "int | None" = None) -> "int | None":
+    def converse(self, state: "dict[str, Any]") -> "int | None":
         """Give it `state` and listen until it ends.
 
-        Return its exit status, -n for signal n; None if it took longer than `timeout` seconds.
+        Return its exit status, -n for signal n; None if it took longer than its timeout.
         An exception kills it. Raises OSError.
         """
         try:
-            return self._converse(jsonlite.dumps(state).encode(), timeout)
+            return self._converse(jsonlite.dumps(state).encode())
         except BaseException:
             self.kill()
             raise
         finally:
             self._close()
 
-    def _converse(self, state: bytes, timeout: "int | None") -> "int | None":
+    def _converse(self, state: bytes) -> "int | None":
         """Feed and listen; return as :meth:`converse` does.
 
         All at once: a hook may speak before it reads, or never read. Its own end counts, not the
         end of its output: a grandchild may hold the pipe open.
         """
-        deadline = None if timeout is None else events.now() + timeout * 1_000_000_000
+        deadline = None
+        if self.timeout is not None:
+            deadline = events.now() + self.timeout * 1_000_000_000
         os.set_blocking(self.feed, False)
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)  # first: who is dead has said all it will say

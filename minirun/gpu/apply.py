@@ -94,8 +94,9 @@ def apply(
     Raises GPUError, OSError; the container is as it was before then (minirun.gpu.undo).
     """
     todo = operations(edits)
+    targets: "dict[str, str]" = {}
     for path in _with_folders(todo):
-        if escape.escapes(root, path):
+        if escape.escapes(root, path, targets):
             raise GPUError(f"mount error: path error: {path} resolves outside of {rootfs}")
     before = undo.Before(root, rootfs, todo, edits.library_folders)
     mask = os.umask(0)

@@ -10,17 +10,21 @@ from minirun.core.rootfs.inroot import Root
 _MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 
 
-def escapes(root: Root, path: str) -> bool:
-    """Tell whether `path` passes above the root; an absolute link does not, it starts there."""
-    return _walk(root, path)[1]
+def escapes(root: Root, path: str, targets: "dict[str, str] | None" = None) -> bool:
+    """Return True if `path` passes above the root; an absolute link does not, it starts there.
+
+    `targets` keeps what each path on the way points to, "" if it is no link: many files have the
+    same folders, and nothing changes between two calls with the same dictionary.
+    """
+    return _walk(root, path, {} if targets is None else targets)[1]
 
 
 def resolve(root: Root, path: str) -> str:
     """Return `path` without links, inside the root; what does not exist stays as it is."""
-    return _walk(root, path)[0]
+    return _walk(root, path, {})[0]
 
 
-def _walk(root: Root, path: str) -> "tuple[str, bool]":
+def _walk(root: Root, path: str, targets: "dict[str, str]") -> "tuple[str, bool]":
     """Return (the path without links, whether it passed above the root)."""
     above = False
     at: "list[str]" = []
@@ -32,7 +36,10 @@ def _walk(root: Root, path: str) -> "tuple[str, bool]":
             above = above or not at
             del at[-1:]
             continue
-        target = root.link_target("/".join([*at, part]))
+        place = "/".join([*at, part])
+        if place not in targets:
+            targets[place] = root.link_target(place)
+        target = targets[place]
         if not target:
             at.append(part)
             continue

@@ -36,6 +36,8 @@ class Before:
         self.rootfs = rootfs
         self.missing: "list[str]" = []
         """Parents come before what lies in them."""
+        self.known: "set[str]" = {"", "/"}
+        """Paths that were looked at."""
         hidden: "list[str]" = []
         for doing in todo:
             if not any(doing.path.startswith(f"{above}/") for above in hidden):
@@ -49,9 +51,10 @@ class Before:
         self.mounted = set(_mounted(rootfs))
 
     def _look(self, path: str, links: int = 0) -> None:
-        """Remember `path`, and the folders above it, where they are not there."""
-        if path in ("", "/") or path in self.missing:
+        """Remember `path`, and the folders above it, that are not there."""
+        if path in self.known:
             return
+        self.known.add(path)
         try:
             os.close(self.root.open(path))
         except FileNotFoundError:

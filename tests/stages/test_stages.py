@@ -192,3 +192,15 @@ def test_stage_7_hidden_and_read_only_paths(minirun: Program) -> None:
     done = minirun("run", "--rm", "busybox", "sh", "-c", script)
     assert done.stdout == "0\n"
     assert "Read-only file system" in done.stderr
+
+
+def test_stage_3_nvidias_hook_has_its_timeout(minirun: Program, bundle: Bundle) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["hooks"]["prestart"][0]["timeout"] = 1
+        os.mkfifo(f"{config['root']['path']}/etc/ld.so.conf")  # ldconfig waits for its writer
+
+    made = bundle("true", change=change, flags=("--gpus", "0", "--gpu-driver", "simulated"))
+    done = minirun("--gpu-driver=simulated", "run", "--bundle", str(made), "c1")
+    assert done.returncode != 0
+    assert "nvidia-container-runtime-hook took longer than its timeout of 1 s" in done.stderr
+    assert not list(minirun.root.glob("[!.]*"))

@@ -68,7 +68,7 @@ def _run(
     while waiting:
         turn = waiting.pop(0)
         if turn.in_line:
-            return _start(container, init)
+            return _start(container, init, turn.hook.get("timeout"))
         hooks.run(turn.hook, turn.name, state, container.config.bundle)
     return None
 
@@ -94,12 +94,15 @@ def turns(config: Config) -> "list[Turn]":
     return found
 
 
-def _start(container: Container, init: "Init") -> HookProcess:
+def _start(container: Container, init: "Init", timeout: "int | None") -> HookProcess:
     """Clone the process of the in-line hook. Raises OSError."""
     parent = os.getpid()
+    if container.gates:
+        timeout = None  # the time that it is looked at does not count
     in_line = hooks.start(
         lambda stdin, stdout: _hook(container, init, stdin, stdout, parent),
-        why="the GPU hook, in-line: the real runtime executes a program here", limit=_REPORT_LIMIT,
+        timeout, why="the GPU hook, in-line: the real runtime executes a program here",
+        limit=_REPORT_LIMIT,
     )  # fmt: skip
     events.emit("message", "STATE", {"to": "hook"}, why="on its standard input, as JSON")
     return in_line
@@ -108,8 +111,10 @@ def _start(container: Container, init: "Init") -> HookProcess:
 def _finish(in_line: HookProcess, state: "dict[str, Any]") -> None:
     """Give the in-line hook its state and wait for its end. Raises HookError, OSError."""
     status = in_line.converse(state)
-    if not status:
+    if status == 0:
         return
+    if status is None:
+        raise HookError(f"{GPU_HOOK} took longer than its timeout of {in_line.timeout} s")
     if not in_line.output:
         raise HookError(f"{GPU_HOOK}: {hooks.ending(status)}")
     report = jsonlite.loads(in_line.output.decode())
