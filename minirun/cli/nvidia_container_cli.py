@@ -20,8 +20,11 @@ from minirun.gpu.nvidia.cli.program.debug import DebugLog
 _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
-def main(args: "list[str]", settings: Settings) -> int:
-    """Run info, list or configure; return 0, or 1 after any error."""
+def main(args: "list[str]", settings: Settings, simulation: str = "") -> int:
+    """Run info, list or configure; return 0, or 1 after any error.
+
+    `simulation` is what a simulated driver is to look like; "" for what $MINIRUN_SIM says.
+    """
     try:
         line = _checked(cli_args.parse(args))
     except UsageError as error:
@@ -34,7 +37,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     log = DebugLog("")
     try:
         log = DebugLog(line.request.debug)
-        _run(line, settings, log)
+        _run(line, settings.store, simulation, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
         sys.stderr.write(f"{NAME}: {clean(str(error))}\n")
@@ -76,9 +79,9 @@ def _help(line: CommandLine) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(line: CommandLine, settings: Settings, log: DebugLog) -> None:
+def _run(line: CommandLine, store: str, simulation: str, log: DebugLog) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
-    found = _driver(line, settings, log)
+    found = _driver(line, store, simulation, log)
     if line.command == "configure":
         from minirun.gpu.nvidia.cli import warn
         from minirun.gpu.nvidia.cli.program.configure import configure
@@ -97,7 +100,7 @@ def _run(line: CommandLine, settings: Settings, log: DebugLog) -> None:
     sys.stdout.write("".join(f"{clean(text)}\n" for text in lines))
 
 
-def _driver(line: CommandLine, settings: Settings, log: DebugLog) -> Inventory:
+def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> Inventory:
     """Return what the host has, after loading its modules where that is asked for."""
     request = line.request
     user = _user(request.user)
@@ -106,7 +109,7 @@ def _driver(line: CommandLine, settings: Settings, log: DebugLog) -> Inventory:
 
         sys.stderr.write(f"{NAME}: {_SIMULATED}\n")
         log.started(request, user, "none: SIMULATED")
-        found = simulated.inventory(settings.store)
+        found = simulated.inventory(store, simulation)
     elif line.gpu_driver == "nvidia":
         from minirun.gpu import driverroot
         from minirun.gpu.nvidia.cli import real

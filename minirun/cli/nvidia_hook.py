@@ -12,7 +12,8 @@ nvidia-container-cli.environment. It runs as a hook of any runtime:
 import os
 import sys
 
-from minirun import __version__, cli
+from minirun import __version__
+from minirun.cli import nvidia_container_cli
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.settings import Settings
@@ -69,10 +70,10 @@ def _prestart(path: str, settings: Settings, *, debug: bool) -> int:
         return 0
     if toolkit.cli_path:
         prestart.execute(argv, toolkit)
-    os.environ.update(prestart.environment(toolkit))
-    if os.environ.get("MINIRUN_SIM"):
+    simulation = prestart.environment(toolkit).get("MINIRUN_SIM") or os.environ.get("MINIRUN_SIM")
+    if simulation:
         argv = ["--gpu-driver=simulated", *argv]
-    return cli.main(["--store", settings.store, "nvidia-container-cli", *argv])
+    return nvidia_container_cli.main(argv, settings, simulation or "")
 
 
 def _fail(error: MinirunError) -> int:

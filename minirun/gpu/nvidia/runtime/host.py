@@ -15,10 +15,16 @@ _NVML = "initialization error: "
 _UNKNOWN = "nvml error: "
 
 
-def host_inventory(root: str = "") -> Inventory:
-    """Return what the host has, its driver below `root`. Raises GPUError, UsageError, OSError."""
-    if os.environ.get("MINIRUN_SIM"):
-        return inventory.inventory("simulated", os.environ.get("MINIRUN_STORE") or STORE)
+def host_inventory(root: str = "", more: "dict[str, str] | None" = None) -> Inventory:
+    """Return what the host has, its driver below `root`.
+
+    `more` are variables that count before those of this process. Raises GPUError, UsageError,
+    OSError.
+    """
+    env = {**os.environ, **(more or {})}
+    if simulation := env.get("MINIRUN_SIM"):
+        store = env.get("MINIRUN_STORE") or STORE
+        return inventory.inventory("simulated", store, simulation=simulation)
     from minirun.gpu.nvidia.cli import real
 
     try:

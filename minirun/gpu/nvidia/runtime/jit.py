@@ -7,8 +7,6 @@ the value `enabled`, and NVIDIA_IMEX_CHANNELS, bring what stands beside GPUs.
 The simulated driver serves only where MINIRUN_SIM asks for it.
 """
 
-import os
-
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, request
 from minirun.gpu.inventory import Inventory
@@ -74,9 +72,7 @@ def program(toolkit: Toolkit) -> HookProgram:
 
 def _host(toolkit: Toolkit) -> Inventory:
     """Return what the host has, the driver below config.toml's root. Raises GPUError, OSError."""
-    for name, value in prestart.environment(toolkit).items():
-        os.environ[name] = value
-    return host.host_inventory(toolkit.hook.root.rstrip("/"))
+    return host.host_inventory(toolkit.hook.root.rstrip("/"), prestart.environment(toolkit))
 
 
 def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
