@@ -137,8 +137,12 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
     try:
         return refresh(records.read(directory))
     except FileNotFoundError:
-        hint = "minirun ps -a lists all"
-        raise StateError(f"container {container_id!r} does not exist", hint) from None
+        raise missing(container_id) from None
+
+
+def missing(container_id: str) -> StateError:
+    """Return the error for a container that does not exist."""
+    return StateError(f"container {container_id!r} does not exist", "minirun ps -a lists all")
 
 
 def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:

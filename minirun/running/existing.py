@@ -19,7 +19,10 @@ _OBJECTS = ("root", "process", "linux", "hooks", "annotations")
 def load(settings: Settings, container_id: str) -> Container:
     """Return an existing container. Raises StateError, ConfigError, OSError."""
     record = state.load(settings.root, container_id)
-    saved = saved_config(record["directory"])
+    try:
+        saved = saved_config(record["directory"])
+    except FileNotFoundError:  # another command has just removed it
+        raise state.missing(container_id) from None
     raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
     config = oci_config.Config(raw, record["bundle"], choices.of_record(record))
     if reason := _wrong_cgroup(record, config if saved else None):
