@@ -164,7 +164,7 @@ def test_a_hook_of_the_engine_is_not_steered_by_an_image(hostile: Hostile) -> No
     events = hostile.events()
     argv = next(e["args"]["argv"] for e in events if e["name"] == "nvidia-container-cli")
     assert not [word for word in argv if word.startswith("--root")]
-    sources = [e["args"]["path"] for e in events if e["name"] == "open_tree" and e["stage"] == 5]
+    sources = [e["args"]["source"] for e in events if e["name"] == "open_tree" and e["stage"] == 5]
     assert any("/drivers/simulated-" in path for path in sources)
     assert not any(hostile.root in path or path.startswith("/driver/") for path in sources)
 
