@@ -42,7 +42,10 @@ class Runtime:
                 "cwd": "/", "args": ["sleep", "100"], "user": {"uid": 0, "gid": 0},
                 "env": ["PATH=/bin:/usr/bin"], "capabilities": {"bounding": ["CAP_KILL"]},
             } | process,
-            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+            "mounts": [
+                {"destination": "/proc", "type": "proc", "source": "proc"},
+                {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},  # not all hold nodes
+            ],
             "linux": {
                 "cgroupsPath": f"/minirun-test-{self.name}",
                 "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.columns import Runtime
-from conftest import Program, cgroup
+from conftest import Program, cgroup, wait_until
 
 EXEC = (
     (("--user", "5:6", "ID", "id"), "uid=5 gid=6"),
@@ -60,7 +60,8 @@ def test_exec_as_conmon_and_the_shim_call_it(runtime: Runtime) -> None:
     words = ("exec", "--pid-file", "pid", "--process", "p.json", "--detach", "ID")
     assert runtime(*words).returncode == 0
     pid = (runtime.bundle / "pid").read_text()
-    assert Path(f"/proc/{pid}/comm").read_text().strip() in ("sh", "sleep")
+    comm = Path(f"/proc/{pid}/comm")  # runc does not wait for its execve
+    wait_until(lambda: comm.read_text().strip() in ("sh", "sleep"))
     assert (os.stat(f"/proc/{pid}").st_uid, os.stat(f"/proc/{pid}").st_gid) == (1, 2)
     assert int(pid) in json.loads(runtime("ps", "-f", "json", "ID").stdout)
 

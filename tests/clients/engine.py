@@ -99,6 +99,7 @@ class Podman(Dockerlike):
         home = self.home
         (home / "containers.conf").write_text(self.ULIMITS)
         self.env["CONTAINERS_CONF"] = str(home / "containers.conf")
+        self.env["PODMAN_IGNORE_CGROUPSV1_WARNING"] = "1"
         self.client = (
             program("podman"), "--root", f"{home}/root", "--runroot", "/run/podman",
             "--tmpdir", "/run/podman-tmp", "--storage-driver", "overlay",

@@ -39,7 +39,7 @@ def podman(minirun: Program, tmp_path: Path, layer: Path) -> Iterator[Podman]:
     ]  # fmt: skip
 
     def run(*args: str, env: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        flags = ["--rm", "--network=none", f"--cgroup-parent={parent}", *LIMITS]
+        flags = ["--rm", "--network=none", "--cap-add=mknod", f"--cgroup-parent={parent}", *LIMITS]
         flags += [f"--env={entry}" for entry in env]
         return subprocess.run(
             [*argv, "run", *flags, "--rootfs", str(layer), *args], check=False, timeout=60,

@@ -1,6 +1,6 @@
 """What chooses a source or a privilege is the word of minirun's caller, never an image's.
 
-podman copies the annotations of an image's manifest into config.json. Each image here names a
+podman 4 copies the annotations of an image's manifest into config.json. Each image here names a
 driver root that it brings itself.
 """
 
@@ -51,7 +51,15 @@ class Hostile:
         )  # fmt: skip
         self.engine("load", "-i", str(target))
         parent = f"--cgroup-parent={self.engine.cell.parent}"
-        words = ("run", "--name=hostile", "--network=none", parent, *flags, IMAGE)
+        words = (
+            "run",
+            "--name=hostile",
+            "--network=none",
+            "--cap-add=mknod",
+            parent,
+            *flags,
+            IMAGE,
+        )
         done = self.engine.full(*words, "sh", "-c", SCRIPT)
         assert Path(self.root).is_dir(), "the image's driver root lies where it was said"
         assert (self.host / "secret").read_text() == "the host's\n"
@@ -152,7 +160,8 @@ def test_a_hook_of_the_engine_is_not_steered_by_an_image(hostile: Hostile) -> No
     """The hook is root's, the simulated driver its word; the image names another one."""
     path = hostile.engine.home / "nvidia-container-runtime-hook"
     path.symlink_to(hostile.engine.path)
-    hook = {"path": str(path), "env": ["MINIRUN_SIM=count=2"]}
+    args = [path.name, "prestart"]
+    hook = {"path": str(path), "args": args, "env": ["MINIRUN_SIM=count=2"]}
     row = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["prestart"]}
     hooks = hostile.engine.home / "hooks"
     hooks.mkdir()

@@ -22,6 +22,9 @@ DANGEROUS = (175, 246, 248, 298, 304, 321, 323, 425)
 """init_module, kexec_load, add_key, perf_event_open, open_by_handle_at, bpf, userfaultfd, io_uring.
 
 By x86_64's numbers."""
+CHANGED = ("32 67", "32 73", "32 89", "64 452", "32 452")
+"""Answered otherwise since podman 5: i386's sigaction, sigpending, readdir; fchmodat2, new then."""
+REFUSED = (errno.EPERM, errno.ENOSYS)
 X86 = os.uname().machine == "x86_64"
 
 
@@ -70,11 +73,14 @@ def test_every_call_is_answered_as_under_podman(
 ) -> None:
     ours, theirs = inside(minirun, programs, "calls"), podmans(podman, programs, "calls")
     assert len(ours) > 1300
-    assert {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]} == {}
-    refused = {key for key in ours if ours[key] in (errno.EPERM, errno.ENOSYS)}
+    differ = {key: (ours[key], theirs[key]) for key in ours if ours[key] != theirs[key]}
+    if not podman("--version").startswith("podman version 4."):  # whose profile ours is
+        differ = {k: v for k, v in differ.items() if k not in CHANGED and not {*v} <= {*REFUSED}}
+    assert differ == {}
+    refused = {key for key in ours if ours[key] in REFUSED}
     assert {f"64 {number}" for number in DANGEROUS} <= refused
     without = inside(minirun, programs, "calls", "--security-opt", "seccomp=unconfined")
-    assert len([key for key in refused if without[key] not in (errno.EPERM, errno.ENOSYS)]) > 25
+    assert len([key for key in refused if without[key] not in REFUSED]) > 25
 
 
 def test_calls_that_are_judged_by_their_arguments(
@@ -118,8 +124,9 @@ def test_exec_has_the_same_filter(minirun: Program, programs: Path) -> None:
     "flags", [("--uidmap", "0:100000:65536"), ("--cap-add", "ALL"), ("-u", "9")]
 )
 def test_the_filter_is_there(minirun: Program, flags: tuple[str, ...]) -> None:
-    for place in list(minirun.root.parents)[:3]:
-        place.chmod(0o711)  # id 0 of the user namespace is another user here, and must get in
+    for place in minirun.root.parents:
+        if place.stat().st_mode & 0o7777 == 0o700:  # pytest's
+            place.chmod(0o711)  # id 0 of the user namespace is another user here, and must get in
     said = minirun("run", "--rm", *flags, "busybox", "grep", "Seccomp:", "/proc/self/status")
     assert said.stdout.split() == ["Seccomp:", "2"], said.stderr
 

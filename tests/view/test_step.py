@@ -79,7 +79,7 @@ def test_from_stop_to_stop_with_every_key(
     assert "of the host, until pivot_root" in page
     assert "init.fifo" in page
     screen.press("s")
-    screen.wait("/ # ")
+    screen.wait("built-in commands.")  # its prompt differs from version to version
     screen.press("echo $((6*7)); ls /dev | grep -c nvidia; cat /proc/1/comm; exit", "Enter")
     inside = screen.wait("\nminirun:init")  # what cat says, not what was typed
     assert "42" in inside
