@@ -4,12 +4,14 @@
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships    make reference   write its pages anew
+# make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages tested launcher demo test check bench recordings reference conformance clean
+.PHONY: setup packages tested launcher demo test check bench matrix recordings reference conformance \
+	clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -78,6 +80,9 @@ bench: tested
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/engines.py
+
+matrix: setup
+	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
 conformance: setup
 	@.ci/packages $(GO_PACKAGES)

@@ -8,6 +8,7 @@ The commands take turns (see run.py). Every number is a ratio against runc.
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,7 @@ def _list(runtime: str, directory: Path, bundle: Path, count: int) -> None:
     out = directory / "times.json"
     words = ["hyperfine", "-N", "-w", "1", "-r", "10", "--export-json", str(out), f"{runtime} list"]
     subprocess.run(words, check=True, capture_output=True)
-    median = json.loads(out.read_text())["results"][0]["median"] * 1000
+    median = statistics.median(bench.wall_times(json.loads(out.read_text())["results"][0])) * 1000
     for name in names:
         subprocess.run([*argv, "kill", name, "KILL"], check=True)
         subprocess.run([*argv, "delete", "--force", name], check=True)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.fast import launcher
@@ -125,18 +126,27 @@ def medians(
     """
     out = directory / "times.json"
     argv = [*around, "hyperfine", "-N", "-r", "1", "--export-json", str(out)]
-    turns = [*commands.items()]
+    turns, order = [*commands.items()], []
     for _ in range(runs + WARMUPS):
         random.shuffle(turns)
         for name, command in turns:
             argv += ["-n", name, command]
+            order.append(name)
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
     times: dict[str, list[float]] = {name: [] for name in commands}
-    for row in json.loads(out.read_text())["results"][len(commands) * WARMUPS :]:
-        times[row["command"]] += row["times"]
+    rows = zip(order, json.loads(out.read_text())["results"], strict=True)
+    for name, row in [*rows][len(commands) * WARMUPS :]:
+        times[name] += wall_times(row)
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def wall_times(row: dict[str, Any]) -> list[float]:
+    """The seconds of each run of a command, in hyperfine's JSON of version 1 or 2."""
+    if "times" in row:
+        return list(row["times"])
+    return [float(one["time_wall_clock"]["value"]) for one in row["measurements"]]
 
 
 def _peak(command: str) -> float:

@@ -28,7 +28,7 @@ from required import installed
 
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 VERSION = "550.163.01"
-ROOT, STORE = "/mnt/containers", "/mnt/store"
+ROOT, STORE = f"/mnt/containers-{os.getpid()}", "/mnt/store"  # a cgroup has its name by the root
 GATES = {"MINIRUN_GATES": "3:begin"}
 CLEAN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
 

@@ -38,6 +38,10 @@ DIFFERENT = {"CAP_BPF": "bpf", "CAP_PERFMON": "perf_event_open"}
 """What these open here, as with docker."""
 
 
+LATER = DEBIANS.exists() and "fchmodat2" in DEBIANS.read_text()
+"""Debian's is that of a later podman; ours follows podman 4's."""
+
+
 def program(profile: dict[str, Any]) -> bytes:
     return seccomp.load(profile).bpf
 
@@ -65,6 +69,8 @@ def numbers(tokens: tuple[int, ...]) -> list[tuple[int, int]]:
 def test_as_debians(held: tuple[str, ...], machine: str, tokens: tuple[int, ...]) -> None:
     if not DEBIANS.exists():
         skip("golang-github-containers-common is not installed")
+    if LATER:
+        pytest.skip("this machine has the profile of a podman after 4, which other calls are in")
     profiles = [
         (seccomp_default.profile(some, machine), seccomp_file.load(str(DEBIANS), some, machine))
         for some in (held, ())
@@ -114,8 +120,9 @@ def test_every_call_of_the_kernels_headers_is_in_a_group() -> None:
     grouped = {call for row in (*GROUPS, *seccomp_default.CAPABLE) for call in row.calls.split()}
     grouped |= {"socket", "personality"}
     text = (headers / "unistd_64.h").read_text() + (headers / "unistd_x32.h").read_text()
-    named = re.findall(r"#define __NR_(\w+) \D*(\d+)", text)
-    assert {name for name, number in named if int(number) < 451} - grouped == set()
+    named = re.findall(r"#define __NR_(\w+) (?:\(__X32_SYSCALL_BIT \+ )?(\d+)", text)
+    reserved = {"uprobe", "uretprobe"}  # the kernel calls these itself
+    assert {name for name, number in named if int(number) < 451} - grouped - reserved == set()
 
 
 def test_no_call_is_in_two_groups() -> None:

@@ -38,6 +38,8 @@ def inside(tree: Path, isolated: Any) -> Inside:
             flags = namespaces.CLONE_NEWUTS | namespaces.CLONE_NEWIPC | namespaces.CLONE_NEWNET
             namespaces.unshare(flags)
             mounts.mount(str(tree), str(tree), None, mounts.MS_BIND)
+            remount = mounts.MS_BIND | mounts.MS_REMOUNT
+            mounts.mount(None, str(tree), None, remount)  # /tmp may have nodev, which this has not
             mounts.mount("proc", str(tree / "proc"), "proc")
             os.chdir(tree)
             mounts.chroot(".")

@@ -259,7 +259,7 @@ def test_read_takes_regular_files_only_and_never_waits(root: Root, tree: Path) -
 def test_read_does_not_even_open_a_device(root: Root, tree: Path) -> None:
     """To open the watchdog's starts it, and then the host reboots: 4095 is no device's number."""
     os.mknod(tree / "watchdog", stat.S_IFCHR | 0o666, os.makedev(4095, 130))
-    with pytest.raises(OSError, match="No such device"):
+    with pytest.raises(OSError, match=r"No such device|Permission denied"):
         os.open(tree / "watchdog", os.O_RDONLY)
     with pytest.raises(OSError, match="not a regular file"):
         root.read("/watchdog", 10)

@@ -51,15 +51,10 @@ class Hostile:
         )  # fmt: skip
         self.engine("load", "-i", str(target))
         parent = f"--cgroup-parent={self.engine.cell.parent}"
-        words = (
-            "run",
-            "--name=hostile",
-            "--network=none",
-            "--cap-add=mknod",
-            parent,
-            *flags,
-            IMAGE,
-        )
+        own = ["--network=none", "--cap-add=mknod", parent]
+        if not self.engine("--version").startswith("podman version 4."):  # 5 copies no annotation
+            own += [f"--annotation={name}={value}" for name, value in annotations.items()]
+        words = ("run", "--name=hostile", *own, *flags, IMAGE)
         done = self.engine.full(*words, "sh", "-c", SCRIPT)
         assert Path(self.root).is_dir(), "the image's driver root lies where it was said"
         assert (self.host / "secret").read_text() == "the host's\n"
@@ -78,7 +73,8 @@ class Hostile:
     def events(self) -> list[dict[str, Any]]:
         """The container's log."""
         name = self.engine("inspect", "--format={{.Id}}", "hostile")
-        text = self.engine.cell.run("cat", f"/run/minirun/{name}/events.jsonl").stdout
+        logs = f"/run/minirun/{name}/events.jsonl /run/minirun/.history/*{name}.jsonl"
+        text = self.engine.cell.run("sh", "-c", f"cat {logs} 2>/dev/null").stdout
         return [json.loads(line) for line in text.splitlines()]
 
 

@@ -2,17 +2,23 @@
 
 The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources.
 It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
-devices, cgroups and network; what is left running in it ends with it. pip's configuration is lent
-to it, and the folders named by --lend. It takes minutes, and is no part of `make test`.
+devices, cgroups and network; what is left running in it ends with it. From Debian 13 on /tmp is a
+tmpfs, as systemd mounts it there. pip's configuration is lent to it, and the folders that pip reads
+(--lend names more). However this ends, the directory goes, and so do the cgroups of what ran in it.
+It takes minutes, and is no part of `make test`.
 """
 
 import argparse
+import configparser
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,14 +29,22 @@ from minirun.image import aptsources, debian  # noqa: E402
 
 UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root
+PRIVATELY = (
+    "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child",
+    "--propagation", "private",
+)  # fmt: skip
+"""Runs what follows in namespaces that end with this process."""
+DISK_TMP = ("bookworm",)
+"""Releases in which /tmp is a folder of the root file system."""
 ENTER = """
 cd "$1"; shift
 mount --bind . . ; cd "$PWD"
 mount -t proc proc proc; mount -t tmpfs tmpfs run
+[ ! "$TMPFS" ] || mount -t tmpfs -o "$TMPFS" tmpfs tmp
 mount --rbind /dev dev; mount --rbind /sys sys
 for each in $LENT; do mount --rbind "$each" ".$each"; done
 mkdir -p old; pivot_root . old; umount --lazy old; rmdir old
-cd /srv/minirun; status=0; make "$@" || status=$?
+unset TMPFS LENT; cd /srv/minirun; status=0; make "$@" || status=$?
 for each in /proc/[0-9]*; do [ "${each#/proc/}" = $$ ] || cat "$each/comm" >>/left || true; done
 exit $status
 """
@@ -44,7 +58,10 @@ class Bare:
         self.suite = suite
         self.env = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
         self.env |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "xterm"}
+        lent = sorted({*lent, *pip_folders()})
         self.env |= {"LENT": " ".join(lent), "LC_ALL": "C.UTF-8"}
+        tmpfs = "mode=1777,strictatime,nosuid,nodev,size=50%,nr_inodes=1m"  # systemd's tmp.mount
+        self.env["TMPFS"] = "" if suite in DISK_TMP else tmpfs
         self._build()
         for folder in lent:
             (path / folder.lstrip("/")).mkdir(parents=True, exist_ok=True)
@@ -56,13 +73,20 @@ class Bare:
         subprocess.run(["tar", "-x", "-C", path / CLONE], input=archive.stdout, check=True)
 
     def _build(self) -> None:
-        own = debian.os_release("/").get("VERSION_CODENAME", "")
-        sources = aptsources.read(own)
+        sources = aptsources.read(debian.os_release("/").get("VERSION_CODENAME", ""))
         options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
-        argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--include=make", *options]
+        argv = [
+            *PRIVATELY,
+            "--mount-proc",
+            "mmdebstrap",
+            "--mode=root",
+            "--variant=minbase",
+            "--include=make",
+            *options,
+        ]
         argv += ["--format=directory", self.suite, str(self.path)]
         text = "\n\n".join((sources.lines, sources.stanzas)).strip()
-        if self.suite == own:
+        if self.suite == sources.suite:
             argv.append("-")
         else:
             argv.append(sources.mirror)
@@ -86,9 +110,8 @@ class Bare:
         packages, links = self.packages(), self.enabled()
         (self.path / "left").write_text("")
         start = time.monotonic()
-        argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
-        done = subprocess.run([*argv, "sh", "-euc", ENTER, "sh", self.path, target, *variables],
-                              env=self.env, check=False)  # fmt: skip
+        argv = [*PRIVATELY, "sh", "-euc", ENTER, "sh", self.path, target, *variables]
+        done = subprocess.run(argv, env=self.env, check=False)
         seconds = time.monotonic() - start
         new = {name: size for name, size in self.packages().items() if name not in packages}
         return Row(
@@ -114,6 +137,39 @@ class Bare:
         argv = ["du", "-s", "--block-size=1K", self.path.joinpath(*parts)]
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
         return int(done.stdout.split()[0]) / 1024 if done.stdout else 0.0
+
+
+def pip_folders() -> list[str]:
+    """The folders of this machine that pip is told to look into: in its files and variables."""
+    words = [v for k, v in os.environ.items() if k.startswith("PIP_")]
+    for name in ("/etc/pip.conf", os.path.expanduser("~/.config/pip/pip.conf")):
+        parser = configparser.RawConfigParser()
+        parser.read(name)
+        words += [value for section in parser.sections() for _, value in parser.items(section)]
+    paths = [word.removeprefix("file://") for text in words for word in text.split()]
+    folders = [path for path in paths if path.startswith("/") and os.path.isdir(path)]
+    return [str(Path(path).parent) if Path(path).name == "simple" else path for path in folders]
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder for bare Debians, removed also where a signal ends this."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    before = set(_cgroups())
+    with tempfile.TemporaryDirectory(prefix="minirun-bare.", dir="/var/tmp") as name:
+        yield Path(name)
+    for path in set(_cgroups()) - before:
+        try:
+            path.rmdir()
+        except OSError:  # another's: it holds processes
+            pass
+
+
+def _cgroups() -> list[Path]:
+    """Containers' cgroups of this machine that hold no process."""
+    found = Path("/sys/fs/cgroup").glob("**/minirun/*/cgroup.procs")
+    return [path.parent for path in found if not path.read_text()]
 
 
 class Row(NamedTuple):
@@ -146,8 +202,8 @@ def main() -> int:
                         help="for make, such as PYTEST=tests/oci")  # fmt: skip
     options = parser.parse_args()
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="minirun-bare.", dir="/var/tmp") as folder:
-        bare = Bare(Path(folder, options.suite), options.suite, options.lend)
+    with folder() as place:
+        bare = Bare(place / options.suite, options.suite, options.lend)
         print(f"{options.suite}: MiB of new packages, of .venv, of the store; enabled; running")
         print("target   status seconds packages installed   .venv    store")
         for target in options.targets:

@@ -135,7 +135,7 @@ def test_a_machine_with_docker_ce_keeps_it(machine: Machine) -> None:
 @pytest.mark.timeout(300)
 def test_this_machine_with_docker_ce_keeps_it(tmp_path: Path) -> None:
     """This machine's packages and sources, but docker-ce in place of Debian's docker."""
-    gone = {"docker.io", "containerd", "runc"}
+    gone = {"docker.io", "docker-cli", "containerd", "runc"}
     rows = Path("/var/lib/dpkg/status").read_text().strip().split("\n\n")
     kept = [row for row in rows if not gone & {row.partition("\n")[0].removeprefix("Package: ")}]
     ours = _stanzas([{**row, "Status": "install ok installed"} for row in DOCKER_CE])
