@@ -12,7 +12,8 @@ from minirun.core.reserve import reserve
 from minirun.core.settings import Settings
 from minirun.engines import rootless
 from minirun.oci import generate
-from minirun.running import logfile, output, supervise
+from minirun.running import supervise
+from minirun.show.viewers import LogViewers, ViewOptions
 
 PROGRESS = ("auto", "plain", "tty", "quiet")
 FLAGS = (
@@ -130,7 +131,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     config = oci_config.Config(document, directory, options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
-        view=_view_options(flags), pid_file=flags.pid_file, log=logfile.limits(flags.log_opt),
+        viewers=LogViewers(_view_options(flags)), pid_file=flags.pid_file,
+        log=run_options.log_limits(flags.log_opt),
         begin=lambda container: _note(container, options),
     )  # fmt: skip
     extra = {
@@ -169,7 +171,7 @@ def _bundle_follows(flags: Parsed) -> bool:
     return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
 
 
-def _view_options(flags: Parsed) -> output.ViewOptions:
+def _view_options(flags: Parsed) -> ViewOptions:
     """Return what is to be shown of the run. Raises UsageError, OSError."""
     step = flags.step or ("stage" if flags.script else "")
     if step not in ("", "stage", gates.EVERY_EVENT):
@@ -185,7 +187,7 @@ def _view_options(flags: Parsed) -> output.ViewOptions:
     show = show or bool(step) or (flags.progress == "auto" and os.isatty(2))
     plain = flags.plain or flags.progress == "plain"
     quiet = flags.quiet or flags.progress == "quiet"
-    return output.ViewOptions(show and not quiet, plain, step, flags.script, flags.snapshots)
+    return ViewOptions(show and not quiet, plain, step, flags.script, flags.snapshots)
 
 
 def _log_settings(flags: Parsed, settings: Settings) -> Settings:

@@ -12,6 +12,7 @@ from minirun.core.settings import Settings
 from minirun.core.visible import say
 from minirun.image import store
 from minirun.oci.generate import RunOptions
+from minirun.running import logfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -292,6 +293,29 @@ def size(text: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or unit not in _UNITS:
         raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
     return int(digits) * _UNITS[unit]
+
+
+def log_limits(words: "list[str]") -> logfile.Limits:
+    """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
+    found = logfile.Limits()
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "max-size":
+            found = found._replace(max_size=-1 if value == "-1" else _log_size(value))
+        elif key == "max-file":
+            if not (value.isascii() and value.isdigit() and 0 < int(value[:5]) <= 1000):
+                raise UsageError(f"--log-opt max-file={value}: is no number from 1 to 1000")
+            found = found._replace(max_file=int(value))
+        else:
+            raise UsageError(f"unknown --log-opt {word!r}", "max-size=SIZE or max-file=N")
+    return found
+
+
+def _log_size(text: str) -> int:
+    bytes_ = size(text)
+    if not bytes_:
+        raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
+    return bytes_
 
 
 def _cpus(text: str) -> float:

@@ -10,7 +10,6 @@ does minirun.
 import os
 
 from minirun.core import jsonlite, state
-from minirun.core.errors import UsageError
 from minirun.core.places import OUTPUT
 from minirun.core.record import Record
 
@@ -28,31 +27,6 @@ class Limits(Record):
     max_size: int = 20 << 20
     """Bytes of one file; -1: no limit."""
     max_file: int = 5
-
-
-def limits(words: "list[str]") -> Limits:
-    """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
-    found = Limits()
-    for word in words:
-        key, _, value = word.partition("=")
-        if key == "max-size":
-            found = found._replace(max_size=-1 if value == "-1" else _size(value))
-        elif key == "max-file":
-            if not (value.isascii() and value.isdigit() and 0 < int(value[:5]) <= 1000):
-                raise UsageError(f"--log-opt max-file={value}: is no number from 1 to 1000")
-            found = found._replace(max_file=int(value))
-        else:
-            raise UsageError(f"unknown --log-opt {word!r}", "max-size=SIZE or max-file=N")
-    return found
-
-
-def _size(text: str) -> int:
-    from minirun.cli import run_options
-
-    bytes_ = run_options.size(text)
-    if not bytes_:
-        raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
-    return bytes_
 
 
 class OutputLog:

@@ -1,18 +1,11 @@
-"""What comes out of a run: the container's streams, kept for `minirun logs`, and the live view."""
+"""What comes out of a run: the container's streams, kept for `minirun logs`, and its viewers."""
 
 import os
 
-from minirun.core import endings, gates, places
+from minirun.core import endings
 from minirun.core.container import Container
-from minirun.core.kernel import process
 from minirun.core.process.streams import Console
-from minirun.core.record import Record
-from minirun.core.settings import BOUNDARIES
 from minirun.running import logfile, pipes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Streams:
@@ -126,93 +119,17 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
     return userns.host_id(linux["uidMappings"], 0), userns.host_id(linux["gidMappings"], 0)
 
 
-class ViewOptions(Record):
-    """What `run` shows of the stages, and where it holds: its flags."""
-
-    show: bool = False
-    """The stages, on standard error."""
-    plain: bool = False
-    step: str = ""
-    """stage, or syscall; empty: go on without stopping."""
-    script: str = ""
-    """A presenter's script, whose keys are played."""
-    snapshots: bool = False
-
-
 class Viewers:
-    """Processes that read the log and render it: on the terminal, and into --log as text."""
+    """Processes that show a start while it happens: none. `run` has minirun.show.viewers."""
 
     def __init__(self) -> None:
-        self.pids: list[int] = []
         self.gate: tuple[str, ...] = ()
-        self.ends: list[int] = []
-        """Pipes that tell the viewers, by their end, that nothing more will come."""
+        """Gates that they hold until they have shown all that came before."""
         self.alive: list[int] = []
-        """Pipes that end with the viewers: then nobody holds a gate any more."""
+        """Pipes that end with the viewers: after that no gate is held any more."""
+
+    def start(self, container: Container) -> None:
+        """Start them. Raises OSError."""
 
     def finish(self) -> None:
-        """Wait until the viewers have shown everything."""
-        for fd in self.ends:
-            os.close(fd)
-        for pid in self.pids:
-            os.waitpid(pid, 0)
-        self.pids, self.ends = [], []
-
-    def start(self, container: Container, options: ViewOptions) -> None:
-        """Start what the flags ask for. Raises OSError.
-
-        A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
-        the command's output never mixes with it.
-        """
-        settings = container.settings
-        if options.step or options.snapshots:
-            _start_stepper(self, container, options)
-            every = (gates.EVERY_EVENT,) if options.step == gates.EVERY_EVENT else ()
-            self.gate = (*BOUNDARIES, *every)
-        elif options.show:
-            _start(self, container, 2, "stages", "plain" if options.plain else "lanes")
-            self.gate = ("7:end",)
-        if settings.log and settings.log_format == "text":
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
-
-
-def _start(viewers: Viewers, container: Container, fd: int, level: str, style: str) -> None:
-    events_path = places.events_jsonl(container.directory)
-
-    def view(over: int) -> None:
-        from minirun.show import live
-
-        live.follow(events_path, fd, level=level, style=style, runtime_pipe=over)
-        gates.open_gate(container.directory)
-
-    _fork(viewers, "minirun:view", view)
-
-
-def _start_stepper(viewers: Viewers, container: Container, options: ViewOptions) -> None:
-    def step(over: int) -> None:
-        from minirun.show import step
-
-        step.run(container.settings, container.id, options, over)
-
-    _fork(viewers, "minirun:step", step)
-
-
-def _fork(viewers: Viewers, name: str, work: "Callable[[int], None]") -> None:
-    """Start a process that looks on: `work` gets a pipe that ends with this one."""
-    alive, held = os.pipe2(os.O_CLOEXEC)
-    over, end = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(alive)
-            os.close(end)
-            process.become_named(name)
-            work(over)
-        finally:
-            os._exit(0)
-    os.close(held)
-    os.close(over)
-    viewers.ends.append(end)
-    viewers.pids.append(pid)
-    viewers.alive.append(alive)
+        """Wait until they have shown everything."""

@@ -26,7 +26,7 @@ class SupervisorOptions(Record):
     detach: bool = False
     interactive: bool = False
     auto_remove: bool = False
-    view: output.ViewOptions = output.ViewOptions()
+    viewers: output.Viewers = output.Viewers()
     pid_file: str = ""
     log: logfile.Limits = logfile.Limits()
     """How much of its output is kept."""
@@ -52,10 +52,10 @@ def _run(
     """Do all of it; call `started` once the command runs."""
     signals.hold()
     container = reserve()
-    viewers = output.Viewers()
+    viewers = options.viewers
     try:
         signals.catch()
-        _open_eyes(container, options, viewers)
+        _open_log(container, viewers)
         if options.begin:
             options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
@@ -82,10 +82,10 @@ def _run(
     return status
 
 
-def _open_eyes(container: Container, options: SupervisorOptions, viewers: output.Viewers) -> None:
-    """Open the logs, start who shows them, and hold the run where somebody wants to look."""
+def _open_log(container: Container, viewers: output.Viewers) -> None:
+    """Start the viewers, open the logs, and hold the run at the gates that are asked for."""
     settings = container.settings
-    viewers.start(container, options.view)  # first: they do not write
+    viewers.start(container)  # first: they do not write
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)

@@ -26,7 +26,7 @@ from minirun.show.narrate import Narrator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.running.output import ViewOptions
+    from minirun.show.viewers import ViewOptions
 
 _RULE = 78
 _SIGINT = 2

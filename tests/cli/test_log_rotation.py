@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
+from minirun.cli.run_options import log_limits
 from minirun.running import logfile
 from minirun.running.logfile import Limits, OutputLog
 
@@ -60,8 +61,8 @@ def test_follow_across_files(minirun: Program) -> None:
 
 
 def test_a_usual_run_is_bounded() -> None:
-    assert logfile.limits([]) == Limits(max_size=20 << 20, max_file=5)
-    assert logfile.limits(["max-size=10m", "max-file=3"]) == Limits(10 << 20, 3)
+    assert log_limits([]) == Limits(max_size=20 << 20, max_file=5)
+    assert log_limits(["max-size=10m", "max-file=3"]) == Limits(10 << 20, 3)
 
 
 def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:

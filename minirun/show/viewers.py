@@ -1,0 +1,109 @@
+"""Who looks on while `run` starts a container: the live view, the stepper, and --log as text.
+
+Each is a process of its own, forked before the run begins. What it renders with (text, colours,
+keys: 10 to 45 ms) it imports itself, so the runtime does not wait for that.
+"""
+
+import os
+
+from minirun.core import gates, places
+from minirun.core.container import Container
+from minirun.core.kernel import process
+from minirun.core.record import Record
+from minirun.core.settings import BOUNDARIES
+from minirun.running.output import Viewers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ViewOptions(Record):
+    """What `run` shows of the stages, and where it holds: its flags."""
+
+    show: bool = False
+    """The stages, on standard error."""
+    plain: bool = False
+    step: str = ""
+    """stage, or syscall; empty: go on without stopping."""
+    script: str = ""
+    """A presenter's script, whose keys are played."""
+    snapshots: bool = False
+
+
+class LogViewers(Viewers):
+    """Processes that read the log and render it: on the terminal, and into --log as text."""
+
+    def __init__(self, options: ViewOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.pids: list[int] = []
+        self.ends: list[int] = []
+        """Pipes that tell the viewers, by their end, that nothing more will come."""
+
+    def finish(self) -> None:
+        """Wait until the viewers have shown everything."""
+        for fd in self.ends:
+            os.close(fd)
+        for pid in self.pids:
+            os.waitpid(pid, 0)
+        self.pids, self.ends = [], []
+
+    def start(self, container: Container) -> None:
+        """Start what the flags ask for. Raises OSError.
+
+        A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
+        the command's output never mixes with it.
+        """
+        settings, options = container.settings, self.options
+        if options.step or options.snapshots:
+            _start_stepper(self, container, options)
+            every = (gates.EVERY_EVENT,) if options.step == gates.EVERY_EVENT else ()
+            self.gate = (*BOUNDARIES, *every)
+        elif options.show:
+            _start(self, container, 2, "stages", "plain" if options.plain else "lanes")
+            self.gate = ("7:end",)
+        if settings.log and settings.log_format == "text":
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
+
+
+def _start(viewers: LogViewers, container: Container, fd: int, level: str, style: str) -> None:
+    events_path = places.events_jsonl(container.directory)
+
+    def view(over: int) -> None:
+        from minirun.show import live
+
+        live.follow(events_path, fd, level=level, style=style, runtime_pipe=over)
+        gates.open_gate(container.directory)
+
+    _fork(viewers, "minirun:view", view)
+
+
+def _start_stepper(viewers: LogViewers, container: Container, options: ViewOptions) -> None:
+    def step(over: int) -> None:
+        from minirun.show import step
+
+        step.run(container.settings, container.id, options, over)
+
+    _fork(viewers, "minirun:step", step)
+
+
+def _fork(viewers: LogViewers, name: str, work: "Callable[[int], None]") -> None:
+    """Start a process that looks on: `work` gets a pipe that ends with this one."""
+    alive, held = os.pipe2(os.O_CLOEXEC)
+    over, end = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(alive)
+            os.close(end)
+            process.become_named(name)
+            work(over)
+        finally:
+            os._exit(0)
+    os.close(held)
+    os.close(over)
+    viewers.ends.append(end)
+    viewers.pids.append(pid)
+    viewers.alive.append(alive)
