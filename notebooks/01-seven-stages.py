@@ -133,7 +133,7 @@ second.check(
 # ## Stage 3 · the runtime runs the hook
 #
 # For a GPU there is one prestart hook, `nvidia-container-runtime-hook`. minirun calls it
-# in-line, in a process that it forks early, so that the hook is ready when init asks.
+# in-line, in a process that it clones when init has asked.
 
 # %%
 third = predict(
@@ -144,7 +144,7 @@ third = predict(
 third
 
 # %%
-fork = next(event for event in births if event.ret != birth.ret)
+fork = timeline.filter(stage=3, name="clone3")[0]
 entered = timeline.filter(name="setns")
 print(f"stage {fork.stage}, clone3:", fork.args["flags"])
 for event in entered:

@@ -31,7 +31,7 @@ def test_a_run_with_gpus() -> None:
     assert "SIMULATED" in str(timeline)
     assert [stage.number for stage in timeline.stages] == [1, 2, 3, 4, 5, 6, 7]
     assert {"RUN_HOOKS", "HOOKS_DONE"} <= {message.name for message in timeline.messages}
-    hook, init = timeline.filter(stage=1, name="clone3")
+    (init,), (hook,) = (timeline.filter(stage=stage, name="clone3") for stage in (1, 3))
     assert (timeline.pids["hook"], timeline.pids["init"]) == (hook.ret, init.ret)
     assert timeline.devices.numbers["/dev/nvidia0"] == (195, 0)
     assert timeline.devices.simulated

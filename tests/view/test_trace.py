@@ -70,9 +70,7 @@ def test_a_container_is_a_process_and_an_actor_a_thread() -> None:
 
 def test_attributes() -> None:
     found = entries("gpus-0-1")
-    (birth,) = [
-        e for e in only(found, name="clone3") if "NEWPID" in e["args"]["minirun.args.flags"]
-    ]
+    (birth,) = [e for e in only(found, name="clone3") if e["args"]["minirun.stage"] == 1]
     assert birth["args"]["container.id"] == "gpus-0-1"
     assert birth["args"]["minirun.why"]
     (pivot,) = [e for e in only(found, name="pivot_root") if e["args"]["minirun.stage"] == 7]
