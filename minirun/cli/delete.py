@@ -3,12 +3,12 @@
 import os
 
 from minirun.cli.flags import HELP, Flag, parse, show_help
-from minirun.core import directories, endings, places, state
+from minirun.core import endings, places, state
 from minirun.core import state_file as records
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import warn
-from minirun.running import existing
+from minirun.running import abandoned, existing
 
 FLAGS = (Flag(("-f", "--force"), "", "kill it first; none is no error"), HELP)
 
@@ -52,4 +52,4 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
     elif os.path.lexists(places.container(settings.root, container_id)):
         raise error
     else:
-        directories.sweep(settings.root)
+        abandoned.remove(settings.root)

@@ -10,13 +10,13 @@ import os
 import sys
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.core import directories, endings, places, state
+from minirun.core import endings, places, state
 from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.settings import Settings
 from minirun.core.state_file import ForeignDirectory
 from minirun.core.visible import clean, say, warn
 from minirun.image import catalogue
-from minirun.running import existing
+from minirun.running import abandoned, existing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if not flags.dry_run:
         for path in catalogue.sweep(settings.store):
             _say(path, "an image that was never finished", dry=False)
-    for name in (directories.abandoned if flags.dry_run else directories.sweep)(settings.root):
+    for name in (abandoned.names if flags.dry_run else abandoned.remove)(settings.root):
         _say(name, "its maker died", dry=flags.dry_run)
     failed = 0
     for container_id in state.names(settings.root):

@@ -12,11 +12,11 @@ from minirun.core import endings, events, gates, lifecycle, state
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.process.streams import Console
-from minirun.core.reserve import reserve
 from minirun.core.settings import Settings
 from minirun.engines.origin import origin
 from minirun.oci.exec import sealed
 from minirun.running import signals
+from minirun.running.reserve import reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from minirun.core import config as oci_config
 from minirun.core import errors, gates, jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
-from minirun.core.reserve import reserve
 from minirun.core.settings import Settings
 from minirun.engines import rootless
 from minirun.oci import generate
 from minirun.running import supervise
+from minirun.running.reserve import reserve
 from minirun.show.viewers import LogViewers, ViewOptions
 
 PROGRESS = ("auto", "plain", "tty", "quiet")

@@ -13,9 +13,9 @@ from minirun.cli.run import FLAGS as RUN_FLAGS
 from minirun.core import jsonlite, places
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
-from minirun.core.visible import clean_json
 from minirun.engines import rootless
 from minirun.oci import generate
+from minirun.running.visible_json import clean_json
 
 SUMMARY = "Print the config.json for an image and flags; without an image, write a template."
 FLAGS = (

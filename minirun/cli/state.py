@@ -5,7 +5,7 @@ import sys
 from minirun.cli.flags import HELP, one_id, parse, show_help
 from minirun.core import jsonlite, state
 from minirun.core.settings import Settings
-from minirun.core.visible import clean_json
+from minirun.running.visible_json import clean_json
 
 
 def main(args: "list[str]", settings: Settings) -> int:

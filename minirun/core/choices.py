@@ -57,27 +57,3 @@ class Choices(Record):
 
 NOTHING = Choices()
 """What config.json alone chooses."""
-
-
-def of_record(record: "dict[str, Any]") -> Choices:
-    """Return the choices in a container's record; none in one that an older minirun wrote.
-
-    Raises DamagedRecord.
-    """
-    try:
-        found = Choices(**record.get(KEY, {}))
-        found = found._replace(layers=tuple(found.layers))
-        fit = all(isinstance(value, _TYPES[name]) for name, value in found._asdict().items())
-    except TypeError:
-        fit = False
-    if not fit or not all(isinstance(layer, str) for layer in found.layers):
-        from minirun.core.state_file import DamagedRecord  # every command imports this module
-
-        raise DamagedRecord(record["directory"], KEY, ours=True)
-    return found
-
-
-_TYPES: "dict[str, Any]" = {
-    "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "load_kmods": bool,
-    "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,
-}  # fmt: skip

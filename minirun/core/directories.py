@@ -20,7 +20,7 @@ from minirun.core import state_file as record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _EEXIST, _ENOTEMPTY = 17, 39
 
@@ -99,30 +99,6 @@ def empty(fd: int) -> None:
             continue
 
 
-def abandoned(root: str) -> "Iterator[str]":
-    """Yield what is in ROOT/.new and belongs to no living process, as .new/PID-TIME.
-
-    Only directories that this module has made: by place, name, owner and content. Raises OSError.
-    """
-    for name in _entries(places.new(root)) or ():
-        pid, _, moment = name.partition("-")
-        if not (_is_number(pid) and _is_number(moment)) or os.path.exists(f"/proc/{pid}"):
-            continue
-        names = _entries(f"{places.new(root)}/{name}")
-        if names is not None and all(map(places.is_own_name, names)):
-            yield f"{places.NEW}/{name}"
-
-
-def sweep(root: str) -> "list[str]":
-    """Remove all that is abandoned; return its names. Raises OSError."""
-    from minirun.core.rootfs.tree import remove_tree
-
-    names = list(abandoned(root))
-    for name in names:
-        remove_tree(f"{root}/{name}")
-    return names
-
-
 def _unnamed(root: str) -> str:
     """Return a path that no other process and no other moment has; its folder exists then."""
     os.makedirs(places.new(root), 0o700, exist_ok=True)
@@ -134,19 +110,3 @@ def _is_at(fd: int, directory: str) -> bool:
         return os.path.samestat(os.fstat(fd), os.lstat(directory))
     except FileNotFoundError:
         return False
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
-
-
-def _entries(directory: str) -> "list[str] | None":
-    """Return the names in a directory of the caller's own; None if it is anything else."""
-    try:
-        fd = record.open_directory(directory)
-    except (FileNotFoundError, record.ForeignDirectory):
-        return None
-    try:
-        return sorted(os.listdir(fd))
-    finally:
-        os.close(fd)

@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from minirun.core import directories, events, extras, handshake, history, state
+from minirun.core import directories, events, extras, handshake, state
 from minirun.core.container import Container
 from minirun.core.errors import CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
@@ -115,7 +115,7 @@ def destroy(container: Container) -> None:
     outlive_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
-    history.keep(container.settings.root, container.id)
+    extras.keep_log(container)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 

@@ -29,8 +29,9 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.namespaces.type=time", f"{_NAMESPACES}.helper", ("clone",)),
     ("linux.namespaces.type=user", f"{_NAMESPACES}.userns", ("from_outside",)),
     ("linux.netDevices", "minirun.net.devices", ("from_outside",)),
-    ("linux.rootfsPropagation", "minirun.oci.mounts.propagation", ("isolate", "in_new_root")),
+    ("linux.rootfsPropagation", "minirun.oci.mounts.propagation", ("isolate", "after_hiding")),
     ("mounts", "minirun.oci.mounts.listed", ("from_outside", "mount", "mount_last")),
+    ("linux.sysctl", "minirun.oci.tuning.sysctl", ("after_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.install",
      ("hand_over", "before_user", "after_user", "before_exec")),
@@ -78,8 +79,11 @@ class Extra:
     def lead_session(self) -> None:
         """Stage 7, init: it leads a new session by now."""
 
-    def in_new_root(self) -> None:
-        """Stage 7, init: pivot_root is done."""
+    def after_pivot(self) -> None:
+        """Stage 7, init: the container's root is the root, and nothing in it is hidden yet."""
+
+    def after_hiding(self) -> None:
+        """Stage 7, init: all that the container may not see is hidden."""
 
     def limit(self) -> None:
         """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
@@ -98,7 +102,15 @@ BECOMING = frozenset(
     ("hand_over", "connect", "lead_session", "limit", "before_user", "after_user", "before_exec")
 )
 """The points at which a process becomes the container's command; `exec` has these alone."""
-POINTS = BECOMING | {"clone", "from_outside", "isolate", "mount", "mount_last", "in_new_root"}
+POINTS = BECOMING | {
+    "clone",
+    "from_outside",
+    "isolate",
+    "mount",
+    "mount_last",
+    "after_pivot",
+    "after_hiding",
+}
 
 
 def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str, Extra]":
@@ -148,3 +160,17 @@ def empty_directory(container: "Container", fd: int) -> None:
     from minirun.oci.namespaces import userns
 
     userns.empty_directory(container, fd)
+
+
+def check_record(value: "Any", directory: str) -> None:
+    """Raise ValueError unless `value` is a record that minirun has written for `directory`."""
+    from minirun.running import record_fields
+
+    record_fields.check(value, directory)
+
+
+def keep_log(container: "Container") -> None:
+    """Keep the log of a container that goes."""
+    from minirun.running import history
+
+    history.keep(container.settings.root, container.id)

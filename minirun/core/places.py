@@ -8,7 +8,7 @@
 
     ROOT/                         a state root: --root, $MINIRUN_ROOT; an engine has one of its own
         .new/PID-TIME/            a container's directory without its name     core/directories
-        .history/TIME.N.ID.jsonl  the log of a container that is gone          core/history
+        .history/TIME.N.ID.jsonl  the log of a container that is gone          running/history
         .gpus/holders.json        which container has which GPU                gpu/share/sharing
         .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                       gpu/share/mps
         ID/                       a container
@@ -16,7 +16,7 @@
     ROOT/ID/                      0700; named once its record is in it         core/directories
         state.json                the record of what the container is          core/state
         .state.PID                the next state.json, while PID writes it     core/state
-        config.json               the runtime-spec's, as it was at `create`    core/reserve
+        config.json               the runtime-spec's, as it was at `create`    running/reserve
         events.jsonl              the log: each process writes its own events  core/events
         init.fifo, runtime.fifo   what init says, what the runtime answers     core/handshake
         exec.fifo                 init waits here until `start`                core/handshake

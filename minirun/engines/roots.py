@@ -14,9 +14,10 @@ root.
 import os
 from binascii import crc32
 
-from minirun.core import history, places, state
+from minirun.core import places, state
 from minirun.core.errors import StateError
 from minirun.core.settings import Settings
+from minirun.running import history
 
 LIMIT = 100
 """How many roots are remembered: of more, the one is forgotten that was used longest ago."""

@@ -8,8 +8,11 @@ mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of 
 import os
 
 from minirun.core import state
-from minirun.core.kernel import namespaces, process
+from minirun.core.kernel import libc, namespaces, process
 from minirun.core.record import Record
+
+_setfsuid = libc.bind("setfsuid", libc.c_uint)
+_setfsgid = libc.bind("setfsgid", libc.c_uint)
 
 
 class Owner(Record):
@@ -73,4 +76,15 @@ def give_up(owner: Owner) -> None:
 def _set(owner: Owner) -> None:
     status = state.read_text("/proc/self/status")
     (held,) = (line.split()[1] for line in status.splitlines() if line.startswith("CapPrm:"))
-    process.set_file_ids(owner.uid, owner.gid, int(held, 16))
+    _set_file_ids(owner.uid, owner.gid, int(held, 16))
+
+
+def _set_file_ids(uid: int, gid: int, capabilities: int) -> None:
+    """Make files as user and group `uid`, `gid`, and keep the effective `capabilities`.
+
+    setfsuid(2), setfsgid(2): leaving user 0 takes those that concern files out of the effective
+    set, so they are put in again.
+    """
+    _setfsgid(gid)
+    _setfsuid(uid)
+    process.capset(capabilities, capabilities, 0, why="files are made as the container's root")

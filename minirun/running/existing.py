@@ -5,6 +5,7 @@ import os
 from minirun.core import choices, jsonlite, places, state
 from minirun.core import config as oci_config
 from minirun.core import state_file as records
+from minirun.core.choices import Choices
 from minirun.core.container import Container
 from minirun.core.settings import Settings
 
@@ -24,7 +25,7 @@ def load(settings: Settings, container_id: str) -> Container:
     except FileNotFoundError:  # another command has just removed it
         raise state.missing(container_id) from None
     raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
-    config = oci_config.Config(raw, record["bundle"], choices.of_record(record))
+    config = oci_config.Config(raw, record["bundle"], choices_of(record))
     if reason := _wrong_cgroup(record, config if saved else None):
         raise records.DamagedRecord(record["directory"], reason, ours=True)
     return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
@@ -87,3 +88,25 @@ def _is_cgroup(place: str) -> bool:
     from minirun.cgroups import hierarchies
 
     return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())
+
+
+def choices_of(record: "dict[str, Any]") -> Choices:
+    """Return the choices in a container's record; none in one that an older minirun wrote.
+
+    Raises DamagedRecord.
+    """
+    try:
+        found = Choices(**record.get(choices.KEY, {}))
+        found = found._replace(layers=tuple(found.layers))
+        fit = all(isinstance(value, _TYPES[name]) for name, value in found._asdict().items())
+    except TypeError:
+        fit = False
+    if not fit or not all(isinstance(layer, str) for layer in found.layers):
+        raise records.DamagedRecord(record["directory"], choices.KEY, ours=True)
+    return found
+
+
+_TYPES: "dict[str, Any]" = {
+    "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "load_kmods": bool,
+    "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,
+}  # fmt: skip

@@ -8,12 +8,12 @@ done: without the record the hooks do not run, and a cgroup of another name is n
 
 import os
 
-from minirun.core import directories, history, state
+from minirun.core import directories, state
 from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.kernel import mountinfo, mounts
 from minirun.core.settings import Settings
-from minirun.running import existing
+from minirun.running import existing, history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

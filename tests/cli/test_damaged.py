@@ -13,7 +13,7 @@ import pytest
 from conftest import Program, wait_until
 from lifecycle.leftovers import assert_nothing, cgroups
 from minirun.core import state
-from minirun.core import state_file as record
+from minirun.running import record_fields as fields
 from records import whole
 
 NAME = "broken"
@@ -93,9 +93,9 @@ PROCESS = {"pid": 1, "start": 1, "boot": "x"}
 CGROUP = {"version": 2, "path": "/minirun/broken", "dirs": {"": "/sys/fs/cgroup/minirun/broken"}}
 DAMAGES: dict[str, Damage] = {
     **{f"cut at {share}": _cut(share) for share in (0, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999)},
-    **{f"no {key}": _dropped(key) for key in record.REQUIRED},
-    **{f"{key} is a list": _with(**{key: [1]}) for key in record.REQUIRED},
-    **{f"{key} is a number": _with(**{key: 5.5}) for key in record.OPTIONAL if key != "choices"},
+    **{f"no {key}": _dropped(key) for key in fields.REQUIRED},
+    **{f"{key} is a list": _with(**{key: [1]}) for key in fields.REQUIRED},
+    **{f"{key} is a number": _with(**{key: 5.5}) for key in fields.OPTIONAL if key != "choices"},
     "nothing but NULs": _text(b"\0" * 4096), "not UTF-8": _text(b"\xff\xfe{}"),
     "UTF-16": _text("{}".encode("utf-16")), "a list": _text(b"[]"), "null": _text(b"null"),
     "a number": _text(b"1"), "a text": _text(b'"text"'), "an empty object": _text(b"{}"),

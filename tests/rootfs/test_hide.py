@@ -13,6 +13,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs import hide
+from minirun.oci.tuning.sysctl import Sysctl
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
 Inside = Callable[[Callable[[], object]], None]
@@ -159,7 +160,7 @@ def test_a_read_only_root(inside: Inside, readonly: bool) -> None:
 )
 def test_a_sysctl_of_a_namespace_is_written(inside: Inside, key: str, value: str) -> None:
     def body() -> None:
-        hide.apply(config(sysctl={key: value}))
+        Sysctl(config(sysctl={key: value})).after_pivot()
         path = Path("/proc/sys", key.replace(".", "/"))
         assert path.read_text().strip() == value
 
@@ -192,7 +193,7 @@ def test_a_sysctl_that_is_refused(
 
     def body() -> None:
         with pytest.raises(ConfigError) as caught:
-            hide.apply(config(kinds, sysctl={key: "x"}))
+            Sysctl(config(kinds, sysctl={key: "x"})).after_pivot()
         assert str(caught.value) == f"config.json: linux.sysctl.{key}: {text}" or (
             text.startswith("needs") and text in str(caught.value)
         )
@@ -210,7 +211,7 @@ def test_sysctls_need_a_real_procfs(inside: Inside) -> None:
         path.parent.mkdir(parents=True)
         path.write_text("")
         with pytest.raises(MinirunError, match="/proc in the container is not procfs"):
-            hide.apply(config(sysctl={"kernel.hostname": "x"}))
+            Sysctl(config(sysctl={"kernel.hostname": "x"})).after_pivot()
         assert path.read_text() == ""
 
     inside(body)
@@ -222,7 +223,7 @@ def test_sysctls_do_not_cross_a_mount_inside_of_proc(inside: Inside) -> None:
     def body() -> None:
         mounts.mount("/etc/file", "/proc/sys/kernel/hostname", None, mounts.MS_BIND)
         with pytest.raises(ConfigError, match="invalid cross-device link"):
-            hide.apply(config(sysctl={"kernel.hostname": "x"}))
+            Sysctl(config(sysctl={"kernel.hostname": "x"})).after_pivot()
         assert Path("/etc/file").read_text() == "content"
 
     inside(body)
@@ -233,7 +234,9 @@ def test_nothing_leaks(inside: Inside) -> None:
         before = os.listdir("/proc/self/fd")
         masked, readonly = ["/etc/file", "/nosuch"], ["/etc/dir", "/nosuch"]
         sysctl = {"kernel.hostname": "x"}
-        hide.apply(config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly))
+        made = config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly)
+        Sysctl(made).after_pivot()
+        hide.apply(made)
         assert os.listdir("/proc/self/fd") == before
 
     inside(body)

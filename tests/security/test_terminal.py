@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from conftest import STORE, Program, wait_until
-from minirun.core.visible import clean, clean_json
+from minirun.core.visible import clean
+from minirun.running.visible_json import clean_json
 
 NAME = f"terminal-{os.getpid()}"
 TITLE = "\x1b]0;owned\x07"

@@ -136,7 +136,7 @@ ROWS = (
         ("spec/test_devices.py::test_intel_rdt_is_refused",), "an error"),
     Row("config-linux.md", "memoryPolicy", "yes", ("oci/tuning/tuning.py", "oci/tuning/sched.py"),
         ("spec/test_tuning.py::test_memory_policy",)),
-    Row("config-linux.md", "sysctl", "yes", ("core/rootfs/hide.py",),
+    Row("config-linux.md", "sysctl", "yes", ("oci/tuning/sysctl.py",),
         ("spec/test_names.py::test_sysctls", "spec/test_names.py::test_a_sysctl_that_is_refused"),
         "those that a namespace has for itself; any other is an error"),
     Row("config-linux.md", "seccomp", "yes",

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import skip
 from minirun.core.kernel import namespaces
+from minirun.oci.namespaces import idmap
 from spec.conftest import Bundle
 
 KINDS = {"network": "net", "ipc": "ipc", "uts": "uts", "pid": "pid", "cgroup": "cgroup"}
@@ -82,7 +83,7 @@ def test_a_user_namespace_by_path(bundle: Bundle) -> None:
         signal.pause()
     for name in ("uid_map", "gid_map"):
         row = {"containerID": 0, "hostID": 100000, "size": 65536}
-        namespaces.write_id_map(pid, name, [row])
+        idmap.write_id_map(pid, name, [row])
     for path in (bundle.path, *bundle.path.parents):
         if not path.stat().st_mode & 0o001:
             path.chmod(path.stat().st_mode | 0o011)

@@ -70,15 +70,6 @@ def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
         libc.check("close_range", _close_range(436, first, last, 0))
 
 
-def close_all_but(kept: "set[int]") -> None:
-    """Close every descriptor from 3 on that is not in `kept`."""
-    first = 3
-    for fd in sorted(fd for fd in kept if fd >= first):
-        close_range(first, fd - 1)
-        first = fd + 1
-    close_range(first)
-
-
 def may_execute(path: str) -> bool:
     """Tell whether this process, as what it is now, may execute `path`: faccessat(2), AT_EACCESS.
 

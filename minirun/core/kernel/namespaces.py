@@ -5,7 +5,7 @@ import os
 
 from minirun.core import events
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_int, c_size_t, c_uint64, c_ulong, c_void_p
+from minirun.core.kernel.libc import c_int, c_size_t, c_uint64, c_void_p
 
 CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x2000000, 0x4000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
@@ -30,7 +30,7 @@ FLAGS = {
 PROC_NAMES = {"mount": "mnt", "network": "net"}
 """Where /proc/PID/ns uses another word than config.json."""
 
-_NAMES = {
+NAMES = {
     "CLONE_NEWTIME": CLONE_NEWTIME, "CLONE_NEWNS": CLONE_NEWNS,
     "CLONE_NEWCGROUP": CLONE_NEWCGROUP, "CLONE_NEWUTS": CLONE_NEWUTS,
     "CLONE_NEWIPC": CLONE_NEWIPC, "CLONE_NEWUSER": CLONE_NEWUSER,
@@ -41,7 +41,6 @@ _NAMES = {
 
 _unshare = libc.bind("unshare", c_int)
 _setns = libc.bind("setns", c_int, c_int)
-_clone = libc.bind_syscall(c_ulong, c_ulong, c_ulong, c_ulong, c_ulong)
 _clone3 = libc.bind_syscall(c_void_p, c_size_t)
 
 
@@ -72,7 +71,7 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
         args.flags |= CLONE_INTO_CGROUP
         args.cgroup = cgroup_fd
     signal = "SIGCHLD" if args.exit_signal else "0"
-    shown = {"flags": libc.flag_names(args.flags, _NAMES), "exit_signal": signal}
+    shown = {"flags": libc.flag_names(args.flags, NAMES), "exit_signal": signal}
     start = events.now()
     pid: int = _clone3(435, ctypes.addressof(args), ctypes.sizeof(args))
     if pid == 0:
@@ -86,54 +85,15 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
     return pid, pidfd.value
 
 
-def clone_sibling(*, why: str = "") -> int:
-    """Copy this process as its parent's child: clone(2), CLONE_PARENT. Returns 0 in the copy.
-
-    Not by clone3, to which seccomp filters say ENOSYS, since they cannot read its arguments.
-    """
-    shown = {"flags": libc.flag_names(CLONE_PARENT, _NAMES), "exit_signal": "0"}
-    start = events.now()
-    pid: int = _clone(libc.number(56, 220), CLONE_PARENT, 0, 0, 0, 0)
-    if pid == -1:
-        error = libc.failure("clone")
-        libc.log_failure(error, shown, events.now() - start, why)
-        raise error
-    if pid:
-        events.emit("syscall", "clone", shown, ret=pid, dur=events.now() - start, why=why)
-    return pid
-
-
-def clone_flag_names(flags: int) -> str:
-    """Return clone's flags as strace prints them."""
-    return libc.flag_names(flags, _NAMES)
-
-
 def unshare(flags: int, *, why: str = "") -> None:
     """Move this process into new namespaces: unshare(2)."""
-    shown = {"flags": libc.flag_names(flags, _NAMES)}
+    shown = {"flags": libc.flag_names(flags, NAMES)}
     libc.logged("unshare", _unshare, (flags,), shown, why=why)
-
-
-def write_id_map(pid: int, name: str, rows: "list[dict[str, int]]") -> None:
-    """Write uid_map or gid_map of a process in a new user namespace: user_namespaces(7).
-
-    `rows` are as in config.json. Raises OSError.
-    """
-    path = f"/proc/{pid}/{name}"
-    text = "".join(f"{row['containerID']} {row['hostID']} {row['size']}\n" for row in rows)
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())  # in one write, or the kernel refuses it
-    except OSError as error:
-        error.filename = path
-        raise
-    finally:
-        os.close(fd)
 
 
 def setns(fd: int, kind: int, *, shown: str = "", why: str = "") -> None:
     """Enter the namespace (or, with a pidfd, the namespaces) that `fd` refers to: setns(2)."""
-    args = {"fd": fd, "nstype": libc.flag_names(kind, _NAMES), "path": shown}
+    args = {"fd": fd, "nstype": libc.flag_names(kind, NAMES), "path": shown}
     libc.logged("setns", _setns, (fd, kind), args, shown or None, why)
 
 

@@ -6,7 +6,7 @@ import os
 
 from minirun.core import events
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_char_p, c_int, c_long, c_size_t, c_uint, c_ulong, c_void_p
+from minirun.core.kernel.libc import c_char_p, c_int, c_long, c_size_t, c_ulong, c_void_p
 
 try:
     import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
@@ -34,8 +34,6 @@ _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
 _getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
 _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
-_setfsuid = libc.bind("setfsuid", c_uint)
-_setfsgid = libc.bind("setfsgid", c_uint)
 _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 RLIMITS = {
     f"RLIMIT_{name}": number
@@ -139,17 +137,6 @@ def setgid(gid: int, *, why: str = "") -> None:
 def setuid(uid: int, *, why: str = "") -> None:
     """Set real, effective and saved user id: setresuid(2)."""
     _logged_python("setuid", os.setresuid, (uid, uid, uid), {"uid": uid}, why)
-
-
-def set_file_ids(uid: int, gid: int, capabilities: int) -> None:
-    """Make files as user and group `uid`, `gid`, and keep the effective `capabilities`.
-
-    setfsuid(2), setfsgid(2): leaving user 0 takes those that concern files out of the effective
-    set, so they are put in again.
-    """
-    _setfsgid(gid)
-    _setfsuid(uid)
-    capset(capabilities, capabilities, 0, why="files are made as the container's root")
 
 
 def _logged_python(

@@ -1,4 +1,4 @@
-"""Stage 7: sysctls, and the paths below /proc and /sys that a container may not write or see.
+"""Stage 7: the paths below /proc and /sys that a container may not write or see.
 
 All of it happens after pivot_root, on descriptors; what stands in for a hidden file is the
 container's own /dev/null, checked to be the device 1:3 and not a link of the image
@@ -10,26 +10,18 @@ import stat
 
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError, from_os
-from minirun.core.kernel import files, mounts
+from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMESPACED = (
-    ("net.", "network"), ("kernel.msg", "ipc"), ("kernel.sem", "ipc"), ("kernel.shm", "ipc"),
-    ("fs.mqueue.", "ipc"), ("kernel.hostname", "uts"), ("kernel.domainname", "uts"),
-)  # fmt: skip
-"""Which sysctls belong to a namespace; every other one is the host's (CVE-2022-0811)."""
-
 
 def apply(config: Config) -> None:
-    """Write sysctls, make paths read-only, hide paths, make / read-only. Raises OSError."""
+    """Make paths read-only, hide paths, make / read-only. Raises OSError."""
     root = Root.at("/")
     try:
-        for key, value in (config.linux.get("sysctl") or {}).items():
-            write_sysctl(config, root, key, value)
         _each(config, "readonlyPaths", lambda path: _make_read_only(root, path))
         if config.linux.get("maskedPaths"):
             null = _open_null(root)
@@ -52,38 +44,6 @@ def _each(config: Config, name: str, act: "Callable[[str], None]") -> None:
             act(path)
         except OSError as error:
             raise from_os(error, f"config.json: linux.{name}[{index}]") from None
-
-
-def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
-    """Write one sysctl that belongs to a namespace of the container. Raises ConfigError.
-
-    The path is looked up on a checked procfs, across no mount and no link (CVE-2025-52881).
-    """
-    where = f"config.json: linux.sysctl.{key}"
-    parts = key.split("/") if "/" in key else key.split(".")
-    if any(part in ("", ".", "..") for part in parts):
-        raise ConfigError(f"{where}: is not the name of a sysctl")
-    dotted = ".".join(parts)
-    kind = next((kind for prefix, kind in NAMESPACED if dotted.startswith(prefix)), None)
-    if kind is None:
-        raise ConfigError(f"{where}: is not separate per container")
-    if not config.namespaces.get(kind, None) and not config.new_namespace(kind):
-        raise ConfigError(f"{where}: needs a {kind} namespace of the container's own")
-    proc = root.open("/proc", os.O_PATH | os.O_DIRECTORY)
-    try:
-        if files.filesystem_magic(proc) != files.PROC_SUPER_MAGIC:
-            raise MinirunError("/proc in the container is not procfs")
-        resolve = files.RESOLVE_BENEATH | files.RESOLVE_NO_XDEV | files.RESOLVE_NO_SYMLINKS
-        fd = files.openat2(proc, "/".join(["sys", *parts]), os.O_WRONLY, resolve)
-        try:
-            os.write(fd, value.encode())
-        finally:
-            os.close(fd)
-    except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
-        raise ConfigError(f"{where}: cannot be set to {value!r}: {text}") from None
-    finally:
-        os.close(proc)
 
 
 def _make_read_only(root: Root, path: str) -> None:

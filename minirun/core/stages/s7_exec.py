@@ -63,9 +63,11 @@ def init(
             move_root(root)
         else:
             enter(root, config)
+        for extra in container.extras.values():
+            extra.after_pivot()
         hide.apply(config)
         for extra in container.extras.values():
-            extra.in_new_root()  # after hide: what is unbindable could not be hidden any more
+            extra.after_hiding()  # after hide: what is unbindable could not be hidden any more
         privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")

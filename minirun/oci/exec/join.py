@@ -22,12 +22,12 @@ from minirun.core import events, handshake, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, from_os
-from minirun.core.kernel import files, mountinfo, mounts, namespaces, process
+from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.core.process import barrier, caps, command, home, privileges, streams
 from minirun.core.process.streams import Console
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.exec import newcomer
+from minirun.oci.exec import newcomer, sibling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,14 +127,14 @@ def _joiner(
         container.cgroup.close()
         ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
         barrier.close_imports()
-        files.close_all_but({*console, pidfd, *ends})
+        sibling.close_all_but({*console, pidfd, *ends})
         _enter(container, config, pidfd, root)
         sets, memfd = _prepare(container, config, console)
         outside, name = os.pipe2(os.O_CLOEXEC)
-        files.close_all_but({*ends, memfd, outside, name})
+        sibling.close_all_but({*ends, memfd, outside, name})
         process.prctl(process.PR_SET_DUMPABLE, 0, why="setuid may have changed it")
         filtered = newcomer.filter_outside(container, sets, channel)
-        pid = namespaces.clone_sibling(why="the caller's child, not ours")
+        pid = sibling.clone_sibling(why="the caller's child, not ours")
         if pid == 0:
             os.close(name)
             events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log

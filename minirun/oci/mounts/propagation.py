@@ -46,7 +46,7 @@ class Propagation(Extra):
             _part(self.rootfs)
         return True
 
-    def in_new_root(self) -> None:
+    def after_hiding(self) -> None:
         """Set the propagation of the container's root, once it is the root. Raises OSError."""
         mounts.mount(None, "/", None, self.kind, why="linux.rootfsPropagation")
 

@@ -17,6 +17,7 @@ from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs import nodes
 from minirun.oci.mounts import copyup, options, rows  # noqa: F401  (copyup: init finds it loaded)
+from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _make(maps: "Maps") -> int:
         os._exit(0)
     try:
         for name, lines in zip(("uid_map", "gid_map"), maps, strict=True):
-            namespaces.write_id_map(pid, name, lines)
+            idmap.write_id_map(pid, name, lines)
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.kill(pid, _SIGKILL)

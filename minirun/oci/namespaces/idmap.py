@@ -12,7 +12,6 @@ import os
 
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError
-from minirun.core.kernel import namespaces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,23 @@ _GRANTS = {"uid_map": "/etc/subuid", "gid_map": "/etc/subgid"}
 _KEYS = {"uid_map": "uidMappings", "gid_map": "gidMappings"}
 _FALLBACK_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _MOST_BYTES = 1 << 20
+
+
+def write_id_map(pid: int, name: str, rows: "list[dict[str, int]]") -> None:
+    """Write uid_map or gid_map of a process in a new user namespace: user_namespaces(7).
+
+    `rows` are as in config.json. Raises OSError.
+    """
+    path = f"/proc/{pid}/{name}"
+    text = "".join(f"{row['containerID']} {row['hostID']} {row['size']}\n" for row in rows)
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())  # in one write, or the kernel refuses it
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(fd)
 
 
 def own_ids() -> "dict[str, int]":
@@ -52,7 +68,7 @@ def write(pid: int, linux: "dict[str, Any]") -> None:
         if name == "gid_map" and len(rows) == 1 and rows[0]["size"] == 1:
             _deny_setgroups(pid)  # without it the kernel refuses the one line
         try:
-            namespaces.write_id_map(pid, name, rows)
+            write_id_map(pid, name, rows)
         except PermissionError:
             _ask(pid, name, rows)
 

@@ -51,8 +51,8 @@ def prepare(container: Container, pid: int) -> None:
             idmap.write(pid, linux)
         return
     if container.config.new_namespace("user"):
-        namespaces.write_id_map(pid, "uid_map", linux["uidMappings"])
-        namespaces.write_id_map(pid, "gid_map", linux["gidMappings"])
+        idmap.write_id_map(pid, "uid_map", linux["uidMappings"])
+        idmap.write_id_map(pid, "gid_map", linux["gidMappings"])
     if container.config.layers:
         uid, gid = (host_id(_read_map(pid, name), 0) for name in ("uid_map", "gid_map"))
         _give_away(container, uid, gid)

@@ -1,0 +1,168 @@
+"""What each field of state.json has to be, so that a command may act on it: core/state_file.
+
+A record that fails is one that minirun has not written, or that was damaged since.
+"""
+
+import os
+
+from minirun.core import state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+STATUSES = (state.CREATING, state.CREATED, state.RUNNING, state.STOPPED, state.PAUSED)
+_DEEPEST = 32
+_LARGEST = 1 << 63
+_MOST_PIDS = 1 << 22
+"""The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
+
+
+def check(value: "Any", directory: str) -> None:
+    """Raise ValueError where a record is not one that minirun has written for this directory."""
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    _check_plain(value, _DEEPEST)
+    for key, (is_right, what) in REQUIRED.items():
+        if key not in value:
+            raise ValueError(f"{key} is missing")
+        if not is_right(value[key]):
+            raise ValueError(f"{key} is not {what}")
+    for key, (is_right, what) in OPTIONAL.items():
+        if value.get(key) is not None and not is_right(value[key]):
+            raise ValueError(f"{key} is not {what}")
+    if value["id"] != directory.rpartition("/")[2]:
+        raise ValueError(f"it is the record of {value['id']!r}")
+    if value["directory"] != directory and not _is_same(value["directory"], directory):
+        raise ValueError(f"it is the record of {value['directory']!r}")
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Tell whether two paths lead to one directory: a root may be reached by a link."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _check_plain(value: "Any", left: int) -> None:
+    """Raise ValueError for what could not be written again, or be part of a path."""
+    if not left:
+        raise ValueError("nested too deeply")
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("a text in it holds a NUL")
+        value.encode()
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_plain(key, left)
+            _check_plain(inner, left - 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_plain(inner, left - 1)
+    elif isinstance(value, (int, float)) and not -_LARGEST < value < _LARGEST:
+        raise ValueError("a number in it is too large")
+
+
+def _is(*kinds: type) -> "Callable[[Any], bool]":
+    return lambda value: type(value) in kinds
+
+
+def _texts(value: "Any") -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _named_texts(value: "Any") -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
+def _is_pid(value: "Any") -> bool:
+    return type(value) is int and 0 <= value <= _MOST_PIDS
+
+
+def _is_process(value: "Any") -> bool:
+    """Tell whether this is what minirun.core.state.identity returns."""
+    if not isinstance(value, dict) or not {"pid", "start", "boot"} <= value.keys():
+        return False
+    pid, start = value["pid"], value["start"]
+    return _is_pid(pid) and pid > 0 and type(start) is int and isinstance(value["boot"], str)
+
+
+def _is_cgroup(value: "Any") -> bool:
+    """Tell whether this is what minirun.cgroups.Cgroup.record returns.
+
+    Each directory ends with the cgroup's path, and is not the top of a hierarchy.
+    """
+    if not isinstance(value, dict) or not {"version", "path", "dirs"} <= value.keys():
+        return False
+    version, path, dirs = value["version"], value["path"], value["dirs"]
+    if type(version) is not int or version not in (0, 1, 2) or not _is_path(path):
+        return False
+    if not _named_texts(dirs) or not all(_is_path(d) and d.endswith(path) for d in dirs.values()):
+        return False
+    if version == 0:
+        return isinstance(value.get("reason"), str)
+    if "scope" in value and not _has_scope(value):
+        return False
+    return set(dirs) == {""} if version == 2 else bool(dirs) and "" not in dirs
+
+
+def _has_scope(value: "dict[str, Any]") -> bool:
+    texts = isinstance(value["scope"], str) and isinstance(value.get("slice"), str)
+    return texts and value["path"].endswith(f"/{value['scope']}")
+
+
+def _is_path(value: "Any") -> bool:
+    """Tell whether this is an absolute path below the root, without any detour."""
+    if not isinstance(value, str) or value[:1] != "/":
+        return False
+    return not {"", ".", ".."} & set(value[1:].split("/"))
+
+
+def _is_time(value: "Any") -> bool:
+    """Tell whether this is a time as minirun.core.state.timestamp writes it."""
+    if not isinstance(value, str) or len(value) < 20 or not value.isascii():
+        return False
+    marks = value[4] + value[7] + value[10] + value[13] + value[16]
+    numbers = (value[:4], value[5:7], value[8:10], value[11:13], value[14:16], value[17:19])
+    if marks != "--T::" or not all(number.isdigit() for number in numbers):
+        return False
+    year, month, day, hour, minute, second = map(int, numbers)
+    return (
+        year > 0 and 1 <= month <= 12 and 1 <= day <= _days(year, month)
+        and hour < 24 and minute < 60 and second < 60
+    )  # fmt: skip
+
+
+def _days(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+_TEXT, _BOOLEAN = (_is(str), "a text"), (_is(bool), "true or false")
+REQUIRED: "dict[str, tuple[Callable[[Any], bool], str]]" = {
+    "ociVersion": _TEXT, "id": _TEXT, "bundle": _TEXT, "rootfs": _TEXT, "directory": _TEXT,
+    "cgroup_path": _TEXT, "complete": _BOOLEAN, "managed": _BOOLEAN, "auto_remove": _BOOLEAN,
+    "systemd_cgroup": _BOOLEAN,
+    "status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
+    "pid": (_is_pid, "a process"),
+    "annotations": (_named_texts, "an object of texts"),
+    "created": (_is_time, "a time"),
+    "init": (lambda value: value is None or _is_process(value), "a process"),
+    "supervisor": (_is_process, "a process"),
+    "cgroup_version": (lambda value: value in ("auto", "v1", "v2"), "auto, v1 or v2"),
+}  # fmt: skip
+"""Every record has these: field → (a test of its value, what it is to be)."""
+OPTIONAL: "dict[str, tuple[Callable[[Any], bool], str]]" = {
+    "unprivileged": _BOOLEAN, "groups_denied": _BOOLEAN, "poststop_done": _BOOLEAN,
+    "no_pivot": (_is(bool, str), "true or false"),
+    "no_new_keyring": (_is(bool, str), "true or false"),
+    "image": _TEXT, "gpus": _TEXT, "args": (_texts, "a list of texts"),
+    "warnings": (_texts, "a list of texts"), "origin": (_named_texts, "an object of texts"),
+    "resources": (_is(dict), "an object"), "cgroup": (_is_cgroup, "a cgroup"),
+    "exit_status": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
+    "finished": (_is_time, "a time"),
+}  # fmt: skip
+"""These may be missing or null."""
