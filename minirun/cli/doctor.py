@@ -6,7 +6,7 @@ import sys
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
-from minirun.doctor import Finding, examine
+from minirun.doctor.attempts import AbilityReport, examine
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.engines import rootless
@@ -54,7 +54,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 1 if broken else 0
 
 
-def broken_by(findings: list[Finding]) -> list[str]:
+def broken_by(findings: list[AbilityReport]) -> list[str]:
     """Return the names of what keeps `run` from working; a pair counts where both are missing."""
     works = {finding.name: finding.works for finding in findings}
     pairs = [
@@ -65,7 +65,7 @@ def broken_by(findings: list[Finding]) -> list[str]:
     return [finding.name for finding in findings if finding.needed and not finding.works] + pairs
 
 
-def _lines(findings: list[Finding]) -> list[str]:
+def _lines(findings: list[AbilityReport]) -> list[str]:
     width = max(len(finding.name) for finding in findings)
     lines = []
     for stage, title in enumerate(STAGES):

@@ -16,14 +16,14 @@ from minirun.cgroups import hierarchies
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.kernel import files, mountinfo, mounts, namespaces, process
 from minirun.core.process import caps, trampoline
-from minirun.doctor import Lacking, Place, cgroup_name, in_child
+from minirun.doctor.attempts import Lacking, Workplace, cgroup_name, in_child
 from minirun.oci.seccomp import compiler as filters
 
 
-def namespace(kind: str) -> Callable[[Place], str]:
+def namespace(kind: str) -> Callable[[Workplace], str]:
     """Return the attempt to enter a new namespace of one kind."""
 
-    def attempt(place: Place) -> str:
+    def attempt(place: Workplace) -> str:
         name = namespaces.PROC_NAMES.get(kind, kind)
         name = f"{name}_for_children" if kind in ("pid", "time") else name
         before = os.readlink(f"/proc/self/ns/{name}")
@@ -39,7 +39,7 @@ def namespace(kind: str) -> Callable[[Place], str]:
     return attempt
 
 
-def clone3(place: Place) -> str:
+def clone3(place: Workplace) -> str:
     """A child in a new mount and pid namespace, held by a pidfd."""
     pid, pidfd = namespaces.clone3(namespaces.FLAGS["mount"] | namespaces.FLAGS["pid"])
     if pid == 0:
@@ -50,7 +50,7 @@ def clone3(place: Place) -> str:
     return "a child that is pid 1, and a pidfd"
 
 
-def overlay(place: Place) -> str:
+def overlay(place: Workplace) -> str:
     """OverlayFS with its upper directory where containers are kept."""
     _own_mounts()
     base = os.path.join(place.scratch, "overlay")
@@ -65,7 +65,7 @@ def overlay(place: Place) -> str:
     return f"upper directory on {_filesystem(base)}"
 
 
-def mount_api(place: Place) -> str:
+def mount_api(place: Workplace) -> str:
     """Mounts by descriptor: fsopen, fsmount, open_tree, mount_setattr, move_mount."""
     _own_mounts()
     target = os.path.join(place.scratch, "mount")
@@ -80,7 +80,7 @@ def mount_api(place: Place) -> str:
     return "fsopen, fsmount, open_tree, mount_setattr, move_mount"
 
 
-def openat2(place: Place) -> str:
+def openat2(place: Workplace) -> str:
     """Paths looked up inside a directory: RESOLVE_IN_ROOT."""
     fd = os.open(place.scratch, os.O_PATH | os.O_DIRECTORY)
     os.symlink("/", os.path.join(place.scratch, "to-root"))
@@ -90,7 +90,7 @@ def openat2(place: Place) -> str:
     return "an absolute link stays inside"
 
 
-def cgroup(version: str) -> Callable[[Place], str]:
+def cgroup(version: str) -> Callable[[Workplace], str]:
     """Return the attempt to make a cgroup of one version and to let a process in."""
 
     def joins(group: cgroups.Cgroup) -> str:
@@ -101,7 +101,7 @@ def cgroup(version: str) -> Callable[[Place], str]:
 
 
 def _in_cgroup(
-    place: Place,
+    place: Workplace,
     version: str,
     attempt: Callable[[cgroups.Cgroup], str],
     rules: tuple[DeviceRule, ...] | None = None,
@@ -130,7 +130,7 @@ def _controllers(version: str) -> str:
     return ", ".join(names) or f"{mounted[0].path}, without controllers: no limits"
 
 
-def device_rules(version: str) -> Callable[[Place], str]:
+def device_rules(version: str) -> Callable[[Workplace], str]:
     """Return the attempt to have a cgroup of one version allow /dev/zero and deny /dev/null."""
 
     def tries(group: cgroups.Cgroup) -> str:
@@ -146,7 +146,7 @@ def device_rules(version: str) -> Callable[[Place], str]:
     return lambda place: _in_cgroup(place, version, tries, allowed)
 
 
-def fifo(place: Place) -> str:
+def fifo(place: Workplace) -> str:
     """A named FIFO where containers are kept: init's question and the runtime's answer."""
     path = os.path.join(place.scratch, "fifo")
     files.mknodat(mounts.AT_FDCWD, path, stat.S_IFIFO | 0o600)
@@ -155,7 +155,7 @@ def fifo(place: Place) -> str:
     return f"{len(os.read(reader, 8))} byte went through"
 
 
-def pidfd(place: Place) -> str:
+def pidfd(place: Workplace) -> str:
     """A pidfd that wakes its holder when the process ends."""
     pid = os.fork()
     if pid == 0:
@@ -167,7 +167,7 @@ def pidfd(place: Place) -> str:
     return "the end of a process is noticed"
 
 
-def hooks(place: Place) -> str:
+def hooks(place: Workplace) -> str:
     """A program in a process group of its own, without environment: how a hook is run."""
     done = subprocess.run(["/bin/sh", "-c", "exit 0"], env={}, start_new_session=True, timeout=10)
     if done.returncode:
@@ -175,7 +175,7 @@ def hooks(place: Place) -> str:
     return "/bin/sh ran and ended"
 
 
-def mknod(place: Place) -> str:
+def mknod(place: Workplace) -> str:
     """A device node made where containers are kept, and opened by its number."""
     path = os.path.join(place.scratch, "null")
     files.mknodat(mounts.AT_FDCWD, path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
@@ -183,7 +183,7 @@ def mknod(place: Place) -> str:
     return f"on {_filesystem(place.scratch)}"
 
 
-def pivot_root(place: Place) -> str:
+def pivot_root(place: Workplace) -> str:
     """pivot_root(2) onto a new file system, and the old root let go."""
     _own_mounts()
     new = os.path.join(place.scratch, "root")
@@ -198,7 +198,7 @@ def pivot_root(place: Place) -> str:
     return "the old root is gone"
 
 
-def capabilities(place: Place) -> str:
+def capabilities(place: Workplace) -> str:
     """Every capability of this kernel can be granted."""
     with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
         last = int(file.read())
@@ -209,13 +209,13 @@ def capabilities(place: Place) -> str:
     return f"all {last + 1}"
 
 
-def no_new_privileges(place: Place) -> str:
+def no_new_privileges(place: Workplace) -> str:
     """prctl(2), PR_SET_NO_NEW_PRIVS."""
     process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
     return "set"
 
 
-def seccomp(place: Place) -> str:
+def seccomp(place: Workplace) -> str:
     """A filter, compiled by libseccomp, that makes one call fail."""
     allow, error = 0x7FFF0000, 0x00050000 | errno.EXDEV
     compiler = filters.Compiler(allow)
@@ -229,7 +229,7 @@ def seccomp(place: Place) -> str:
     raise Lacking("a filtered call went through")
 
 
-def raised_limits(place: Place) -> str:
+def raised_limits(place: Workplace) -> str:
     """A hard limit above the present one: CAP_SYS_RESOURCE."""
     _, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if hard == resource.RLIM_INFINITY:
@@ -242,7 +242,7 @@ def raised_limits(place: Place) -> str:
     return "can be raised"
 
 
-def terminal(place: Place) -> str:
+def terminal(place: Workplace) -> str:
     """A pseudo-terminal out of a devpts of its own, as -t makes it."""
     _own_mounts()
     target = os.path.join(place.scratch, "pts")
@@ -253,7 +253,7 @@ def terminal(place: Place) -> str:
     return "devpts, newinstance"
 
 
-def memfd(place: Place) -> str:
+def memfd(place: Workplace) -> str:
     """A sealed memory file that can be executed: how init leaves the interpreter behind."""
     ours, theirs = os.pipe()
     fd = trampoline.open_sealed(theirs)
@@ -269,7 +269,7 @@ def memfd(place: Place) -> str:
     return "executed"
 
 
-def root_mount(place: Place) -> str:
+def root_mount(place: Workplace) -> str:
     """/ is a mount point, without which pivot_root(2) fails; in a chroot(2) it may be none."""
     filesystem = _filesystem("/")
     if filesystem == "?":

@@ -6,14 +6,15 @@ import shutil
 import subprocess
 import sys
 
-from minirun.doctor import Lacking, Place
+from minirun.doctor.attempts import Lacking, Workplace
+from minirun.gpu import drivers, inventory
 from minirun.image import catalogue
 
 LEAST_FREE = 256 << 20
 """Bytes that a first run may need: an image, a container's changes, its log."""
 
 
-def root(place: Place) -> str:
+def root(place: Workplace) -> str:
     """Root in the machine's own user namespace; files of any owner can be made."""
     if os.geteuid() != 0:
         raise Lacking(f"this is user {os.geteuid()}")
@@ -21,7 +22,7 @@ def root(place: Place) -> str:
     return "user 0"
 
 
-def kernel(place: Place) -> str:
+def kernel(place: Workplace) -> str:
     """The kernel's version; 5.12 has the last of the calls that stages 1 to 7 use."""
     release = platform.release()
     if tuple(map(int, release.split("-")[0].split(".")[:2])) < (5, 12):
@@ -29,14 +30,14 @@ def kernel(place: Place) -> str:
     return f"Linux {release}"
 
 
-def interpreter(place: Place) -> str:
+def interpreter(place: Workplace) -> str:
     """The Python that runs this, and whether the start is the fast one of `make setup`."""
     isolated = sys.flags.isolated and sys.flags.no_site
     start = "started by the launcher (-I -S)" if isolated else "started without the launcher"
     return f"Python {platform.python_version()}, {os.path.realpath(sys.executable)}, {start}"
 
 
-def python_prctl(place: Place) -> str:
+def python_prctl(place: Workplace) -> str:
     """python-prctl, for this version of Python: Debian's package, or built by pip."""
     try:
         import _prctl
@@ -45,7 +46,7 @@ def python_prctl(place: Place) -> str:
     return str(_prctl.__file__)
 
 
-def disk(place: Place) -> str:
+def disk(place: Workplace) -> str:
     """Room for containers and images."""
     free = min(shutil.disk_usage(p).free for p in (place.scratch, _above(place.store)))
     if free < LEAST_FREE:
@@ -53,7 +54,7 @@ def disk(place: Place) -> str:
     return f"{free >> 30} GiB free" if free >> 30 else f"{free >> 20} MiB free"
 
 
-def images(place: Place) -> str:
+def images(place: Workplace) -> str:
     """At least one image in the store."""
     found = [f"{image['name']}:{image['tag']}" for image in catalogue.list_images(place.store)]
     if not found:
@@ -61,7 +62,7 @@ def images(place: Place) -> str:
     return ", ".join(found)
 
 
-def builders(place: Place) -> str:
+def builders(place: Workplace) -> str:
     """The tools that make images without a registry."""
     found = [name for name in ("mmdebstrap", "debootstrap", "busybox") if shutil.which(name)]
     if not {"mmdebstrap", "debootstrap"} & set(found) or "busybox" not in found:
@@ -69,7 +70,7 @@ def builders(place: Place) -> str:
     return ", ".join(found)
 
 
-def nvidia_tools(place: Place) -> str:
+def nvidia_tools(place: Workplace) -> str:
     """NVIDIA's own programs, which can take the place of minirun's stages 4 and 5."""
     names = ("nvidia-container-runtime-hook", "nvidia-container-cli", "nvidia-ctk")
     found = [path for name in names if (path := shutil.which(name))]
@@ -78,17 +79,15 @@ def nvidia_tools(place: Place) -> str:
     return ", ".join(found)
 
 
-def gpu(place: Place) -> str:
+def gpu(place: Workplace) -> str:
     """A real driver with at least one GPU; without one GPUs are SIMULATED."""
-    from minirun.gpu import drivers, inventory
-
     if not os.path.exists(f"{drivers.PROC}/version"):
         raise Lacking(f"no driver: {drivers.PROC}/version is missing, so GPUs are SIMULATED")
     found = inventory.inventory("nvidia", place.store)
     return f"driver {found.driver}, {len(found.gpus)} GPUs"
 
 
-def modules(place: Place) -> str:
+def modules(place: Workplace) -> str:
     """Whether kernel modules could be loaded: the driver's, if asked."""
     directory = f"/lib/modules/{platform.release()}"
     if not os.path.isdir(directory) or not shutil.which("modprobe"):
@@ -96,7 +95,7 @@ def modules(place: Place) -> str:
     return directory
 
 
-def ldconfig(place: Place) -> str:
+def ldconfig(place: Workplace) -> str:
     """The host's ldconfig, which makes the container's cache of libraries."""
     for path in ("/sbin/ldconfig.real", "/sbin/ldconfig"):
         if os.path.exists(path):

@@ -1,7 +1,7 @@
 """What a user without root can do here: tried as such a user, in a user namespace of its own.
 
-Root tries it as user 65534 (nobody), who has no privilege and no grant; anybody else as himself. So
-the report tells root what the users of the machine will meet.
+Root tries it as user 65534 (nobody), who has no privilege and no grant; any other user as himself.
+So the report tells root what the users of the machine will meet.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from minirun.cgroups import delegated, hierarchies
 from minirun.core.kernel import mounts, namespaces, process
-from minirun.doctor import Ability, Lacking, Place, in_child
+from minirun.doctor.attempts import Ability, Lacking, Workplace, in_child
 from minirun.engines import rootless
 from minirun.oci.namespaces import idmap
 
@@ -32,7 +32,7 @@ _PLAIN = (
 
 
 def _become_user() -> None:
-    """Give up root where one has it. Raises OSError."""
+    """Become user 65534 if the caller is root. Raises OSError."""
     if not rootless.unprivileged():
         process.setgroups([])
         process.setgid(_NOBODY)
@@ -50,17 +50,17 @@ def _enter() -> None:
             file.write(text)
 
 
-def within(attempt: Callable[[Place], str]) -> Callable[[Place], str]:
+def within(attempt: Callable[[Workplace], str]) -> Callable[[Workplace], str]:
     """Return `attempt`, made by a user without privileges in a namespace of its own."""
 
-    def inside(place: Place) -> str:
+    def inside(place: Workplace) -> str:
         _enter()
         return attempt(place)
 
     return inside
 
 
-def namespace(place: Place) -> str:
+def namespace(place: Workplace) -> str:
     """A user namespace of a user's own, with one id."""
     _enter()
     if os.geteuid() != 0:
@@ -72,7 +72,7 @@ def namespace(place: Place) -> str:
     raise Lacking("setgroups was not denied")
 
 
-def more_ids(place: Place) -> str:
+def more_ids(place: Workplace) -> str:
     """newuidmap, newgidmap, and the ids that are granted."""
     missing = [program for name, program in idmap.PROGRAMS.items() if not idmap.find_program(name)]
     if missing:
@@ -85,7 +85,7 @@ def more_ids(place: Place) -> str:
     return f"{counts[0]} user ids, {counts[1]} group ids"
 
 
-def overlay(place: Place) -> str:
+def overlay(place: Workplace) -> str:
     """OverlayFS in a user namespace: Linux 5.11, with its marks in user.* attributes."""
     os.mkdir(f"{place.scratch}/rootless")
     os.chdir(f"{place.scratch}/rootless")  # so that no directory above need be open to the user
@@ -99,11 +99,11 @@ def overlay(place: Place) -> str:
     mounts.mount("overlay", "merged", "overlay", 0, options)
     os.mkdir("merged/new")
     mounts.umount2("merged")
-    os.chmod("work/work", 0o700)  # overlayfs makes it for nobody to look into: nor to remove
+    os.chmod("work/work", 0o700)  # overlayfs makes it with mode 0, which its owner could not remove
     return "mounted by a user"
 
 
-def file_systems(place: Place) -> str:
+def file_systems(place: Workplace) -> str:
     """proc, sysfs and tmpfs of one's own: nothing may lie over the host's /proc or /sys."""
     _enter()
     kinds = ("mount", "pid", "network")
@@ -122,8 +122,8 @@ def file_systems(place: Place) -> str:
     return text
 
 
-def cgroup(place: Place) -> str:
-    """A cgroup of one's own, for limits; root may give one away where cgroup2 is mounted."""
+def cgroup(place: Workplace) -> str:
+    """A cgroup of one's own, for limits; root may delegate one if cgroup2 is mounted."""
     if not rootless.unprivileged():
         if not any(h.version == 2 for h in hierarchies.mounted()):
             raise Lacking("no cgroup2 is mounted, and version 1 cannot be delegated")
@@ -134,7 +134,7 @@ def cgroup(place: Place) -> str:
     return found.directories()[0].removesuffix("/minirun/doctor")
 
 
-def devices(place: Place) -> str:
+def devices(place: Workplace) -> str:
     """The host's device nodes, bound: mknod is denied in a user namespace."""
     _enter()
     namespaces.unshare(namespaces.FLAGS["mount"])

@@ -1,13 +1,14 @@
-"""All that `minirun doctor` tries, in the order of its report, with what to do where it fails."""
+"""All that `minirun doctor` tries, in the order of its report, with what to do if it fails."""
 
-from minirun.doctor import Ability, rootless
 from minirun.doctor import kernel as k
 from minirun.doctor import machine as m
+from minirun.doctor import rootless
+from minirun.doctor.attempts import Ability
 
 _KINDS = ("mount", "pid", "uts", "ipc", "network", "cgroup")
 _AS_ROOT = "run as root, in a container only with --privileged"
 _NEWER = "needs Linux 5.12 or newer"
-_OTHER_VERSION = "no harm where the other version works"
+_OTHER_VERSION = "no harm if the other version works"
 _GPUS = "no harm with --gpu-driver=simulated; for a real GPU install NVIDIA's driver"
 
 ABILITIES = (

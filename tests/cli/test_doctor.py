@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 from minirun import cgroups, cli
-from minirun import doctor as probe
 from minirun.cli import doctor
 from minirun.cli.doctor import broken_by
-from minirun.doctor import Ability, Finding, Lacking, Place, examine, in_child, missing
+from minirun.doctor import attempts as probe
+from minirun.doctor.attempts import Ability, AbilityReport, Lacking, Workplace, examine, in_child
 from minirun.doctor.table import ABILITIES, EITHER
 
 SOURCE = str(Path(cli.__file__).parents[2])
 
 
-def report(tmp_path: Path, *before: str) -> tuple[int, dict[str, Finding], list[str]]:
+def report(tmp_path: Path, *before: str) -> tuple[int, dict[str, AbilityReport], list[str]]:
     """Run `minirun doctor --json`, with a program and its arguments before it if given."""
     command = [*before, sys.executable, "-m", "minirun", "--root", str(tmp_path / "root")]
     command += ["--store", str(tmp_path / "store"), "doctor", "--json"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=SOURCE)
     assert result.stderr == ""
-    findings = [Finding(**finding) for finding in json.loads(result.stdout)["findings"]]
+    findings = [AbilityReport(**finding) for finding in json.loads(result.stdout)["findings"]]
     return result.returncode, {f.name: f for f in findings}, broken_by(findings)
 
 
@@ -84,9 +84,9 @@ def test_the_page_for_people(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
 
 
 def test_one_of_a_pair_is_enough() -> None:
-    def found(works: dict[str, bool]) -> list[Finding]:
+    def found(works: dict[str, bool]) -> list[AbilityReport]:
         names = [name for pair in EITHER for name in pair]
-        return [Finding(name, 1, False, works.get(name, True), "", "") for name in names]
+        return [AbilityReport(name, 1, False, works.get(name, True), "", "") for name in names]
 
     assert broken_by(found({})) == []
     assert broken_by(found({"cgroup v1": False})) == []
@@ -120,19 +120,12 @@ def test_a_child_that_fails_hangs_or_dies(monkeypatch: pytest.MonkeyPatch) -> No
         os.waitpid(-1, os.WNOHANG)
 
 
-def test_missing_gives_a_reason_to_skip() -> None:
-    assert missing() == ""
-    assert missing("fifo", "pidfd") == ""
-    with pytest.raises(ValueError, match="no such ability: teleport"):
-        missing("fifo", "teleport")
-
-
 def test_what_a_killed_doctor_leaves_is_swept(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     left = tmp_path / f".doctor-{ended.pid}-abc"
     left.mkdir()
-    place = Place(str(left), "")
+    place = Workplace(str(left), "")
     group = cgroups.open_cgroup(probe.cgroup_name(place))
     group.create()
     kept = tmp_path / f".doctor-{os.getpid()}-abc"

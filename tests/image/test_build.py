@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.doctor import in_child
+from minirun.doctor.attempts import in_child
 from minirun.image import aptsources, build, catalogue, debian, store
 from minirun.image.catalogue import Draft
 

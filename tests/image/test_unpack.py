@@ -17,7 +17,7 @@ import pytest
 
 from minirun.core.errors import ImageError
 from minirun.core.kernel import mounts, namespaces
-from minirun.doctor import in_child
+from minirun.doctor.attempts import in_child
 from minirun.image import tree
 from minirun.image.unpack import unpack
 

@@ -11,8 +11,8 @@ import pytest
 
 from conftest import Program, wait_until
 from lifecycle.leftovers import assert_nothing, cgroups
-from minirun import doctor as probe
 from minirun.core.places import HISTORY, NEW
+from minirun.doctor import attempts as probe
 from minirun.gpu.simulated import build
 
 RUNC = {
