@@ -15,7 +15,7 @@ from minirun.gpu import inventory
 from minirun.gpu.cdi import registry, request
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.selector import GpuSelector, parse_gpus
-from minirun.image import store
+from minirun.image import ensure
 from minirun.inspect.gpu import diff
 
 FLAGS = (
@@ -60,7 +60,7 @@ def _both(
     """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
     env, place = [], "/"
     if flags.args:
-        image = store.ensure(settings.store, flags.args[0], say)
+        image = ensure.find_or_build(settings.store, flags.args[0], say)
         env = list(image.env)
         layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
         place = (layers or list(image.layers))[0]

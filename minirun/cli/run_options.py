@@ -10,7 +10,7 @@ from minirun.core.errors import UsageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import say
-from minirun.image import store
+from minirun.image import ensure
 from minirun.oci.generate import RunOptions
 from minirun.running import logfile
 
@@ -41,7 +41,7 @@ def from_flags(
     Raises MinirunError.
     """
     chosen.take_global(flags, settings.choices)
-    image = store.ensure(settings.store, flags.args[0], say)
+    image = ensure.find_or_build(settings.store, flags.args[0], say)
     env = _environment(flags, image)
     own, refused = _consent(flags, image)
     vendor = _vendor(flags, settings, container_id)

@@ -19,7 +19,6 @@ from minirun.image.reference import Reference, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 NO_PULL = "registry pull is not available yet"
@@ -75,30 +74,14 @@ def resolve(store: str, reference: str) -> Image:
     raise ImageError(f"No such image: {wanted}", next_step(wanted))
 
 
-def ensure(store: str, reference: str, notify: "Callable[[str], None]") -> Image:
-    """Return the image that `reference` names; build it where it is missing and has a recipe.
-
-    `notify` gets one line where anything is built or stands in for something else. Raises
-    ImageError.
-    """
-    try:
-        return resolve(store, reference)
-    except ImageError:
-        wanted = parse(reference)
-        if not _has_recipe(wanted):
-            raise
-    from minirun.image import build
-
-    return build.build(store, wanted.familiar(), notify)
-
-
-def _has_recipe(reference: Reference) -> bool:
+def has_recipe(reference: Reference) -> bool:
+    """Return True if minirun can build the image of that name."""
     return str(reference) in [f"{name}:latest" for name in RECIPES]
 
 
 def next_step(reference: Reference) -> str:
     """Say how an image of that name can be had."""
-    if _has_recipe(reference):
+    if has_recipe(reference):
         return f"minirun images build {reference.familiar()}"
     return (
         f"{NO_PULL}: minirun images lists what is here, "
