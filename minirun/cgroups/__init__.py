@@ -38,9 +38,7 @@ def of_container(container: "Container") -> Cgroup:
     if saved:
         return from_record(saved)
     if record.get("systemd_cgroup"):
-        from minirun.cgroups import systemd
-
-        return systemd.open_scope(path, version)
+        return open_scope(path, version)
     if container.unprivileged and version != "v1" and settings.rootless != "false":
         from minirun.cgroups import delegated
 
@@ -78,6 +76,18 @@ def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgr
     )
 
 
+def open_scope(cgroups_path: str, version: str) -> Cgroup:
+    """Return the cgroup of the systemd scope slice:prefix:name, made or not.
+
+    Raises ConfigError, MinirunError.
+    """
+    from minirun.cgroups import systemd
+
+    path, slice_name, scope = systemd.locate(cgroups_path)
+    plain = open_cgroup(path, version, every=True).record()
+    return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
+
+
 def from_record(record: "dict[str, Any]") -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json."""
     from minirun.cgroups import hierarchies
@@ -110,4 +120,5 @@ __all__ = [
     "listing",
     "of_container",
     "open_cgroup",
+    "open_scope",
 ]

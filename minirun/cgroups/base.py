@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from minirun.cgroups.resources import Setting
-    from minirun.cgroups.rules import DeviceRule
+    from minirun.cgroups.rules import DeviceRule, Setting
 
 SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
 _FREEZE_SECONDS = 2.0

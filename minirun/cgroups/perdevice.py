@@ -9,7 +9,7 @@ A weight is for a scheduler: CFQ had blkio.weight, and went with Linux 5.0; BFQ 
 own, tried where the first name is missing (runc does the same). Imported only when asked for.
 """
 
-from minirun.cgroups.resources import Setting
+from minirun.cgroups.rules import Setting
 from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False

@@ -9,26 +9,13 @@ does not have, as it demands; memory.kernel (ignored since Linux 5.16) and memor
 (always so since 5.11). checkBeforeUpdate is for version 2; version 1's kernel always checks.
 """
 
+from minirun.cgroups.rules import PER_DEVICE, Setting
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-
-class Setting(Record):
-    """One value for one file of one controller; `origin` is the path in config.json.
-
-    `otherwise` is what to set where the kernel has no such file; `optional`: then nothing.
-    """
-
-    origin: str
-    controller: str
-    file: str
-    value: str
-    otherwise: "Setting | None" = None
-    optional: bool = False
 
 
 class Limit(Record):
@@ -74,8 +61,6 @@ LIMITS = {
 """In the order in which a new cgroup takes them. Both versions take the number as it is, except
 for version 2's swap, shares, quota and period: see :func:`for_v2`."""
 
-_PER_DEVICE = ("blockIO", "hugepageLimits", "network", "rdma")
-
 
 def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
     """Return what is to be set, by dotted name (memory.limit), in the order of LIMITS.
@@ -106,7 +91,7 @@ def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
 
 def _per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
     """Return the settings of the sections that name devices. Raises ConfigError."""
-    if not any(map(resources.get, _PER_DEVICE)):
+    if not any(map(resources.get, PER_DEVICE)):
         return []
     from minirun.cgroups import perdevice
 

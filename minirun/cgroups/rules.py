@@ -1,4 +1,4 @@
-"""Device rules: which device nodes a container may open, whatever nodes lie in its file system."""
+"""Records: device rules (which nodes a container may open) and settings (values for files)."""
 
 from minirun.core.record import Record
 
@@ -25,6 +25,23 @@ class DeviceRule(Record):
         major, minor = ("*" if n is None else str(n) for n in (self.major, self.minor))
         return f"{self.kind} {major}:{minor} {self.access}"
 
+
+class Setting(Record):
+    """One value for one file of one controller; `origin` is the path in config.json.
+
+    `otherwise` is what to set if the kernel has no such file; `optional`: then nothing.
+    """
+
+    origin: str
+    controller: str
+    file: str
+    value: str
+    otherwise: "Setting | None" = None
+    optional: bool = False
+
+
+PER_DEVICE = ("blockIO", "hugepageLimits", "network", "rdma")
+"""The members of linux.resources that name devices; minirun.cgroups.perdevice reads them."""
 
 _OPENED = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (136, None))
 DEFAULT = (

@@ -7,9 +7,8 @@ than what is done. dockerd reads mountOptions: with `rro` in it, its read-only b
 import shutil
 
 from minirun import __version__
-from minirun.cgroups import resources
+from minirun.cgroups.rules import PER_DEVICE
 from minirun.core import config, state
-from minirun.core.errors import ConfigError
 from minirun.core.process import caps
 from minirun.oci import validate
 from minirun.oci.mounts import options
@@ -43,7 +42,7 @@ def document() -> "dict[str, Any]":
             "capabilities": list(caps.NUMBERS),
             "cgroup": {
                 "v1": True, "v2": True, "systemd": True, "systemdUser": False,
-                "rdma": _takes({"rdma": {"mlx5_0": {"hcaHandles": 1}}}),
+                "rdma": "rdma" in PER_DEVICE,
             },
             "seccomp": _seccomp(),
             "apparmor": {"enabled": True},
@@ -67,14 +66,6 @@ def mount_options() -> "list[str]":
     """Return every option word that is not the file system's own business."""
     words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
     return sorted(words | {f"r{word}" for word in options.ATTRIBUTES})
-
-
-def _takes(limits: "dict[str, Any]") -> bool:
-    """Whether these linux.resources become settings of a cgroup."""
-    try:
-        return bool(resources.for_v2(limits))
-    except ConfigError:
-        return False
 
 
 def _seccomp() -> "dict[str, Any]":

@@ -8,6 +8,8 @@ done: without the record the hooks do not run, and a cgroup of another name is n
 
 import os
 
+from minirun import cgroups
+from minirun.cgroups import Cgroup
 from minirun.core import directories, state
 from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
@@ -17,25 +19,24 @@ from minirun.running import existing, history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cgroups import Cgroup
     from minirun.core.state_file import DamagedRecord
 
 _PATIENCE = 10.0
 """Seconds that killed processes get to disappear."""
 _SHORT_ID = 12
-"""So many digits of an id tell a container, where an engine has made it up."""
+"""So many digits of an id that an engine made up name one container."""
 
 
 def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> str:
     """End what is left of a container; return what was done, and what was not, as one line.
 
-    Raises StateError where something cannot be ended, OSError.
+    Raises StateError if something cannot be ended, OSError.
     """
     if not damage.ours:
         raise damage
     saved = existing.saved_config(damage.directory) or {}
     named = str((saved.get("linux") or {}).get("cgroupsPath") or "")
-    is_certain = _tells(named, container_id)
+    is_certain = _ends_with_id(named, container_id)
     if named and not is_certain:
         _refuse_occupied(container_id, named)
     roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
@@ -53,14 +54,14 @@ def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> s
     return f"{container_id}: removed without its record ({damage.reason}): {done}"
 
 
-def _tells(path: str, container_id: str) -> bool:
-    """Tell whether the last part of a cgroup's path has the container's id in it."""
+def _ends_with_id(path: str, container_id: str) -> bool:
+    """Return True if the last part of a cgroup's path has the container's id in it."""
     last = path.replace(":", "/").rstrip("/").rpartition("/")[2]
     return last == container_id or (len(container_id) >= _SHORT_ID and container_id in last)
 
 
 def _refuse_occupied(container_id: str, named: str) -> None:
-    """Raise StateError where a cgroup that may be another's by now has processes in it."""
+    """Raise StateError if a cgroup that may be another's by now has processes in it."""
     pids = {pid for group in _cgroups(named) for pid in group.processes()}
     if pids:
         text = f"{container_id}: its record is damaged, and whose cgroup {named} is, is not sure"
@@ -68,16 +69,13 @@ def _refuse_occupied(container_id: str, named: str) -> None:
         raise StateError(f"{text}: {left}", "kill them, then delete the container again")
 
 
-def _cgroups(name: str) -> "list[Cgroup]":
+def _cgroups(name: str) -> list[Cgroup]:
     """Return the cgroups that a linux.cgroupsPath names, of both versions, if they exist."""
-    from minirun import cgroups
-    from minirun.cgroups import systemd
-
     found = []
     for version in ("v1", "v2"):
         try:
             if ":" in name:
-                group = systemd.open_scope(name, version)
+                group = cgroups.open_scope(name, version)
             else:
                 group = cgroups.open_cgroup(name, version, every=True)
         except MinirunError:
@@ -87,7 +85,7 @@ def _cgroups(name: str) -> "list[Cgroup]":
     return found
 
 
-def _end(group: "Cgroup") -> int:
+def _end(group: Cgroup) -> int:
     """Kill all that is in a cgroup and remove it; return how many processes there were."""
     killed = len(group.processes())
     group.clear(_PATIENCE)

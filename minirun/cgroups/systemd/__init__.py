@@ -21,7 +21,7 @@ Simplified: scopes only, of the system's manager only (runc also asks a user's),
 import os
 import select
 
-from minirun.cgroups import bpf, hierarchies, open_cgroup
+from minirun.cgroups import bpf, hierarchies
 from minirun.cgroups.base import REMOVE_SECONDS, SIGKILL, Cgroup
 from minirun.cgroups.v1 import CgroupV1
 from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
@@ -93,16 +93,14 @@ def parse(cgroups_path: str) -> "tuple[str, str]":
     return slice_name or "system.slice", f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
 
 
-def open_scope(cgroups_path: str, version: str) -> Cgroup:
-    """Return the cgroup of the scope that `cgroups_path` names, made or not; `version` as ever.
+def locate(cgroups_path: str) -> "tuple[str, str, str]":
+    """Return (path of the cgroup, slice, scope) of the scope that `cgroups_path` names.
 
     Raises ConfigError, MinirunError.
     """
     check()
     slice_name, scope = parse(cgroups_path)
-    path = f"{_top()}{expand(slice_name)}/{scope}"
-    record = open_cgroup(path, version, every=True).record()
-    return from_record({**record, "slice": slice_name, "scope": scope})
+    return f"{_top()}{expand(slice_name)}/{scope}", slice_name, scope
 
 
 def from_record(record: "dict[str, Any]") -> Cgroup:
