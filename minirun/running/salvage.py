@@ -36,7 +36,7 @@ def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> s
         raise damage
     saved = existing.saved_config(damage.directory) or {}
     named = str((saved.get("linux") or {}).get("cgroupsPath") or "")
-    is_certain = _ends_with_id(named, container_id)
+    is_certain = _has_id(named, container_id)
     if named and not is_certain:
         _refuse_occupied(container_id, named)
     roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
@@ -54,7 +54,7 @@ def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> s
     return f"{container_id}: removed without its record ({damage.reason}): {done}"
 
 
-def _ends_with_id(path: str, container_id: str) -> bool:
+def _has_id(path: str, container_id: str) -> bool:
     """Return True if the last part of a cgroup's path has the container's id in it."""
     last = path.replace(":", "/").rstrip("/").rpartition("/")[2]
     return last == container_id or (len(container_id) >= _SHORT_ID and container_id in last)

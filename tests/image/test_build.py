@@ -12,7 +12,7 @@ import pytest
 
 from minirun.core.errors import ImageError
 from minirun.doctor.attempts import in_child
-from minirun.image import aptsources, build, catalogue, debian, store
+from minirun.image import aptsources, build, catalogue, debian, ensure, store
 from minirun.image.catalogue import Draft
 
 STORE = os.environ.get("MINIRUN_STORE", "/var/lib/minirun")
@@ -63,7 +63,7 @@ def test_an_intact_image_is_kept_and_a_damaged_one_built_again(tmp_path: Path) -
     assert build.build(str(tmp_path), "busybox", told.append).digest == first.digest
     assert "damaged" in told[0]
     Path(first.layers[0], "../../image.json").write_text("{")
-    assert store.ensure(str(tmp_path), "busybox", told.append).digest == first.digest
+    assert ensure.find_or_build(str(tmp_path), "busybox", told.append).digest == first.digest
 
 
 def test_a_name_without_a_recipe(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_a_name_without_a_recipe(tmp_path: Path) -> None:
 
 def test_ensure_builds_what_is_missing_and_says_so_once(tmp_path: Path) -> None:
     told: list[str] = []
-    image = store.ensure(str(tmp_path), "docker.io/library/busybox", told.append)
+    image = ensure.find_or_build(str(tmp_path), "docker.io/library/busybox", told.append)
     assert image.name == "busybox:latest"
-    assert store.ensure(str(tmp_path), "busybox", told.append) == image
+    assert ensure.find_or_build(str(tmp_path), "busybox", told.append) == image
     assert told == ["building busybox"]
 
 
@@ -89,7 +89,7 @@ def test_the_substitute_never_passes_for_ubuntu(tmp_path: Path) -> None:
         os.symlink("etc", layer / "link")
         draft.commit("Debian GNU/Linux 99", recipe={"name": "debian"}, cmd=["bash"])
     told: list[str] = []
-    image = store.ensure(str(tmp_path), "ubuntu", told.append)
+    image = ensure.find_or_build(str(tmp_path), "ubuntu", told.append)
     assert len(told) == 1
     assert "registry pull is not available yet" in told[0]
     assert "not Ubuntu" in told[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image import store
+from minirun.image import ensure, store
 from minirun.image.catalogue import Draft
 
 
@@ -68,7 +68,7 @@ def test_no_such_image_names_the_next_step(tmp_path: Path) -> None:
         store.resolve(str(tmp_path), "busybox")
     assert caught.value.hint == "minirun images build busybox"
     with pytest.raises(ImageError, match=r"No such image: ubuntu:22\.04"):
-        store.ensure(str(tmp_path), "ubuntu:22.04", pytest.fail)
+        ensure.find_or_build(str(tmp_path), "ubuntu:22.04", pytest.fail)
 
 
 def test_a_name_too_long_for_a_directory_is_no_image(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_layer_is_no_link(tmp_path: Path) -> None:
 
 def test_ensure_keeps_silent_about_what_is_there(tmp_path: Path) -> None:
     make(tmp_path, "busybox")
-    assert store.ensure(str(tmp_path), "busybox", pytest.fail).name == "busybox:latest"
+    assert ensure.find_or_build(str(tmp_path), "busybox", pytest.fail).name == "busybox:latest"
 
 
 def test_the_look_up_imports_nothing_heavy() -> None:
