@@ -127,7 +127,7 @@ def test_ensure_keeps_silent_about_what_is_there(tmp_path: Path) -> None:
 def test_the_look_up_imports_nothing_heavy() -> None:
     code = (
         "import os, sys; sys.path[:0] = sys.argv[1:]; before = set(sys.modules);"
-        "from minirun.image import store; print(*sorted(set(sys.modules) - before))"
+        "from minirun.image import ensure; print(*sorted(set(sys.modules) - before))"
     )
     source = str(Path(store.__file__).parents[2])
     command = [sys.executable, "-ISc", code, source]
@@ -135,7 +135,8 @@ def test_the_look_up_imports_nothing_heavy() -> None:
     ours = {name for name in loaded if name.startswith("minirun")}
     assert set(loaded) - ours <= {"_json", "_collections", "errno"}
     assert ours == {
-        "minirun", "minirun.image", "minirun.image.store", "minirun.image.reference",
+        "minirun", "minirun.image", "minirun.image.ensure", "minirun.image.store",
+        "minirun.image.reference", "minirun.core.places",
         "minirun.core", "minirun.core.jsonlite", "minirun.core.errors", "minirun.core.record",
         "minirun.core.visible",
     }  # fmt: skip
