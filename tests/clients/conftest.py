@@ -13,7 +13,7 @@ from conftest import Program
 HOOK_ENV = ("MINIRUN_SIM=count=4", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 SCRIPT = (
     "ls /dev | grep nvidia; nvidia-smi -L; for n in 0 1; do cat /dev/nvidia$n; done; "
-    "mknod /tmp/other c 195 2 && cat /tmp/other; ls /proc/driver/nvidia/gpus"
+    "mknod /dev/other c 195 2 && cat /dev/other; ls /proc/driver/nvidia/gpus"
 )
 """What a container shows of its GPUs: nodes, names, and what the cgroup lets it open."""
 NODES = ["nvidia-uvm", "nvidia-uvm-tools", "nvidia0", "nvidia1", "nvidiactl"]
@@ -35,7 +35,7 @@ def check(stdout: str, stderr: str) -> None:
     assert len(names) == 2 and all("SIMULATED" in line for line in names)
     assert [line for line in lines if line.startswith("0000:")] == ["0000:07:00.0", "0000:0f:00.0"]
     assert NO_DEVICE in said(stderr, "/dev/nvidia0") and NO_DEVICE in said(stderr, "/dev/nvidia1")
-    assert REFUSED in said(stderr, "/tmp/other")
+    assert REFUSED in said(stderr, "/dev/other")
 
 
 def said(stderr: str, path: str) -> str:

@@ -138,7 +138,7 @@ def test_mode_auto_puts_everything_into_config_json(
     assert [line for line in lines if line.startswith("nvidia")] == sorted([*NODES, MODESET])
     assert [line[:6] for line in lines if line.startswith("GPU ")] == ["GPU 0:", "GPU 1:"]
     assert len([line for line in lines if line.startswith("0000:")]) == 4, "cdi hides none of them"
-    assert REFUSED in said(err, "/tmp/other") and NO_DEVICE in said(err, "/dev/nvidia1")
+    assert REFUSED in said(err, "/dev/other") and NO_DEVICE in said(err, "/dev/nvidia1")
     config = json.loads((made / "config.json").read_text())
     assert set(config["hooks"]) == {"createContainer"}
 
