@@ -10,8 +10,8 @@ import os
 
 from minirun.cli.flags import Parsed
 from minirun.core import events
-from minirun.core.choices import GPU_DRIVERS, Choices
-from minirun.core.config import ANNOTATION, LOG, VENDORS, Config
+from minirun.core.choices import GPU_DRIVERS, OTHER_VENDORS, Choices
+from minirun.core.config import ANNOTATION, LOG, Config
 from minirun.core.errors import UsageError
 from minirun.core.visible import clean, warn
 
@@ -65,7 +65,7 @@ def of_bundle(flags: Parsed, before: Choices) -> Choices:
     gpus = own.get("gpus") or before.gpus
     if driver and driver not in GPU_DRIVERS:
         raise UsageError(f"invalid --gpu-driver {driver!r}", ", ".join(GPU_DRIVERS))
-    if gpus and driver not in VENDORS:
+    if gpus and driver not in OTHER_VENDORS:
         hint = "NVIDIA_VISIBLE_DEVICES in config.json names NVIDIA's; or --gpu-driver=amd"
         raise UsageError(f"--gpus {gpus}: with a bundle only of amd, intel and gaudi", hint)
     return Choices(
@@ -80,9 +80,11 @@ def tell_ignored(config: Config) -> None:
     Annotations in minirun's own name; and a vendor's variable, where it could have brought GPUs.
     Raises OSError.
     """
-    if variable := config.refused_variable:
-        vendor = next(name for name, own in VENDORS.items() if own == variable)
-        _warn(f"ignored variable: {variable}", f"--gpu-driver={vendor} before the command obeys it")
+    from minirun.gpu import variables  # only a bundle may have one
+
+    if vendor := variables.refused(config):
+        text = f"ignored variable: {OTHER_VENDORS[vendor]}"
+        _warn(text, f"--gpu-driver={vendor} before the command obeys it")
     names = config.ignored_annotations
     if not names:
         return

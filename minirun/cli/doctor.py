@@ -5,11 +5,10 @@ import sys
 
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.core.errors import UsageError
-from minirun.core.settings import Settings
+from minirun.core.settings import Settings, unprivileged
 from minirun.doctor.attempts import AbilityReport, examine
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
-from minirun.engines import rootless
 
 FLAGS = (Flag(("--json",), "", "print the findings as JSON"), HELP)
 SUMMARY = (
@@ -39,7 +38,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise UsageError(
             f"doctor takes no argument: {flags.args[0]}", "see 'minirun doctor --help'"
         )
-    without_root = rootless.unprivileged()
+    without_root = unprivileged()
     table = for_user(ABILITIES) if without_root else ABILITIES
     findings = examine(table, settings.root, settings.store)
     broken = broken_by(findings)

@@ -7,7 +7,7 @@ has `main_NAME(args, settings)` or `main(args, settings)`, and is imported when 
 import sys
 
 from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.core.config import VENDORS
+from minirun.core.choices import OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
@@ -60,7 +60,9 @@ def main_list(args: "list[str]", settings: Settings) -> int:
         sys.stdout.write(usage("gpu list", "", "Show what GPUs the host has.", LIST_FLAGS))
         return 0
     root, driver = flags.driver_root, flags.gpu_driver
-    others = [driver] if driver in VENDORS else [] if driver else vendors.present_vendors(root)
+    others = (
+        [driver] if driver in OTHER_VENDORS else [] if driver else vendors.present_vendors(root)
+    )
     lines = [line for vendor in others for line in vendor_table(vendors.find_cards(vendor, root))]
     if not others or (not driver and drivers.is_loaded(root)):
         found = inventory.inventory(driver or "auto", settings.store, root)

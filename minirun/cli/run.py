@@ -8,7 +8,7 @@ from minirun.core import config as oci_config
 from minirun.core import errors, gates, jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
-from minirun.core.settings import Settings
+from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless
 from minirun.oci import generate
 from minirun.running import supervise
@@ -124,7 +124,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     options, image = run_options.from_flags(flags, settings, container_id)
     directory = places.container(settings.root, container_id)
     document = generate.config(container_id, options)
-    if rootless.unprivileged():
+    if unprivileged():
         from minirun.engines import rootless_config as without_root
 
         without_root.adapt(document)

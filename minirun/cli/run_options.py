@@ -4,8 +4,8 @@ import os
 
 from minirun.cli import chosen
 from minirun.cli.flags import Parsed
-from minirun.core.choices import NOTHING
-from minirun.core.config import GPU_HOOK, VENDORS
+from minirun.core.choices import GPU_DRIVERS, NOTHING
+from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
@@ -252,9 +252,8 @@ def _cdi(
     """
     if flags.gpu_mode not in _GPU_MODES:
         raise UsageError(f"invalid --gpu-mode {flags.gpu_mode!r}", " or ".join(_GPU_MODES))
-    drivers = ("nvidia", "simulated", *VENDORS)
-    if flags.gpu_driver not in ("", *drivers):
-        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", ", ".join(drivers))
+    if flags.gpu_driver not in ("", *GPU_DRIVERS):
+        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", ", ".join(GPU_DRIVERS))
     nodes = [text for text in flags.device if text.startswith("/") or "=" not in text]
     gpus = flags.gpu_mode == "cdi" and (own is not None or "gpus" in flags.given) and not named
     annotated = any(text.startswith("cdi.k8s.io/") for text in flags.annotation)

@@ -12,8 +12,7 @@ from minirun.cli.flags import Flag, parse, usage
 from minirun.cli.run import FLAGS as RUN_FLAGS
 from minirun.core import jsonlite, places
 from minirun.core.errors import UsageError
-from minirun.core.settings import Settings
-from minirun.engines import rootless
+from minirun.core.settings import Settings, unprivileged
 from minirun.oci import generate
 from minirun.running.visible_json import clean_json
 
@@ -36,7 +35,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         return 0
     if flags.args:
         options, _ = run_options.from_flags(flags, settings)
-        without_root = flags.rootless or rootless.unprivileged()
+        without_root = flags.rootless or unprivileged()
         if not flags.pids_limit and (
             without_root or not hierarchies.count_processes(settings.cgroup_version)
         ):

@@ -10,8 +10,7 @@
 import os
 
 from minirun.cli.flags import Parsed
-from minirun.core.choices import Choices
-from minirun.core.config import VENDORS
+from minirun.core.choices import OTHER_VENDORS, Choices
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.core.settings import Settings
@@ -40,7 +39,7 @@ def vendor_request(flags: Parsed, settings: Settings, container_id: str) -> Vend
 
     root = flags.driver_root
     name = drivers.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
-    if name not in VENDORS:
+    if name not in OTHER_VENDORS:
         return VendorRequest(choices=places)
     from minirun.gpu import vendors
     from minirun.gpu.selector import parse_gpus
@@ -56,7 +55,7 @@ def vendor_request(flags: Parsed, settings: Settings, container_id: str) -> Vend
     return _found(flags, f"{name}={devices}", places)
 
 
-_VARIABLES = {variable: vendor for vendor, variable in VENDORS.items() if variable}
+_VARIABLES = {variable: vendor for vendor, variable in OTHER_VENDORS.items() if variable}
 
 
 def _places(flags: Parsed) -> Choices:

@@ -23,16 +23,18 @@ KEY = "choices"
 """Where they stand in state.json."""
 
 
-GPU_DRIVERS = ("nvidia", "simulated", "amd", "intel", "gaudi")
+OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
+"""Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
+GPU_DRIVERS = ("nvidia", "simulated", *OTHER_VENDORS)
 
 
 class Choices(Record):
     """Sources and privileges of one container."""
 
     gpu_driver: str = ""
-    """Which GPU driver the in-line step takes: nvidia, simulated, or one of oci.config.VENDORS.
+    """Which GPU driver the in-line step takes: one of GPU_DRIVERS, or "".
 
-    Of VENDORS it is the consent to obey the vendor's variable, such as AMD_VISIBLE_DEVICES, too.
+    A vendor's name is the consent to obey its variable, such as AMD_VISIBLE_DEVICES, too.
     """
     gpus: "str | None" = None
     """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""

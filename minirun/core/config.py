@@ -19,19 +19,9 @@ if TYPE_CHECKING:
 ANNOTATION = "io.minirun."
 LOG = ANNOTATION + "log"
 """stages or syscalls: what its log holds (core.container.detail). No other one is obeyed."""
-VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
-"""Vendor → its variable in a container's environment, where it has one."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 MOST_BYTES = 4 << 20
 """How large a config.json may be. Read, it takes up to forty times that."""
-
-
-_SIGNS = {
-    "AMD_VISIBLE_DEVICES": "/sys/module/amdgpu",
-    "HABANA_VISIBLE_DEVICES": "/sys/bus/pci/drivers/habanalabs",
-}
-"""Variable → what there is where the vendor's driver is loaded."""
-_NOTHING = ("", "none", "void")
 
 
 def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
@@ -120,52 +110,6 @@ class Config:
     def in_line(self, hook: "dict[str, Any]") -> bool:
         """Whether a prestart hook is NVIDIA's, and minirun itself does its work (Figure 2)."""
         return is_gpu_hook(hook) and not self.choices.gpu_hook
-
-    @property
-    def simulation(self) -> str:
-        """What the in-line hook's own environment says of the simulated driver ($MINIRUN_SIM).
-
-        An engine hands its hooks its whole environment: there it is asked for explicitly. Hooks
-        come from the engine's own configuration, never from an image.
-        """
-        for hook in filter(self.in_line, self.hooks("prestart")):
-            if found := environment_of(hook.get("env")).get("MINIRUN_SIM"):
-                return found
-        return ""
-
-    @property
-    def gpu_vendor(self) -> str:
-        """Which vendor's GPUs the in-line step gives, out of VENDORS; "" for none, and NVIDIA.
-
-        That vendor was chosen, and so were its GPUs; or :attr:`gpu_variable` asks for them, and the
-        vendor's driver is loaded.
-        """
-        chosen = self.choices
-        if chosen.gpus is not None and chosen.gpu_driver in VENDORS:
-            return chosen.gpu_driver
-        variable = self.gpu_variable
-        loaded = variable and os.path.isdir(chosen.driver_root + _SIGNS[variable])
-        return chosen.gpu_driver if loaded else ""
-
-    @property
-    def gpu_variable(self) -> str:
-        """The variable by which the environment asks for GPUs of the vendor that was chosen, or "".
-
-        An image may have set it. So it is obeyed only where the caller chose that vendor
-        (--gpu-driver=amd), as the vendors' own runtimes are chosen.
-        """
-        variable = VENDORS.get(self.choices.gpu_driver, "")
-        asked = self.environment.get(variable, "").strip().lower() if variable else ""
-        return "" if asked in _NOTHING or self.choices.gpus is not None else variable
-
-    @property
-    def refused_variable(self) -> str:
-        """A variable that asks without consent for GPUs whose driver is loaded; "" for none."""
-        if self.choices.gpu_driver:
-            return ""
-        env = self.environment
-        asking = (name for name in _SIGNS if env.get(name, "").strip().lower() not in _NOTHING)
-        return next((name for name in asking if os.path.isdir(_SIGNS[name])), "")
 
 
 def load(bundle: str, choices: Choices = NOTHING) -> Config:

@@ -74,15 +74,7 @@ class Container:
         """
         _check_open_files(self.config)
         self.extras = extras.load(self, points)
-        if self.config.gpu_vendor:
-            from minirun.gpu import vendors
-
-            vendors.join_groups(self.config)
-        elif self.config.gpu_variable:
-            from minirun.gpu.nvidia.cli import warn
-
-            text = f"{self.config.gpu_variable} asks for gpus, and their driver is not loaded"
-            warn.report_notices([warn.Notice(text, "the container gets none")])
+        extras.prepare_gpus(self.config)
 
     def lower_places(self) -> "list[str]":
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""

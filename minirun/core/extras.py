@@ -10,11 +10,14 @@ A property is a path of names. In a list, one member that has it is enough; `typ
 that word, be it the value or in it.
 """
 
+from minirun.core.choices import OTHER_VENDORS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cgroups import Cgroup as Cgroup
+    from minirun.core.config import Config
     from minirun.core.container import Container
     from minirun.core.handshake import Channel
     from minirun.core.process.streams import Console
@@ -174,3 +177,34 @@ def keep_log(container: "Container") -> None:
     from minirun.running import history
 
     history.keep(container.settings.root, container.id)
+
+
+def gpu_vendor(config: "Config") -> str:
+    """Return the vendor, other than NVIDIA, whose GPUs this container gets; "" for none."""
+    if config.choices.gpu_driver not in OTHER_VENDORS:
+        return ""
+    from minirun.gpu import variables
+
+    return variables.vendor(config)
+
+
+def prepare_gpus(config: "Config") -> None:
+    """Before clone: join the groups that own another vendor's device nodes. Raises GPUError."""
+    if config.choices.gpu_driver in OTHER_VENDORS:
+        from minirun.gpu import vendors
+
+        vendors.prepare(config)
+
+
+def gpu_arguments(config: "Config", state: "dict[str, Any]") -> "list[str] | None":
+    """Stage 4: return what nvidia-container-cli is to be called with; None if no GPU is asked for.
+
+    Raises GPUError, ConfigError.
+    """
+    if gpu_vendor(config):
+        from minirun.gpu import vendors
+
+        return vendors.command_line(config, state["pid"])
+    from minirun.gpu.nvidia.hook import hook_settings
+
+    return hook_settings.command_line(config, state)

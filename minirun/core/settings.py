@@ -3,6 +3,8 @@
 A leaf: commands that only read files (`replay`, `timeline FILE`) run where there is no Linux.
 """
 
+import os
+
 from minirun.core.choices import NOTHING, Choices
 from minirun.core.places import ROOT, STORE
 from minirun.core.record import Record
@@ -12,6 +14,24 @@ LANGUAGES = ("en", "ko")
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
 """Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""
+
+
+_HOST = b"         0          0 4294967295\n"
+"""uid_map of the host's own user namespace, as the kernel writes it."""
+
+
+def unprivileged() -> bool:
+    """Return True if the caller is not the host's root: another user, or 0 of a user namespace.
+
+    User 0 who has no capability is no root either; what it lacks, the kernel says call by call.
+    """
+    if os.geteuid() != 0:
+        return True
+    fd = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 256) != _HOST
+    finally:
+        os.close(fd)
 
 
 class Settings(Record):

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from minirun.cgroups import delegated, hierarchies
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.settings import unprivileged
 from minirun.doctor.attempts import Ability, Lacking, Workplace, in_child
-from minirun.engines import rootless
 from minirun.oci.namespaces import idmap
 
 STAGE = 8
@@ -33,7 +33,7 @@ _PLAIN = (
 
 def _become_user() -> None:
     """Become user 65534 if the caller is root. Raises OSError."""
-    if not rootless.unprivileged():
+    if not unprivileged():
         process.setgroups([])
         process.setgid(_NOBODY)
         process.setuid(_NOBODY)
@@ -77,7 +77,7 @@ def more_ids(place: Workplace) -> str:
     missing = [program for name, program in idmap.PROGRAMS.items() if not idmap.find_program(name)]
     if missing:
         raise Lacking(f"not installed: {', '.join(missing)}")
-    if not rootless.unprivileged():
+    if not unprivileged():
         return "newuidmap and newgidmap are installed; /etc/subuid and /etc/subgid say for whom"
     counts = [sum(row["size"] for row in rows) - 1 for rows in idmap.default()]
     if not all(counts):
@@ -89,7 +89,7 @@ def overlay(place: Workplace) -> str:
     """OverlayFS in a user namespace: Linux 5.11, with its marks in user.* attributes."""
     os.mkdir(f"{place.scratch}/rootless")
     os.chdir(f"{place.scratch}/rootless")  # so that no directory above need be open to the user
-    if not rootless.unprivileged():
+    if not unprivileged():
         os.chown(".", _NOBODY, _NOBODY)
     _enter()
     namespaces.unshare(namespaces.FLAGS["mount"])
@@ -124,7 +124,7 @@ def file_systems(place: Workplace) -> str:
 
 def cgroup(place: Workplace) -> str:
     """A cgroup of one's own, for limits; root may delegate one if cgroup2 is mounted."""
-    if not rootless.unprivileged():
+    if not unprivileged():
         if not any(h.version == 2 for h in hierarchies.mounted()):
             raise Lacking("no cgroup2 is mounted, and version 1 cannot be delegated")
         return "cgroup2 is mounted: root can delegate a part of it"

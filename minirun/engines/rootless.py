@@ -18,27 +18,11 @@ import sys
 
 from minirun.core.errors import UsageError
 from minirun.core.places import ROOT, STORE, default_root
+from minirun.core.settings import unprivileged
 from minirun.core.visible import warn
 
 _DIRECTORY = 4
 """S_IFDIR, as the upper four bits of a mode: inode(7)."""
-
-_HOST = b"         0          0 4294967295\n"
-"""uid_map of the host's own user namespace, as the kernel writes it."""
-
-
-def unprivileged() -> bool:
-    """Whether the host is another's: the caller is not user 0, or only that of a user namespace.
-
-    User 0 who has no capability is no root either; what it lacks, the kernel says call by call.
-    """
-    if os.geteuid() != 0:
-        return True
-    fd = os.open("/proc/self/uid_map", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, 256) != _HOST
-    finally:
-        os.close(fd)
 
 
 def places() -> "tuple[str, str]":

@@ -14,27 +14,19 @@ from minirun.core.errors import GPUError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import MountFs, Symlink, WriteFile
-from minirun.engines import rootless
 from minirun.gpu import escape, owner, undo
 from minirun.gpu.edits import FILE, BindMount, CompatLibrary, DeviceNode, Edits, Link, Tmpfs
-from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import ldconfig
-from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.operations import BindHeld, BindSource, HostNode, SimulatedNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from minirun.cgroups import Cgroup
-    from minirun.core.rootfs.plan import Operation
     from minirun.gpu.edits import Step
     from minirun.gpu.nvidia.cli.devicecgroup import DeviceCgroup
-    from minirun.gpu.request import NvidiaRequest
-    from minirun.gpu.vendors import Cards
-
-    Doing = Operation | BindHeld | BindSource | HostNode | SimulatedNode
+    from minirun.gpu.operations import Doing
 
 
 _ATTRIBUTES = {
@@ -136,49 +128,7 @@ def _finish(running: ldconfig.Running, program: str) -> None:
         raise GPUError(f"ldcache error: {text}", error.hint) from None
 
 
-def configure(
-    request: "NvidiaRequest",
-    *,
-    found: "Inventory | Cards",
-    pid: int,
-    cgroup: "Cgroup | None",
-    ldconfig_fd: int,
-    before: "Callable[[Edits], None]" = lambda _: None,
-) -> Edits:
-    """Do all of stage 5: what nvidia-container-cli would do to the container of `pid`.
-
-    `found` is what the host has, `ldconfig_fd` its ldconfig: all that is of the host is opened
-    before entering. Afterwards this process is in the container's mount namespace for good.
-    `before` is called with what will be done, and may refuse it. Returns what was done.
-    Raises GPUError, OSError.
-    """
-    belongs_to = owner.enter(pid) if rootless.unprivileged() else owner.container_owner(pid)
-    enter(pid)
-    root = Root.at(request.rootfs)
-    edits = _plan(found, request, root)
-    before(edits)
-    rules = None if request.no_cgroups else cgroup
-    owner.become(belongs_to)
-    apply(edits, root, rules, ldconfig_fd, request.rootfs, belongs_to=belongs_to, container=pid)
-    owner.give_up(belongs_to)
-    return edits
-
-
 def enter(pid: int) -> None:
     """Move into the mount namespace of `pid`. Raises OSError."""
     why = "the container's mounts, before pivot_root: both trees can be seen"
     namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS, why=why)
-
-
-def _plan(found: "Inventory | Cards", request: "NvidiaRequest", root: Root) -> Edits:
-    """Let the vendor's planner make the edits. Raises GPUError, OSError."""
-    if isinstance(found, Inventory):
-        return nvidia.plan(found, request, nvidia.find_library_places(root, request))
-    from minirun.gpu import vendors
-
-    return vendors.plan(found, request)
-
-
-def record(edits: Edits) -> "dict[str, Any]":
-    """Return `edits` as they are kept in the container's edits.json."""
-    return edits.as_json()

@@ -17,7 +17,7 @@ import stat
 from minirun.core import places
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
-from minirun.engines import rootless
+from minirun.core.settings import unprivileged
 
 STORES = (
     "/var/lib/containers", "/run/containers", "/run/libpod", "/run/crio",
@@ -50,7 +50,7 @@ def check(root: str) -> str:
     if not os.path.isdir(path):
         raise GPUError(f"driver root {root}: no such directory", _HINT)
     owners = {0, os.geteuid()}
-    if os.geteuid() == 0 and rootless.unprivileged():
+    if os.geteuid() == 0 and unprivileged():
         owners.add(_OVERFLOW)  # the host's root cannot be told from others in here
     above = ["/"]
     for name in path[1:].split("/"):

@@ -1,10 +1,10 @@
 """Which GPU driver this host has, and where its kernel module speaks."""
 
-from minirun.core.config import VENDORS
+from minirun.core.choices import GPU_DRIVERS
 from minirun.core.errors import UsageError
 from minirun.gpu import driverroot
 
-DRIVERS = ("auto", "nvidia", "simulated", *VENDORS)
+DRIVERS = ("auto", *GPU_DRIVERS)
 PROC = "/proc/driver/nvidia"
 _OTHERS = (
     "/sys/module/amdgpu", "/sys/bus/pci/drivers/i915", "/sys/bus/pci/drivers/xe",

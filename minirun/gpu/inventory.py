@@ -7,7 +7,7 @@ no driver it may fall back to a simulated one (minirun.gpu.simulated), which mak
 from here on nobody asks again which of the two it is, except to print SIMULATED.
 """
 
-from minirun.core.config import VENDORS
+from minirun.core.choices import OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.gpu.drivers import which_driver
@@ -102,7 +102,7 @@ def inventory(
     says which one it was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
     """
     which = which_driver(driver, root)
-    if which in VENDORS:
+    if which in OTHER_VENDORS:
         raise UsageError(
             f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
         )

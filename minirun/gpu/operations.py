@@ -13,6 +13,8 @@ from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot, escape
 
+TYPE_CHECKING = False
+
 _NODE_ATTRIBUTES = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 
 
@@ -142,6 +144,10 @@ class SimulatedNode(Record):
             raise
         finally:
             os.close(outside)
+
+
+if TYPE_CHECKING:
+    Doing = plan.Operation | HostNode | BindSource | BindHeld | SimulatedNode
 
 
 def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> None:

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minirun.gpu.apply import Doing
+    from minirun.gpu.operations import Doing
 
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
 """What ldconfig writes, and what it leaves when it is killed."""

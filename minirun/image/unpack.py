@@ -21,7 +21,7 @@ from io import BufferedIOBase
 from minirun.core.errors import ImageError
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
-from minirun.engines import rootless
+from minirun.core.settings import unprivileged
 from minirun.image.store import failure
 from minirun.image.tarstream import Body, Member, members
 
@@ -154,7 +154,7 @@ def _as_far_as_allowed() -> Iterator[None]:
     try:
         yield
     except PermissionError:
-        if not rootless.unprivileged():
+        if not unprivileged():
             raise
 
 
@@ -175,7 +175,7 @@ def _special(parent: int, name: str, member: Member) -> None:
     else:
         kind = {"c": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}[member.kind]
         device = os.makedev(*member.device) if member.kind != "p" else 0
-        if member.kind != "p" and rootless.unprivileged():
+        if member.kind != "p" and unprivileged():
             return  # no mknod without root; a container's /dev is its own
         files.mknodat(parent, name, kind | 0o600, device, shown=member.name)
     with _as_far_as_allowed():

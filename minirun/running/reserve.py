@@ -8,7 +8,7 @@ from minirun.core.config import Config
 from minirun.core.container import Container, detail
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.rootfs.tree import remove_tree
-from minirun.core.settings import Settings
+from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless, roots
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def _first_record(settings: Settings, container_id: str, config: Config) -> "dic
         "cgroup_path": config.cgroups_path
         or state.own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
         "systemd_cgroup": settings.systemd_cgroup,
-        "cgroup_version": settings.cgroup_version, "unprivileged": rootless.unprivileged(),
+        "cgroup_version": settings.cgroup_version, "unprivileged": unprivileged(),
         KEY: config.choices.as_json(),
     }  # fmt: skip
     if record["unprivileged"]:

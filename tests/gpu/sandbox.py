@@ -19,7 +19,7 @@ from minirun.core import events
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply
+from minirun.gpu import inject
 from minirun.gpu.inventory import inventory
 from minirun.gpu.nvidia.cli import cli_args, ldprogram
 
@@ -127,11 +127,11 @@ class Sandbox:
             argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, self.root]
             found = inventory("simulated", store)
             request = cli_args.parse(argv).request
-            edits = apply.configure(
+            edits = inject.configure(
                 request, found=found, pid=self.pid, cgroup=recorder,
                 ldconfig_fd=ldprogram.open_host(request.ldconfig),
             )  # fmt: skip
-            return {"edits": apply.record(edits), "rules": recorder.rules}
+            return {"edits": edits.as_json(), "rules": recorder.rules}
 
         return self._child(work)
 

@@ -9,7 +9,7 @@ Hooks that config.json lists after it run when it has ended, and stage 3 goes on
 
 import os
 
-from minirun.core import events, hooks, jsonlite
+from minirun.core import events, extras, hooks, jsonlite
 from minirun.core import state as oci_state
 from minirun.core.config import GPU_HOOK, Config
 from minirun.core.container import Container
@@ -17,6 +17,7 @@ from minirun.core.errors import HookError, MinirunError, from_os
 from minirun.core.hooks import HookProcess
 from minirun.core.kernel import process
 from minirun.core.record import Record
+from minirun.core.stages import s4_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,18 +40,19 @@ class Turn(Record):
 def load(config: Config) -> None:
     """Import what the in-line hook runs, if there is one, while init builds its root filesystem."""
     if any(turn.in_line for turn in turns(config)):
-        from minirun.core.stages import s4_arguments, s5_inject  # noqa: F401
+        from minirun.core.stages import s5_inject  # noqa: F401
 
 
 def runtime(container: Container, init: "Init") -> None:
     """Run the prestart hooks, then the createRuntime hooks. Raises HookError, OSError."""
+    config = container.config
     state = container.oci_state(oci_state.CREATING)
-    waiting = turns(container.config)
+    waiting = turns(config)
     is_needed = True
     while is_needed:
         with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
             in_line = _run(container, init, waiting, state)
-            if not (in_line or container.config.hooks("prestart") or container.config.gpu_vendor):
+            if not (in_line or config.hooks("prestart") or extras.gpu_vendor(config)):
                 events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
         if in_line:
             _finish(in_line, state)
@@ -88,7 +90,7 @@ def turns(config: Config) -> "list[Turn]":
         for kind in ("prestart", "createRuntime")
         for index, hook in enumerate(config.hooks(kind))
     ]
-    if config.gpu_vendor and not any(turn.in_line for turn in found):
+    if extras.gpu_vendor(config) and not any(turn.in_line for turn in found):
         last = len(config.hooks("prestart"))
         found.insert(last, Turn(f"prestart hook {last} (in-line)", {}, in_line=True))
     return found
@@ -128,7 +130,7 @@ def _hook(container: Container, init: "Init", stdin: int, stdout: int, parent: i
         events.become("hook", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the hook dies with the runtime")
         process.become_named("minirun:hook")
-        from minirun.core.stages import s4_arguments, s5_inject
+        from minirun.core.stages import s5_inject  # and gpu/: most containers have no GPU
 
         with open(stdin, encoding="utf-8") as file:
             text = file.read()

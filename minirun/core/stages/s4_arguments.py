@@ -1,16 +1,15 @@
 """Stage 4: the hook turns config.json and environment into arguments for nvidia-container-cli.
 
 It is an interface and nothing else: what it decides is all in the argument list that it makes,
-and the list is in the log. The real one is nvidia-container-runtime-hook. For the GPUs of another
-vendor the list is as short as its step is: which devices, for whom (minirun.gpu.vendors).
+and the list is in the log. The real one is nvidia-container-runtime-hook, and the function that
+makes the list is that program's too: minirun.gpu.nvidia.hook.command_line. For the GPUs of another
+vendor the list is as short as its step is: which devices, for which container.
 """
 
-from minirun.core import events, jsonlite, places
+from minirun.core import events, extras, jsonlite, places
 from minirun.core import state as oci_state
 from minirun.core.choices import Choices
 from minirun.core.config import Config
-from minirun.gpu.nvidia.hook import command_line as nvidia_hook
-from minirun.gpu.nvidia.hook import hook_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
-    """Return the argument list for the container in `state`; None where it asks for no GPU.
+    """Return the argument list for the container in `state`; None if it asks for no GPU.
 
     Reads config.json in the bundle that `state` names, as the real hook does. What config.json has
     no say in is `chosen`, from the container's record.
@@ -26,23 +25,11 @@ def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
     """
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
-        config = jsonlite.loads(oci_state.read_text(places.config_json(state["bundle"])))
-        view = Config(config, state["bundle"], chosen)
-        vendor = view.gpu_vendor
-        argv: "list[str] | None"
-        if vendor:
-            argv = _vendor_line(view, state["pid"])
-        else:
-            argv = nvidia_hook.command_line(config, state, hook_settings.settings(chosen))
+        document = jsonlite.loads(oci_state.read_text(places.config_json(state["bundle"])))
+        config = Config(document, state["bundle"], chosen)
+        argv = extras.gpu_arguments(config, state)
         note = "this is what the real hook would execute" if argv else "no GPU was asked for"
-        if vendor:
+        if vendor := extras.gpu_vendor(config):
             note = f"{vendor} has no such program: minirun's own step reads these"
         events.emit("note", "nvidia-container-cli", {"argv": argv}, why=note)
     return argv
-
-
-def _vendor_line(config: Config, pid: int) -> "list[str]":
-    from minirun.gpu import vendors
-
-    devices = ",".join(vendors.selectors_of_config(config))
-    return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]

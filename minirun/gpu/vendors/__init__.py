@@ -21,11 +21,13 @@ Nodes belong to the groups video and render, so a command that is not root gets 
 import os
 import stat
 
-from minirun.core.config import VENDORS, Config
+from minirun.core.choices import OTHER_VENDORS
+from minirun.core.config import Config
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.gpu import driverroot
+from minirun.gpu import driverroot, variables
 from minirun.gpu.edits import DeviceNode, Edits, GivenGpu, Link
+from minirun.gpu.nvidia.cli import warn
 from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
 """Vendor → CDI kind."""
 _CDI_VERSION = "0.7.0"  # the first with additionalGids
-_NOTHING = ("", "none", "void")
 
 
 class Card(Record):
@@ -83,7 +84,7 @@ def present_vendors(root: str = "") -> "list[str]":
     """Return the vendors that the host has at least one card of. Raises GPUError for a bad root."""
     root = driverroot.check(root)
     found = []
-    for vendor in VENDORS:
+    for vendor in OTHER_VENDORS:
         try:
             found += [vendor] if find_cards(vendor, root).cards else []
         except GPUError:
@@ -104,7 +105,7 @@ def choose(found: Cards, names: "tuple[str, ...]") -> "tuple[Card, ...]":
     chosen: "dict[int, Card]" = {}
     for name in names:
         word = name.strip()
-        if word.lower() in _NOTHING:
+        if word.lower() in variables.NOTHING:
             continue
         cards = [card for card in found.cards if _means(word.lower(), card)]
         first, dash, last = word.partition("-")
@@ -146,25 +147,30 @@ def groups(edits: Edits) -> "list[int]":
     return sorted({node.gid for node in edits.device_nodes if node.gid})
 
 
-def join_groups(config: Config) -> None:
+def prepare(config: Config) -> None:
     """Add the groups of the nodes that config.json asks for to those of its process.
 
-    It is called before clone, since the cloned process joins the groups. Raises GPUError.
+    It is called before clone, since the cloned process joins the groups. Warns if GPUs are asked
+    for whose driver is not loaded. Raises GPUError.
     """
-    found = find_cards(config.gpu_vendor, config.choices.driver_root)
-    edits = plan(found, NvidiaRequest(devices=selectors_of_config(config)))
+    vendor, variable = variables.vendor(config), variables.asking(config)
+    if not vendor and variable:
+        text = f"{variable} asks for gpus, and their driver is not loaded"
+        warn.report_notices([warn.Notice(text, "the container gets none")])
+    if not vendor:
+        return
+    found = find_cards(vendor, config.choices.driver_root)
+    edits = plan(found, NvidiaRequest(devices=variables.selectors(config)))
     if not config.new_namespace("user"):
         user = config.process.setdefault("user", {})
         own = user.get("additionalGids") or []
         user["additionalGids"] = list(dict.fromkeys([*own, *groups(edits)]))
 
 
-def selectors_of_config(config: Config) -> "tuple[str, ...]":
-    """Return the selectors in config.json: of `run --gpus`, else of the vendor's own variable."""
-    text = config.choices.gpus
-    if text is None:
-        text = config.environment.get(VENDORS[config.gpu_vendor], "")
-    return tuple(word for word in text.split(",") if word.strip().lower() not in _NOTHING)
+def command_line(config: Config, pid: int) -> "list[str]":
+    """Return the arguments of stage 5: which devices, for which container."""
+    devices = ",".join(variables.selectors(config))
+    return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]
 
 
 def selectors_of_flag(selector: "GpuSelector", found: Cards) -> str:

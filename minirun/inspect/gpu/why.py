@@ -11,8 +11,9 @@ Pure functions: whoever calls them has looked.
 """
 
 from minirun.cgroups.rules import DeviceRule
-from minirun.core.config import VENDORS
+from minirun.core.choices import OTHER_VENDORS
 from minirun.core.record import Record
+from minirun.gpu import variables
 from minirun.gpu.cdi import names
 from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.hook import command_line as hook
@@ -90,11 +91,11 @@ def request_sources(
 def _of_vendor(config: "Config", *, managed: bool) -> "list[RequestSource]":
     """Return what asks for GPUs of another vendor than NVIDIA, but `run --gpus`."""
     driver = config.choices.gpu_driver
-    variable = VENDORS.get(driver, "")
-    if variable and not managed and config.gpu_variable:
+    variable = OTHER_VENDORS.get(driver, "")
+    if variable and not managed and variables.asking(config):
         by = f"environment in config.json, which --gpu-driver={driver} obeys"
         return [RequestSource(by, f"{variable}={config.environment[variable]}")]
-    if driver not in VENDORS or config.choices.gpus is None:
+    if driver not in OTHER_VENDORS or config.choices.gpus is None:
         return []
     by, what = ("command line", f"-e {variable}=") if managed else ("engine's flag", "--gpus ")
     return [RequestSource(by, f"{what}{config.choices.gpus}")]

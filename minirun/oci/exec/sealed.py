@@ -20,7 +20,7 @@ import sys
 
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts
-from minirun.engines import rootless
+from minirun.core.settings import unprivileged
 
 _MARK = "_MINIRUN_SEALED"
 _KEPT = frozenset(
@@ -78,7 +78,7 @@ def _program() -> "str | int":
     path = os.readlink("/proc/self/exe")
     if is_read_only() or not _needs_seal():
         return path
-    if rootless.unprivileged():
+    if unprivileged():
         return _copy(path)
     why = "the interpreter's file, on a read-only mount of its own"
     tree = mounts.open_tree(mounts.AT_FDCWD, path, mounts.OPEN_TREE_CLONE, why=why)
@@ -88,7 +88,7 @@ def _program() -> "str | int":
 
 def _needs_seal() -> bool:
     """Whether a container of the caller could write to the interpreter's file."""
-    return not rootless.unprivileged() or _is_ours(os.readlink("/proc/self/exe"))
+    return not unprivileged() or _is_ours(os.readlink("/proc/self/exe"))
 
 
 def _is_ours(path: str) -> bool:

@@ -7,11 +7,25 @@ toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, â
 import os
 
 from minirun.core.choices import Choices
+from minirun.core.config import Config
+from minirun.gpu.nvidia.hook import command_line as hook
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings
 from minirun.gpu.nvidia.runtime import config_path, ldconfig_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _read: "list[HookSettings]" = []
 """What config.toml says, once it was read."""
+
+
+def command_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
+    """Return the arguments for nvidia-container-cli; None if no GPU is asked for.
+
+    Raises GPUError, ConfigError.
+    """
+    return hook.command_line(config.raw, state, settings(config.choices))
 
 
 def settings(chosen: Choices) -> HookSettings:

@@ -20,7 +20,7 @@ from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.apply import Doing
+    from minirun.gpu.operations import Doing
 
 _WARNING = "-- WARNING, the following logs are for debugging purposes only --"
 _WORDS = ("no-cgroups", "no-devbind", "no-gsp-firmware", "no-persistenced", "no-fabricmanager")
