@@ -14,6 +14,7 @@ from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown
 from minirun.core.errors import StateError
 from minirun.core.settings import BOUNDARIES
+from minirun.show import html
 from minirun.show.event import Event
 from minirun.show.recording import Message, Recording, Stage
 from minirun.show.text import WIDTH
@@ -150,6 +151,4 @@ class Timeline(Shown):
         return self.text()
 
     def _repr_html_(self) -> str:
-        from minirun.show import html
-
         return html.fragment(self.recording)

@@ -10,6 +10,7 @@ make them, over D-Bus: minirun.cgroups.systemd, imported only then.
 
 import os
 
+from minirun.cgroups import hierarchies
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, checked_path
 from minirun.cgroups.ruleset import listing
 from minirun.core.errors import MinirunError
@@ -54,8 +55,6 @@ def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgr
     for an engine that named the cgroup and looks for it in each. Raises ConfigError for a bad path,
     MinirunError where no such file system is mounted.
     """
-    from minirun.cgroups import hierarchies
-
     path = checked_path(path)
     if version == "auto" and os.path.exists(_PURE_V2):
         return _v2(path, "/sys/fs/cgroup")
@@ -90,8 +89,6 @@ def open_scope(cgroups_path: str, version: str) -> Cgroup:
 
 def from_record(record: "dict[str, Any]") -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json."""
-    from minirun.cgroups import hierarchies
-
     if record.get("scope"):
         from minirun.cgroups import systemd
 

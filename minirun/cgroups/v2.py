@@ -12,7 +12,7 @@ attaches it; stage 5 replaces it by one with the GPUs' rules added, in one step 
 
 import os
 
-from minirun.cgroups import bpf, devicefilter, ruleset, tree
+from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
 from minirun.cgroups.base import (
     SIGKILL,
     Cgroup,
@@ -120,8 +120,6 @@ class CgroupV2(Cgroup):
             ) from None
         if controller in self._dir.read("cgroup.controllers").split():
             return
-        from minirun.cgroups import hierarchies
-
         old_name = {"io": "blkio"}.get(controller, controller)
         place = next((h.path for h in hierarchies.mounted() if old_name in h.names), "")
         owner = f": the v1 hierarchy at {place} holds it" if place else ", nor has version 1"

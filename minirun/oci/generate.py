@@ -12,6 +12,7 @@ from minirun.core import places, state
 from minirun.core.choices import Choices
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
+from minirun.core.process.caps import NUMBERS
 from minirun.core.record import Record
 from minirun.oci.seccomp import default as seccomp_default
 
@@ -145,7 +146,6 @@ def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]"
 
     Raises UsageError for a name that is no capability.
     """
-    from minirun.core.process.caps import NUMBERS
 
     def named(text: str) -> "list[str]":
         name = text.upper()

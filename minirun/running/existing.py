@@ -82,7 +82,7 @@ def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") 
 
 
 def _is_cgroup(place: str) -> bool:
-    """Tell whether a directory is one of a cgroup file system, by its place."""
+    """Return True if a path lies in a mounted cgroup file system."""
     if place.startswith(_CGROUPS):
         return True
     from minirun.cgroups import hierarchies

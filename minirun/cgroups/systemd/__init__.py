@@ -23,6 +23,7 @@ import select
 
 from minirun.cgroups import bpf, hierarchies
 from minirun.cgroups.base import REMOVE_SECONDS, SIGKILL, Cgroup
+from minirun.cgroups.systemd import properties as systemd_properties
 from minirun.cgroups.v1 import CgroupV1
 from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
 from minirun.core import events
@@ -189,8 +190,6 @@ class _Scope(Cgroup):
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Tell systemd what it knows of, then write each limit by hand."""
-        from minirun.cgroups.systemd import properties as systemd_properties
-
         self._limits = resources
         self._tell(systemd_properties.of_resources(resources, self.version))
 
@@ -202,8 +201,6 @@ class _Scope(Cgroup):
             super().set_resources(self._limits)  # type: ignore[safe-super]
 
     def _tell_devices(self, rules: "list[DeviceRule]") -> None:
-        from minirun.cgroups.systemd import properties as systemd_properties
-
         self._tell(systemd_properties.of_devices(rules, self.version))
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
