@@ -21,14 +21,14 @@ TICK = 0.02
 """Seconds between two looks at a growing log."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where containers (`root`) and images (`store`) are kept, as absolute paths."""
 
     root: str
     store: str
 
     @classmethod
-    def usual(cls) -> "Place":
+    def usual(cls) -> "Location":
         """As the command line finds it: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
         store = os.path.abspath(os.environ.get("MINIRUN_STORE") or STORE)
         return cls(os.path.abspath(os.environ.get("MINIRUN_ROOT") or default_root(store)), store)

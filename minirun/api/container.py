@@ -9,7 +9,7 @@ import time
 from typing import Any, NamedTuple
 
 from minirun.api import recordings
-from minirun.api.child import TICK, Place
+from minirun.api.child import TICK, Location
 from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown, Table
@@ -42,9 +42,9 @@ class Container(Shown):
     As a context manager it is removed at the end of the block.
     """
 
-    def __init__(self, id: str, place: "Place | None" = None) -> None:
+    def __init__(self, id: str, place: "Location | None" = None) -> None:
         self.id = state.check_id(id)
-        self.place = place or Place.usual()
+        self.place = place or Location.usual()
         self._kept: dict[str, Any] = {}
         """What was known last, for when there is no container any more."""
 

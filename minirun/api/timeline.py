@@ -16,7 +16,7 @@ from minirun.core.errors import StateError
 from minirun.core.settings import BOUNDARIES
 from minirun.show import html
 from minirun.show.event import Event
-from minirun.show.recording import Message, Recording, Stage
+from minirun.show.recording import FifoMessage, Recording, Stage
 from minirun.show.text import WIDTH
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
@@ -41,7 +41,7 @@ class Timeline(Shown):
         return self.recording.stages
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[FifoMessage]:
         """What runtime and init said to each other through the FIFOs."""
         return self.recording.messages
 

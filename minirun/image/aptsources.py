@@ -17,7 +17,7 @@ _ALIASES = ("sid", "unstable", "testing", "stable")
 _PASSED_ON = ("Acquire::http", "Acquire::Check-", "Acquire::Retries", "Acquire::Force")
 
 
-class Sources(NamedTuple):
+class AptSources(NamedTuple):
     """The distribution's sources: one-line form, stanza form, first address, and its suite."""
 
     lines: str
@@ -26,7 +26,7 @@ class Sources(NamedTuple):
     suite: str
 
 
-def read(codename: str, etc: str = "/etc/apt") -> Sources:
+def read(codename: str, etc: str = "/etc/apt") -> AptSources:
     """Return the sources of the distribution release `codename` (bookworm).
 
     If none has that name, those of the first of sid, unstable, testing and stable that one has.
@@ -42,7 +42,7 @@ def read(codename: str, etc: str = "/etc/apt") -> Sources:
         mirrors = [f["uris"].split()[0] for f in fields if suite in f["suites"].split()]
         if mirrors:
             text = "\n\n".join(map(_plain, kept_stanzas))
-            return Sources("\n".join(kept_lines), text, mirrors[0], suite)
+            return AptSources("\n".join(kept_lines), text, mirrors[0], suite)
     raise ImageError(
         f'no source of packages for "{codename}" in {etc}',
         "add the distribution's own, then apt-get update",

@@ -144,7 +144,7 @@ def _tool() -> str:
     raise ImageError("neither mmdebstrap nor debootstrap is here", "apt-get install mmdebstrap")
 
 
-def _command(tool: str, sources: aptsources.Sources, scratch: str) -> list[str]:
+def _command(tool: str, sources: aptsources.AptSources, scratch: str) -> list[str]:
     target = f"{MOUNT_POINT}/layers/0"
     if tool == "debootstrap":
         return [tool, "--variant=minbase", INCLUDED, sources.suite, target, sources.mirror]

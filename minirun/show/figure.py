@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from minirun.show.axis import Axis, began
 from minirun.show.event import Event
-from minirun.show.recording import Message, Recording, Stage
+from minirun.show.recording import FifoMessage, Recording, Stage
 from minirun.show.text import clean, duration
 
 ACTORS = ("runtime", "init", "hook", "cli")
@@ -149,7 +149,7 @@ class _Picture:
     def _arrows(self) -> Iterator[str]:
         """Messages: names stand beside their arrow; in rows, where the next arrows are too near."""
         known = [m for m in self.recording.messages if {m.sender, m.receiver} <= set(self.tops)]
-        edge, group = 0.0, list[Message]()
+        edge, group = 0.0, list[FifoMessage]()
         for index, message in enumerate(known):
             group.append(message)
             yield self._arrow(message, self.x(message.t))
@@ -162,13 +162,13 @@ class _Picture:
                 yield from self._names(group, last + 5 if right else first - 5, right)
                 edge, group = (last + width if right else last), []
 
-    def _names(self, group: list[Message], x: float, right: bool) -> Iterator[str]:
+    def _names(self, group: list[FifoMessage], x: float, right: bool) -> Iterator[str]:
         side = "" if right else 'text-anchor="end" '
         for row, message in enumerate(group[: _GUTTER // _ROW]):
             y = _TOP + _HEAD + _BAND + 14 + row * _ROW
             yield _text(x, y, clean(message.name), side + 'font-size="11"')
 
-    def _arrow(self, message: Message, x: float) -> str:
+    def _arrow(self, message: FifoMessage, x: float) -> str:
         """An arrow; pale where it crosses the line of names above the lower lane's band."""
         start, end = self.tops[message.sender], self.tops[message.receiver]
         down = end > start

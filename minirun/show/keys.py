@@ -37,7 +37,7 @@ class RunEnded(Exception):
     """The run is over while somebody was waited for."""
 
 
-class Terminal:
+class TerminalKeys:
     """Single keys from a terminal."""
 
     def __init__(self, fd: int, runtime_pipe: int) -> None:

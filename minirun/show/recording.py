@@ -37,7 +37,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Message:
+class FifoMessage:
     """What one actor said to another through a FIFO, or a pipe: an arrow between two lanes."""
 
     t: int
@@ -57,7 +57,7 @@ class Recording:
     unreadable: int = 0
     """Lines of the file that are no events."""
     stages: list[Stage] = field(init=False)
-    messages: list[Message] = field(init=False)
+    messages: list[FifoMessage] = field(init=False)
     snapshots: dict[str, dict[str, Any]] = field(init=False)
     """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
 
@@ -156,9 +156,9 @@ def _stages(events: list[Event]) -> list[Stage]:
     return [found[number] for number in sorted(found)]
 
 
-def _messages(events: list[Event]) -> list[Message]:
+def _messages(events: list[Event]) -> list[FifoMessage]:
     return [
-        Message(e.t, e.actor, str(e.args.get("to", "")), e.name)
+        FifoMessage(e.t, e.actor, str(e.args.get("to", "")), e.name)
         for e in events
         if e.kind == "message"
     ]

@@ -43,7 +43,7 @@ class Stepper:
         self,
         settings: Settings,
         container_id: str,
-        chooser: "keys.Terminal | keys.Script | None",
+        chooser: "keys.TerminalKeys | keys.Script | None",
         runtime_pipe: int,
         *,
         out_fd: int = 2,
@@ -224,11 +224,11 @@ def self_command(settings: Settings) -> list[str]:
 
 def run(settings: Settings, container_id: str, options: "ViewOptions", pipe: int) -> None:
     """Be the stepper of a container, in a process of its own; open every gate at the end."""
-    chooser: keys.Terminal | keys.Script | None = None
+    chooser: keys.TerminalKeys | keys.Script | None = None
     if options.script:
         chooser = keys.Script(keys.read_script(options.script), pipe)
     elif options.step:
-        chooser = keys.Terminal(0, pipe)
+        chooser = keys.TerminalKeys(0, pipe)
     stepper = Stepper(settings, container_id, chooser, pipe, show=options.show, plain=options.plain)
     try:
         stepper.follow("syscalls" if options.step == gates.EVERY_EVENT else "stages")

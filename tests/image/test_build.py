@@ -152,7 +152,7 @@ def test_trimming_follows_no_link(tmp_path: Path) -> None:
 def test_a_failing_tool_is_one_line_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = aptsources.Sources(
+    nowhere = aptsources.AptSources(
         "", "Types: deb\nURIs: file:/nowhere\nSuites: x\nComponents: main", "", "x"
     )
     monkeypatch.setattr(aptsources, "read", lambda codename: nowhere)

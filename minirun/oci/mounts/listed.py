@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from minirun.cgroups import ContainerMounts
     from minirun.core.stages.s1_clone import Init
-    from minirun.oci.mounts.sources import Sources
+    from minirun.oci.mounts.sources import MountSources
 
 _CGROUPS = ("cgroup", "cgroup2")
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
@@ -42,11 +42,11 @@ class Mounts(Extra):
         listed = list(enumerate(self.config.raw["mounts"]))
         self.cgroups = [(n, row) for n, row in listed if row.get("type") in _CGROUPS]
         self.others = [(n, row) for n, row in listed if row.get("type") not in _CGROUPS]
-        self.sources: Sources | None = None
+        self.sources: MountSources | None = None
         if any(_is_unusual(row) for _, row in self.others):
             from minirun.oci.mounts import sources  # few have any
 
-            self.sources = sources.Sources(self.config)
+            self.sources = sources.MountSources(self.config)
 
     def from_outside(self, init: "Init") -> None:
         """Close the runtime's copies of the sources."""

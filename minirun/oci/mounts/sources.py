@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SIGKILL = 9
 
 
-class Sources:
+class MountSources:
     """Detached, id-mapped mounts by the index of their entry in config.json's `mounts`."""
 
     def __init__(self, config: Config) -> None:
