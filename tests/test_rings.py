@@ -8,6 +8,7 @@ reader of it meets no other room.
 
 import ast
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -179,3 +180,14 @@ def circles(below: dict[str, set[str]]) -> list[set[str]]:
 def test_the_core_is_read_in_a_day() -> None:
     core = [path for path in MODULES.values() if path.is_relative_to(TOP / "core")]
     assert sum(len(path.read_text().splitlines()) for path in core) <= LINES
+
+
+def test_the_core_says_in_which_order_it_is_read() -> None:
+    text = (TOP / "core/__init__.py").read_text()
+    core = {name.removeprefix("minirun.core.") for name in MODULES if room(name) == "core"}
+    leaves = {
+        name.replace(".", "/") for name in core
+        if name != "minirun.core" and not any(other.startswith(f"{name}.") for other in core)
+    }  # fmt: skip
+    words = set(re.findall(r"[a-z0-9_/]+", text))
+    assert sorted(leaves - words) == []

@@ -1,1 +1,67 @@
-"""The core: how a container starts. It is a book, and this is the order to read it in."""
+"""The core: how a container starts. It is a book, read in a day, in this order.
+
+    lifecycle           the table of contents: create, which is stages 1 to 7
+
+The seven stages, in stages/. Functions are named after the actor: runtime(), init(), hook(), cli().
+
+    stages/s1_clone     a copy of the runtime in new namespaces, and its root filesystem
+    stages/s2_ask       init asks for the hooks, through a FIFO
+    stages/s3_prestart  the runtime runs them; NVIDIA's is a process of minirun's own
+    stages/s4_arguments the hook: config.json in, a command line out
+    stages/s5_inject    the command line's work: the GPUs are put in. Read on in gpu/__init__
+    stages/s6_answer    the runtime says that the hooks are done
+    stages/s7_exec      pivot_root, fewer privileges, execve
+
+What the two sides say to each other, and what all of them write down.
+
+    handshake           two FIFOs, drawn as a diagram; whoever dies is noticed
+    hooks               one hook: its standard input, its time, its end
+    events              the log: one line for each system call that makes the container
+    gates               where a run can be held, for a lesson
+    errors              every error, with the exit status that runc or docker has for it
+
+The container, and what is known of it.
+
+    config              config.json, as the stages read it
+    choices             what the caller's flags chose, and no config.json may
+    settings            what one run of the program works with
+    container           a container while a command works on it
+    extras              what this container needs beyond the core: the one door to the rings
+    state, state_file   state.json, from one command to the next
+    places              every file and folder that minirun keeps
+    directories         a container's directory, from its making to its removal
+    endings             the later life: start, kill, delete
+
+The root filesystem, in rootfs/.
+
+    rootfs/build        the overlay, or the bundle's directory
+    rootfs/plan         operations that can be described, and then executed
+    rootfs/inroot       the one way to touch a file of an image
+    rootfs/nodes        /dev
+    rootfs/hide         what a container may not see of /proc and /sys
+    rootfs/tree         the removal of a tree of files
+
+Becoming the command, in process/.
+
+    process/streams     standard input, output and error
+    process/home        $HOME, from the image's /etc/passwd
+    process/barrier     no import from here on
+    process/privileges  user, groups, working directory, in the one order that works
+    process/caps        capabilities
+    process/command     the program that config.json names
+    process/trampoline  execve, without ever being the host's interpreter in the container
+
+System calls, through ctypes, once, in kernel/.
+
+    kernel/libc         how one is called, and logged
+    kernel/namespaces   clone3, unshare, setns
+    kernel/mounts       mount, pivot_root, open_tree, mount_setattr
+    kernel/files        openat2, mkfifo, close_range
+    kernel/process      prctl, capset, setuid, execve
+    kernel/net          an interface's flags, by ioctl
+    kernel/loopback     lo, up
+    kernel/mountinfo    /proc/PID/mountinfo
+
+Small tools: record (a tuple with names), jsonlite (JSON without the library's import), visible (a
+text as a terminal may show it).
+"""
