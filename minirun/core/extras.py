@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from minirun.core.handshake import Channel
     from minirun.core.process.streams import Console
     from minirun.core.rootfs.inroot import Root
+    from minirun.core.rootfs.plan import Plan
     from minirun.core.stages.s1_clone import Init
 
 _NAMESPACES = "minirun.oci.namespaces"
@@ -33,7 +34,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.namespaces.type=user", f"{_NAMESPACES}.userns", ("from_outside",)),
     ("linux.netDevices", "minirun.net.devices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation", ("isolate", "after_hiding")),
-    ("mounts", "minirun.oci.mounts.listed", ("from_outside", "mount", "mount_last")),
+    ("mounts", "minirun.oci.mounts.listed", ("from_outside", "mounts", "last_mounts")),
     ("linux.sysctl", "minirun.oci.tuning.sysctl", ("after_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.install",
@@ -66,11 +67,13 @@ class Extra:
         """Stage 1, init: say what mounts spread to and from the host. Return True if it did."""
         return False
 
-    def mount(self, root: "Root") -> None:
-        """Stage 1, init: mount below the root filesystem, before the device nodes are made."""
+    def mounts(self) -> "Plan":
+        """Stage 1, init: what is mounted before the device nodes are made."""
+        return ()
 
-    def mount_last(self, root: "Root") -> None:
-        """Stage 1, init: mount below the root filesystem, once init is in its cgroup namespace."""
+    def last_mounts(self) -> "Plan":
+        """Stage 1, init: what is mounted once init is in its cgroup namespace."""
+        return ()
 
     def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
@@ -109,8 +112,8 @@ POINTS = BECOMING | {
     "clone",
     "from_outside",
     "isolate",
-    "mount",
-    "mount_last",
+    "mounts",
+    "last_mounts",
     "after_pivot",
     "after_hiding",
 }

@@ -147,7 +147,8 @@ class SimulatedNode(Record):
 
 
 if TYPE_CHECKING:
-    Doing = plan.Operation | HostNode | BindSource | BindHeld | SimulatedNode
+    Core = plan.MountFs | plan.Symlink | plan.WriteFile
+    Doing = Core | HostNode | BindSource | BindHeld | SimulatedNode
 
 
 def _check_device(status: os.stat_result, node: "HostNode | SimulatedNode") -> None:

@@ -14,6 +14,7 @@ from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts as m
 from minirun.core.rootfs import build
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import execute
 from minirun.core.stages import s1_clone
 from minirun.oci import generate
 
@@ -26,7 +27,7 @@ def fill(bundle: Path, *rows: dict[str, Any], **raw: Any) -> None:
     linux = {"namespaces": [{"type": "cgroup"}], **raw.pop("linux", {})}
     made = container(bundle, mounts=list(rows), linux=linux, **raw)
     root = Root.at(str(bundle / "rootfs"))
-    s1_clone.fill(made, root)
+    execute(s1_clone.plan(made), root)
     root.close()
 
 
@@ -42,7 +43,7 @@ def test_a_root_without_layers_becomes_a_mount_point(
     tmp_path: Path, tree: Path, isolated: Any, mount_at: Any
 ) -> None:
     def body() -> None:
-        root = build.mount_root(config(tmp_path), [], str(tmp_path))
+        root = build.root_mount(config(tmp_path), [], str(tmp_path)).execute()
         assert mount_at(tree)
         assert os.path.samestat(os.fstat(root.fd), tree.stat())
 
@@ -58,7 +59,7 @@ def test_a_root_that_is_no_directory(tmp_path: Path, isolated: Any, what: str) -
 
     def body() -> None:
         with pytest.raises((OSError, ConfigError), match=str(tmp_path / "rootfs")):
-            build.mount_root(config(tmp_path), [], str(tmp_path))
+            build.root_mount(config(tmp_path), [], str(tmp_path)).execute()
         assert f" {tmp_path}" not in Path("/proc/self/mountinfo").read_text()
 
     isolated(body)
@@ -75,7 +76,7 @@ def test_the_overlay_of_layers(tmp_path: Path, isolated: Any, odd: str) -> None:
     (layers[1] / "both").write_text("1")
 
     def body() -> None:
-        build.mount_root(config(bundle), [str(layer) for layer in layers], str(bundle))
+        build.root_mount(config(bundle), [str(layer) for layer in layers], str(bundle)).execute()
         rootfs = bundle / "rootfs"
         assert (rootfs / "below").read_text() == "0"
         assert (rootfs / "both").read_text() == "1", "the last layer is the topmost"
@@ -94,7 +95,7 @@ def test_more_layers_than_mount_can_be_told_of(tmp_path: Path, tree: Path, isola
 
     def body() -> None:
         with pytest.raises(MinirunError, match="200 layers do not fit"):
-            build.mount_root(config(tmp_path), layers, str(tmp_path))
+            build.root_mount(config(tmp_path), layers, str(tmp_path)).execute()
 
     isolated(body)
 
@@ -312,7 +313,7 @@ def test_the_view_of_the_cgroups(tmp_path: Path, tree: Path, isolated: Any, moun
         own = {"namespaces": [{"type": "cgroup"}]}
         made = container(tmp_path, mounts=[row], linux=own)
         made.cgroup = cgroup
-        s1_clone.fill(made, root)
+        execute(s1_clone.plan(made), root)
         top = tree / "sys/fs/cgroup"
         for mount in view.mounts:
             found = mount_at(top / mount.path)

@@ -12,7 +12,7 @@ import pytest
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.rootfs import hide
+from minirun.core.stages import s7_exec
 from minirun.oci.tuning.sysctl import Sysctl
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
@@ -59,7 +59,9 @@ def refused(act: Callable[[], object]) -> int:
 
 def test_masked_paths(inside: Inside) -> None:
     def body() -> None:
-        hide.apply(config(maskedPaths=["/etc/file", "/etc/dir", "/proc/version", "/proc/nosuch"]))
+        s7_exec.hide_paths(
+            config(maskedPaths=["/etc/file", "/etc/dir", "/proc/version", "/proc/nosuch"])
+        )
         assert Path("/etc/file").read_bytes() == b""
         assert os.stat("/etc/file").st_rdev == os.makedev(1, 3)
         assert os.listdir("/etc/dir") == []
@@ -71,7 +73,7 @@ def test_masked_paths(inside: Inside) -> None:
 
 def test_read_only_paths(inside: Inside) -> None:
     def body() -> None:
-        hide.apply(config(readonlyPaths=["/proc/sys", "/etc/dir", "/etc/file"]))
+        s7_exec.hide_paths(config(readonlyPaths=["/proc/sys", "/etc/dir", "/etc/file"]))
         assert refused(lambda: Path("/proc/sys/kernel/hostname").write_text("x")) == errno.EROFS
         assert refused(lambda: Path("/etc/dir/new").write_text("x")) == errno.EROFS
         assert refused(lambda: Path("/etc/file").write_text("x")) == errno.EROFS
@@ -85,7 +87,7 @@ def test_read_only_holds_for_the_mounts_below(inside: Inside) -> None:
     def body() -> None:
         os.mkdir("/etc/dir/sub")
         mounts.mount("tmpfs", "/etc/dir/sub", "tmpfs")
-        hide.apply(config(readonlyPaths=["/etc/dir"]))
+        s7_exec.hide_paths(config(readonlyPaths=["/etc/dir"]))
         assert refused(lambda: Path("/etc/dir/sub/new").write_text("x")) == errno.EROFS
 
     inside(body)
@@ -95,7 +97,7 @@ def test_paths_that_are_not_there_are_passed_over(inside: Inside) -> None:
     def body() -> None:
         before = Path("/proc/self/mountinfo").read_text()
         paths = ["/nosuch", "/etc/nosuch/x"]
-        hide.apply(config(maskedPaths=[*paths, "/etc/file/below"], readonlyPaths=paths))
+        s7_exec.hide_paths(config(maskedPaths=[*paths, "/etc/file/below"], readonlyPaths=paths))
         assert Path("/proc/self/mountinfo").read_text() == before
 
     inside(body)
@@ -105,7 +107,7 @@ def test_a_masked_link_hides_what_it_points_to_inside(inside: Inside, tree: Path
     (tree / "link").symlink_to("../../../../etc/file")
 
     def body() -> None:
-        hide.apply(config(maskedPaths=["/link"]))
+        s7_exec.hide_paths(config(maskedPaths=["/link"]))
         assert Path("/etc/file").read_bytes() == b""
 
     inside(body)
@@ -127,7 +129,7 @@ def test_a_false_dev_null_is_found_out(inside: Inside, tree: Path, what: str) ->
 
     def body() -> None:
         with pytest.raises(MinirunError, match="/dev/null in the container is not the device 1:3"):
-            hide.apply(config(maskedPaths=["/proc/kcore"]))
+            s7_exec.hide_paths(config(maskedPaths=["/proc/version"]))
 
     inside(body)
 
@@ -136,7 +138,7 @@ def test_a_false_dev_null_is_found_out(inside: Inside, tree: Path, what: str) ->
 def test_a_read_only_root(inside: Inside, readonly: bool) -> None:
     def body() -> None:
         mounts.mount("tmpfs", "/etc/dir", "tmpfs")
-        hide.apply(config(readonly=readonly))
+        s7_exec.hide_paths(config(readonly=readonly))
         if readonly:
             assert refused(lambda: Path("/new").write_text("x")) == errno.EROFS
         else:
@@ -236,7 +238,7 @@ def test_nothing_leaks(inside: Inside) -> None:
         sysctl = {"kernel.hostname": "x"}
         made = config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly)
         Sysctl(made).after_pivot()
-        hide.apply(made)
+        s7_exec.hide_paths(made)
         assert os.listdir("/proc/self/fd") == before
 
     inside(body)

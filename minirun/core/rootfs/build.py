@@ -11,52 +11,69 @@ from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts
+from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
+_PAGE = 4095
+"""Bytes that mount(2) reads of a file system's options."""
 
-def mount_root(config: Config, lower: "list[str]", own: str) -> Root:
-    """Make root.path a mount of its own, and open it.
 
-    `lower` are the image's layers, lowest first; with them it is an overlay, whose writable
-    layer lies in the directory `own`.
-    Raises OSError, MinirunError.
+class RootMount(Record):
+    """Make root.path a mount of its own: an overlay of `layers`, lowest first, or, without any,
+    a bind mount. `own` is the directory for the overlay's writable layer.
     """
-    path = config.rootfs
-    try:  # a link in place of the root filesystem is refused here (CVE-2021-29136)
-        fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        own_root = os.path.samestat(os.fstat(fd), os.stat("/"))
-        os.close(fd)
-    except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
-        hint = "a directory, not a link; with layers it is only their mount point"
-        raise ConfigError(f"config.json: root.path: {path}: {text}", hint) from None
-    if own_root:  # its mount points would be made there
-        raise ConfigError(f"config.json: root.path: {path} is the host's own root")
-    if lower:
-        _overlay(config, path, lower, own)
-    else:
-        mounts.mount(
-            path, path, None, mounts.MS_BIND | mounts.MS_REC,
-            why="pivot_root wants a mount point",
-        )  # fmt: skip
-    return Root.at(path)
+
+    path: str
+    layers: "tuple[str, ...]"
+    own: str
+    options: str = ""
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        if not self.layers:
+            return f"mount --rbind {self.path} {self.path}"
+        return f"mount -t overlay overlay {self.path} -o {self._data()}"
+
+    def execute(self) -> Root:
+        """Do it, and open it. Raises ConfigError, MinirunError, OSError."""
+        self._check()
+        if self.layers:
+            why = "the image stays untouched: what the container writes goes to upper"
+            mounts.mount("overlay", self.path, "overlay", 0, self._data(), why=why)
+        else:
+            flags = mounts.MS_BIND | mounts.MS_REC
+            mounts.mount(self.path, self.path, None, flags, why="pivot_root wants a mount point")
+        return Root.at(self.path)
+
+    def _check(self) -> None:
+        try:  # a link in place of the root filesystem is refused here (CVE-2021-29136)
+            fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            is_own_root = os.path.samestat(os.fstat(fd), os.stat("/"))
+            os.close(fd)
+        except OSError as error:
+            text = os.strerror(error.errno or 0).lower()
+            hint = "a directory, not a link; with layers it is only their mount point"
+            raise ConfigError(f"config.json: root.path: {self.path}: {text}", hint) from None
+        if is_own_root:  # its mount points would be made there
+            raise ConfigError(f"config.json: root.path: {self.path} is the host's own root")
+
+    def _data(self) -> str:
+        """Return overlayfs' options: the layers are read-only, and the first named lies on top."""
+        joined = ":".join(_escape(layer) for layer in reversed(self.layers))
+        base = _escape(self.own)
+        data = f"lowerdir={joined},upperdir={base}/{places.UPPER},workdir={base}/{places.WORK}"
+        if len(data + self.options) >= _PAGE:
+            text = f"{len(self.layers)} layers do not fit into one page of mount options"
+            raise MinirunError(text)
+        return data + self.options
 
 
-def _overlay(config: Config, path: str, lower: "list[str]", own: str) -> None:
-    """Mount the image's layers, read-only, below a directory that belongs to this container."""
-    joined = ":".join(_escape(layer) for layer in reversed(lower))
-    base = _escape(own)
-    data = f"lowerdir={joined},upperdir={base}/{places.UPPER},workdir={base}/{places.WORK}"
-    if "user" in config.namespaces:
-        data += ",userxattr"
+def root_mount(config: Config, layers: "list[str]", own: str) -> RootMount:
+    """Return how the root filesystem is mounted."""
+    options = ",userxattr" if "user" in config.namespaces else ""
     if config.choices.volatile:
-        data += ",volatile"  # else the kernel syncs the whole disk below when it unmounts
-    if len(data) >= 4095:
-        raise MinirunError(f"{len(lower)} layers do not fit into one page of mount options")
-    mounts.mount(
-        "overlay", path, "overlay", 0, data,
-        why="the image stays untouched: what the container writes goes to upper",
-    )  # fmt: skip
+        options += ",volatile"  # else the kernel syncs the whole disk below when it unmounts
+    return RootMount(config.rootfs, tuple(layers), own, options)
 
 
 def _escape(path: str) -> str:

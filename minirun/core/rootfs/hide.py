@@ -11,53 +11,103 @@ import stat
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.kernel import mounts
+from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from minirun.core.rootfs.plan import Plan
 
 
-def apply(config: Config) -> None:
-    """Make paths read-only, hide paths, make / read-only. Raises OSError."""
-    root = Root.at("/")
-    try:
-        _each(config, "readonlyPaths", lambda path: _make_read_only(root, path))
-        if config.linux.get("maskedPaths"):
-            null = _open_null(root)
-            _each(config, "maskedPaths", lambda path: _mask(root, path, null))
-            os.close(null)
-        if config.readonly:
-            mounts.mount_setattr(root.fd, mounts.MOUNT_ATTR_RDONLY, shown="/", why="root.readonly")
-    finally:
-        root.close()
+def plan(config: Config) -> "Plan":
+    """Return what is made read-only, what is hidden, and whether / is read-only. Each path once."""
+    readonly = (ReadOnlyPath(*row) for row in _paths(config, "readonlyPaths"))
+    masked = (MaskedPath(*row) for row in _paths(config, "maskedPaths"))
+    return (*readonly, *masked, *((ReadOnlyRoot(),) if config.readonly else ()))
 
 
-def _each(config: Config, name: str, act: "Callable[[str], None]") -> None:
-    """Do it to each path of a list of config.json, once: mounts pile up. Raises MinirunError."""
-    done: set[str] = set()
-    for index, path in enumerate(config.linux.get(name) or []):
-        if path in done:
-            continue
-        done.add(path)
-        try:
-            act(path)
-        except OSError as error:
-            raise from_os(error, f"config.json: linux.{name}[{index}]") from None
+def _paths(config: Config, name: str) -> "list[tuple[str, str]]":
+    """Return the paths of a list of config.json, each once (mounts pile up), and where it is."""
+    places: dict[str, str] = {}
+    for index, path in enumerate(config.linux.get(name) or ()):
+        places.setdefault(path, f"config.json: linux.{name}[{index}]")
+    return list(places.items())
 
 
-def _make_read_only(root: Root, path: str) -> None:
+class ReadOnlyPath(Record):
     """Bind a path upon itself, read-only; one that does not exist needs no protection."""
-    try:
-        target = root.open(path)
-    except FileNotFoundError:
-        return
-    flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH | mounts.AT_RECURSIVE
-    tree = mounts.open_tree(target, "", flags, shown=path, why="read-only for the container")
-    mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, recursive=True, shown=path)
-    mounts.move_mount(tree, target, shown=path)
-    os.close(tree)
-    os.close(target)
+
+    path: str
+    where: str
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"mount --rbind -o ro {self.path} {self.path}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises MinirunError."""
+        try:
+            target = root.open(self.path)
+            flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH | mounts.AT_RECURSIVE
+            why = "read-only for the container"
+            tree = mounts.open_tree(target, "", flags, shown=self.path, why=why)
+            mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, recursive=True, shown=self.path)
+            mounts.move_mount(tree, target, shown=self.path)
+            os.close(tree)
+            os.close(target)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise from_os(error, self.where) from None
+
+
+class MaskedPath(Record):
+    """Cover a file with /dev/null, and a directory with an empty, read-only tmpfs."""
+
+    path: str
+    where: str
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"hide {self.path}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises MinirunError."""
+        try:
+            target = root.open(self.path)
+            cover = _cover(root, is_directory=stat.S_ISDIR(os.fstat(target).st_mode))
+            mounts.move_mount(cover, target, shown=self.path)
+            os.close(cover)
+            os.close(target)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise from_os(error, self.where) from None
+
+
+class ReadOnlyRoot(Record):
+    """root.readonly: nothing is written to the root filesystem."""
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return "mount -o remount,ro /"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        mounts.mount_setattr(root.fd, mounts.MOUNT_ATTR_RDONLY, shown="/", why="root.readonly")
+
+
+def _cover(root: Root, *, is_directory: bool) -> int:
+    """Return a detached mount that covers a path. Raises MinirunError, OSError."""
+    why = "hidden from the container"
+    if is_directory:
+        attributes = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOEXEC
+        return mounts.new_filesystem("tmpfs", {"size": "0"}, attributes, why=why)
+    null = _open_null(root)
+    flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+    tree = mounts.open_tree(null, "", flags, shown="/dev/null", why=why)
+    os.close(null)
+    return tree
 
 
 def _open_null(root: Root) -> int:
@@ -73,21 +123,3 @@ def _open_null(root: Root) -> int:
     if not stat.S_ISCHR(info.st_mode) or info.st_rdev != os.makedev(1, 3):
         raise MinirunError("/dev/null in the container is not the device 1:3")
     return fd
-
-
-def _mask(root: Root, path: str, null: int) -> None:
-    """Cover a file with /dev/null and a directory with an empty, read-only tmpfs."""
-    try:
-        target = root.open(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    why = "hidden from the container"
-    if stat.S_ISDIR(os.fstat(target).st_mode):
-        attributes = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOEXEC
-        cover = mounts.new_filesystem("tmpfs", {"size": "0"}, attributes, why=why)
-    else:
-        flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-        cover = mounts.open_tree(null, "", flags, shown="/dev/null", why=why)
-    mounts.move_mount(cover, target, shown=path)
-    os.close(cover)
-    os.close(target)

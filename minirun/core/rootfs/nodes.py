@@ -12,6 +12,7 @@ import stat
 
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
+from minirun.core.record import Record
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 
@@ -36,22 +37,19 @@ def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":
     return [row for row in config.raw.get("mounts") or () if row["destination"] == "/dev"]
 
 
-def make(config: Config, root: Root) -> None:
-    """Make the devices of linux.devices; the default ones and the usual links in a mounted /dev.
+def plan_dev(config: Config) -> "plan.Plan":
+    """Return how to make linux.devices, and in a mounted /dev the default devices and links.
 
     None of them if the host's /dev is bound there, or they would be made on the host.
-    Raises OSError, ConfigError.
     """
     at_dev = mounts_at_dev(config)
     if any(map(is_bind, at_dev)):
-        return
-    defaults = bool(at_dev)
-    nodes = [plan.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if defaults]
-    nodes += [_node(row) for row in config.linux.get("devices") or []]
-    for node in {node.path: node for node in nodes}.values():
-        _make(config, root, node)
-    for target, path in LINKS if defaults else ():
-        plan.Symlink(target, path).execute(root)
+        return ()
+    default = [plan.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if at_dev]
+    nodes = [*default, *(_node(row) for row in config.linux.get("devices") or ())]
+    in_user_namespace = "user" in config.namespaces
+    devices = [Device(node, in_user_namespace) for node in {n.path: n for n in nodes}.values()]
+    return (*devices, *(plan.Symlink(target, path) for target, path in LINKS if at_dev))
 
 
 def is_bind(row: "dict[str, Any]") -> bool:
@@ -69,19 +67,29 @@ def _node(row: "dict[str, Any]") -> plan.MakeNode:
     )  # fmt: skip
 
 
-def _make(config: Config, root: Root, node: plan.MakeNode) -> None:
+class Device(Record):
     """Make a node; in a user namespace, where mknod is denied, bind the host's own."""
-    if "user" in config.namespaces and node.kind != "p":
-        _bind(root, node)
-        return
-    try:
-        node.execute(root)
-    except FileExistsError:
-        _check_same(root, node)
-    except PermissionError:
-        if node.kind == "p":
-            raise
-        _bind(root, node)  # no CAP_MKNOD: root of a user namespace that an engine has made, say
+
+    node: plan.MakeNode
+    in_user_namespace: bool
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return self.node.describe()
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises ConfigError, OSError."""
+        if self.in_user_namespace and self.node.kind != "p":
+            _bind(root, self.node)
+            return
+        try:
+            self.node.execute(root)
+        except FileExistsError:
+            _check_same(root, self.node)
+        except PermissionError:
+            if self.node.kind == "p":
+                raise
+            _bind(root, self.node)  # no CAP_MKNOD: root of a user namespace of an engine, say
 
 
 def _bind(root: Root, node: plan.MakeNode) -> None:

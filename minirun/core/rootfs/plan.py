@@ -1,8 +1,8 @@
 """A plan: what is going to be done to a container's root filesystem, as a tuple of operations.
 
 Each operation can say what it will do (``describe()``) and do it (``execute(root)``). A dry run, a
-lesson and the real thing are the same tuple. Destinations are always resolved inside the root and
-then used as descriptors (see minirun.core.rootfs.inroot).
+lesson and the real thing are the same tuple; it exists as a whole before init does. Destinations
+are always resolved inside the root and then used as descriptors (see minirun.core.rootfs.inroot).
 """
 
 import os
@@ -11,6 +11,21 @@ import stat
 from minirun.core.kernel import files, mounts
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Operation(Protocol):
+        """What a plan consists of. The rings have operations of their own."""
+
+        def describe(self) -> str:
+            """Say it as a shell would."""
+
+        def execute(self, root: Root) -> None:
+            """Do it. Raises OSError."""
+
+    Plan = tuple[Operation, ...]
 
 KINDS = {"c": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}
 
@@ -197,13 +212,7 @@ def attach(root: Root, tree: int, path: str) -> None:
         os.close(target)
 
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Operation = MakeDir | Symlink | MakeNode | WriteFile | MountFs | Bind
-    Plan = tuple[Operation, ...]
-
-
 def execute(plan: "Plan", root: Root) -> None:
-    """Execute a plan in order. Raises OSError with the operation's path."""
+    """Execute a plan, in order. Raises MinirunError, OSError."""
     for operation in plan:
         operation.execute(root)

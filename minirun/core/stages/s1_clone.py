@@ -12,13 +12,17 @@ from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.handshake import Channel, Ends, Message, make_fifos
 from minirun.core.kernel import loopback, mounts, namespaces, process
+from minirun.core.record import Record
 from minirun.core.rootfs import build, nodes
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import execute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
+
+    from minirun.core.rootfs.plan import Plan
 
 BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
@@ -38,9 +42,41 @@ class Init:
 
 
 def make_places(container: Container) -> None:
-    """Make what has to be there before any process is: FIFOs and cgroup. Raises OSError."""
+    """Make what has to be there before any process is: FIFOs, cgroup, and the plan.
+
+    Raises OSError, MinirunError.
+    """
     make_fifos(container.directory)
     make_cgroup(container)
+    container.plan = plan(container)
+
+
+def plan(container: Container) -> "Plan":
+    """Return all that init will do to its root filesystem in this stage, in order.
+
+    The container's view of its cgroups comes last: the cgroup namespace has to be there.
+    """
+    extras = container.extras.values()
+    new_cgroup = (NewCgroupNamespace(),) if container.config.new_namespace("cgroup") else ()
+    return (
+        *(operation for extra in extras for operation in extra.mounts()),
+        *nodes.plan_dev(container.config),
+        *new_cgroup,
+        *(operation for extra in extras for operation in extra.last_mounts()),
+    )
+
+
+class NewCgroupNamespace(Record):
+    """Make a cgroup namespace. Its root is the cgroup that init is in at this moment."""
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return "unshare --cgroup"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
+        namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
 
 
 def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") -> Init:
@@ -134,11 +170,11 @@ def init(container: Container, channel: Channel) -> Root:
         become_root(container)
     isolate_mounts(container)
     lower = container.lower_places()
-    root = build.mount_root(config, lower, container.directory)
+    root = build.root_mount(config, lower, container.directory).execute()
     set_names(container)
     if config.new_namespace("network"):
         loopback.up()
-    fill(container, root)
+    execute(container.plan, root)
     container.cgroup.close()  # directories of the host: init takes none along
     channel.say(Message.READY, why="the root filesystem is built, but nobody lives in it yet")
     channel.expect(Message.YOUR_TURN)
@@ -179,18 +215,3 @@ def isolate_mounts(container: Container) -> None:
             raise
         what = "/ is no mount point, as in a chroot: no container can be made here"
         raise MinirunError(what, "mount --bind DIR DIR before chroot DIR") from None
-
-
-def fill(container: Container, root: Root) -> None:
-    """Mount what config.json lists, and make devices and links. Raises OSError, MinirunError.
-
-    The container's view of its cgroups comes last: the cgroup namespace has to be there.
-    """
-    for extra in container.extras.values():
-        extra.mount(root)
-    nodes.make(container.config, root)
-    if container.config.new_namespace("cgroup"):
-        why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
-        namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
-    for extra in container.extras.values():
-        extra.mount_last(root)

@@ -18,6 +18,7 @@ from minirun.core.kernel import mountinfo, mounts, process
 from minirun.core.process import barrier, caps, command, home, privileges, streams
 from minirun.core.rootfs import hide
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import execute
 from minirun.core.stages.s1_clone import Init
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def init(
             enter(root, config)
         for extra in container.extras.values():
             extra.after_pivot()
-        hide.apply(config)
+        hide_paths(config)
         for extra in container.extras.values():
             extra.after_hiding()  # after hide: what is unbindable could not be hidden any more
         privileges.drop(container, ready.sets, channel)
@@ -80,6 +81,13 @@ def init(
         command.execute(
             config, ready.memfd, container.preserve_fds, channel.write_fd, target, stage
         )
+
+
+def hide_paths(config: Config) -> None:
+    """Hide what the container may not see or write. Raises MinirunError, OSError."""
+    root = Root.at("/")
+    execute(hide.plan(config), root)
+    root.close()
 
 
 def enter(root: Root, config: Config) -> None:

@@ -82,7 +82,7 @@ def _enter(container: Container, options: CriuOptions) -> "list[str]":
     namespaces.unshare(namespaces.CLONE_NEWNS, why="what is mounted for CRIU is gone with CRIU")
     private = mount_calls.MS_PRIVATE | mount_calls.MS_REC
     mount_calls.mount(None, "/", None, private, why="what is mounted from here on stays in here")
-    root = build.mount_root(config, [], "")
+    root = build.root_mount(config, [], "").execute()
     found = mounts.load(options.images)
     mounts.refuse_links(config, root, found)
     mounts.make_places(config, root)

@@ -4,10 +4,12 @@ In the order of the list; but cgroup file systems come last of all, since they s
 cgroups only to who is in its cgroup namespace already.
 """
 
+from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import from_os
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
+from minirun.core.record import Record
 from minirun.core.rootfs import nodes, plan
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import options, rows
@@ -53,30 +55,85 @@ class Mounts(Extra):
         if self.sources:
             self.sources.close()
 
-    def mount(self, root: Root) -> None:
-        """Mount everything but cgroup file systems. Raises OSError, ConfigError."""
-        for index, row in self.others:
-            tree = self.sources.take(index) if self.sources else None
-            try:
-                rows.mount(self.config, root, row, f"mounts[{index}]", tree)
-            except OSError as error:
-                raise from_os(error, f"config.json: mounts[{index}]") from None
+    def mounts(self) -> "plan.Plan":
+        """Return everything but cgroup file systems."""
+        return tuple(
+            ListedMount(
+                self.config, row, f"mounts[{index}]",
+                self.sources.take(index) if self.sources else None,
+            )
+            for index, row in self.others
+        )  # fmt: skip
 
-    def mount_last(self, root: Root) -> None:
-        """Make /dev read-only if it is to be; mount the cgroup file systems. Raises OSError."""
-        for row in nodes.mounts_at_dev(self.config):
-            rows.finish_dev(root, row)
-        for index, row in self.cgroups:
-            view = self.container.cgroup.mounts_for_container()
-            self._mount_cgroups(MountPoints(root, row, f"mounts[{index}]"), row, view)
-
-    def _mount_cgroups(self, root: Root, row: "dict[str, Any]", view: "ContainerMounts") -> None:
-        flags = options.parse(row.get("options") or []).flags & ~mounts.MS_RELATIME
+    def last_mounts(self) -> "plan.Plan":
+        """Return what makes /dev read-only, if it is to be, and the cgroup file systems."""
+        dev = (ReadOnlyDev(row) for row in nodes.mounts_at_dev(self.config))
         new = self.config.new_namespace("cgroup")
-        for operation in _cgroup_plan(row["destination"], flags, view, new=new):
+        view = self.container.cgroup.mounts_for_container
+        return (*dev, *(CgroupMounts(row, f"mounts[{n}]", view(), new) for n, row in self.cgroups))
+
+
+class ListedMount(Record):
+    """One entry of `mounts`; `tree` is its source if that is an id-mapped, detached mount."""
+
+    config: Config
+    row: "dict[str, Any]"
+    where: str
+    tree: "int | None"
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return _as_shell(self.row)
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises ConfigError, MinirunError."""
+        try:
+            rows.mount(self.config, root, self.row, self.where, self.tree)
+        except OSError as error:
+            raise from_os(error, f"config.json: {self.where}") from None
+
+
+class ReadOnlyDev(Record):
+    """Make /dev read-only if its entry says so: its nodes are made by then."""
+
+    row: "dict[str, Any]"
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return f"mount -o remount,{','.join(self.row.get('options') or ())} /dev"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        rows.finish_dev(root, self.row)
+
+
+class CgroupMounts(Record):
+    """An entry of type cgroup: the container's view of its cgroups, in a `new` namespace or not."""
+
+    row: "dict[str, Any]"
+    where: str
+    view: "ContainerMounts"
+    new: bool
+
+    def describe(self) -> str:
+        """Say it as a shell would."""
+        return _as_shell(self.row)
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises ConfigError, OSError."""
+        root = MountPoints(root, self.row, self.where)
+        flags = options.parse(self.row.get("options") or []).flags & ~mounts.MS_RELATIME
+        for operation in _cgroup_plan(self.row["destination"], flags, self.view, new=self.new):
             operation.execute(root)
-        if view.tmpfs and flags & mounts.MS_RDONLY:
-            rows.change(root, row["destination"], options.parse(["ro"]))
+        if self.view.tmpfs and flags & mounts.MS_RDONLY:
+            rows.change(root, self.row["destination"], options.parse(["ro"]))
+
+
+def _as_shell(row: "dict[str, Any]") -> str:
+    """Return an entry of `mounts` as a command line of mount(8)."""
+    kind, words = row.get("type") or "none", ",".join(row.get("options") or ())
+    start = "mount" if nodes.is_bind(row) else f"mount -t {kind}"
+    return f"{start} {row.get('source') or kind} {row['destination']} -o {words or 'defaults'}"
 
 
 def _is_unusual(row: "dict[str, Any]") -> bool:
