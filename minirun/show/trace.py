@@ -149,12 +149,8 @@ class _Container:
 
 
 def _began(event: Event) -> int:
-    """Return when a call began, ns: its event has the time when it returned.
-
-    In older recordings a vfork's has the time before, since what its child did comes next.
-    """
-    returned = event.kind == "syscall" and "VFORK" not in str(event.args.get("flags"))
-    return event.t - (event.dur if returned else 0)
+    """Return when a call began, ns: its event has the time when it returned."""
+    return event.t - (event.dur if event.kind == "syscall" else 0)
 
 
 def _vpids(events: list[Event]) -> dict[int, int]:
