@@ -1,7 +1,7 @@
 """What a container is made of, now: read from /proc and the cgroup's files, not from config.json.
 
-config.json says what was asked for; it is shown where the kernel cannot say it (after the
-container's end), and where the two differ.
+config.json says what was asked for; it is shown if the kernel cannot say it (after the container's
+end), and if the two differ.
 """
 
 from typing import Any
@@ -12,19 +12,16 @@ from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked
+from minirun.inspect.document import Anatomy
 from minirun.inspect.given import device_names, edits_of
 
 
-def anatomy(container: Container) -> dict[str, Any]:
-    """Return all that is known of a container, as plain data with stable keys.
-
-    "live" tells whether the kernel was asked. Where it is false, what only the kernel could say
-    is None or empty. Raises OSError.
-    """
+def anatomy(container: Container) -> Anatomy:
+    """Return all that is known of a container. Raises StateError, OSError."""
     record = container.record
     found = past.read(container)
-    document: dict[str, Any] = {
-        **state.public(record),
+    document: Anatomy = {
+        **state.public(record),  # type: ignore[typeddict-item]  # a plain dict of the core's
         "live": bool(record["pid"] and state.is_alive(record["init"])),
         "image": record.get("image"),
         "args": record.get("args") or container.config.process.get("args"),
@@ -47,11 +44,14 @@ def anatomy(container: Container) -> dict[str, Any]:
     return document
 
 
-def _ask_kernel(container: Container, document: dict[str, Any]) -> None:
+def _ask_kernel(container: Container, document: Anatomy) -> None:
     """Fill in what the kernel says of a container that lives. Raises OSError."""
     pid = container.record["pid"]
     document["namespaces"] = processes.shared(pid, _others(container))
-    document |= processes.rights(pid)
+    rights = processes.rights(pid)
+    document["user"], document["capabilities"] = rights["user"], rights["capabilities"]
+    document["seccomp"] = rights["seccomp"]
+    document["noNewPrivileges"] = rights["noNewPrivileges"]
     document["mounts"] = mounts.tree(container, pid)
     rules: list[DeviceRule] | None = None
     if container.cgroup.exists():
@@ -60,7 +60,7 @@ def _ask_kernel(container: Container, document: dict[str, Any]) -> None:
         document["usage"] = container.cgroup.stat()._asdict()
         document["deviceRules"] = None if rules is None else list(map(str, rules))
     document["devices"] = limits.nodes(container, pid, rules)
-    if not container.unprivileged:  # else only who never comes back gets in there
+    if not container.unprivileged:  # a process without privileges cannot setns back out
         document["interfaces"] = _interfaces(pid)
     document["memberOf"] = processes.cgroups(pid)
     document["differences"] = asked.differences(document, rules)

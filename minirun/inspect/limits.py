@@ -14,33 +14,30 @@ from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.rootfs.inroot import Root
+from minirun.inspect.document import Limits, NodeFacts
 from minirun.inspect.given import edits_of
 
-_V1 = {
-    "memory": "memory.limit", "memoryAndSwap": "memory.swap", "pids": "pids.limit",
-    "cpuShares": "cpu.shares",
-}  # fmt: skip
-_V2 = {
-    "memory": "memory.limit", "swap": "memory.swap", "pids": "pids.limit",
-    "cpuWeight": "cpu.shares",
-}  # fmt: skip
-"""Name → the property of linux.resources whose file says it."""
 _UNLIMITED = 1 << 62
 """Version 1 writes "no limit" as the largest multiple of a page size."""
 
 
-def limits(container: Container) -> dict[str, Any]:
+def limits(container: Container) -> Limits:
     """Return the limits in force: bytes, tasks, CPUs (1.5), and the list of CPUs as text."""
     record = container.cgroup.record()
-    names = _V1 if record["version"] == 1 else _V2
-    found: dict[str, Any] = {name: _number(_read(record, limit)) for name, limit in names.items()}
     quota, period = _read(record, "cpu.quota"), _read(record, "cpu.period")
     if record["version"] == 2:  # one file has both
         quota, _, period = quota.partition(" ")
     share, whole = _number(quota), _number(period)
-    found["cpus"] = share / whole if share and whole else None
-    found["cpuset"] = _read(record, "cpu.cpus") or None
-    return found
+    found: Limits = {
+        "memory": _number(_read(record, "memory.limit")),
+        "pids": _number(_read(record, "pids.limit")),
+        "cpus": share / whole if share and whole else None,
+        "cpuset": _read(record, "cpu.cpus") or None,
+    }
+    swap, shares = _number(_read(record, "memory.swap")), _number(_read(record, "cpu.shares"))
+    if record["version"] == 1:
+        return {**found, "memoryAndSwap": swap, "cpuShares": shares}
+    return {**found, "swap": swap, "cpuWeight": shares}
 
 
 def _read(record: dict[str, Any], limit: str) -> str:
@@ -59,7 +56,7 @@ def _number(text: str) -> int | None:
 
 
 def rules(container: Container) -> list[DeviceRule] | None:
-    """Return the device rules in force; None where the kernel cannot say them, or keeps none."""
+    """Return the device rules in force; None if the kernel cannot say them, or keeps none."""
     if (container.record.get("cgroup") or {}).get("rootless"):
         return None
     try:
@@ -68,7 +65,7 @@ def rules(container: Container) -> list[DeviceRule] | None:
         return None
 
 
-def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> list[dict[str, Any]]:
+def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> list[NodeFacts]:
     """Return the device nodes in the container's /dev, and what the cgroup allows of each.
 
     They are looked up below a descriptor of the container's root. Raises OSError.
@@ -78,7 +75,7 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
         (n["type"], n["major"], n["minor"])
         for n in edits_of(container.record).get("deviceNodes", [])
     }
-    rows = []
+    rows: list[NodeFacts] = []
     root = Root.at(f"/proc/{pid}/root")
     try:
         fd = root.open("/dev", os.O_RDONLY | os.O_DIRECTORY)

@@ -5,51 +5,52 @@ An overlay's options name its layers; those of an image are named by the image.
 
 import os
 import re
-from typing import Any
 
 from minirun.core import places
 from minirun.core.container import Container
 from minirun.core.kernel import mountinfo
 from minirun.core.kernel.mountinfo import Mount
+from minirun.inspect.document import LayerFacts, MountFacts, OverlayFacts
 
 _IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")
 
 
-def tree(container: Container, pid: int) -> list[dict[str, Any]]:
+def tree(container: Container, pid: int) -> list[MountFacts]:
     """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
     masked = container.config.linux.get("maskedPaths") or []
     rows = [_row(container, mount) for mount in mountinfo.read(pid)]
     for row in rows:
         row["masked"] = row["path"] in masked
-    below: dict[int, list[dict[str, Any]]] = {}
+    below: dict[int, list[MountFacts]] = {}
     known = {row["id"] for row in rows}
     for row in rows:
         parent = row["parent"] if row["parent"] != row["id"] else 0
         below.setdefault(parent if parent in known else 0, []).append(row)
-    ordered: list[dict[str, Any]] = []
+    ordered: list[MountFacts] = []
 
     def walk(parent: int, depth: int) -> None:
         for row in below.get(parent, []):
-            ordered.append({**row, "depth": depth})
+            row["depth"] = depth
+            ordered.append(row)
             walk(row["id"], depth + 1)
 
     walk(0, 0)
     return ordered
 
 
-def _row(container: Container, mount: Mount) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(container: Container, mount: Mount) -> MountFacts:
+    row: MountFacts = {
         "id": mount.mount_id, "parent": mount.parent, "device": mount.device, "root": mount.root,
         "path": mount.mount_point, "type": mount.fs_type, "source": mount.source,
         "options": mount.options.split(","), "propagation": list(mount.propagation),
-        "superOptions": mount.super_options,
+        "superOptions": mount.super_options, "masked": False, "depth": 0,
     }  # fmt: skip
     if mount.fs_type == "overlay":
         row["layers"] = _layers(container, mount.super_options)
     return row
 
 
-def _layers(container: Container, options: str) -> dict[str, Any]:
+def _layers(container: Container, options: str) -> OverlayFacts:
     """Return an overlay's layers: `lower`, topmost first, each with its image; `upper`."""
     lower: list[str] = []
     found: dict[str, str] = {}
@@ -69,7 +70,7 @@ def _unescape(path: str) -> str:
     return re.sub(r"\\(.)", r"\1", path)
 
 
-def _layer(container: Container, path: str) -> dict[str, Any]:
+def _layer(container: Container, path: str) -> LayerFacts:
     """Return a layer with the image that it is of; a user namespace sees id-mapped copies."""
     mapped = path.startswith(f"{container.directory}/{places.LOWER}/")
     number = os.path.basename(path)

@@ -4,6 +4,7 @@ import textwrap
 from itertools import groupby
 from typing import Any
 
+from minirun.inspect.document import Anatomy, MountFacts, WantedSeccomp
 from minirun.show import text
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
@@ -11,10 +12,8 @@ _LONG = 36
 _TOGETHER = 4
 """So many files bound into one folder, and more, are shown as one line."""
 
-Document = dict[str, Any]
 
-
-def lines(found: Document, rules: list[str], width: int, *, unicode: bool = True) -> list[str]:
+def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True) -> list[str]:
     """Return the page. `rules` are the device rules as `inspect --devices` prints them."""
     sections = [
         ("", _head(found)),
@@ -46,7 +45,7 @@ _ASKED = {
     **dict.fromkeys(("Namespaces", "User and rights", "Mounts", "Cgroup"), " (config.json's)"),
     "Device rules": " (config.json's, and stage 5's)",
 }
-"""After a container's end the kernel knows nothing: where a section is from then."""
+"""After a container's end the kernel knows nothing: the source that a section then has."""
 
 
 def _fold(row: str, width: int, title: str) -> list[str]:
@@ -63,7 +62,7 @@ def _fold(row: str, width: int, title: str) -> list[str]:
     ) or [""]  # fmt: skip
 
 
-def _head(found: Document) -> list[str]:
+def _head(found: Anatomy) -> list[str]:
     end = f", exit status {found['exitStatus']}" if found["exitStatus"] is not None else ""
     rows = [
         f"{found['id']}: {found['status']}{end}",
@@ -75,7 +74,7 @@ def _head(found: Document) -> list[str]:
     return [*rows, f"pid       {found['pid']}"] if found["live"] else rows
 
 
-def _namespaces(found: Document) -> list[str]:
+def _namespaces(found: Anatomy) -> list[str]:
     if not found["live"]:
         return [f"{kind:<8}  {how}" for kind, how in found["wanted"]["namespaces"].items()]
     rows = []
@@ -89,18 +88,18 @@ def _namespaces(found: Document) -> list[str]:
     return rows
 
 
-def _rights(found: Document) -> list[str]:
-    if not found["live"]:
-        user, caps = found["wanted"]["user"], found["wanted"]["capabilities"]
-        rows = [f"user         uid {user['uid']}, gid {user['gid']}{_groups(user['groups'])}"]
+def _rights(found: Anatomy) -> list[str]:
+    if found["user"] is None:
+        asked, caps = found["wanted"]["user"], found["wanted"]["capabilities"]
+        rows = [f"user         uid {asked['uid']}, gid {asked['gid']}{_groups(asked['groups'])}"]
     else:
         user, caps = found["user"], found["capabilities"]
         ids = f"uid {user['uid']['effective']}, gid {user['gid']['effective']}"
         rows = [f"user         {ids}{_groups(user['groups'])}"]
         rows += [
             f"{name}       {row['containerID']} is {row['hostID']} outside, {row['size']} ids"
-            for name in ("uidMap", "gidMap")
-            for row in user[name]
+            for name, rows_of_map in (("uidMap", user["uidMap"]), ("gidMap", user["gidMap"]))
+            for row in rows_of_map
             if row["containerID"] != row["hostID"]
         ]
     names: dict[str, list[str]] = {}
@@ -110,7 +109,7 @@ def _rights(found: Document) -> list[str]:
     for said, kinds in names.items():
         rows += [f"{kind:<11}  as {kinds[0]}" for kind in kinds[1:][::-1]][::-1]
         rows.insert(len(rows) - len(kinds) + 1, f"{kinds[0]:<11}  {said}")
-    if found["live"]:
+    if found["seccomp"]:
         mode, filters = found["seccomp"]["mode"], found["seccomp"]["filters"]
         count = f", {filters} filter{'s' if filters > 1 else ''}" if filters else ""
         rows.append(f"seccomp      {mode}{count}{_profile(found['wanted']['seccomp'])}")
@@ -118,7 +117,7 @@ def _rights(found: Document) -> list[str]:
     return rows
 
 
-def _profile(asked: Document | None) -> str:
+def _profile(asked: WantedSeccomp | None) -> str:
     if not asked:
         return ""
     allowed, instructions = asked["allowed"], asked["instructions"]
@@ -130,7 +129,7 @@ def _groups(groups: list[int]) -> str:
     return f", groups {' '.join(map(str, groups))}" if groups else ", no other group"
 
 
-def _mounts(found: Document) -> list[str]:
+def _mounts(found: Anatomy) -> list[str]:
     if not found["live"]:
         rows = [f"{m['destination']}  {m.get('type') or 'bind'}" for m in found["wanted"]["mounts"]]
         return [*(f"layer  {path}" for path in found["wanted"]["layers"]), *rows]
@@ -139,7 +138,7 @@ def _mounts(found: Document) -> list[str]:
         same = list(group)
         first, indent = same[0], "  " * same[0]["depth"]
         if len(same) >= _TOGETHER:
-            folder, source = (first[key].rpartition("/")[0] for key in ("path", "root"))
+            folder, source = (path.rpartition("/")[0] for path in (first["path"], first["root"]))
             each = f"each {first['type']} {_options(first)}"
             rows.append(f"{indent}{folder}/*  {len(same)} files of {_short(source or '/')}, {each}")
             continue
@@ -148,7 +147,7 @@ def _mounts(found: Document) -> list[str]:
     return rows
 
 
-def _alike(row: Document) -> tuple[Any, ...]:
+def _alike(row: MountFacts) -> tuple[Any, ...]:
     """Files that were bound from one folder into one folder belong together."""
     if row["root"] == "/" or row["type"] == "proc":
         return (row["id"],)
@@ -156,14 +155,14 @@ def _alike(row: Document) -> tuple[Any, ...]:
     return (row["depth"], folder, row["root"].rpartition("/")[0], row["device"])
 
 
-def _kind(row: Document) -> str:
+def _kind(row: MountFacts) -> str:
     """Say what is mounted: type, which part of the file system, options."""
     bound = f" of {_short(row['root'])}" if row["root"] != "/" else ""
     hidden = "hidden by " if row["masked"] else ""
     return f"{hidden}{row['type']}{bound} {_options(row)}"
 
 
-def _options(row: Document) -> str:
+def _options(row: MountFacts) -> str:
     return " ".join(option for option in row["options"] if option != "relatime")
 
 
@@ -172,7 +171,7 @@ def _short(path: str) -> str:
     return path if len(path) <= _LONG else "…" + path[path.find("/", len(path) - _LONG) :]
 
 
-def _layer_lines(row: Document, indent: str) -> list[str]:
+def _layer_lines(row: MountFacts, indent: str) -> list[str]:
     layers = row.get("layers")
     if not layers:
         return []
@@ -186,7 +185,7 @@ def _layer_lines(row: Document, indent: str) -> list[str]:
     return [f"{indent}    upper  {layers['upper']}{volatile}", *said]
 
 
-def _devices(found: Document) -> list[str]:
+def _devices(found: Anatomy) -> list[str]:
     rows = []
     for node in found["devices"]:
         number = f"{node['type']} {node['major']}:{node['minor']}"
@@ -196,14 +195,13 @@ def _devices(found: Document) -> list[str]:
     return rows
 
 
-def _wanted_rules(found: Document) -> list[str]:
+def _wanted_rules(found: Anatomy) -> list[str]:
     if (found["cgroup"] or {}).get("rootless"):
         return ["none: what its user may open, the container may"]
-    asked: list[str] = found["wanted"]["deviceRules"]
-    return asked
+    return found["wanted"]["deviceRules"]
 
 
-def _cgroup(found: Document) -> list[str]:
+def _cgroup(found: Anatomy) -> list[str]:
     rows = []
     if found["cgroup"] and not found["cgroup"]["version"]:
         return [f"none: {found['cgroup']['reason']}"]
@@ -215,7 +213,8 @@ def _cgroup(found: Document) -> list[str]:
     limits = found["limits"] if found["live"] else found["wanted"]["limits"]
     used = found["usage"] or {}
     peak = f"{_size(used['memory_peak'])} at most so far" if used.get("memory_peak") else ""
-    cpu = f"{used['cpu'] / 1e9:.3f} s used" if used.get("cpu") is not None else ""
+    spent = used.get("cpu")
+    cpu = f"{spent / 1e9:.3f} s used" if spent is not None else ""
     cpus = f"{limits['cpus']:g} CPUs" if limits.get("cpus") else None
     rows.append(f"memory    {_of(_size(limits.get('memory')), _size(used.get('memory')), peak)}")
     rows.append(f"tasks     {_of(limits.get('pids'), used.get('pids'))}")
@@ -239,14 +238,14 @@ def _size(count: int | None) -> str | None:
     return f"{count} bytes"
 
 
-def _interfaces(found: Document) -> list[str]:
+def _interfaces(found: Anatomy) -> list[str]:
     return [
         f"{row['name']}  {'up' if row['up'] else 'down'}  {' '.join(row['addresses'])}".rstrip()
         for row in found["interfaces"]
     ]
 
 
-def _gpus(found: Document) -> list[str]:
+def _gpus(found: Anatomy) -> list[str]:
     edits = found["gpus"]
     if not edits:
         return []
@@ -257,7 +256,7 @@ def _gpus(found: Document) -> list[str]:
     return [*rows, f"{count} files and sockets of the driver, {len(edits['deviceNodes'])} nodes"]
 
 
-def _hooks(found: Document) -> list[str]:
+def _hooks(found: Anatomy) -> list[str]:
     rows = []
     for hook in found["hooks"]:
         took = f" in {text.duration(hook['duration'])}" if hook["duration"] is not None else ""
@@ -270,7 +269,7 @@ def _hooks(found: Document) -> list[str]:
     return rows
 
 
-def _stages(found: Document) -> list[str]:
+def _stages(found: Anatomy) -> list[str]:
     rows = []
     for row in found["stages"]:
         took = "never ended" if row["duration"] is None else text.duration(row["duration"])

@@ -1,9 +1,8 @@
 """What the log still knows of a container: its stages, and what became of its hooks."""
 
-from typing import Any
-
 from minirun.core import places
 from minirun.core.container import Container
+from minirun.inspect.document import Ending, HookFacts, StageFacts
 from minirun.show import recording
 from minirun.show.event import Event
 from minirun.show.recording import Recording
@@ -15,14 +14,14 @@ KINDS = (
 
 
 def read(container: Container) -> Recording | None:
-    """Return the container's recording; None where it has no log."""
+    """Return the container's recording; None if it has no log."""
     try:
         return recording.read(places.events_jsonl(container.directory))[0]
     except (OSError, ValueError):
         return None
 
 
-def stages(found: Recording | None) -> list[dict[str, Any]]:
+def stages(found: Recording | None) -> list[StageFacts]:
     """Return the stages: number, actor, name, duration in ns (None: it never ended), error."""
     return [
         {
@@ -33,13 +32,13 @@ def stages(found: Recording | None) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def hooks(container: Container, found: Recording | None) -> list[dict[str, Any]]:
+def hooks(container: Container, found: Recording | None) -> list[HookFacts]:
     """Return config.json's hooks, each with its exit status and its duration in ns.
 
     `status` is None for a hook that has not run, or has not ended by itself.
     """
     events = found.events if found else []
-    rows = []
+    rows: list[HookFacts] = []
     for kind in KINDS:
         number = 0  # as the log counts: NVIDIA's hook, run in-line, is not among them
         for hook in container.config.hooks(kind):
@@ -52,7 +51,7 @@ def hooks(container: Container, found: Recording | None) -> list[dict[str, Any]]
     return rows
 
 
-def _ended(events: list[Event], name: str, path: str) -> dict[str, Any]:
+def _ended(events: list[Event], name: str, path: str) -> Ending:
     """Find a hook's birth in the log, by its name, and its end behind it."""
     born = None
     for event in events:
@@ -64,8 +63,8 @@ def _ended(events: list[Event], name: str, path: str) -> dict[str, Any]:
     return {"ran": born is not None, "status": None, "duration": None}
 
 
-def _in_line(found: Recording | None) -> dict[str, Any]:
-    """NVIDIA's hook is stages 4 and 5: it ended well where they did."""
+def _in_line(found: Recording | None) -> Ending:
+    """Return the ending of NVIDIA's hook, which is stages 4 and 5: well if both ended well."""
     parts = [one for one in (found.stages if found else []) if one.number in (4, 5)]
     if not parts or any(one.end is None for one in parts):
         return {"ran": bool(parts), "status": None, "duration": None, "inLine": True}

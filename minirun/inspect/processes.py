@@ -1,15 +1,15 @@
 """Init as the kernel sees it: namespaces and who shares them, user, capabilities, seccomp.
 
 /proc/PID/status and /proc/PID/ns: proc_pid_status(5), proc_pid_ns(5). Two processes are in the same
-namespace where the inode of the file is the same: namespaces(7).
+namespace if the inode of the file is the same: namespaces(7).
 """
 
 import os
-from typing import Any
 
 from minirun.core import state
 from minirun.core.kernel import namespaces
 from minirun.core.process import caps
+from minirun.inspect.document import NamespaceFacts, Rights
 
 KINDS = {kind: namespaces.PROC_NAMES.get(kind, kind) for kind in namespaces.FLAGS}
 """config.json's word → the name below /proc/PID/ns."""
@@ -31,12 +31,12 @@ def inodes(pid: int | str) -> dict[str, int]:
     return found
 
 
-def shared(pid: int, others: dict[str, int]) -> dict[str, dict[str, Any]]:
-    """Return init's namespaces, and who else lives in each.
+def shared(pid: int, others: dict[str, int]) -> dict[str, NamespaceFacts]:
+    """Return init's namespaces, and which other processes are in each.
 
     `others` are the other containers: id → pid of init. "host" are the namespaces of process 1, or
-    ours where we may not look at it. "processes" counts all that we may look at; "unseen" those
-    that we may not (they need CAP_SYS_PTRACE).
+    ours if we may not read those. "processes" counts the processes that we may ask; "unseen" those
+    that we may not (it needs CAP_SYS_PTRACE).
     """
     own = inodes(pid)
     host = inodes(1) or inodes("self")
@@ -78,7 +78,7 @@ def status(pid: int) -> dict[str, str]:
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
-def rights(pid: int) -> dict[str, Any]:
+def rights(pid: int) -> Rights:
     """Return user, capabilities, seccomp and no_new_privs of a process. Raises OSError."""
     fields = status(pid)
     uids, gids = ([int(n) for n in fields[key].split()] for key in ("Uid", "Gid"))
@@ -95,7 +95,7 @@ def rights(pid: int) -> dict[str, Any]:
             name: caps.names(int(fields.get(key, "0"), 16)) for name, key in SETS.items()
         },
         "seccomp": {
-            "mode": _SECCOMP.get(fields.get("Seccomp", "0"), fields.get("Seccomp")),
+            "mode": _SECCOMP.get(fields.get("Seccomp", "0"), "?"),
             "filters": int(fields.get("Seccomp_filters", "0")),
         },
         "noNewPrivileges": fields.get("NoNewPrivs") == "1",

@@ -1,4 +1,4 @@
-"""What config.json asks for, and where the kernel says otherwise.
+"""What config.json asks for, and the differences between that and what the kernel says.
 
 A difference is no fault by itself: a command may change its user, and `--cap-add` may name what
 minirun does not hold.
@@ -10,11 +10,12 @@ from minirun.cgroups.rules import DeviceRule, container_rules
 from minirun.cgroups.ruleset import effective
 from minirun.core import state
 from minirun.core.container import Container
+from minirun.inspect.document import Anatomy, Limits, NamespaceFacts, Wanted, WantedSeccomp
 from minirun.inspect.given import edits_of
 from minirun.oci.seccomp import profile as seccomp
 
 
-def wanted(container: Container) -> dict[str, Any]:
+def wanted(container: Container) -> Wanted:
     """Return what config.json asks for, under the same keys as what the kernel says."""
     config = container.config
     process = config.process
@@ -49,7 +50,7 @@ def _pids(resources: dict[str, Any]) -> int | None:
     return _limit((resources.get("pids") or {}).get("limit"))
 
 
-def _profile(container: Container) -> dict[str, Any] | None:
+def _profile(container: Container) -> WantedSeccomp | None:
     """Return what the profile of system calls is; None without one. Raises MinirunError."""
     profile = container.config.linux.get("seccomp")
     if not profile:
@@ -78,8 +79,8 @@ def _said(rule: DeviceRule) -> str:
     return str(rule) if rule.allow else f"deny {rule}"
 
 
-def differences(found: dict[str, Any], rules: list[DeviceRule] | None) -> list[str]:
-    """Return, a sentence each, where the kernel says something else than config.json."""
+def differences(found: Anatomy, rules: list[DeviceRule] | None) -> list[str]:
+    """Return a sentence for each difference between config.json and the kernel."""
     asked = found["wanted"]
     said = [
         *_namespaces(asked["namespaces"], found["namespaces"]),
@@ -96,7 +97,7 @@ def differences(found: dict[str, Any], rules: list[DeviceRule] | None) -> list[s
 
 
 def _cgroups(record: dict[str, Any] | None, found: dict[str, str]) -> list[str]:
-    """Where init is not in the cgroup that was made for it."""
+    """Return a sentence for each hierarchy in which init is not in the cgroup made for it."""
     if not record:
         return []
     by_name = {name: path for names, path in found.items() for name in names.split(",")}
@@ -107,7 +108,7 @@ def _cgroups(record: dict[str, Any] | None, found: dict[str, str]) -> list[str]:
     ]
 
 
-def _namespaces(asked: dict[str, str], found: dict[str, dict[str, Any]]) -> list[str]:
+def _namespaces(asked: dict[str, str], found: dict[str, NamespaceFacts]) -> list[str]:
     said = []
     for kind, row in found.items():
         if asked.get(kind) == "new" and row["host"]:
@@ -117,19 +118,24 @@ def _namespaces(asked: dict[str, str], found: dict[str, dict[str, Any]]) -> list
     return said
 
 
-def _rights(asked: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def _rights(asked: Wanted, found: Anatomy) -> list[str]:
     said = []
-    for name in ("uid", "gid"):
+    if user := found["user"]:
         # the kernel tells ids as this process's user namespace has them
-        inside = _inside(found["user"][f"{name}Map"], found["user"][name]["effective"])
-        if inside != asked["user"][name]:
-            said.append(f"{name}: config.json says {asked['user'][name]}, the kernel {inside}")
+        uid = _inside(user["uidMap"], user["uid"]["effective"])
+        gid = _inside(user["gidMap"], user["gid"]["effective"])
+        for name, old, new in (
+            ("uid", asked["user"]["uid"], uid),
+            ("gid", asked["user"]["gid"], gid),
+        ):
+            if old != new:
+                said.append(f"{name}: config.json says {old}, the kernel {new}")
     for name, held in found["capabilities"].items():
         said += _capabilities(name, set(held), set(asked["capabilities"].get(name) or []))
     if asked["noNewPrivileges"] != found["noNewPrivileges"]:
         is_set = "set" if found["noNewPrivileges"] else "not set"
         said.append(f"no_new_privs: is {is_set}, unlike in config.json")
-    if asked["seccomp"] and found["seccomp"]["mode"] != "filter":
+    if asked["seccomp"] and found["seccomp"] and found["seccomp"]["mode"] != "filter":
         late = found["status"] == state.CREATED and asked["noNewPrivileges"]
         when = "it comes right before execve" if late else "there is none"
         said.append(f"seccomp: config.json asks for a filter; {when}")
@@ -153,11 +159,11 @@ def _inside(id_map: list[dict[str, int]], number: int) -> int:
     return number
 
 
-def _limits(asked: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def _limits(asked: Limits, found: Limits) -> list[str]:
     return [
-        f"limit of {name}: config.json says {asked[name]}, the kernel {found.get(name)}"
-        for name in asked
-        if found and asked[name] is not None and asked[name] != found.get(name)
+        f"limit of {name}: config.json says {limit}, the kernel {found.get(name)}"
+        for name, limit in asked.items()
+        if found and limit is not None and limit != found.get(name)
     ]
 
 
