@@ -16,7 +16,7 @@
 # # 1 · The seven stages of a GPU container's start
 #
 # `docker run --gpus 0,1 ubuntu` looks like a single step. In it, a process is born into new
-# namespaces, waits while somebody else puts two GPUs into its half-built world, and then forgets the
+# namespaces, waits while another process puts two GPUs into its half-built world, and then forgets the
 # host for good. Every other runtime hides this moment. Here you walk through it:
 #
 # | stage | who | what happens |
@@ -47,7 +47,7 @@ print("live" if live else f"from a recording: {live.reason}")
 # %% [markdown]
 # ## The run
 #
-# `snapshots=True` stops at the begin and the end of each stage for a moment and writes down what the
+# `snapshots=True` stops for a moment at the beginning and the end of each stage and writes down what the
 # kernel says of the container there, so the times below are longer than those of a plain run.
 # `gpu_driver="simulated"` needs no GPU: nodes, mounts and rules are real, but no driver is behind
 # them, and SIMULATED stands wherever it shows. With two NVIDIA GPUs you may leave it out.
@@ -106,7 +106,7 @@ print("→ init is process", birth.ret, "on the host")
 # %% [markdown]
 # ## Stage 2 · init asks
 #
-# The root filesystem is mounted, but nobody lives in it. The hooks of `config.json` have to run in
+# The root filesystem is mounted, but the command does not run yet. The hooks of `config.json` have to run in
 # the *host's* namespaces, which init has left.
 
 # %%
@@ -347,7 +347,7 @@ timeline
 #
 # - A container is made by **two processes that talk**: the runtime, which stays on the host, and
 #   init, which is born into new namespaces and ends as your command.
-# - Between stage 2 and stage 6 there is a **half-built container**: everything mounted, nobody home.
+# - Between stage 2 and stage 6 there is a **half-built container**: everything is mounted, but the command does not run yet.
 #   This is the moment in which the GPU is put in.
 # - The hook is **an interface**; the work is done in stage 5: nodes, files, and one cgroup rule for
 #   each device. The node names the device, **the rule permits it**.

@@ -105,7 +105,7 @@ ROWS = (
         ("spec/test_namespaces.py::test_a_namespace_by_path",
          "spec/test_namespaces.py::test_a_user_namespace_by_path",
          "spec/test_namespaces.py::test_a_mount_namespace_by_path"),
-        "whoever lives in a mount namespace that is joined sees the container's mounts, too"),
+        "the processes of a mount namespace that is joined see the container's mounts, too"),
     Row("config-linux.md", "uidMappings, gidMappings", "yes", ("oci/namespaces/userns.py",),
         ("gpu/test_userns.py", "spec/test_mounts.py::test_the_containers_own_mapping")),
     Row("config-linux.md", "timeOffsets", "yes", ("oci/namespaces/helper.py",),
