@@ -107,8 +107,16 @@ class Config:
         """The hooks of one kind (prestart, createRuntime, …), in order."""
         return (self.raw.get("hooks") or {}).get(kind) or []
 
+    def hooks_of_stage_3(self) -> "list[tuple[str, int, dict[str, Any]]]":
+        """Return the hooks that run before pivot_root: (kind, its number among them, hook).
+
+        The specification replaced prestart by createRuntime; podman 5 writes that for both.
+        """
+        kinds = ("prestart", "createRuntime")
+        return [(kind, n, hook) for kind in kinds for n, hook in enumerate(self.hooks(kind))]
+
     def in_line(self, hook: "dict[str, Any]") -> bool:
-        """Whether a prestart hook is NVIDIA's, and minirun itself does its work (Figure 2)."""
+        """Return True if a hook of stage 3 is NVIDIA's, and minirun itself does its work."""
         return is_gpu_hook(hook) and not self.choices.gpu_hook
 
 

@@ -46,9 +46,10 @@ def _simulation(config: Config) -> str:
     An engine hands its hooks its whole environment: there it is asked for explicitly. Hooks come
     from the engine's own configuration, never from an image.
     """
-    for hook in filter(config.in_line, config.hooks("prestart")):
-        if found := environment_of(hook.get("env")).get("MINIRUN_SIM"):
-            return found
+    for _, _, hook in config.hooks_of_stage_3():
+        simulation = environment_of(hook.get("env")).get("MINIRUN_SIM")
+        if simulation and config.in_line(hook):
+            return simulation
     return ""
 
 

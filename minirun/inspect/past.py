@@ -42,7 +42,7 @@ def hooks(container: Container, found: Recording | None) -> list[HookFacts]:
     for kind in KINDS:
         number = 0  # as the log counts: NVIDIA's hook, run in-line, is not among them
         for hook in container.config.hooks(kind):
-            if kind == "prestart" and container.config.in_line(hook):
+            if kind in ("prestart", "createRuntime") and container.config.in_line(hook):
                 result = _in_line(found)
             else:
                 result = _ended(events, f"{kind} hook {number} ({hook['path']})", hook["path"])

@@ -142,6 +142,18 @@ def test_stage_3_nvidias_hook_has_its_turn_among_the_others(
     ]  # fmt: skip
 
 
+def test_stage_3_nvidias_hook_as_podman_5_lists_it(minirun: Program, bundle: Bundle) -> None:
+    """podman 5 writes what its hook directories call prestart into createRuntime."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["hooks"] = {"createRuntime": config["hooks"]["prestart"]}
+
+    made = bundle("true", change=change, flags=("--gpus", "0", "--gpu-driver", "simulated"))
+    assert minirun("--gpu-driver=simulated", "run", "--bundle", str(made), "c1").returncode == 0
+    stages = [event["stage"] for event in minirun.events("c1") if event["kind"] == "begin"]
+    assert stages == [1, 2, 3, 4, 5, 6, 7]
+
+
 def test_stage_3_a_failing_hook_ends_it_all(
     minirun: Program, bundle: Bundle, tmp_path: Path
 ) -> None:

@@ -82,13 +82,8 @@ def turns(config: Config) -> "list[Turn]":
     hook then.
     """
     found = [
-        Turn(
-            f"{kind} hook {index} ({hook['path']})",
-            hook,
-            kind == "prestart" and config.in_line(hook),
-        )
-        for kind in ("prestart", "createRuntime")
-        for index, hook in enumerate(config.hooks(kind))
+        Turn(f"{kind} hook {number} ({hook['path']})", hook, config.in_line(hook))
+        for kind, number, hook in config.hooks_of_stage_3()
     ]
     if extras.gpu_vendor(config) and not any(turn.in_line for turn in found):
         last = len(config.hooks("prestart"))

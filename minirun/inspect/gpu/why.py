@@ -51,7 +51,7 @@ def mode(config: "Config", edits: "dict[str, Any]") -> str:
     """Return how the GPUs came in: legacy, hook, cdi; empty where none were asked for."""
     if edits.get("cdi"):
         return "cdi"
-    hooks = [row for row in config.hooks("prestart") if "nvidia-container" in row["path"]]
+    hooks = [row for _, _, row in config.hooks_of_stage_3() if "nvidia-container" in row["path"]]
     if not hooks:
         return ""
     return "legacy" if any(map(config.in_line, hooks)) else "hook"
