@@ -12,7 +12,7 @@ from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless
 from minirun.oci import generate
 from minirun.running import supervise
-from minirun.running.reserve import reserve
+from minirun.running.reserve import first_record, reserve
 from minirun.show.viewers import LogViewers, ViewOptions
 
 PROGRESS = ("auto", "plain", "tty", "quiet")
@@ -75,6 +75,7 @@ FLAGS = (
     Flag(("-q", "--quiet"), "", "do not show the stages"),
     Flag(("--progress",), "HOW", "show the stages: auto, plain, tty or quiet", default="auto"),
     Flag(("--plain",), "", "the same as --progress plain: one line after the other, no colours"),
+    Flag(("--dry-run",), "", "print what would be done, stage by stage, and do nothing"),
     Flag(
         ("--step",), "WHERE",
         "stop before and after each stage and wait for a key; --step=syscall: after each event",
@@ -140,6 +141,12 @@ def main(args: "list[str]", settings: Settings) -> int:
         "gpus": flags.gpus, "warnings": list(options.warnings), "seccomp": options.seccomp,
         "default_pids_limit": not flags.pids_limit,
     }  # fmt: skip
+    if flags.dry_run:
+        record = first_record(settings, container_id, config) | extra
+        from minirun.show import dry_run  # few runs are dry
+
+        dry_run.write(Container(settings, config, record))
+        return 0
     return supervise.run(lambda: reserve(settings, container_id, config, **extra), supervision)
 
 

@@ -70,6 +70,15 @@ def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
     )  # fmt: skip
 
 
+def plan_edits(container: Container, argv: "list[str]", root: Root) -> "Edits":
+    """Return what :func:`put_in` would do to a container whose root filesystem is `root`.
+
+    Raises GPUError, UsageError, OSError.
+    """
+    request = cli_args.parse(argv).request
+    return _plan(_find_host(container, request), request, root)
+
+
 def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | Cards":
     """Return what GPUs and driver files the host has. Raises GPUError, OSError."""
     config, store = container.config, container.settings.store

@@ -24,7 +24,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     """
     state.check_id(container_id)
     detail(config)  # a wrong word is told before anything is made
-    container = Container(settings, config, _first_record(settings, container_id, config) | extra)
+    container = Container(settings, config, first_record(settings, container_id, config) | extra)
     container.cgroup.directories()  # a wrong path is refused before anything is made
     directories.make_root(settings.root)
     roots.remember(settings)
@@ -41,7 +41,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     return container
 
 
-def _first_record(settings: Settings, container_id: str, config: Config) -> "dict[str, Any]":
+def first_record(settings: Settings, container_id: str, config: Config) -> "dict[str, Any]":
     """Return the record of a container that is about to be made. Raises ConfigError, UsageError."""
     record: dict[str, Any] = {
         "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,

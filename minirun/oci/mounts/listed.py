@@ -67,7 +67,7 @@ class Mounts(Extra):
 
     def last_mounts(self) -> "plan.Plan":
         """Return what makes /dev read-only, if it is to be, and the cgroup file systems."""
-        dev = (ReadOnlyDev(row) for row in nodes.mounts_at_dev(self.config))
+        dev = (ReadOnlyDev(row) for row in nodes.mounts_at_dev(self.config) if _is_read_only(row))
         new = self.config.new_namespace("cgroup")
         view = self.container.cgroup.mounts_for_container
         return (*dev, *(CgroupMounts(row, f"mounts[{n}]", view(), new) for n, row in self.cgroups))
@@ -94,17 +94,21 @@ class ListedMount(Record):
 
 
 class ReadOnlyDev(Record):
-    """Make /dev read-only if its entry says so: its nodes are made by then."""
+    """Make /dev read-only, now that its nodes are made."""
 
     row: "dict[str, Any]"
 
     def describe(self) -> str:
         """Say it as a shell would."""
-        return f"mount -o remount,{','.join(self.row.get('options') or ())} /dev"
+        return f"mount -o remount,ro {self.row['destination']}"
 
     def execute(self, root: Root) -> None:
         """Do it. Raises OSError."""
-        rows.finish_dev(root, self.row)
+        rows.change(root, self.row["destination"], options.parse(["ro"]))
+
+
+def _is_read_only(row: "dict[str, Any]") -> bool:
+    return bool(options.parse(row.get("options") or []).flags & mounts.MS_RDONLY)
 
 
 class CgroupMounts(Record):

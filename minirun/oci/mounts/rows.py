@@ -72,12 +72,6 @@ def _copy_up(root: Root, path: str, below: int, wanted: options.Options) -> None
         os.close(below)
 
 
-def finish_dev(root: Root, row: "dict[str, Any]") -> None:
-    """Make /dev read-only where config.json wants it so, now that its nodes are made."""
-    if options.parse(row.get("options") or []).flags & mounts.MS_RDONLY:
-        change(root, row["destination"], options.parse(["ro"]))
-
-
 def _bind(
     config: Config,
     root: MountPoints,
