@@ -19,7 +19,7 @@ import minirun
 
 TOP = Path(minirun.__file__).parent
 RINGS = {
-    0: {"core"},
+    0: {"core", "schema"},
     1: {"cgroups", "gpu", "oci", "image", "net"},
     2: {"running", "engines", "fast"},
     3: {"show", "inspect", "knowledge", "teach", "api", "doctor", "recordings", "cli"},

@@ -5,6 +5,7 @@ import sys
 import textwrap
 from typing import Any
 
+from minirun.cgroups import foreign
 from minirun.cgroups.rules import DeviceRule, parse_rules
 from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.core import state
@@ -14,7 +15,6 @@ from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.engines import roots
 from minirun.gpu import inventory
-from minirun.gpu.nvidia.cli import devicecgroup
 from minirun.inspect import edits_of
 from minirun.inspect.gpu import observed, why
 from minirun.running import existing
@@ -116,7 +116,7 @@ def _repair(container: Container) -> None:
         rules = [
             DeviceRule(True, n["type"], n["major"], n["minor"], n["permissions"]) for n in rows
         ]
-        devicecgroup.of_process(str(container.record["pid"])).allow_devices(rules)
+        foreign.of_process(str(container.record["pid"])).allow_devices(rules)
         return
     missing = why.missing_rules(now)
     if missing:

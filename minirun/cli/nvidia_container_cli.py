@@ -83,12 +83,13 @@ def _run(line: CommandLine, store: str, simulation: str, log: DebugLog) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     found = _driver(line, store, simulation, log)
     if line.command == "configure":
+        from minirun.cgroups import foreign
         from minirun.gpu.nvidia.cli import warn
         from minirun.gpu.nvidia.cli.program.configure import configure
 
         for notice in warn.check(found, line.request, line.request.ldcache or LD_SO_CACHE):
             sys.stderr.write(f"{NAME}: warning: {clean(str(notice))}\n")
-        configure(line, found, log)
+        configure(line, found, log, foreign.of_process)
         return
     log.driver(found)
     from minirun.gpu.nvidia.cli.program import report

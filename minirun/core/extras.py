@@ -14,6 +14,7 @@ from minirun.core.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from minirun.cgroups import Cgroup as Cgroup
@@ -152,6 +153,16 @@ def open_cgroup(container: "Container") -> "Cgroup":
     from minirun import cgroups
 
     return cgroups.of_container(container)
+
+
+def cgroup_entrance(pid: int) -> "Callable[[], None]":
+    """Return a function that moves its caller into the cgroups of process `pid`.
+
+    All that it needs is imported now: its caller may be in the container by then.
+    """
+    from minirun.cgroups import follow
+
+    return lambda: follow.join(pid)
 
 
 def check_config(document: "Any") -> "dict[str, Any]":

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minirun.cgroups import Cgroup
+    from minirun.cgroups.foreign import DeviceCgroup
     from minirun.gpu.edits import Step
-    from minirun.gpu.nvidia.cli.devicecgroup import DeviceCgroup
     from minirun.gpu.operations import Doing
 
 
@@ -74,15 +74,15 @@ def apply(
     rootfs: str,
     *,
     belongs_to: owner.Owner = owner.ROOT,
-    container: int = 0,
+    join: "Callable[[], None] | None" = None,
     tell: "Callable[[Doing | str], None]" = lambda _: None,
 ) -> None:
     """Put `edits` into the container whose root is `root`, all of them or none.
 
     The caller is in the container's mount namespace, in which `rootfs` is the root's path.
     `ldconfig_fd` is the host's program, opened outside; -1 for none. It writes as `belongs_to`, and
-    works in the cgroups of the process `container`; 0 for the caller's. `cgroup` None leaves its
-    rules alone. `tell` is called with each step before it is done.
+    `join` moves it into the container's cgroups. `cgroup` None leaves its rules alone. `tell` is
+    called with each step before it is done.
     Raises GPUError, OSError; the container is as it was before then (minirun.gpu.undo).
     """
     todo = operations(edits)
@@ -102,7 +102,7 @@ def apply(
         if ldconfig_fd >= 0:
             tell(edits.ldconfig)
             folders = edits.library_folders
-            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, rootfs, container)
+            running = ldconfig.start(ldconfig_fd, root, folders, belongs_to, rootfs, join)
             _finish(running, edits.ldconfig.lstrip("@"))
         if cgroup is not None:
             cgroup.allow_devices(edits.device_rules())

@@ -131,15 +131,14 @@ def configure(
     Raises GPUError, OSError.
     """
     belongs_to = owner.enter(pid) if unprivileged() else owner.container_owner(pid)
+    join = extras.cgroup_entrance(pid)
     apply.enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
     before(edits)
     rules = None if request.no_cgroups else cgroup
     owner.become(belongs_to)
-    apply.apply(
-        edits, root, rules, ldconfig_fd, request.rootfs, belongs_to=belongs_to, container=pid
-    )
+    apply.apply(edits, root, rules, ldconfig_fd, request.rootfs, belongs_to=belongs_to, join=join)
     owner.give_up(belongs_to)
     return edits
 

@@ -1,12 +1,12 @@
 """Checks config.json and names the culprit by its exact path: ``mounts[3].options[0]: …``.
 
-The shapes below are the runtime-spec's JSON schema in brief, in the words of minirun.oci.schema.
+The shapes below are the runtime-spec's JSON schema in brief, in the words of minirun.schema.
 Properties that are not listed are ignored, as the spec demands.
 """
 
 from minirun.core.errors import ConfigError
 from minirun.core.kernel.process import RLIMITS
-from minirun.oci.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
+from minirun.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

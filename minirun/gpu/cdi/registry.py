@@ -12,7 +12,7 @@ from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_bytes
 from minirun.gpu.cdi.check import check
-from minirun.oci.schema import SchemaError
+from minirun.schema import SchemaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from gpu.cdi.conftest import KIND, recorded, spec
 from minirun.gpu.cdi import check, names
-from minirun.oci.schema import SchemaError
+from minirun.schema import SchemaError
 
 
 def edited(**edits: Any) -> dict[str, Any]:

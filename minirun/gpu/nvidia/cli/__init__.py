@@ -5,5 +5,5 @@ real        the inventory of a host with a driver; catalog, ldcache, nvml: what 
 planner     inventory + request + container → Edits; require, mig, imex, compat: what few ask for
 warn, skew  what the real one passes over in silence
 ldconfig    the host's ldconfig, run in the container: ldprogram, ldchild
-kmods       --load-kmods; devicecgroup: the device rules of a container that another runtime made
+kmods       --load-kmods
 """

@@ -8,7 +8,6 @@ limits. All of that is this process's alone, and goes with it.
 import os
 import resource
 
-from minirun.cgroups import follow
 from minirun.core import events
 from minirun.core.errors import from_os
 from minirun.core.kernel import files, mounts, namespaces, process
@@ -19,6 +18,7 @@ from minirun.gpu.owner import Owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 SECONDS = 10
@@ -45,15 +45,15 @@ _COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXE
 class LdconfigPlace(Record):
     """Where ldconfig works.
 
-    `hidden` are folders to cover; `path` is that of `root` in this mount namespace; `container` is
-    a process of the container, 0 for none.
+    `hidden` are folders to cover; `path` is that of `root` in this mount namespace; `join` moves
+    the caller into the container's cgroups.
     """
 
     root: Root
     hidden: "tuple[str, ...]"
     owner: Owner
     path: str
-    container: int
+    join: "Callable[[], None] | None"
 
 
 def become(
@@ -64,8 +64,8 @@ def become(
         events.become("cli", int(os.readlink("/proc/self")))  # the host's /proc: the pid out there
         why = "it does not outlive stage 5, which waits for it"
         process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why=why)
-        if place.container:
-            follow.join(place.container)
+        if place.join:
+            place.join()
         _enter(place)
         for number in (0, 1, 2):
             os.dup2(output, number)

@@ -29,6 +29,10 @@ from minirun.gpu.nvidia.cli import ldchild
 from minirun.gpu.nvidia.cli.ldprogram import HINT
 from minirun.gpu.owner import ROOT, Owner
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 TIMEOUT = 20
 """Seconds; a large image on a cold disk takes some."""
 PATIENCE = 5
@@ -90,18 +94,18 @@ def start(
     folders: "tuple[str, ...]",
     owner: Owner = ROOT,
     path: str = "",
-    container: int = 0,
+    join: "Callable[[], None] | None" = None,
 ) -> Running:
     """Start the program `fd` in the container's root on its configuration and on `folders`.
 
     It writes as `owner`. Where that is not user 0, `path` is the root's in this mount namespace.
-    It works in the cgroups of the process `container`; 0 for the caller's own.
+    Its process calls `join` first, which moves it into the container's cgroups.
 
     The caller is in the container's mount namespace, before pivot_root. The program sees what is
     mounted there now, nothing that comes later. Raises OSError.
     """
     _configuration(root)
-    place = ldchild.LdconfigPlace(root, _to_hide(root), owner, path, container)
+    place = ldchild.LdconfigPlace(root, _to_hide(root), owner, path, join)
     failure, failed = os.pipe2(os.O_CLOEXEC)
     said, output = os.pipe2(os.O_CLOEXEC)
     try:

@@ -8,7 +8,7 @@ import os
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi.check import check
-from minirun.oci.schema import SchemaError
+from minirun.schema import SchemaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

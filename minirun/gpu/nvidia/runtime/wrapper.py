@@ -14,14 +14,13 @@ Simplified: mode csv (Tegra boards) is refused.
 
 import os
 
-from minirun.core import jsonlite, places
+from minirun.core import extras, jsonlite, places
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import ConfigError, GPUError, MinirunError
 from minirun.core.state import read_text
 from minirun.gpu.nvidia.runtime import lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import LogFile, ToolkitLog
-from minirun.oci import validate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = places.config_json(bundle)
     try:
-        config = validate.check(jsonlite.loads(read_text(path)))
+        config = extras.check_config(jsonlite.loads(read_text(path)))
     except (OSError, ValueError, ConfigError) as error:
         raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
     try:

@@ -7,6 +7,7 @@ namespaces); the real one goes the long way to the same place: its parent's pid 
 
 import os
 
+from minirun.core import extras
 from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply
@@ -14,22 +15,31 @@ from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
-from minirun.gpu.nvidia.cli.devicecgroup import of_process
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minirun.cgroups.foreign import DeviceCgroup
     from minirun.gpu.request import NvidiaRequest
 
 
-def configure(line: CommandLine, found: Inventory, log: DebugLog) -> None:
-    """Configure the container, or leave it as it was. Raises GPUError in the real one's words."""
+def configure(
+    line: CommandLine, found: Inventory, log: DebugLog, cgroup_of: "Callable[[str], DeviceCgroup]"
+) -> None:
+    """Configure the container, or leave it as it was.
+
+    `cgroup_of` returns the device cgroup of a process, by its name in /proc.
+    Raises GPUError in the real one's words.
+    """
     request = line.request
     if not found.gpus:
         request = request._replace(devices=())
     try:
         pid = request.pid or os.getppid()
-        cgroup = None if request.no_cgroups else of_process(str(request.pid or "self"))
+        cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
+        join = extras.cgroup_entrance(request.pid) if request.pid else None
         program = _open_ldconfig(request)
         root = _enter(request)
         status = os.stat(f"/proc/{request.pid or 'self'}")
@@ -42,7 +52,7 @@ def configure(line: CommandLine, found: Inventory, log: DebugLog) -> None:
         edits = nvidia.plan(found, request, facts)
         rootfs = request.rootfs
         apply.apply(
-            edits, root, cgroup, program, rootfs, container=request.pid,
+            edits, root, cgroup, program, rootfs, join=join,
             tell=lambda step: log.doing(rootfs, step),
         )  # fmt: skip
     except OSError as error:

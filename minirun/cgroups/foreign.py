@@ -1,9 +1,10 @@
 """The device cgroup of a container that another runtime made: found by pid, widened in place.
 
-nvidia-container-cli knows a container by a pid alone: /proc/PID/cgroup names the cgroup. In
-version 1 each device is one write to devices.allow. In version 2 the runtime has attached an eBPF
-program, which is the other runtime's own; nvidia-container-cli reads it from the kernel, puts a
-test for each device in front, and puts the new program into the old one's place. So does this:
+For `nvidia-container-cli configure`, which knows a container by a pid alone: /proc/PID/cgroup names
+the cgroup. In version 1 each device is one write to devices.allow. In version 2 the runtime has
+attached an eBPF program, which is the other runtime's own; nvidia-container-cli reads it from the
+kernel, puts a test for each device in front, and puts the new program into the old one's place. So
+does this:
 
     r1 stays what it was: the old program, which follows, begins with it
     for each rule   if kind, major, minor are the device's and no more than its access is wanted:
