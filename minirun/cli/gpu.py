@@ -12,7 +12,8 @@ from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.engines import roots
-from minirun.gpu import drivers, inventory, vendors
+from minirun.gpu import driverroot, drivers, vendors
+from minirun.gpu.inventory import Inventory
 from minirun.gpu.share import sharing
 from minirun.gpu.share import usage as usage_of
 from minirun.show.columns import aligned
@@ -64,8 +65,8 @@ def main_list(args: "list[str]", settings: Settings) -> int:
         [driver] if driver in OTHER_VENDORS else [] if driver else vendors.present_vendors(root)
     )
     lines = [line for vendor in others for line in vendor_table(vendors.find_cards(vendor, root))]
-    if not others or (not driver and drivers.is_loaded(root)):
-        found = inventory.inventory(driver or "auto", settings.store, root)
+    if not others or (not driver and driverroot.is_loaded(root)):
+        found = drivers.inventory(driver or "auto", settings.store, root)
         lines = gpu_table(found) + lines
     return _print(lines)
 
@@ -91,7 +92,7 @@ def use_table(rows: "list[usage_of.Use]") -> "list[str]":
     return [*aligned(cells), *said]
 
 
-def gpu_table(found: inventory.Inventory) -> "list[str]":
+def gpu_table(found: Inventory) -> "list[str]":
     """Return the lines of `minirun gpu list`: the driver, then each GPU and its MIG devices."""
     version = f"driver {found.driver}"
     cuda = f", CUDA {found.cuda}" if found.cuda else ""

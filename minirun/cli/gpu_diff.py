@@ -11,8 +11,9 @@ from minirun.core.errors import UsageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.gpu import inventory
+from minirun.gpu import drivers
 from minirun.gpu.cdi import registry, request
+from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.selector import GpuSelector, parse_gpus
 from minirun.image import ensure
@@ -36,7 +37,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.help or len(flags.args) > 1 or not (flags.args or flags.gpus):
         sys.stdout.write(usage("gpu diff", "[IMAGE]", SUMMARY, FLAGS))
         return 0 if flags.help else 1
-    found = inventory.inventory(flags.gpu_driver or "auto", settings.store)
+    found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
     old, new = _both(flags, settings, found)
     rows = diff.rows(old, new)
     if flags.json:
@@ -55,7 +56,7 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 
 def _both(
-    flags: Parsed, settings: Settings, found: inventory.Inventory
+    flags: Parsed, settings: Settings, found: Inventory
 ) -> "tuple[diff.ModeResult, diff.ModeResult]":
     """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
     env, place = [], "/"

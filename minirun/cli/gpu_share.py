@@ -8,7 +8,7 @@ from minirun.core.directories import make_root
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
-from minirun.gpu import inventory, select
+from minirun.gpu import drivers, select
 from minirun.gpu.selector import parse_gpus
 from minirun.gpu.share import mps, timeslice
 
@@ -41,7 +41,7 @@ def main_timeslice(args: "list[str]", settings: Settings) -> int:
     if len(flags.args) > 1 or not set(flags.args) <= set(timeslice.SLICES):
         hint = f"one of {', '.join(timeslice.SLICES)}"
         raise UsageError(f"invalid time slice {' '.join(flags.args)!r}", hint, 1)
-    found = inventory.inventory(flags.gpu_driver or "auto", settings.store)
+    found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
     if flags.args:
         lines = timeslice.set_slice(found, _gpus(flags, found), flags.args[0])
     else:
@@ -63,7 +63,7 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
         make_root(settings.root)
         visible: tuple[str, ...] = ()
         if "gpus" in flags.given:
-            found = inventory.inventory(flags.gpu_driver or "auto", settings.store)
+            found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
             visible = tuple(gpu.uuid for gpu in _gpus(flags, found))
         return _print([f"mps daemon started: pid {mps.start(settings.root, visible)}"])
     if flags.args == ["stop"]:

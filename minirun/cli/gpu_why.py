@@ -14,7 +14,7 @@ from minirun.core.errors import MinirunError, StateError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.engines import roots
-from minirun.gpu import inventory
+from minirun.gpu import drivers
 from minirun.inspect import edits_of
 from minirun.inspect.gpu import observed, why
 from minirun.running import existing
@@ -100,7 +100,7 @@ def _host_driver(edits: dict[str, Any]) -> str:
     if not edits or edits.get("simulated"):
         return ""
     try:
-        return inventory.inventory("nvidia", "").driver
+        return drivers.inventory("nvidia", "").driver
     except (MinirunError, OSError):
         return ""
 

@@ -157,14 +157,14 @@ def _note(container: Container, options: generate.RunOptions) -> None:
     """
     if not (options.cdi or options.gpu_hook):
         return
-    from minirun.gpu.share import sharing
+    from minirun.gpu.share import of_hook, sharing
 
     if options.cdi:
         sharing.record_holders(container, options.cdi.gpus, options.cdi.simulated)
         text = jsonlite.dumps(options.cdi.as_json())
         state.write(places.edits_json(container.directory), text)
     else:
-        sharing.record_holders_of_hook(container, options.choices.gpu_driver)
+        of_hook.record(container, options.choices.gpu_driver)
 
 
 SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."

@@ -203,10 +203,10 @@ def _gpus(
         return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
     devices = ",".join(selector.devices)
     if selector.amount:
-        from minirun.gpu import inventory
+        from minirun.gpu import drivers
         from minirun.gpu.share import sharing
 
-        there = selector.candidates(inventory.inventory(driver, settings.store, flags.driver_root))
+        there = selector.candidates(drivers.inventory(driver, settings.store, flags.driver_root))
         count = sharing.GpuCount(there, selector.amount, selector.exclusive, driver)
         devices = ",".join(sharing.pick(settings.root, count, container_id))
     env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]

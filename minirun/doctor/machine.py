@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from minirun.doctor.attempts import Lacking, Workplace
-from minirun.gpu import drivers, inventory
+from minirun.gpu import driverroot, drivers
 from minirun.image import catalogue
 
 LEAST_FREE = 256 << 20
@@ -81,9 +81,9 @@ def nvidia_tools(place: Workplace) -> str:
 
 def gpu(place: Workplace) -> str:
     """A real driver with at least one GPU; without one GPUs are SIMULATED."""
-    if not os.path.exists(f"{drivers.PROC}/version"):
-        raise Lacking(f"no driver: {drivers.PROC}/version is missing, so GPUs are SIMULATED")
-    found = inventory.inventory("nvidia", place.store)
+    if not os.path.exists(f"{driverroot.PROC}/version"):
+        raise Lacking(f"no driver: {driverroot.PROC}/version is missing, so GPUs are SIMULATED")
+    found = drivers.inventory("nvidia", place.store)
     return f"driver {found.driver}, {len(found.gpus)} GPUs"
 
 

@@ -32,6 +32,8 @@ MARKS = (
 )  # fmt: skip
 """What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directory of
 an image of minirun's; in a state root of minirun's."""
+PROC = "/proc/driver/nvidia"
+"""Where NVIDIA's kernel module speaks."""
 _OVERFLOW = 65534
 """Whom a file belongs to that is of no user of this user namespace: user_namespaces(7)."""
 _LIMIT = 64 << 20
@@ -175,3 +177,32 @@ def real(root: str, path: str) -> str:
         return os.readlink(f"/proc/self/fd/{fd}").removeprefix(os.path.realpath(root))
     finally:
         os.close(fd)
+
+
+# --- NVIDIA's kernel module ----------------------------------------------------------------------
+
+
+def proc_root(root: str) -> str:
+    """Return below which root the kernel module's PROC is: the driver's, or "" if it has none."""
+    return root if root and exists(root, PROC) else ""
+
+
+def character_majors(root: str = "", proc: str = "/proc") -> "dict[str, int]":
+    """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
+
+    That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
+    old are both called nvidia.
+    """
+    majors: "dict[str, int]" = {}
+    path = f"{proc}/devices"
+    text = read(root if exists(root, path) else "", path).decode()
+    for line in text.partition("Block devices:")[0].splitlines():
+        number, _, name = line.strip().partition(" ")
+        if number.isdigit():
+            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
+    return majors
+
+
+def is_loaded(root: str = "") -> bool:
+    """Tell whether NVIDIA's kernel module is loaded."""
+    return exists(proc_root(root), f"{PROC}/version")

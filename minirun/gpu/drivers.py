@@ -1,42 +1,17 @@
-"""Which GPU driver this host has, and where its kernel module speaks."""
+"""Which GPU driver this host has, or is to stand in for it, and what that one has to give."""
 
-from minirun.core.choices import GPU_DRIVERS
+from minirun.core.choices import GPU_DRIVERS, OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.gpu import driverroot
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import catalog
 
 DRIVERS = ("auto", *GPU_DRIVERS)
-PROC = "/proc/driver/nvidia"
 _OTHERS = (
     "/sys/module/amdgpu", "/sys/bus/pci/drivers/i915", "/sys/bus/pci/drivers/xe",
     "/sys/class/accel", "/sys/bus/pci/drivers/habanalabs",
 )  # fmt: skip
 """Where no such folder is, no vendor other than NVIDIA has a GPU here."""
-
-
-def proc_root(root: str) -> str:
-    """Return below which root the kernel module's PROC is: the driver's, or "" if it has none."""
-    return root if root and driverroot.exists(root, PROC) else ""
-
-
-def character_majors(root: str = "", proc: str = "/proc") -> "dict[str, int]":
-    """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
-
-    That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
-    old are both called nvidia.
-    """
-    majors: "dict[str, int]" = {}
-    path = f"{proc}/devices"
-    text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
-    for line in text.partition("Block devices:")[0].splitlines():
-        number, _, name = line.strip().partition(" ")
-        if number.isdigit():
-            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
-    return majors
-
-
-def is_loaded(root: str = "") -> bool:
-    """Tell whether NVIDIA's kernel module is loaded."""
-    return driverroot.exists(proc_root(root), f"{PROC}/version")
 
 
 def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> str:
@@ -51,14 +26,39 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
     if driver != "auto":
         return driver
     root = driverroot.check(root)
-    if load_kmods or is_loaded(root):
+    if load_kmods or driverroot.is_loaded(root):
         return "nvidia"
     found: "list[str]" = []
     if any(driverroot.is_dir(root, path) for path in _OTHERS):
-        from minirun.gpu import vendors
+        from minirun.gpu import vendors  # few hosts have one
 
         found = vendors.present_vendors(root)
     if len(found) > 1:
         hint = f"choose with --gpu-driver={found[0]}"
         raise UsageError(f"this host has gpus of {' and '.join(found)}", hint)
     return found[0] if found else "simulated"
+
+
+def inventory(
+    driver: str, store: str, root: str = "", cache: str = "", *, simulation: str = ""
+) -> Inventory:
+    """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
+
+    `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
+    is, and `cache` its ld.so.cache. `simulation` is what the simulated driver is to look like, ""
+    for what $MINIRUN_SIM or the store says (minirun.gpu.simulated.spec). The answer's `simulated`
+    says which one it was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
+    """
+    which = which_driver(driver, root)
+    if which in OTHER_VENDORS:
+        raise UsageError(
+            f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
+        )
+    if which == "nvidia":
+        from minirun.gpu.nvidia.cli import real  # a host has one of the two
+
+        cache = cache or catalog.LD_SO_CACHE
+        return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
+    from minirun.gpu import simulated
+
+    return simulated.inventory(store, simulation)

@@ -13,7 +13,8 @@ from minirun.core.container import Container
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import unprivileged
 from minirun.gpu import apply, owner
-from minirun.gpu.inventory import Inventory, inventory
+from minirun.gpu.drivers import inventory
+from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import cli_args, ldprogram, planner, warn
 from minirun.gpu.nvidia.hook import hook_settings
 from minirun.gpu.share import sharing
@@ -108,7 +109,7 @@ def _load_modules(root: str, request: "NvidiaRequest") -> None:
     if missing := kmods.load(root, channels, _log):
         text = f"could not load kernel module {', '.join(missing)}"
         hint = "modprobe -v says why; it must be of the running kernel, and no other driver's"
-        warn.report_notices([warn.Notice(text, hint)])
+        warn.report_notices([Notice(text, hint)])
 
 
 def _log(text: str) -> None:

@@ -7,10 +7,7 @@ no driver it may fall back to a simulated one (minirun.gpu.simulated), which mak
 from here on nobody asks again which of the two it is, except to print SIMULATED.
 """
 
-from minirun.core.choices import OTHER_VENDORS
-from minirun.core.errors import UsageError
 from minirun.core.record import Record
-from minirun.gpu.drivers import which_driver
 
 
 class Mig(Record):
@@ -90,27 +87,22 @@ class Inventory(Record):
     imex_major: int = 0
     """The major of the IMEX channels' nodes; 0 where there is none."""
 
+    def describe_gpus(self) -> str:
+        """Say what there is: the hint of every error about a GPU that there is not."""
+        names = [str(gpu.number) for gpu in self.gpus]
+        names += [f"{gpu.number}:{at}" for gpu in self.gpus for at in range(len(gpu.migs))]
+        kind = "the simulated driver" if self.simulated else "this host"
+        return f"{kind} has {', '.join(names)}" if names else f"{kind} has no gpu"
 
-def inventory(
-    driver: str, store: str, root: str = "", cache: str = "", *, simulation: str = ""
-) -> Inventory:
-    """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
 
-    `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
-    is, and `cache` its ld.so.cache. `simulation` is what the simulated driver is to look like, ""
-    for what $MINIRUN_SIM or the store says (minirun.gpu.simulated.spec). The answer's `simulated`
-    says which one it was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
-    """
-    which = which_driver(driver, root)
-    if which in OTHER_VENDORS:
-        raise UsageError(
-            f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
-        )
-    if which == "nvidia":
-        from minirun.gpu.nvidia.cli import catalog, real
+class Notice(Record):
+    """Something that is wrong with the host: what, where, and what to do."""
 
-        cache = cache or catalog.LD_SO_CACHE
-        return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
-    from minirun.gpu import simulated
+    text: str
+    hint: str
+    fatal: bool = False
+    """The container would have nothing of what was asked for."""
 
-    return simulated.inventory(store, simulation)
+    def __str__(self) -> str:
+        """It as one line."""
+        return f"{self.text} ({self.hint})"

@@ -39,12 +39,4 @@ def _find(inventory: Inventory, device: str) -> "tuple[Gpu, Mig | None]":
         for at, mig in enumerate(gpu.migs):
             if device == f"{gpu.number}:{at}" or device.lower() == mig.uuid.lower():
                 return gpu, mig
-    raise GPUError(f"device error: {device}: unknown device", describe_gpus(inventory))
-
-
-def describe_gpus(inventory: Inventory) -> str:
-    """Say what there is: the hint of every error about a GPU that there is not."""
-    names = [str(gpu.number) for gpu in inventory.gpus]
-    names += [f"{gpu.number}:{at}" for gpu in inventory.gpus for at in range(len(gpu.migs))]
-    kind = "the simulated driver" if inventory.simulated else "this host"
-    return f"{kind} has {', '.join(names)}" if names else f"{kind} has no gpu"
+    raise GPUError(f"device error: {device}: unknown device", inventory.describe_gpus())

@@ -41,10 +41,8 @@ class GpuSelector(Record):
         Raises GPUError if the host has fewer.
         """
         if self.amount > len(inventory.gpus):
-            from minirun.gpu.select import describe_gpus
-
             text = f"--gpus count={self.amount}: more than there are"
-            raise GPUError(text, describe_gpus(inventory))
+            raise GPUError(text, inventory.describe_gpus())
         return tuple(str(gpu.number) for gpu in inventory.gpus)
 
 

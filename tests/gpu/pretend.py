@@ -19,7 +19,7 @@ from typing import Any
 from gpu.sandbox import golden, tree
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.fast import launcher
-from minirun.gpu.inventory import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import catalog
 
 ROOT = "/mnt/rootfs"

@@ -20,7 +20,7 @@ from minirun.core.errors import MinirunError, from_os
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import inject
-from minirun.gpu.inventory import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args, ldprogram
 
 DATA = Path(__file__).parent / "data"

@@ -11,7 +11,7 @@ from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply, edits, escape
-from minirun.gpu.inventory import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.simulated import elf

@@ -20,7 +20,7 @@ from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.inventory import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import ldchild, ldconfig, ldprogram
 from minirun.gpu.simulated import elf
 

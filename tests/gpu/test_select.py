@@ -3,7 +3,8 @@
 import pytest
 
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.inventory import Inventory, inventory
+from minirun.gpu.drivers import inventory
+from minirun.gpu.inventory import Inventory
 from minirun.gpu.select import choose
 from minirun.gpu.selector import parse_gpus
 

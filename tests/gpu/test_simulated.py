@@ -12,10 +12,10 @@ import pytest
 
 from gpu.sandbox import DATA
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.inventory import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import LAYOUT, build, spec
 
-MAKE = "import sys; from minirun.gpu.inventory import inventory; "
+MAKE = "import sys; from minirun.gpu.drivers import inventory; "
 MAKE += "print(inventory('simulated', sys.argv[1]).root)"
 
 

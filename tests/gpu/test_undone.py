@@ -17,7 +17,7 @@ from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply
-from minirun.gpu.inventory import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args, ldprogram
 from minirun.gpu.nvidia.cli import planner as nvidia
 

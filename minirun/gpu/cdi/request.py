@@ -14,10 +14,10 @@ import sys
 
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.gpu import inventory
+from minirun.gpu import drivers, vendors
 from minirun.gpu.cdi import inject, registry, stale
 from minirun.gpu.edits import GivenGpu
-from minirun.gpu.nvidia.cli import planner
+from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.share import sharing
@@ -82,7 +82,7 @@ def resolve(asked: CdiRequest, store: str) -> CdiEdits:
     wanted = list(asked.devices)
     if asked.selector:
         if not _has_spec(found, asked.driver):
-            host = inventory.inventory(asked.driver or "auto", store, asked.root)
+            host = drivers.inventory(asked.driver or "auto", store, asked.root)
             warnings += _wrong(host, asked.selector.devices != ("none",))
             made = generate.spec(host, recipe.Recipe(program()))
             found.add(registry.CdiSpec("", len(asked.folders), made))
@@ -124,8 +124,6 @@ def _other_vendors(
     for kind in kinds:
         if kind.partition("/")[0] not in ("amd.com", "intel.com"):
             continue
-        from minirun.gpu import vendors
-
         if not vendors.vendor_of_kind(kind) or found.of_kind(kind):
             continue
         cards = vendors.find_cards(vendors.vendor_of_kind(kind), asked.root)
@@ -150,8 +148,6 @@ def program() -> recipe.HookProgram:
 
 def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
     """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
-    from minirun.gpu.nvidia.cli import warn
-
     needs = NvidiaRequest(("all",) if gpus else (), ("compute", "utility"))
     return [str(one) for one in warn.refuse_fatal(warn.check(host, needs))]
 
@@ -202,7 +198,7 @@ def _refuse(asked: CdiRequest, edits: "dict[str, Any]", simulated: bool) -> None
 def _host(simulated: bool, store: str) -> "Inventory | None":
     """Return the inventory that tells what the GPUs are called; None without a driver."""
     try:
-        return inventory.inventory("simulated" if simulated else "nvidia", store)
+        return drivers.inventory("simulated" if simulated else "nvidia", store)
     except GPUError:
         return None
 

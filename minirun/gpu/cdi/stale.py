@@ -9,6 +9,7 @@ import os
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi.registry import CdiSpec
+from minirun.gpu.nvidia.cli import real
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ def _problems(raw: "dict[str, Any]", *, simulated: bool) -> "list[str]":
 
 def _driver() -> str:
     """Return the loaded driver's version; "" without one."""
-    from minirun.gpu.nvidia.cli import real
-
     try:
         return real.kernel_version()
     except GPUError:

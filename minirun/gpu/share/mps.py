@@ -27,7 +27,7 @@ from minirun.core import places, state
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.record import Record
 from minirun.core.settings import Settings
-from minirun.gpu import inventory
+from minirun.gpu import drivers
 from minirun.gpu.nvidia.runtime import lookup
 
 TYPE_CHECKING = False
@@ -113,7 +113,7 @@ def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":
     if options.cdi:
         count = len(options.cdi.gpus)
     elif devices == "all":
-        count = len(inventory.inventory(options.choices.gpu_driver, settings.store).gpus)
+        count = len(drivers.inventory(options.choices.gpu_driver, settings.store).gpus)
     else:
         count = len([name for name in devices.split(",") if name not in ("", "none", "void")])
     if not count:

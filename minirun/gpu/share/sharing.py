@@ -132,22 +132,6 @@ def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulate
         events.emit("note", "gpu exclusive", {"gpus": names}, why=why)
 
 
-def record_holders_of_hook(container: Container, driver: str) -> None:
-    """Do the same for a container whose GPUs an installed hook puts in, by its environment.
-
-    Raises GPUError, OSError.
-    """
-    from minirun.gpu import inventory, select
-    from minirun.gpu.nvidia.cli import planner as nvidia
-    from minirun.gpu.nvidia.hook import environment
-
-    found = inventory.inventory(driver, container.settings.store)
-    devices = environment.visible(container.config.environment) or ()
-    record_holders(
-        container, nvidia.given_gpus(found, select.choose(found, devices)), found.simulated
-    )
-
-
 def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
     """Add one container's rows to the table; return GPU → who else has it, where somebody has.
 

@@ -39,7 +39,7 @@ def inventory(store: str, simulation: str = "") -> Inventory:
     try:
         text = read_text(path)
     except FileNotFoundError:
-        from minirun.gpu.simulated import build
+        from minirun.gpu.simulated import build  # once
 
         build.make(root, spec)
         text = read_text(path)

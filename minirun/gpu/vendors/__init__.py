@@ -27,6 +27,7 @@ from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import driverroot, variables
 from minirun.gpu.edits import DeviceNode, Edits, GivenGpu, Link
+from minirun.gpu.inventory import Notice
 from minirun.gpu.nvidia.cli import warn
 from minirun.gpu.request import NvidiaRequest
 
@@ -156,7 +157,7 @@ def prepare(config: Config) -> None:
     vendor, variable = variables.vendor(config), variables.asking(config)
     if not vendor and variable:
         text = f"{variable} asks for gpus, and their driver is not loaded"
-        warn.report_notices([warn.Notice(text, "the container gets none")])
+        warn.report_notices([Notice(text, "the container gets none")])
     if not vendor:
         return
     found = find_cards(vendor, config.choices.driver_root)

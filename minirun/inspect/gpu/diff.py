@@ -7,7 +7,7 @@ Users met these differences when NVIDIA's runtime changed its default from one t
 """
 
 from minirun.core.record import Record
-from minirun.gpu.drivers import PROC
+from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits, Tmpfs
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import DATA
-from minirun.gpu.inventory import Inventory, inventory
+from minirun.gpu.drivers import inventory
+from minirun.gpu.inventory import Inventory
 
 KIND = "example.com/thing"
 EDITS = {"env": ["THING=yes"]}

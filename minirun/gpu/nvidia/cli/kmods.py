@@ -17,7 +17,7 @@ import stat
 from minirun.core import events
 from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.core.record import Record
-from minirun.gpu.drivers import PROC, character_majors
+from minirun.gpu.driverroot import PROC, character_majors
 from minirun.gpu.nvidia.cli import catalog, imex, mig
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ exist yet. As in the real one only `all` can be asked for.
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
-from minirun.gpu.drivers import PROC
+from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import BindMount, DeviceNode
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog

@@ -15,7 +15,7 @@ from minirun.core import events
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot
-from minirun.gpu.drivers import PROC, proc_root
+from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.edits import BindMount, DeviceNode, Edits, File, GivenGpu, Link, Tmpfs
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli.catalog import FABRICMANAGER, LINKS, PERSISTENCED
@@ -93,7 +93,7 @@ def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces)
     gpus = choose(inventory, request.devices)
     keys = request.mig_config or request.mig_monitor
     if keys:
-        from minirun.gpu.nvidia.cli import mig
+        from minirun.gpu.nvidia.cli import mig  # few ask for what is imported late here
 
         mig.check(request, gpus)
         keys = " ".join(mig.requested_keys(request))

@@ -23,7 +23,7 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
-from minirun.gpu.drivers import PROC, character_majors, proc_root
+from minirun.gpu.driverroot import PROC, character_majors, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE

@@ -8,9 +8,8 @@ cache only where a library is missing.
 import os
 
 from minirun.gpu import driverroot
-from minirun.gpu.inventory import HostFile, Inventory
+from minirun.gpu.inventory import HostFile, Inventory, Notice
 from minirun.gpu.nvidia.cli import catalog, ldcache
-from minirun.gpu.nvidia.cli.warn import Notice
 
 _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
 """Where the libraries of a driver lie, if they lie anywhere."""

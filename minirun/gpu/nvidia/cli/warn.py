@@ -12,8 +12,7 @@ where a real one is (minirun.gpu.nvidia.cli.skew).
 
 from minirun.core import events, visible
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
-from minirun.gpu.inventory import Inventory
+from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import catalog
 
 TYPE_CHECKING = False
@@ -21,19 +20,6 @@ if TYPE_CHECKING:
     from minirun.gpu.request import NvidiaRequest
 
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
-
-
-class Notice(Record):
-    """Something that is wrong with the host: what, where, and what to do."""
-
-    text: str
-    hint: str
-    fatal: bool = False
-    """The container would have nothing of what was asked for."""
-
-    def __str__(self) -> str:
-        """It as one line."""
-        return f"{self.text} ({self.hint})"
 
 
 def check(
@@ -52,7 +38,7 @@ def check(
         said.append(Notice(text, hint, fatal=True))
     wanted = frozenset(request.capabilities)
     if not found.simulated and wanted:
-        from minirun.gpu.nvidia.cli import skew
+        from minirun.gpu.nvidia.cli import skew  # and ldcache: of real drivers
 
         said += skew.find_mismatches(found, wanted, cache)
     there = [node.path for node in found.nodes]

@@ -12,7 +12,7 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_text
-from minirun.gpu.drivers import character_majors
+from minirun.gpu.driverroot import character_majors
 from minirun.gpu.nvidia.cli.kmods import count_gpus
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 

@@ -7,10 +7,15 @@ this rule holds as it is. `minirun run` itself treats an image's environment as 
 (minirun.gpu.consent).
 """
 
+from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.nvidia.cli.catalog import CAPABILITIES, DEFAULT_CAPABILITIES
 from minirun.gpu.request import NvidiaRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
@@ -41,6 +46,11 @@ class HookSettings(Record):
 
 
 DEFAULTS = HookSettings()
+
+
+def of_config(config: "dict[str, Any]") -> "dict[str, str]":
+    """Return the environment in a config.json."""
+    return environment_of((config.get("process") or {}).get("env"))
 
 
 def environment_request(

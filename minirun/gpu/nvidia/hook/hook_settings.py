@@ -8,6 +8,8 @@ import os
 
 from minirun.core.choices import Choices
 from minirun.core.config import Config
+from minirun.gpu import driverroot
+from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.hook import command_line as hook
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings
 from minirun.gpu.nvidia.runtime import config_path, ldconfig_of
@@ -53,8 +55,7 @@ def driver_place(chosen: Choices) -> "tuple[str, str]":
 
     Raises ConfigError.
     """
-    from minirun.gpu import driverroot
-    from minirun.gpu.nvidia.cli import catalog, real  # a simulated driver needs none of them
+    from minirun.gpu.nvidia.cli import real  # of a real driver alone
 
     found = settings(chosen)
     cache = found.ldcache or catalog.LD_SO_CACHE

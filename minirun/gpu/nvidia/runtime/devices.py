@@ -9,10 +9,10 @@ environment. NVIDIA_DRIVER_CAPABILITIES counts in neither: the edits bring every
 sheet, "Two behaviours").
 """
 
-from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, names, registry, stale
 from minirun.gpu.nvidia.hook import environment
+from minirun.gpu.nvidia.runtime import host, jit
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 from minirun.gpu.request import NvidiaRequest
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CDI = "cdi/"
-UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
 
 
 def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
@@ -36,8 +35,6 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
         if request is None:
             return False
         if toolkit.mode != "cdi":
-            from minirun.gpu.nvidia.runtime import jit
-
             jit.apply(config, request, toolkit, log)
             return True
         wanted = [name for name in request.devices if name]
@@ -46,7 +43,7 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     found = registry.load(toolkit.spec_dirs)
     missing = [name for name in wanted if name not in found.devices]
     if missing:
-        raise GPUError(f"{UNRESOLVABLE} {', '.join(missing)}")
+        raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
     for warning in (*found.warnings, *stale.warnings(found.devices[name] for name in wanted)):
         log.warning(warning)
     edits = found.edits(wanted) if wanted else _control_nodes(found, toolkit)
@@ -74,14 +71,9 @@ def _named(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
     return [f"{kind}={device}" for kind, _, device in parts]
 
 
-def variables(config: "dict[str, Any]") -> "dict[str, str]":
-    """Return the environment of a container."""
-    return environment_of((config.get("process") or {}).get("env"))
-
-
 def _in_words(config: "dict[str, Any]") -> "list[str]":
     """Return the devices of the environment, where a full name of CDI is among them."""
-    text = variables(config).get(environment.VISIBLE, "")
+    text = environment.of_config(config).get(environment.VISIBLE, "")
     words = [word.strip() for word in text.split(",") if word.strip()]
     if "void" in words or not any(map(names.is_qualified, words)):
         return []
@@ -90,7 +82,7 @@ def _in_words(config: "dict[str, Any]") -> "list[str]":
 
 def _request(config: "dict[str, Any]", toolkit: Toolkit) -> "NvidiaRequest | None":
     """Return what the environment asks for; None for nothing at all. Raises GPUError."""
-    env = variables(config)
+    env = environment.of_config(config)
     env.pop(environment.DRIVER_CAPABILITIES, None)
     bounding = ((config.get("process") or {}).get("capabilities") or {}).get("bounding") or []
     mounts = environment.mounted_devices(config.get("mounts") or [])

@@ -19,7 +19,6 @@ from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.nvidia.runtime.devices import variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     A request that is wrong is left to the hook, which says why. Raises OSError.
     """
     try:
-        asked = environment.environment_request(variables(config), toolkit.hook)
+        asked = environment.environment_request(environment.of_config(config), toolkit.hook)
     except GPUError:
         return False
     if asked is None or not {"graphics", "display"} & set(asked.capabilities):

@@ -8,9 +8,11 @@ import os
 
 from minirun.core.errors import GPUError
 from minirun.core.places import STORE
-from minirun.gpu import inventory
+from minirun.gpu import drivers
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.cli import real
 
+UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
 _NVML = "initialization error: "
 _UNKNOWN = "nvml error: "
 
@@ -24,9 +26,7 @@ def host_inventory(root: str = "", more: "dict[str, str] | None" = None) -> Inve
     env = {**os.environ, **(more or {})}
     if simulation := env.get("MINIRUN_SIM"):
         store = env.get("MINIRUN_STORE") or STORE
-        return inventory.inventory("simulated", store, simulation=simulation)
-    from minirun.gpu.nvidia.cli import real
-
+        return drivers.inventory("simulated", store, simulation=simulation)
     try:
         return real.inventory(root or real.driver_root(), strict=True)
     except GPUError as error:

@@ -13,10 +13,10 @@ from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.recipe import HookProgram, Recipe
 from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.hook import program as prestart
 from minirun.gpu.nvidia.runtime import host, lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.nvidia.runtime.devices import UNRESOLVABLE, variables
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 from minirun.gpu.request import NvidiaRequest
 
@@ -54,7 +54,7 @@ def apply(
         parts = [device.edits for device in generate.devices(found, recipe, finder)]
         parts.append(generate.common(found, recipe, finder))
     except GPUError as error:
-        if str(error).startswith(UNRESOLVABLE):
+        if str(error).startswith(host.UNRESOLVABLE):
             raise
         raise GPUError(f'{_FAILED} "auto": {error}') from None
     parts += _beside(config, asked, finder)
@@ -81,14 +81,14 @@ def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
     known = {"all", *(name for device in every for name in (device.number, device.uuid))}
     missing = [f"{_KIND}={name}" for name in recipe.devices if name not in known]
     if missing:
-        raise GPUError(f"{UNRESOLVABLE} {', '.join(missing)}")
+        raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
 
 
 def _beside(
     config: "dict[str, Any]", asked: NvidiaRequest, finder: Finder
 ) -> "list[dict[str, Any]]":
     """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
-    env = variables(config)
+    env = environment.of_config(config)
     parts = []
     for name, mode in _BESIDE:
         if env.get(name) == "enabled":

@@ -92,7 +92,7 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     """
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
-    from minirun.gpu.nvidia.runtime import devices, graphics
+    from minirun.gpu.nvidia.runtime import devices, graphics  # of `create` alone
 
     if toolkit.mode == "auto" and toolkit.version == versions.LEGACY:
         legacy = not devices.named_only(config, toolkit)

@@ -1,6 +1,6 @@
 """What `nvidia-container-cli info` and `list` print."""
 
-from minirun.gpu.drivers import PROC
+from minirun.gpu.driverroot import PROC
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog, imex, mig
 from minirun.gpu.request import NvidiaRequest
