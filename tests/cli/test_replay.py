@@ -15,6 +15,7 @@ import pytest
 import minirun as package
 from conftest import Program
 from minirun import recordings
+from minirun.core.places import HISTORY
 from minirun.show import recording, text
 
 NAMES = tuple(recordings.RECORDINGS)
@@ -75,6 +76,29 @@ def test_each_is_whole_and_in_order(name: str) -> None:
         assert born[1] == [*{e.pid for e in each.events if e.actor == "init"}]
         assert (len(born[3]) == 1) == (each.simulated or name == "failing-hook")
         assert {e.pid for e in each.events if e.actor == "hook"} <= {*born[3]}
+
+
+CGROUPS = {"write", "mkdir", "rmdir", "bpf", "mount", "mount_setattr"}
+"""Calls that differ between cgroup v1 and v2."""
+
+
+def steps(log: Path) -> set[tuple[int, str, str]]:
+    """Return stage, actor and name of each call and message, without those for cgroups."""
+    (found,) = recording.read(log)
+    return {
+        (event.stage, event.actor, event.name)
+        for event in found.events
+        if event.kind in ("syscall", "message", "exec") and event.name not in CGROUPS
+    }
+
+
+def test_they_show_what_a_run_does_today(minirun: Program) -> None:
+    """If this fails, what a run does has changed: `make recordings`."""
+    flags = ("--rm", "--snapshots", "--gpu-driver=simulated", "--gpus=0,1")
+    done = minirun("run", *flags, "busybox", "true")
+    assert done.returncode == 0, done.stderr
+    (log,) = (minirun.root / HISTORY).glob("*.jsonl")
+    assert steps(log) == steps(recordings.path("gpus-0-1"))
 
 
 def test_they_show_what_they_say() -> None:
