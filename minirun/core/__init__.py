@@ -14,7 +14,7 @@ The seven stages, in stages/. Functions are named after the actor: runtime(), in
 
 What the two sides say to each other, and what all of them write down.
 
-    handshake           two FIFOs, drawn as a diagram; whoever dies is noticed
+    handshake           two FIFOs, drawn as a diagram; each side notices when the other dies
     hooks               one hook: its standard input, its time, its end
     events              the log: one line for each system call that makes the container
     gates               where a run can be held, for a lesson

@@ -56,12 +56,12 @@ class Config:
 
     @property
     def readonly(self) -> bool:
-        """Whether the root filesystem is mounted read-only."""
+        """Return True if the root filesystem is mounted read-only."""
         return bool(self.raw["root"].get("readonly"))
 
     @property
     def terminal(self) -> bool:
-        """Whether the process gets a pseudo-terminal."""
+        """Return True if the process gets a pseudo-terminal."""
         return bool(self.process.get("terminal"))
 
     @property
@@ -91,7 +91,7 @@ class Config:
         return self.linux.get("cgroupsPath") or ""
 
     def new_namespace(self, kind: str) -> bool:
-        """Whether a namespace of this kind is made for the container."""
+        """Return True if a namespace of this kind is made for the container."""
         return self.namespaces.get(kind) == ""
 
     @property
@@ -151,6 +151,6 @@ def _read(path: str) -> str:
 
 
 def is_gpu_hook(hook: "dict[str, Any]") -> bool:
-    """Whether a prestart hook is NVIDIA's."""
+    """Return True if a prestart hook is NVIDIA's."""
     path: str = hook["path"]
     return path.rpartition("/")[2] == GPU_HOOK

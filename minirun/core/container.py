@@ -35,7 +35,7 @@ class Container:
         self.id: str = record["id"]
         self.directory = places.container(settings.root, self.id)
         self.unprivileged = bool(record.get("unprivileged"))
-        """Whether it is that of a user without privileges: minirun.engines.rootless."""
+        """True if its user has no privileges on the host: minirun.engines.rootless."""
         self._cgroup: Cgroup | None = None
         self.gates: Gates | None = None
         self.console = Console()
@@ -47,7 +47,7 @@ class Container:
 
     @property
     def groups_denied(self) -> bool:
-        """Whether setgroups(2) is denied in it: minirun.engines.rootless_config knows where."""
+        """Return True if setgroups(2) is denied in it: minirun.engines.rootless_config."""
         return bool(self.record.get("groups_denied"))
 
     @property
@@ -63,7 +63,7 @@ class Container:
 
     @property
     def is_open_to_owner(self) -> bool:
-        """Whether init stays dumpable until stage 7, when the first program runs in there.
+        """Return True if init stays dumpable until stage 7, when the first program runs in there.
 
         A user without privileges could not write its id maps else, nor enter it for stage 5; and in
         a new user namespace nobody else is who could look.

@@ -7,8 +7,8 @@
 
 So what has a container's name always has a whole record, at whatever moment a command is killed. A
 directory in .new belongs to the process PID; when that has ended, the next `gc` removes it. runc
-makes ROOT/ID and fills it: what a killed runc leaves there is an empty directory, of which nobody
-can tell whose it is.
+makes ROOT/ID and fills it: what a killed runc leaves there is an empty directory, and its
+owner is unknown.
 """
 
 import fcntl

@@ -82,7 +82,7 @@ def kill(record: "dict[str, Any]", number: int) -> None:
     except ProcessLookupError:
         raise StateError("container not running") from None
     try:
-        if not state.is_alive(record["init"]):  # somebody else's by now
+        if not state.is_alive(record["init"]):  # the number belongs to another process by now
             raise StateError("container not running")
         from minirun.core.kernel import process
 
@@ -149,20 +149,20 @@ def _empty(container: Container, fd: int) -> None:
 def clear_cgroup(container: Container) -> None:
     """Kill what still runs in the container's cgroup and remove it.
 
-    Where the record does not say that the cgroup was made for this container, whoever is in it is
-    a stranger, and only an empty one goes.
+    If the record does not say that the cgroup was made for this container, its processes are
+    strangers: then it is removed only if it is empty.
     """
     if container.record.get("cgroup"):
         container.cgroup.clear(PATIENCE)
         return
     try:
         container.cgroup.remove(0)
-    except MinirunError:  # somebody is in it; or it was to be systemd's, which does not run
+    except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         pass
 
 
 def reap(init: "dict[str, Any] | None") -> None:
-    """Collect a killed init where it is our child; wait until it is gone where it is not."""
+    """Collect a killed init if it is our child; else wait until it is gone."""
     if not init:
         return
     try:

@@ -27,7 +27,7 @@ _LONGEST = 500
 
 
 class MinirunError(Exception):
-    """An error with one line for the user and, where there is one, a hint what to do."""
+    """An error: one line for the user, and a hint what to do, or an empty one."""
 
     status = 125
 
@@ -133,7 +133,7 @@ def hint(call: str, number: int) -> str:
 def as_runc(act: "Callable[[], int]") -> int:
     """Return what `act` returns; errors of it end with status 1, as runc's do: docker's is 125.
 
-    Raises MinirunError; OSError where whoever read our output has gone.
+    Raises MinirunError; OSError if the reader of our output has gone.
     """
     try:
         return act()

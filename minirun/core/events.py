@@ -1,4 +1,4 @@
-"""The log: one event is one JSON line, written with one write(2) by whoever does the thing.
+"""The log: one event is one JSON line, one write(2), by the process that does the thing.
 
     {"v":1,"t":CLOCK_MONOTONIC ns,"id":"c1","stage":5,"actor":"cli","pid":HOST PID,
      "kind":"begin|end|syscall|message|exec|note|gate","name":"mount","args":{},
@@ -33,9 +33,9 @@ _pid = 0
 _mark = ""
 _brief = False
 gatekeeper: "Callable[[int, str], None] | None" = None
-"""Called at every stage boundary when somebody steps through the run (see minirun.core.gates)."""
+"""Called at every stage boundary when a viewer steps through the run (see minirun.core.gates)."""
 observer: "Callable[[str, str], None] | None" = None
-"""Called with kind and name after every event when somebody steps from call to call."""
+"""Called with kind and name after every event when a viewer steps from call to call."""
 
 
 def choose_detail(word: str) -> None:
@@ -63,7 +63,7 @@ def divert(fd: int) -> None:
     """Write events into the pipe `fd` from now on, and let go of the log file.
 
     For a process that strangers see, and whose descriptors they could open: its caller, who reads
-    the pipe, passes the lines on (:func:`pass_on`). Nothing changes where there is no log.
+    the pipe, passes the lines on (:func:`pass_on`). Without a log nothing changes.
     """
     if _sinks:
         close_log()
@@ -85,7 +85,7 @@ def log_id() -> str:
 
 
 def log_fds() -> "tuple[int, ...]":
-    """The descriptors that the log is written to, for whoever closes all others."""
+    """Return the descriptors that the log is written to, for a caller that closes all others."""
     return tuple(_sinks)
 
 

@@ -1,10 +1,10 @@
 """Gates: a run can be held at the boundaries of its stages, or at each event, to be looked at.
 
 A gate is a FIFO in the container's state directory. Who reaches a boundary that is on the list
-writes a gate event and waits for one byte; whoever watches (the live view, --step, a test) sends
+writes a gate event and waits for one byte; the viewer (the live view, --step, a test) sends
 it. Nothing is simulated: while a gate is closed the kernel objects are as they are at this moment.
 
-Runtime and init work at the same time now and then. So who is at the gate holds a lock on it
+Runtime and init work at the same time now and then. So the process at the gate holds a lock on it
 (fcntl(2), "Advisory record locking", which is the process's own and ends with it), and there is
 never more than one to be let through.
 """
@@ -36,8 +36,8 @@ class Gates:
         files.mknodat(-100, path, stat.S_IFIFO | 0o600, why="the run stops here to be looked at")
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.watched: list[int] = []
-        """Descriptors (a pidfd, the end of a pipe) whose end opens every gate: nobody waits for
-        somebody who is dead."""
+        """Descriptors (a pidfd, the end of a pipe). When one of them ends, every gate opens: no
+        process waits for a dead one."""
         events.gatekeeper = self.wait
         if EVERY_EVENT in stops:
             events.observer = self.wait_after
@@ -55,7 +55,7 @@ class Gates:
     def _wait(self, name: str, args: "dict[str, str]") -> None:
         fcntl.lockf(self.fd, fcntl.LOCK_EX)
         try:
-            events.emit("gate", name, args, why="waiting until somebody opens this gate")
+            events.emit("gate", name, args, why="waiting until a viewer opens this gate")
             poll = select.poll()
             poll.register(self.fd, select.POLLIN)
             for fd in self.watched:
@@ -70,7 +70,7 @@ class Gates:
 def open_gate(directory: str) -> None:
     """Let the process that waits at a gate of the container in `directory` go on.
 
-    Raises OSError: ENOENT without a gate, ENXIO where nobody holds it.
+    Raises OSError: ENOENT without a gate, ENXIO if no process is at it.
     """
     fd = os.open(places.gate_fifo(directory), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

@@ -18,9 +18,10 @@
        │ ◀──────────── end of file ────────────── │   execve has happened
        │ ◀──────────── ERROR, from either side ─▶ │
 
-Only who has the turn begins or ends a stage, so the log is in order by construction. Either side's
-death closes its end of a FIFO, and the other reads the end of file: no wait is without an end.
-The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo, for `start`.
+Only the side that has the turn begins or ends a stage, so the log is in order by construction.
+Either side's death closes its end of a FIFO, and the other reads the end of file: no wait is
+without an end. The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo,
+for `start`.
 """
 
 import fcntl
@@ -130,7 +131,7 @@ class Channel:
         return rest
 
     def _read_more(self) -> bool:
-        """Read a chunk; False at the end of the file. Raises PeerDied where there is no end."""
+        """Read a chunk; False at the end of the file. Raises PeerDied if there is no end."""
         chunk = os.read(self.read_fd, 65536)
         self.buffer += chunk
         if len(self.buffer) > MOST_BYTES:
@@ -150,7 +151,7 @@ class Channel:
             events.pass_on(line + b"\n")
 
     def is_closed(self) -> bool:
-        """Whether the other side has closed its end; what it has said may still be unread."""
+        """Return True if the other side has closed its end; its last words may still be unread."""
         import select  # only a signal asks
 
         poll = select.poll()
@@ -215,7 +216,7 @@ def _open_both(path: str) -> "tuple[int, int]":
 def start(directory: str) -> None:
     """Let the init that waits at exec.fifo go on, and take the FIFO away: of several, one does it.
 
-    Raises FileNotFoundError where there is no FIFO, and OSError ENXIO where nobody waits.
+    Raises FileNotFoundError if there is no FIFO, and OSError ENXIO if no init waits.
     """
     path = places.exec_fifo(directory)
     fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -146,7 +146,7 @@ class HookProcess:
             deadline = events.now() + self.timeout * 1_000_000_000
         os.set_blocking(self.feed, False)
         poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)  # first: who is dead has said all it will say
+        poll.register(self.pidfd, select.POLLIN)  # first: a dead process has said it all
         poll.register(self.said, select.POLLIN)
         poll.register(self.feed, select.POLLOUT)
         while True:

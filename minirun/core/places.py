@@ -93,7 +93,7 @@ def history(root: str) -> str:
 
 
 def gpu_holders(root: str) -> str:
-    """Return the folder of the table of who has which GPU."""
+    """Return the folder of the table of which container has which GPU."""
     return f"{root}/{GPU_HOLDERS}"
 
 

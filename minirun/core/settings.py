@@ -1,6 +1,6 @@
 """What one run of the program works with, out of global flags and environment.
 
-A leaf: commands that only read files (`replay`, `timeline FILE`) run where there is no Linux.
+A leaf: commands that only read files (`replay`, `timeline FILE`) run without Linux.
 """
 
 import os
@@ -47,7 +47,7 @@ class Settings(Record):
     systemd_cgroup: bool = False
     rootless: str = "auto"
     named: bool = False
-    """Whether the root was named (--root, $MINIRUN_ROOT), so that no other one is looked at."""
+    """True if the root was named (--root, $MINIRUN_ROOT), so that no other one is looked at."""
     choices: Choices = NOTHING
     """What the flags before the command choose for each container that is made: for engines."""
     lang: str = ""

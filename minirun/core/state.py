@@ -4,7 +4,7 @@ Written whole and renamed into place, so that a reader, or a crash, never sees h
 first record ("creating") is written before the first cgroup or process exists: whatever a killed
 command leaves is named in it, and `gc` and `delete --force` finish from it.
 
-A process is remembered by pid, start time and boot: a reused pid is nobody we know.
+A process is remembered by pid, start time and boot: a process with a reused pid is another one.
 """
 
 import os
@@ -27,7 +27,7 @@ _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def check_id(container_id: str) -> str:
-    """Return `container_id` where it is a name and not a path. Raises StateError.
+    """Return `container_id` if it is a name and not a path. Raises StateError.
 
     Letters, digits and ``_ + - .``, not beginning with a dot (``delete -f ..`` once removed the
     directory above a runtime's root), at most 1024 characters, as runc has it.
@@ -39,7 +39,7 @@ def check_id(container_id: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text may be a container's id."""
+    """Return True if a text may be a container's id."""
     return bool(text) and set(text) <= _SAFE and text[0] != "." and len(text) <= 1024
 
 
@@ -51,7 +51,7 @@ def timestamp(when: "float | None" = None) -> str:
 
 
 def start_time(pid: int) -> int:
-    """Return when process `pid` started, in clock ticks since boot; 0 where there is none.
+    """Return when process `pid` started, in clock ticks since boot; 0 if there is none.
 
     A zombie counts as none. proc_pid_stat(5), fields 3 and 22.
     """
@@ -84,7 +84,7 @@ def identity(pid: int) -> "dict[str, Any]":
 
 
 def is_alive(process: "dict[str, Any] | None") -> bool:
-    """Tell whether the process that :func:`identity` described still runs."""
+    """Return True if the process that :func:`identity` described still runs."""
     if not process or not process["pid"]:
         return False
     started = start_time(process["pid"])
@@ -170,7 +170,7 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def is_frozen(cgroup: "dict[str, Any] | None") -> bool:
-    """Tell whether the cgroup of a record has been frozen: `pause`, or any other tool's doing."""
+    """Return True if the cgroup of a record has been frozen: `pause`, or any other tool's doing."""
     if not cgroup:
         return False
     dirs = cgroup["dirs"]

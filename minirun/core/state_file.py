@@ -47,7 +47,7 @@ class ForeignDirectory(StateError):
 def read(directory: str) -> "dict[str, Any]":
     """Return the record in a container's directory.
 
-    Raises DamagedRecord, ForeignDirectory; FileNotFoundError where there is no such directory.
+    Raises DamagedRecord, ForeignDirectory; FileNotFoundError if there is no such directory.
     """
     fd = open_directory(directory)
     try:
@@ -121,6 +121,6 @@ def read_file(fd: int, name: str) -> bytes:
 
 
 def is_made_by_minirun(fd: int) -> bool:
-    """Tell whether a directory holds a record, whole or not, and nothing but what minirun makes."""
+    """Return True if a directory holds a record, whole or not, and only what minirun makes."""
     names = os.listdir(fd)
     return places.STATE in names and all(map(places.is_own_name, names))

@@ -31,7 +31,7 @@ class HostNode(Record):
     below: str = ""
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mount --bind {self.source} {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -60,7 +60,7 @@ class BindSource(Record):
     below: str = ""
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mount --rbind {self.source} {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -84,7 +84,7 @@ class BindHeld(Record):
     attributes: int
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mount --bind {self.source} {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -102,7 +102,7 @@ class SimulatedNode(Record):
     mode: int
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mknod -m {self.mode:o} {self.path} c {self.major} {self.minor}"
 
     def execute(self, root: Root) -> None:

@@ -35,7 +35,7 @@ def openat2(dirfd: int, path: str, flags: int, resolve: int, mode: int = 0) -> i
     how = OpenHow(flags | os.O_CLOEXEC, mode, resolve)
     raw = path.encode(errors="surrogateescape")
     size = ctypes.sizeof(how)
-    for _ in range(128):  # EAGAIN: somebody renamed a directory on the way
+    for _ in range(128):  # EAGAIN: another process renamed a directory on the way
         ret: int = _openat2(437, dirfd, raw, ctypes.addressof(how), size)
         if ret != -1:
             return ret
@@ -71,7 +71,7 @@ def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
 
 
 def may_execute(path: str) -> bool:
-    """Tell whether this process, as what it is now, may execute `path`: faccessat(2), AT_EACCESS.
+    """Return True if this process, as what it is now, may execute `path`: faccessat(2), AT_EACCESS.
 
     EPERM is no answer of the file's: a seccomp filter from before Linux 5.8 does not let the
     question through. Then yes: execve, which asks once more, will tell.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _libc = ctypes.PyDLL(None, use_errno=True)
 # PyDLL keeps the interpreter's lock during a call: there is one thread, and clone must not
-# wake up in a child whose lock is held by nobody.
+# wake up in a child in which no thread holds the lock.
 
 MACHINE = os.uname().machine
 
@@ -54,7 +54,7 @@ def failure(call: str, path: "str | None" = None) -> OSError:
 
 
 def check(call: str, ret: int, path: "str | None" = None) -> int:
-    """Return `ret`, or raise OSError where it is -1."""
+    """Return `ret`, or raise OSError if it is -1."""
     if ret == -1:
         raise failure(call, path)
     return ret

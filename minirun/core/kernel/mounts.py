@@ -89,7 +89,7 @@ def mount(
 ) -> None:
     """Mount, bind, remount or change propagation: mount(2).
 
-    `shown` is the path that an error names where `target` is a /proc/self/fd/N.
+    `shown` is the path that an error names if `target` is a /proc/self/fd/N.
     """
     args = mount_shown(source, target, fstype, flags, data)
     if shown:
@@ -109,7 +109,7 @@ def mount_shown(
 
 
 def umount2(target: str, flags: int = 0, *, why: str = "") -> None:
-    """Unmount; with MNT_DETACH as soon as nobody uses it any more: umount2(2)."""
+    """Unmount; with MNT_DETACH as soon as no process uses it any more: umount2(2)."""
     args = umount2_shown(target, flags)
     libc.logged("umount2", _umount2, (_bytes(target), flags), args, target, why)
 
@@ -151,7 +151,7 @@ def move_mount(
 ) -> None:
     """Hang the detached mount `mount_fd` onto the file or directory `target_fd`: move_mount(2).
 
-    Or onto `name` in it, which is not followed where it is a link.
+    Or onto `name` in it, which is not followed if it is a link.
     """
     flags = MOVE_MOUNT_F_EMPTY_PATH | (0 if name else MOVE_MOUNT_T_EMPTY_PATH)
     args = {"from": mount_fd, "to": target_fd, "path": shown}

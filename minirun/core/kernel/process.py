@@ -75,7 +75,7 @@ def prctl_name(option: int) -> str:
 
 
 def in_bounding_set(capability: int) -> bool:
-    """Tell whether `capability` (a number) is in this process's bounding set: capabilities(7)."""
+    """Return True if `capability` (a number) is in this process's bounding set: capabilities(7)."""
     return bool(_prctl_long(PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
 
 
@@ -185,7 +185,7 @@ def restore_signals() -> None:
     """Give every signal its default action and unblock all: signal(7), sigprocmask(2).
 
     The interpreter ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored after execve.
-    libc keeps 32 and 33 for itself and lets nobody change them, but its posix_spawn(3), and so
+    libc keeps 32 and 33 for itself and refuses to change them, but its posix_spawn(3), and so
     make(1), starts programs with them ignored: they need the system call.
     """
     default = (ctypes.c_uint64 * 4)()  # struct sigaction of the kernel: SIG_DFL, no flags, no mask

@@ -21,7 +21,7 @@ def find(name: str, environment: "dict[str, str]") -> str:
     """Return the path of the program `name`, as the container's user finds it.
 
     The words are runc's, since docker derives its exit status from them.
-    Raises CommandError: status 127 where there is none, 126 where it may not be executed.
+    Raises CommandError: status 127 if there is none, 126 if it may not be executed.
     """
     if "/" in name:
         _check(name)

@@ -1,4 +1,4 @@
-"""$HOME, where config.json sets none: what the image's /etc/passwd says of the user, or /.
+"""$HOME, if config.json sets none: what the image's /etc/passwd says of the user, or /.
 
 What the spec says: nothing. What the real stack does: docker and containerd leave it to the
 runtime, and runc and crun fill it in.
@@ -22,7 +22,7 @@ def add(process: "dict[str, Any]", root: Root) -> None:
 
 
 def of(root: Root, uid: int) -> str:
-    """Return the home directory of user `uid` in the image; "/" where it is not known."""
+    """Return the home directory of user `uid` in the image; "/" if it is not known."""
     try:
         data = root.read("/etc/passwd", _MAX_SIZE)
     except OSError:  # none; or a link to nowhere, a FIFO, a device

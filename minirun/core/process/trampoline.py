@@ -10,13 +10,14 @@ lies in a sealed memory file, and that executes the command. In words it is
 Because: while init is the Python interpreter, its /proc/PID/exe is the host's python3. A container
 whose command is a link to /proc/self/exe, or a script that begins with ``#!/proc/self/exe``, would
 run the host's interpreter, and could then reopen it for writing and wait for the next container
-(CVE-2019-5736). Here /proc/self/exe is a copy that nobody can write and nobody else uses. And with
-the interpreter its memory goes: the environment, the arguments and the secrets of the host.
+(CVE-2019-5736). Here /proc/self/exe is a copy that no process can write, and that no other
+container uses. And with the interpreter its memory goes: the environment, the arguments and the
+secrets of the host.
 
 FD is the write end of a pipe that init leaves open across its execve. When the command starts,
 FD_CLOEXEC closes it and the runtime reads the end of the file; when it cannot start, the runtime
 reads errno, 4 bytes little-endian. When fcntl fails (a seccomp filter that refuses it, or an
-attacker who comes here a second time, with FD closed) nothing is executed: status 126.
+attack that comes here a second time, with FD closed) nothing is executed: status 126.
 
 What the man pages say: execve(2), memfd_create(2), fcntl(2) "file sealing", elf(5); the stack at
 the start of a program, argc argv… NULL envp… NULL, is in the psABI of each processor.
@@ -182,7 +183,7 @@ def _elf(machine: int, code: bytes) -> bytes:
 def open_sealed(fd: int) -> int:
     """Return a descriptor (close-on-exec) of a memory file that holds build(fd), sealed.
 
-    Nobody can write, grow, shrink or unseal it: fcntl(2), F_ADD_SEALS. init executes it with
+    No process can write, grow, shrink or unseal it: fcntl(2), F_ADD_SEALS. init executes it with
     ``os.execve(memfd, [path, argv0, argv1, …], env)``. Raises OSError, MinirunError.
     """
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING

@@ -41,7 +41,7 @@ class ReadOnlyPath(Record):
     where: str
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mount --rbind -o ro {self.path} {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -68,7 +68,7 @@ class MaskedPath(Record):
     where: str
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"hide {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -89,7 +89,7 @@ class ReadOnlyRoot(Record):
     """root.readonly: nothing is written to the root filesystem."""
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return "mount -o remount,ro /"
 
     def execute(self, root: Root) -> None:
@@ -111,7 +111,7 @@ def _cover(root: Root, *, is_directory: bool) -> int:
 
 
 def _open_null(root: Root) -> int:
-    """Return the container's /dev/null. Raises MinirunError where it is anything else."""
+    """Return the container's /dev/null. Raises MinirunError if it is anything else."""
     try:
         fd = root.open("/dev/null")
     except OSError as error:

@@ -68,13 +68,13 @@ def _node(row: "dict[str, Any]") -> plan.MakeNode:
 
 
 class Device(Record):
-    """Make a node; in a user namespace, where mknod is denied, bind the host's own."""
+    """Make a node; in a user namespace, which denies mknod, bind the host's own."""
 
     node: plan.MakeNode
     in_user_namespace: bool
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return self.node.describe()
 
     def execute(self, root: Root) -> None:

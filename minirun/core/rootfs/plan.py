@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         """What a plan consists of. The rings have operations of their own."""
 
         def describe(self) -> str:
-            """Say it as a shell would."""
+            """Return it as a shell would say it."""
 
         def execute(self, root: Root) -> None:
             """Do it. Raises OSError."""
@@ -37,7 +37,7 @@ class MakeDir(Record):
     mode: int = 0o755
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mkdir -p -m {self.mode:o} {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -52,7 +52,7 @@ class Symlink(Record):
     path: str
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"ln -s {self.target} {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -78,7 +78,7 @@ class MakeNode(Record):
     gid: int = 0
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mknod -m {self.mode:o} {self.path} {self.kind} {self.major} {self.minor}"
 
     def execute(self, root: Root) -> None:
@@ -102,7 +102,7 @@ class WriteFile(Record):
     mode: int = 0o644
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"write {len(self.data)} bytes to {self.path}"
 
     def execute(self, root: Root) -> None:
@@ -132,7 +132,7 @@ class MountFs(Record):
     why: str = ""
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         options = f" -o {self.data}" if self.data else ""
         return f"mount -t {self.fstype} {self.source} {self.path}{options}"
 
@@ -161,7 +161,7 @@ class Bind(Record):
     why: str = ""
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mount --{'r' if self.recursive else ''}bind {self.source} {self.path}"
 
     def execute(self, root: Root) -> None:

@@ -16,7 +16,7 @@ _DEEPEST = 8
 _EBUSY, _EXDEV, _ENOTEMPTY = 16, 18, 39
 _TRIES = 50
 _TAKEN = (2, 17, 20, _ENOTEMPTY)
-"""ENOENT, EEXIST, ENOTDIR, ENOTEMPTY: somebody was quicker, or something else has that name."""
+"""ENOENT, EEXIST, ENOTDIR, ENOTEMPTY: another process was quicker, or the name is taken."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _remove_directory(parent: int, name: str, empty: "Callable[[int], None]") ->
         except OSError as error:
             if error.errno == _EXDEV:
                 raise OSError(_EBUSY, os.strerror(_EBUSY), name) from None
-            if error.errno != _ENOTEMPTY or not tries_left:  # somebody has just moved something in
+            if error.errno != _ENOTEMPTY or not tries_left:  # a file was moved in just now
                 raise
     return None
 

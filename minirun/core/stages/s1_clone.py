@@ -70,7 +70,7 @@ class NewCgroupNamespace(Record):
     """Make a cgroup namespace. Its root is the cgroup that init is in at this moment."""
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return "unshare --cgroup"
 
     def execute(self, root: Root) -> None:
@@ -158,7 +158,7 @@ def init(container: Container, channel: Channel) -> Root:
     events.become("init", container.record["pid"])
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
     if not container.is_open_to_owner:
-        why = "nobody may look into a half-made container"
+        why = "no process may look into a half-made container"
         process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
     process.become_named("minirun:init")
     os.umask(0)
@@ -176,7 +176,7 @@ def init(container: Container, channel: Channel) -> Root:
         loopback.up()
     execute(container.plan, root)
     container.cgroup.close()  # directories of the host: init takes none along
-    channel.say(Message.READY, why="the root filesystem is built, but nobody lives in it yet")
+    channel.say(Message.READY, why="the root filesystem is built, but no process lives in it yet")
     channel.expect(Message.YOUR_TURN)
     return root
 
@@ -192,7 +192,7 @@ def become_root(container: Container) -> None:
 
 
 def set_names(container: Container) -> None:
-    """Set host name and domain name, where there is a UTS namespace to set them in."""
+    """Set host name and domain name, if there is a UTS namespace to set them in."""
     config = container.config
     if "uts" in config.namespaces:
         if config.raw.get("hostname"):

@@ -131,7 +131,7 @@ def move_root(root: Root) -> None:
 
 
 def wait_for_start(exec_fd: int) -> None:
-    """Wait until `start` writes to exec.fifo. Raises MinirunError where it is closed instead."""
+    """Wait until `start` writes to exec.fifo. Raises MinirunError if it is closed instead."""
     poll = select.poll()
     poll.register(exec_fd, select.POLLIN)
     poll.poll()

@@ -82,7 +82,7 @@ class ListedMount(Record):
     tree: "int | None"
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return _as_shell(self.row)
 
     def execute(self, root: Root) -> None:
@@ -99,7 +99,7 @@ class ReadOnlyDev(Record):
     row: "dict[str, Any]"
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return f"mount -o remount,ro {self.row['destination']}"
 
     def execute(self, root: Root) -> None:
@@ -120,7 +120,7 @@ class CgroupMounts(Record):
     new: bool
 
     def describe(self) -> str:
-        """Say it as a shell would."""
+        """Return it as a shell would say it."""
         return _as_shell(self.row)
 
     def execute(self, root: Root) -> None:
