@@ -1,4 +1,4 @@
-"""minirun as a child process of whoever imports this package.
+"""minirun as a child process of the program that imports this package.
 
 It is started by `subprocess`, without a function to run in the child: that is vfork(2) and execve,
 so no copy of the caller, a notebook's kernel with its threads, ever runs. The child gets a process
@@ -29,7 +29,7 @@ class Location(NamedTuple):
 
     @classmethod
     def usual(cls) -> "Location":
-        """As the command line finds it: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
+        """Return the command line's: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
         store = os.path.abspath(os.environ.get("MINIRUN_STORE") or STORE)
         return cls(os.path.abspath(os.environ.get("MINIRUN_ROOT") or default_root(store)), store)
 

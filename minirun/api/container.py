@@ -27,7 +27,7 @@ class Result(NamedTuple):
     output: str
 
     def __str__(self) -> str:
-        """The output, and the status where it is not 0."""
+        """The output, and the status unless it is 0."""
         ending = f"\nexit status {self.exit_status}" if self.exit_status else ""
         return self.output.rstrip("\n") + ending
 
@@ -49,7 +49,7 @@ class Container(Shown):
         """What was known last, for when there is no container any more."""
 
     def _record(self) -> dict[str, Any]:
-        """Return what state.json says now; the last known where the container has gone."""
+        """Return what state.json says now; the last known if the container has gone."""
         try:
             self._kept = state.load(self.place.root, self.id)
         except StateError:
@@ -63,12 +63,12 @@ class Container(Shown):
 
     @property
     def pid(self) -> int:
-        """The process id of its init on the host; 0 where none runs."""
+        """The process id of its init on the host; 0 if none runs."""
         return int(self._record()["pid"])
 
     @property
     def supervisor(self) -> int:
-        """The process id of the minirun that looks after it; 0 where nothing is known of it."""
+        """The process id of the minirun that looks after it; 0 if nothing is known of it."""
         return int((self._record().get("supervisor") or {}).get("pid", 0))
 
     @property
@@ -93,14 +93,14 @@ class Container(Shown):
     def namespaces(self) -> Namespaces:
         """Those of its init, from /proc, or as the last snapshot of its start has them.
 
-        Raises StateError where it has ended and no snapshot was taken.
+        Raises StateError if it has ended and no snapshot was taken.
         """
         pid = self.pid
         return Namespaces.of(pid, f"container {self.id}") if pid else self.timeline.namespaces
 
     @property
     def devices(self) -> DeviceDiff:
-        """What stage 5 changed. Raises StateError where nothing is known of it any more."""
+        """What stage 5 changed. Raises StateError if nothing is known of it any more."""
         timeline = self.timeline
         if timeline.snapshots or self.status == REMOVED:
             return timeline.devices
@@ -121,7 +121,7 @@ class Container(Shown):
     def exec(self, *command: str, check: bool = False) -> Result:
         """Run another command in it and wait for it.
 
-        `check`: raises MinirunError where its exit status is not 0.
+        `check`: raises MinirunError if its exit status is not 0.
         """
         done = self.place.call("exec", self.id, *command, merged=True)
         if check and done.returncode:

@@ -64,7 +64,7 @@ def run(
     the output as they come. `snapshots` records the container's state at each boundary of a stage.
     Other flags are the command line's, with _ for -: memory="64m", read_only=True, env=["A=1"].
 
-    Raises UsageError where no container can be made here, RunError where minirun could not do it.
+    Raises UsageError if no container can be made here, RunError if minirun could not do it.
     A command that fails is no error: see `exit_status`. An interrupt removes the container.
     """
     able, reason = can_run()
@@ -94,17 +94,17 @@ def _follow(child: Child, container: Container, show: Show | None, echo: tuple[s
     """Show the run, and what comes on the streams `echo`, until minirun ends; its exit status."""
     tail = Tail(places.events_jsonl(places.container(container.place.root, container.id)))
 
-    def look() -> None:
+    def show_new() -> None:
         if show:
             show(tail.events(), False)
 
-    def hear(name: str, text: str) -> None:
-        look()  # what was done before it was said
+    def on_output(name: str, text: str) -> None:
+        show_new()  # what was done before it was said
         if name in echo:
             (sys.stdout if name == "stdout" else sys.stderr).write(text)
 
     try:
-        status = child.follow(hear, look)
+        status = child.follow(on_output, show_new)
         if show and tail.fd < 0:  # it failed before we looked, and its log is history
             with contextlib.suppress(StateError):
                 show(container.timeline, False)
@@ -116,7 +116,7 @@ def _follow(child: Child, container: Container, show: Show | None, echo: tuple[s
 
 
 def _end(child: Child, container: "Container | None") -> None:
-    """End a run that nobody waits for any more, and remove its container."""
+    """End a run that is not waited for any more, and remove its container."""
     child.close()
     child.process.send_signal(signal.SIGINT)  # before its command runs, minirun ends in order
     with contextlib.suppress(subprocess.TimeoutExpired):

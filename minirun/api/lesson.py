@@ -13,7 +13,7 @@ _BORDER = {"right": "#2e8540", "not so": "#a86500", "no prediction yet": "#6b728
 
 
 class Verdict(Shown):
-    """What came of a prediction. `right` is None where none was made."""
+    """What came of a prediction. `right` is None if none was made."""
 
     def __init__(self, right: "bool | None", happened: str, why: str) -> None:
         self.right = right
@@ -39,7 +39,7 @@ class Verdict(Shown):
 
 
 class Prediction(Shown):
-    """A question. `answer` is the number of a choice, from 1 on; None until somebody chose."""
+    """A question. `answer` is the number of a choice, from 1 on; None until one was chosen."""
 
     def __init__(self, question: str, choices: Sequence[object], answer: "int | None") -> None:
         self.question = question
@@ -53,7 +53,7 @@ class Prediction(Shown):
     def check(self, happened: object, why: str = "") -> Verdict:
         """Compare the prediction with what happened: the text of a choice, or a value like it.
 
-        Where it is none of the choices it says so, and no answer is right.
+        If it is none of the choices it says so, and no answer is right.
         """
         truth = str(happened)
         if truth not in self.choices:

@@ -1,4 +1,4 @@
-"""Recordings: runs of minirun as files, which show what happened where nothing can be run.
+"""Recordings: runs of minirun as files, to show what happens on machines that can run nothing.
 
 Some come with minirun (minirun/recordings/); `minirun --log FILE --log-format json run …` makes
 more, and so does a copy of a container's events.jsonl.
@@ -36,7 +36,7 @@ def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]
 def of_container(root: str, container_id: str) -> Timeline:
     """Return the timeline of a container below the state root `root`, living or removed.
 
-    Raises StateError where there is none (any more).
+    Raises StateError if there is none (any more).
     """
     path = find.of_container(container_id, root)
     found = [each for each in recording.read(path) if each.id == container_id] if path else []

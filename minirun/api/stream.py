@@ -56,7 +56,7 @@ class Cell:
         self.handle: Any = display(self.drawing, display_id=True)  # type: ignore[no-untyped-call]
 
     def show(self, events: Iterable[Event], last: bool) -> None:
-        """Draw more; update the display at the end, or where the last time is long enough ago."""
+        """Draw more; update the display at the end, or if the last time is long enough ago."""
         self.pending |= bool(self.drawing.take(events))
         if self.pending and (last or time.monotonic() - self.shown_at >= PAUSE):
             self.handle.update(self.drawing)

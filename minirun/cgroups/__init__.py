@@ -50,10 +50,10 @@ def of_container(container: "Container") -> Cgroup:
 def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgroup:
     """Return the cgroup `path` (linux.cgroupsPath), made or not.
 
-    `version` is v1, v2 or auto: cgroup2 where it is mounted at /sys/fs/cgroup, else v1 where it has
+    `version` is v1, v2 or auto: cgroup2 if it is mounted at /sys/fs/cgroup, else v1 if it has
     a devices hierarchy, else cgroup2 wherever it is mounted. `every`: join all of v1's hierarchies,
     for an engine that named the cgroup and looks for it in each. Raises ConfigError for a bad path,
-    MinirunError where no such file system is mounted.
+    MinirunError if no such file system is mounted.
     """
     path = checked_path(path)
     if version == "auto" and os.path.exists(_PURE_V2):

@@ -1,13 +1,13 @@
 """What a cgroup is to the rest of minirun, whichever version of cgroups is behind it.
 
 The order of a container's life: create, set_resources, set_device_rules (stage 1, by the runtime);
-then init gets in, by clone_fd where there is one (CLONE_INTO_CGROUP), else by join; allow_devices
+then init gets in, by clone_fd if there is one (CLONE_INTO_CGROUP), else by join; allow_devices
 (stage 5); stat, freeze, thaw, kill; remove. What a record holds is enough to do the rest from
 another process, also after a crash.
 
 Why init joins by itself on version 1: writing another process's number into cgroup.procs makes the
 kernel wait until no process anywhere is in the middle of a fork or exit, 5 to 20 ms on a quiet
-machine. A thread that writes "0" (itself) into tasks waits for nobody: 0.05 ms.
+machine. A thread that writes "0" (itself) into tasks waits for no other CPU: 0.05 ms.
 """
 
 import os
@@ -35,7 +35,7 @@ REMOVE_SECONDS = 5.0
 
 
 class Usage(Record):
-    """What a cgroup has used: bytes, nanoseconds, tasks; None where no controller counts it."""
+    """What a cgroup has used: bytes, nanoseconds, tasks; None if no controller counts it."""
 
     memory: "int | None"
     memory_peak: "int | None"
@@ -82,9 +82,9 @@ class Cgroup(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """Make the cgroup, parents too; what it made is gone again where it fails.
+        """Make the cgroup, parents too; if it fails, what it made is removed.
 
-        Raises OSError; StateError where there are processes in it already: then it is another
+        Raises OSError; StateError if there are processes in it already: then it is another
         container's, and this object does not touch it any more.
         """
 
@@ -115,7 +115,7 @@ class Cgroup(ABC):
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Make `rules`, in their order, the only ones; what they do not allow is denied.
 
-        On version 1 the cgroup must have no other below it. Raises ConfigError where version 1
+        On version 1 the cgroup must have no other below it. Raises ConfigError if version 1
         cannot hold the list, MinirunError, OSError.
         """
 
@@ -171,7 +171,7 @@ class Cgroup(ABC):
         return [] if self._is_foreign else self._places()
 
     def refuse_occupied(self, directory: str) -> None:
-        """Raise StateError where a directory that was there already has processes in it."""
+        """Raise StateError if a directory that was there already has processes in it."""
         pids = tree.processes(directory)
         if pids:
             self._is_foreign = True
@@ -186,7 +186,7 @@ class Cgroup(ABC):
         return ""
 
     def refuse_frozen(self) -> None:
-        """Raise StateError where the cgroup, or one above it, is frozen: init would never begin.
+        """Raise StateError if the cgroup, or one above it, is frozen: init would never begin.
 
         The cgroup is not this object's then. runc refuses it too.
         """
@@ -216,18 +216,18 @@ class Cgroup(ABC):
         /minirun, the parent, goes with its last container, unless `keep_parent`: making it again
         for the next one costs 0.3 ms.
 
-        Raises StateError where processes are still in it after `seconds`; OSError.
+        Raises StateError if processes are still in it after `seconds`; OSError.
         """
         tree.remove(self.directories(), seconds)
         for directory in [] if keep_parent else self.directories():
             tree.remove_own_parent(directory.removesuffix(self.path), self.path)
 
     def clear(self, seconds: float = REMOVE_SECONDS) -> None:
-        """Kill whatever is in the cgroup and remove it: at once where nothing is in it any more.
+        """Kill whatever is in the cgroup and remove it: at once if nothing is in it any more.
 
-        Freezing waits in vain for who is dying already, so it comes only where killing each by
-        itself has not been enough: a fork bomb, or a cgroup that was frozen.
-        Raises StateError where processes are still in it after `seconds`; OSError.
+        Freezing waits in vain for processes that are dying already, so it is used only if killing
+        one by one was not enough: a fork bomb, or a cgroup that was frozen.
+        Raises StateError if processes are still in it after `seconds`; OSError.
         """
         deadline = time.monotonic() + seconds
         gentle = _GENTLE_ROUNDS
@@ -245,7 +245,7 @@ class Cgroup(ABC):
             time.sleep(0.001)
 
     def freeze(self) -> None:
-        """Stop every process of the cgroup. Raises StateError where one does not stop."""
+        """Stop every process of the cgroup. Raises StateError if one does not stop."""
         self._set_frozen(True)
         deadline = time.monotonic() + _FREEZE_SECONDS
         while not self.frozen():
@@ -313,7 +313,7 @@ def checked_path(path: str) -> str:
 
 
 def _write(setting: "Setting", directory: tree.Dir) -> None:
-    """Write a setting, or what is to be set where its file is missing. Raises OSError."""
+    """Write a setting, or its `otherwise` if the file is missing. Raises OSError."""
     try:
         directory.write(setting.file, setting.value, setting.origin)
     except FileNotFoundError:

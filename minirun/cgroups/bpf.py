@@ -52,7 +52,7 @@ def load_device_program(instructions: bytes, name: str) -> int:
     """Load a BPF_PROG_TYPE_CGROUP_DEVICE program; return a descriptor of it.
 
     `instructions` are packed struct bpf_insn, 8 bytes each; `name` has at most 15 letters, digits
-    and underscores. Raises OSError, whose strerror ends with what the verifier said; E2BIG where it
+    and underscores. Raises OSError, whose strerror ends with what the verifier said; E2BIG if it
     has too many instructions, or more ways through them than the kernel goes.
     """
     code = ctypes.create_string_buffer(instructions, len(instructions))
@@ -140,7 +140,7 @@ def program_name(program_fd: int) -> str:
 def program_instructions(program_fd: int) -> bytes:
     """Return the instructions of a program as the kernel holds them after verification.
 
-    Empty where the kernel does not tell (blinded constants: net.core.bpf_jit_harden without
+    Empty if the kernel does not tell (blinded constants: net.core.bpf_jit_harden without
     CAP_SYSLOG). Raises OSError.
     """
     buffer = ctypes.create_string_buffer(4096)

@@ -79,7 +79,7 @@ def own_path() -> str:
 
 
 def _refused(directory: str) -> str:
-    """Return which file of a cgroup may not be written; empty where all may."""
+    """Return which file of a cgroup may not be written; empty if all may."""
     for name in _NEEDED:
         if not os.access(directory + name, os.W_OK):
             return f"{directory}{name} may not be written"
@@ -118,7 +118,7 @@ class Delegated(CgroupV2):
 
 
 class NoCgroup(Cgroup):
-    """What stands in for a cgroup where the caller may make none: the processes of init's."""
+    """What stands in for a cgroup if the caller may make none: the processes of init's."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class NoCgroup(Cgroup):
         self._init = init
 
     def create(self) -> None:
-        """Make nothing. Raises ConfigError where config.json names the cgroup."""
+        """Make nothing. Raises ConfigError if config.json names the cgroup."""
         if self._named:
             where = f"config.json: linux.cgroupsPath: {self.path}"
             raise ConfigError(f"{where}: cannot be made: {self.reason}", f"needs {DELEGATE}")
@@ -165,14 +165,14 @@ class NoCgroup(Cgroup):
         """There is none."""
 
     def join(self) -> None:
-        """Stay where one is."""
+        """Do nothing: there is no cgroup to join."""
 
     def clone_fd(self) -> int:
         """There is none."""
         return -1
 
     def add(self, pid: int) -> None:
-        """Leave it where it is."""
+        """Do nothing: there is no cgroup to leave."""
 
     def _places(self) -> "list[str]":
         return []
@@ -182,7 +182,7 @@ class NoCgroup(Cgroup):
         return bool(self.processes())
 
     def processes(self) -> "list[int]":
-        """Return init and whoever shares its pid namespace, if that is not the caller's too."""
+        """Return init and the processes in its pid namespace, if that is not the caller's too."""
         if not self._init or not state.is_alive(self._init):
             return []
         pid = self._init["pid"]
@@ -216,7 +216,7 @@ class NoCgroup(Cgroup):
         raise StateError(text, f"needs {DELEGATE}")
 
     def record(self) -> "dict[str, Any]":
-        """Return the reason, for whoever asks."""
+        """Return the record of no cgroup, with the reason."""
         found = {"version": 0, "path": self.path, "dirs": {}, "reason": self.reason}
         return {**found, "rootless": True}
 
@@ -229,7 +229,7 @@ class NoCgroup(Cgroup):
 
 
 def _pid_namespace(pid: "str | int") -> int:
-    """Return the number of a process's pid namespace; 0 where it may not be known."""
+    """Return the number of a process's pid namespace; 0 if it may not be known."""
     try:
         return os.stat(f"/proc/{pid}/ns/pid").st_ino
     except OSError:

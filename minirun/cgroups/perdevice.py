@@ -6,7 +6,7 @@ or interface; each write changes one line. Version 2 knows no leaf weights, and 
 packets to eBPF programs, so there those two are an error.
 
 A weight is for a scheduler: CFQ had blkio.weight, and went with Linux 5.0; BFQ has files of its
-own, tried where the first name is missing (runc does the same). Imported only when asked for.
+own, tried if the first name is missing (runc does the same). Imported only when asked for.
 """
 
 from minirun.cgroups.rules import Setting
@@ -61,7 +61,7 @@ def _block(block: "dict[str, Any]", version: int) -> "list[Setting]":
 def _weights(
     group: "dict[str, Any]", suffix: str, device: str, where: str, version: int
 ) -> "list[Setting]":
-    """Return the weight and the leaf weight in `group`, where they are not 0."""
+    """Return the weight and the leaf weight in `group`, unless they are 0."""
     found = []
     weight, leaf = (_number(group, name, where) for name in ("weight", "leafWeight"))
     if weight and version == 1:
@@ -81,7 +81,7 @@ def _weights(
 
 
 def _huge_pages(rows: "list[Any]", version: int) -> "list[Setting]":
-    """Limit the pages, and where the kernel (5.7) can, also what may be reserved of them."""
+    """Limit the pages, and, if the kernel can (5.7), also what may be reserved of them."""
     found = []
     for origin, row in _rows({"": rows}, "", "linux.resources.hugepageLimits"):
         size, limit = row.get("pageSize"), str(_number(row, "limit", origin))
@@ -129,7 +129,7 @@ def _rdma(devices: "dict[str, Any]") -> "list[Setting]":
 
 
 def _rows(group: "dict[str, Any]", key: str, where: str) -> "list[tuple[str, dict[str, Any]]]":
-    """Return (path, row) of each row of a list of objects; none where there is no list."""
+    """Return (path, row) of each row of a list of objects; none if there is no list."""
     path = f"{where}.{key}" if key else where
     found = []
     for index, row in enumerate(_typed(group, key, list, where)):
@@ -144,7 +144,7 @@ def _device(row: "dict[str, Any]", where: str) -> str:
 
 
 def _number(group: "dict[str, Any]", key: str, where: str) -> int:
-    """Return a number from 0 up; 0 where there is none."""
+    """Return a number from 0 up; 0 if there is none."""
     value = group.get(key)
     if value is None:
         return 0
@@ -154,7 +154,7 @@ def _number(group: "dict[str, Any]", key: str, where: str) -> int:
 
 
 def _typed(group: "dict[str, Any]", key: str, kind: type, where: str) -> "Any":
-    """Return group[key]; an empty `kind` (dict or list) where there is none. Raises ConfigError."""
+    """Return group[key]; an empty `kind` (dict or list) if there is none. Raises ConfigError."""
     value = group.get(key)
     if value is None:
         return kind()

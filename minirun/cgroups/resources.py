@@ -1,7 +1,7 @@
 """config.json's linux.resources, as the files and values that the kernel understands.
 
 runtime-spec, config-linux.md, "Control groups"; Documentation/admin-guide/cgroup-v1/*.rst and
-cgroup-v2.rst. What is null, and a 0 where 0 means nothing, is not set (docker and containerd send
+cgroup-v2.rst. What is null, and a 0 that means nothing, is not set (docker and containerd send
 such members); pids.limit is exact since version 1.3 of the spec: 0 is 0, -1 is unlimited.
 
 blockIO, hugepageLimits, network and rdma: minirun.cgroups.perdevice. Passed over: what the spec
@@ -36,7 +36,7 @@ class Limit(Record):
         return self.v1 if version == 1 else self.v2
 
     def unit(self, version: int) -> str:
-        """Return systemd's property where cgroups are of version 1 or 2; empty if there is none."""
+        """Return systemd's property for cgroups of version 1 or 2; empty if there is none."""
         return self.unit_v1 if version == 1 else self.unit_v2
 
 

@@ -109,7 +109,7 @@ def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule
 
 
 def _refuse_holes(rules: "list[DeviceRule]", default: bool) -> None:
-    """Raise ConfigError where a rule takes something out of an exception that stands before it."""
+    """Raise ConfigError if a rule takes something out of an exception that stands before it."""
     exceptions = {letter: _Overlaps() for letter in "rwm"}
     for rule in rules:
         for letter in rule.access:
@@ -125,10 +125,10 @@ def _refuse_holes(rules: "list[DeviceRule]", default: bool) -> None:
 
 
 def _joined_halves(permissions: "list[DeviceRule]") -> "list[DeviceRule]":
-    """Return what is missing where one rule permits r and another w to the same nodes.
+    """Return what is missing if one rule permits r and another w to the same nodes.
 
-    The v1 controller permits an open for both only where one single exception holds both.
-    Raises ConfigError where that would be too many exceptions.
+    The v1 controller permits an open for both only if one single exception holds both.
+    Raises ConfigError if that would be too many exceptions.
     """
     writers = _Overlaps()
     for rule in permissions:

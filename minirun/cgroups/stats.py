@@ -30,7 +30,7 @@ _BLKIO = {
 def stats(record: "dict[str, Any]") -> "dict[str, Any]":
     """Return the counters of a cgroup by its record (Cgroup.record), in runc's shape.
 
-    A cgroup that has gone has none. Raises StateError where there never was one.
+    A cgroup that has gone has none. Raises StateError if there never was one.
     """
     if not record["version"]:
         raise StateError(f"nothing is counted: there is no cgroup: {record['reason']}")
@@ -69,8 +69,8 @@ class _Files(Dir):
         return found
 
 
-def _told(**values: "int | dict[str, Any] | list[Any] | None") -> "dict[str, Any]":
-    """Leave out what nobody knows."""
+def _known(**values: "int | dict[str, Any] | list[Any] | None") -> "dict[str, Any]":
+    """Leave out what is not known."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -92,18 +92,18 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
     return _result(
         cpu={
             "usage": {
-                **_told(total=account.count("cpuacct.usage"), percpu=_per_cpu(account)),
+                **_known(total=account.count("cpuacct.usage"), percpu=_per_cpu(account)),
                 "kernel": ticks.get("system", 0) * _TICK,
                 "user": ticks.get("user", 0) * _TICK,
             },
-            "throttling": _told(
+            "throttling": _known(
                 periods=spent.get("nr_periods") or None,
                 throttledPeriods=spent.get("nr_throttled") or None,
                 throttledTime=spent.get("throttled_time") or None,
             ),
         },
         cpuset={
-            **_told(
+            **_known(
                 cpus=cpuset.cpus("cpuset.cpus") or None, mems=cpuset.cpus("cpuset.mems") or None
             ),
             **{name: cpuset.count(f"cpuset.{name}") or 0 for name in _CPUSET},
@@ -114,7 +114,7 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
             "kernel": _entry(memory, "memory.kmem."),
             "kernelTCP": _entry(memory, "memory.kmem.tcp."), "raw": raw,
         },
-        pids=_told(current=pids.count("pids.current"), limit=_limit(pids.count("pids.max"))),
+        pids=_known(current=pids.count("pids.current"), limit=_limit(pids.count("pids.max"))),
         blkio=_blkio(dirs.get("blkio", nowhere)),
     )  # fmt: skip
 
@@ -127,7 +127,7 @@ def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
     """One of version 1's four counters: memory, memory and swap, the kernel's, its TCP buffers."""
     return {
         "limit": memory.count(f"{prefix}limit_in_bytes") or 0,
-        **_told(
+        **_known(
             usage=memory.count(f"{prefix}usage_in_bytes"),
             max=memory.count(f"{prefix}max_usage_in_bytes"),
         ),
@@ -166,7 +166,7 @@ def _version2(files: _Files) -> "dict[str, Any]":
                 "kernel": spent.get("system_usec", 0) * 1000,
                 "user": spent.get("user_usec", 0) * 1000,
             },
-            "throttling": _told(
+            "throttling": _known(
                 periods=spent.get("nr_periods") or None,
                 throttledPeriods=spent.get("nr_throttled") or None,
                 throttledTime=spent.get("throttled_usec", 0) * 1000 or None,
@@ -176,15 +176,15 @@ def _version2(files: _Files) -> "dict[str, Any]":
             "cache": raw.get("file", 0),
             "usage": {
                 "limit": files.count("memory.max") or 0,
-                **_told(usage=usage, max=files.count("memory.peak")),
+                **_known(usage=usage, max=files.count("memory.peak")),
                 "failcnt": happened.get("max", 0),
             },
             "swap": {
-                "limit": files.count("memory.swap.max") or 0, **_told(usage=swap), "failcnt": 0,
+                "limit": files.count("memory.swap.max") or 0, **_known(usage=swap), "failcnt": 0,
             },
             "raw": raw,
         },
-        pids=_told(
+        pids=_known(
             current=files.count("pids.current"), limit=_limit(files.count("pids.max"))
         ),
         blkio=_io(files),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OWN_PARENT = "minirun"
 """The one parent that is minirun's own, at the top of a hierarchy: removed when it is empty."""
 
-_RACES = 100  # how often somebody may remove a parent under our hands
+_RACES = 100  # how often another process may remove a parent meanwhile
 _LONGEST_PAUSE = 0.05  # seconds
 
 
@@ -71,7 +71,7 @@ class Dir:
             os.close(fd)
 
     def number(self, name: str) -> "int | None":
-        """Return the number in a file; None where there is no such file, or it says max."""
+        """Return the number in a file; None if there is no such file, or it says max."""
         try:
             text = self.read(name).strip()
         except FileNotFoundError:
@@ -136,7 +136,7 @@ def make(mount: str, path: str, why: str = "") -> bool:
         else:
             events.emit("syscall", "mkdir", {"path": whole}, dur=events.now() - start, why=why)
             return True
-    raise OSError(errno.EAGAIN, "somebody keeps removing the parent", whole)
+    raise OSError(errno.EAGAIN, "another process keeps removing the parent", whole)
 
 
 def is_frozen(path: str) -> "bool | None":
@@ -183,7 +183,7 @@ def walk(path: str) -> "list[str]":
 def remove(paths: "Iterable[str]", seconds: float) -> None:
     """Remove the cgroup directories `paths` with all below them; one that is gone is fine.
 
-    Tries for `seconds` as long as somebody is in there, then raises StateError. Raises OSError.
+    Tries for `seconds` while processes are in there, then raises StateError. Raises OSError.
     """
     left = list(paths)
     deadline = time.monotonic() + seconds
@@ -204,14 +204,14 @@ def remove(paths: "Iterable[str]", seconds: float) -> None:
 
 
 def _remove_once(path: str) -> bool:
-    """Remove one directory, if need be with all below it; False where it is in use."""
+    """Remove one directory, if need be with all below it; False if it is in use."""
     if _rmdir(path):
         return True
     return all(map(_rmdir, reversed(walk(path))))
 
 
 def _rmdir(path: str) -> bool:
-    """Remove one directory; False where it is in use. Raises OSError for any other reason."""
+    """Remove one directory; False if it is in use. Raises OSError for any other reason."""
     start = events.now()
     try:
         os.rmdir(path)
@@ -227,7 +227,7 @@ def _rmdir(path: str) -> bool:
 
 
 def remove_own_parent(mount: str, path: str) -> None:
-    """Remove /minirun where the cgroup `path` was the last in it."""
+    """Remove /minirun if the cgroup `path` was the last in it."""
     if path.split("/")[1] == OWN_PARENT and path.count("/") > 1:
         try:
             _rmdir(f"{mount}/{OWN_PARENT}")

@@ -3,7 +3,7 @@
 cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in several
 hierarchies. runc joins every one that is mounted; that costs about 0.15 ms each, so we join those
 that are always of use (devices, freezer, memory, pids, cpuacct), and another one when a limit asks
-for it. Where an engine named the cgroup, it reads and changes it in all of them (`every`).
+for it. If an engine named the cgroup, it reads and changes it in all of them (`every`).
 
 The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
 devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ALWAYS = ("devices", "freezer", "memory", "pids", "cpuacct")
 """The controllers whose hierarchies every container joins, as far as they are mounted."""
 
-_WHY_JOIN = "a thread that moves itself makes the kernel wait for nobody"
+_WHY_JOIN = "if a thread moves itself, the kernel need not wait for the other CPUs"
 
 
 class CgroupV1(Cgroup):
@@ -65,7 +65,7 @@ class CgroupV1(Cgroup):
             raise
 
     def _make(self, directory: str, made: "list[str]") -> None:
-        """Make one directory, and append it to `made` where it is new."""
+        """Make one directory, and append it to `made` if it is new."""
         mount = directory.removesuffix(self.path)
         names = ",".join(name for name in self._joined if self._joined[name].path == directory)
         if tree.make(mount, self.path, f"the container's cgroup for {names}"):
@@ -172,7 +172,7 @@ class CgroupV1(Cgroup):
             self._devices().write(file, str(rule), "open the container's cgroup to this device")
 
     def effective_device_rules(self) -> "list[DeviceRule]":
-        """Read devices.list. Where everything is allowed, it is silent about exceptions."""
+        """Read devices.list. If everything is allowed, it is silent about exceptions."""
         return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
 
     def _freezer(self) -> str:
@@ -218,7 +218,7 @@ class CgroupV1(Cgroup):
         return {"version": 1, "path": self.path, "dirs": dirs}
 
     def mounts_for_container(self) -> ContainerMounts:
-        """Return one mount for each hierarchy joined, and links where controllers share one."""
+        """Return one mount for each hierarchy joined, and links if controllers share one."""
         mounts = []
         links = []
         for hierarchy in dict.fromkeys(self._mounts[name] for name in self._joined):

@@ -24,7 +24,7 @@ _CRIO = "io.kubernetes.cri-o."
 
 
 def origin(config: Config, container_id: str) -> "dict[str, str]":
-    """Return `engine`, and where they are told `name` and `image`, of a bundle's container."""
+    """Return `engine`, and if they are known `name` and `image`, of a bundle's container."""
     notes = config.annotations
     found = {"engine": _engine(config, container_id)}
     words = (notes.get(f"{_CRI}sandbox-namespace"), notes.get(f"{_CRI}sandbox-name"),

@@ -26,14 +26,14 @@ _DIRECTORY = 4
 
 
 def places() -> "tuple[str, str]":
-    """Return (store, state root) where neither is named.
+    """Return (store, state root) if neither is named.
 
     Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or
     ~/.local/share/minirun, the root $XDG_RUNTIME_DIR/minirun or /run/user/UID/minirun, else below
-    the store. User 0 of a user namespace is such a user where /var/lib is closed to him, as with
-    `podman unshare`; runc asks $USER instead. A runtime directory counts only where it is the
-    user's own, and no link. podman calls its runtime without $HOME: then the
-    store, which it does not need, is beside the root. Where there is neither, what root has: that
+    the store. User 0 of a user namespace is such a user if he cannot write to /var/lib, as with
+    `podman unshare`; runc asks $USER instead. A runtime directory counts only if it is the user's
+    own, and no link. podman calls its runtime without $HOME: then the store, which it does not
+    need, is beside the root. If there is neither, the places are root's: that
     can be read (`replay` needs nothing else), and :func:`check_home` says why it is not written.
     """
     if sys.platform != "linux":
@@ -52,7 +52,7 @@ def places() -> "tuple[str, str]":
 
 
 def _may_hold(folder: str) -> bool:
-    """Tell whether containers may be kept below a runtime directory; warn where it is not safe.
+    """Return True if containers may be kept below a runtime directory; warn if it is not safe.
 
     The XDG base directory specification: it "MUST be owned by the user", and only theirs to
     write. Else another user could put in the place of a record one of theirs.
@@ -66,7 +66,7 @@ def _may_hold(folder: str) -> bool:
 
 
 def why_not_own(folder: str) -> str:
-    """Return why a folder may be another user's work; empty where only the caller writes to it."""
+    """Return why a folder may be another user's work; empty if only the caller writes to it."""
     try:
         found = os.lstat(folder)
     except FileNotFoundError:
@@ -79,14 +79,14 @@ def why_not_own(folder: str) -> str:
 
 
 def check_root(root: str) -> None:
-    """Raise UsageError where a user is about to keep containers where another one may write."""
+    """Raise UsageError if a user is about to keep containers where another one may write."""
     if reason := why_not_own(root):
         hint = f"another --root, or a directory of your own: chmod 700 {root}"
         raise UsageError(f"{root}: no containers are kept there: {reason}", hint)
 
 
 def check_home(root: str) -> None:
-    """Raise UsageError where a user is about to keep containers in root's place."""
+    """Raise UsageError if a user is about to keep containers in root's place."""
     if root == ROOT and unprivileged() and not os.access(os.path.dirname(STORE), os.W_OK):
         hint = "export HOME=…, or name both: --root DIR --store DIR"
         raise UsageError("there is no $HOME to keep images and containers below", hint)

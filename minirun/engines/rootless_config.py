@@ -1,8 +1,8 @@
 """config.json for a user without privileges: what is changed, and what is refused with its reason.
 
 `run IMAGE` makes its own config.json, so that is changed to what such a user may have; a bundle's
-is somebody else's and only checked, before anything is made. What can only be found out by trying
-(whether overlayfs works in a user namespace, which limits a cgroup takes) is told where it fails.
+is its maker's and only checked, before anything is made. What can only be found out by trying
+(whether overlayfs works in a user namespace, which limits a cgroup takes) is told when it fails.
 
 What the real stack does: runc's `spec --rootless` makes a config.json with the same changes, and
 runc refuses the same things. Imported only for such a user.
@@ -80,7 +80,7 @@ def _holds(capability: int) -> bool:
 
 
 def _check_maps(config: Config) -> None:
-    """Refuse maps that nobody would write, and those with which image layers cannot be used."""
+    """Refuse maps that no program could write, and those with which image layers cannot be used."""
     linux = config.linux
     setter = {"uid_map": "CAP_SETUID", "gid_map": "CAP_SETGID"}
     for name, key in (("uid_map", "uidMappings"), ("gid_map", "gidMappings")):

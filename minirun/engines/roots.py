@@ -6,7 +6,7 @@ link in the store, when it is first used:
 
     STORE/roots/CRC32-NAME  ->  the root
 
-A root that is gone (/run is empty after a boot) is forgotten by whoever reads. Where a root is
+A root that is gone (/run is empty after a boot) is forgotten at the next read. If a root is
 named, by --root or $MINIRUN_ROOT, it alone counts. runc has nothing like it: its `list` shows one
 root.
 """
@@ -27,7 +27,7 @@ _LONGEST = 64
 def remember(settings: Settings) -> None:
     """Write down that this root is in use, unless it is the store's own, or known already.
 
-    Costs one stat(2). Where the store cannot be written, containers are made all the same.
+    Costs one stat(2). If the store cannot be written, containers are made all the same.
     """
     if settings.root == places.default_root(settings.store):
         return
@@ -73,7 +73,7 @@ def _forget_beyond_the_limit(folder: str, new: str) -> None:
 
 
 def _read(folder: str) -> "dict[str, str]":
-    """Return entry → root, also for roots that are gone; nothing where it cannot be read."""
+    """Return entry → root, also for roots that are gone; nothing if it cannot be read."""
     found: dict[str, str] = {}
     try:
         names = sorted(os.listdir(folder))
@@ -117,9 +117,9 @@ def _forget(entry: str) -> None:
 def locate(settings: Settings, name: str) -> "tuple[Settings, str]":
     """Return the settings for the root of the container that `name` means, and its whole id.
 
-    An id, or the begin of one that no other container has; the settings' own root comes first.
-    Where nothing fits, the arguments are returned: whoever loads the container says so. Raises
-    StateError where several fit.
+    `name` is an id, or the begin of one that no other container has; the settings' own root comes
+    first. If nothing fits, the arguments are returned: loading the container raises then. Raises
+    StateError if several fit.
     """
     if settings.named or name in _names(settings.root):
         return settings, name
@@ -141,7 +141,7 @@ def short(container_id: str) -> str:
 
 
 def _names(root: str) -> "list[str]":
-    """minirun's containers below a root, which may hold runc's too; none where it is closed."""
+    """minirun's containers below a root, which may hold runc's too; none if it is closed."""
     try:
         return [n for n in state.names(root) if os.path.exists(f"{root}/{n}/{places.CONFIG}")]
     except PermissionError:

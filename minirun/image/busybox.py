@@ -36,7 +36,7 @@ FILES = {
 def fill(draft: Draft) -> dict[str, object]:
     """Make the root filesystem in a layer of `draft` and return the entries of image.json.
 
-    Raises ImageError where the package is not installed.
+    Raises ImageError if the package is not installed.
     """
     version = _installed_version()
     with open(BUSYBOX, "rb") as file:

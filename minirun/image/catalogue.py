@@ -2,7 +2,7 @@
 
 An image is drafted in a hidden directory and put in place with one rename, so a reader sees all of
 it or nothing. The draft's directory is locked (flock(2)) as long as its maker lives; a draft whose
-lock is free belongs to nobody, and the next command sweeps it away. So a maker may be killed at
+lock is free has no maker, and the next command sweeps it away. So a maker may be killed at
 any moment (design: crash-only).
 """
 
@@ -65,7 +65,7 @@ class Draft:
         """Compute the digest, write image.json, and put the image in place.
 
         `origin` says what it truly is; `details` are the other entries of image.json. Raises
-        ImageError where the name was taken meanwhile, OSError.
+        ImageError if the name was taken meanwhile, OSError.
         """
         summary = tree.summarize([os.path.join(self.path, layer) for layer in self.layers])
         record = {
@@ -118,9 +118,9 @@ def details(store: str, reference: str) -> dict[str, Any]:
 
 
 def verify(store: str, reference: str) -> str:
-    """Compute an image's digest again; return what is wrong, empty where nothing is.
+    """Compute an image's digest again; return what is wrong, empty if nothing is.
 
-    Raises ImageError where there is no such image.
+    Raises ImageError if there is no such image.
     """
     image = shelf.resolve(store, reference)
     try:
@@ -196,7 +196,7 @@ def making(store: str, reference: str) -> Iterator[None]:
 
 
 def _make_store(store: str) -> str:
-    """Make the store where it is missing; nobody but root looks into its images."""
+    """Make the store if it is missing; only root may look into its images."""
     images = shelf.images_dir(store)
     if not os.path.isdir(images):
         os.makedirs(os.path.dirname(images), 0o711, exist_ok=True)

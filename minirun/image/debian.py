@@ -1,6 +1,6 @@
 """The recipe `debian`: the smallest Debian with apt and procps, as this machine's apt would get it.
 
-mmdebstrap (or debootstrap, where that is missing) installs the packages into a directory. It runs
+mmdebstrap (or debootstrap, if that is missing) installs the packages into a directory. It runs
 in mount and pid namespaces of its own: mounts that it leaves and processes that it starts are gone
 when it ends, however it ends, and so is the bind mount that lets apt's unprivileged downloader
 reach a directory of the store, which only root may enter. Documentation, caches, device nodes and
@@ -50,7 +50,7 @@ WRITTEN = (
 def fill(draft: Draft) -> dict[str, object]:
     """Make the root filesystem in a layer of `draft` and return the entries of image.json.
 
-    Raises ImageError with the tool's own last word where it fails.
+    Raises ImageError with the tool's own last word if it fails.
     """
     sources = aptsources.read(os_release("/").get("VERSION_CODENAME", ""))
     tree = draft.layer()
@@ -160,7 +160,7 @@ def _command(tool: str, sources: aptsources.AptSources, scratch: str) -> list[st
 
 
 def _run(command: list[str], scratch: str, tree: str, epoch: int) -> None:
-    """Run the tool; what it says is only of interest where it fails."""
+    """Run the tool; what it says is only of interest if it fails."""
     os.chmod(scratch, 0o711)
     env = {k: v for k, v in os.environ.items() if k == "PATH" or k.lower().endswith("_proxy")}
     env |= {"SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp"}

@@ -1,7 +1,7 @@
 """`minirun images import`: a root filesystem out of a tar archive, as docker import takes it.
 
-The archive is read once, from a file or a pipe: what is unpacked is what is hashed, so nobody can
-change it in between. Compression is recognized by its first bytes.
+The archive is read once, from a file or a pipe: what is unpacked is what is hashed, so it cannot
+be changed in between. Compression is recognized by its first bytes.
 """
 
 import bz2

@@ -60,7 +60,7 @@ def directory_name(reference: Reference) -> str:
 def resolve(store: str, reference: str) -> Image:
     """Return the image that `reference` names in `store`.
 
-    Raises ImageError where there is none, where it is broken, or where the reference is.
+    Raises ImageError if there is none, it is broken, or the reference is.
     """
     wanted = parse(reference)
     for name in _candidates(store, wanted):
@@ -92,7 +92,7 @@ def next_step(reference: Reference) -> str:
 def read_details(path: str) -> "dict[str, Any]":
     """Return image.json of the image in directory `path`.
 
-    Raises FileNotFoundError where there is none, ImageError where it cannot be used.
+    Raises FileNotFoundError if there is none, ImageError if it cannot be used.
     """
     try:
         with open(os.path.join(path, "image.json"), encoding="utf-8") as file:

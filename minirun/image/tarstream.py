@@ -51,7 +51,7 @@ class Body:
         self._padding = -size % BLOCK
 
     def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes, none at the end. Raises ImageError where it ends early."""
+        """Return up to `size` bytes, none at the end. Raises ImageError if it ends early."""
         wanted = min(size, self._left)
         data = self._stream.read(wanted) if wanted else b""
         if wanted and not data:

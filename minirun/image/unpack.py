@@ -150,7 +150,7 @@ def _finish(fd: int, member: Member, body: Body | None = None) -> None:
 
 @contextmanager
 def _as_far_as_allowed() -> Iterator[None]:
-    """Pass over what only root may do, where the caller is not: the file is the user's then."""
+    """Pass over what only root may do if the caller is not root: the file is the user's then."""
     try:
         yield
     except PermissionError:

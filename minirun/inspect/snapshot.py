@@ -58,7 +58,7 @@ def _lives(pid: int) -> bool:
 
 
 def namespaces_of(pid: int) -> dict[str, str]:
-    """Return kind → "mnt:[4026531841]" of a process; empty where it has gone."""
+    """Return kind → "mnt:[4026531841]" of a process; empty if it has gone."""
     found = {}
     for kind in namespaces.FLAGS:
         name = namespaces.PROC_NAMES.get(kind, kind)
@@ -159,7 +159,7 @@ def _kind(status: os.stat_result, name: str, fd: int) -> str:
 
 
 def devices_of(container: Container) -> list[str]:
-    """Return the effective device rules of the container's cgroup; empty where there is none."""
+    """Return the effective device rules of the container's cgroup; empty if there is none."""
     try:
         rules = listing(container.cgroup.effective_device_rules(), device_names(container))
         return [" ".join(rule.split()) for rule in rules]

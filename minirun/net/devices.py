@@ -10,7 +10,7 @@ which the kernel finds a number. What becomes of an interface after the containe
 runtime's: a physical one comes back to the host by itself, a virtual one ends.
 
 What the real stack does: runc and crun speak rtnetlink(7) themselves; here pyroute2 does. It takes
-130 ms to import, so this module is imported only where config.json has netDevices.
+130 ms to import, so this module is imported only if config.json has netDevices.
 """
 
 import os

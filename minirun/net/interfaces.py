@@ -24,7 +24,7 @@ class Interface(Record):
     name: str
     up: bool
     mac: str
-    """The hardware address, 02:42:ac:11:00:02; empty where the kind has none."""
+    """The hardware address, 02:42:ac:11:00:02; empty if the kind has none."""
     addresses: "tuple[str, ...]"
     """With the length of the network: 127.0.0.1/8, ::1/128."""
 
@@ -32,7 +32,7 @@ class Interface(Record):
 def interfaces(pid: int) -> list[Interface]:
     """Return the interfaces that process `pid` sees, by index.
 
-    Raises OSError: ProcessLookupError or FileNotFoundError where the process is gone.
+    Raises OSError: ProcessLookupError or FileNotFoundError if the process is gone.
     """
     with network_of(pid), IPRoute() as route:
         links = list(route.get_links())

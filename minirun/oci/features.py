@@ -83,7 +83,7 @@ def _seccomp() -> "dict[str, Any]":
 
 
 def _architectures() -> "list[str]":
-    """Return those that libseccomp knows; none where it is not installed."""
+    """Return those that libseccomp knows; none if it is not installed."""
     found = []
     for name in ARCHITECTURES:
         try:

@@ -87,7 +87,7 @@ class RunOptions(Record):
     gpu_env: "tuple[str, ...]" = ()
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
     gpu_hook: "dict[str, Any] | None" = None
-    """NVIDIA's hook as a program that is executed; None where its work is done in-line."""
+    """NVIDIA's hook as a program that is executed; None if its work is done in-line."""
     cdi: "CdiEdits | None" = None
     """CDI devices; in cdi mode the GPUs are among them."""
     choices: Choices = Choices()

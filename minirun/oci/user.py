@@ -19,7 +19,7 @@ numbers only. The rules here, and the texts of the errors, are docker's:
     1000:100      1000        100                none
     name:group    its entry   of the group       none
 
-A number is always an id, even where an entry is *named* so. Docker ends at 2^31 - 1; here the
+A number is always an id, even if an entry is *named* so. Docker ends at 2^31 - 1; here the
 kernel's limit holds. An unknown name ends the run before the command, so with status 125.
 """
 
@@ -66,7 +66,7 @@ class _Group(Record):
 def resolve_user(root: "Root", spec: str) -> User:
     """Return the user that `spec` ("", uid, name, uid:gid, name:group) means in the image `root`.
 
-    Raises MinirunError where a name is unknown, a number is out of range, or one of the two files
+    Raises MinirunError if a name is unknown, a number is out of range, or one of the two files
     cannot be read.
     """
     who, _, which = spec.partition(":")
@@ -84,7 +84,7 @@ def resolve_user(root: "Root", spec: str) -> User:
 
 
 def _find_account(root: "Root", who: str, wanted: "int | None") -> "_Account | None":
-    """Return the first entry with the id `wanted`, or, where that is None, with the name `who`."""
+    """Return the first entry with the id `wanted`, or, if that is None, with the name `who`."""
     for fields in _lines(root, "/etc/passwd", 7):
         uid, gid = _plain_number(fields[2]), _plain_number(fields[3])
         if uid is None or gid is None:

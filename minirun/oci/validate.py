@@ -119,7 +119,7 @@ _LONGEST_INTERFACE = 15  # bytes of a network interface's name: IFNAMSIZ, less i
 def check(raw: "Any") -> "dict[str, Any]":
     """Return `raw` without its null properties, which mean as much as none.
 
-    Raises ConfigError where it is not a config.json that minirun can run.
+    Raises ConfigError if it is not a config.json that minirun can run.
     """
     return _checked(raw, SHAPE, "", _document)
 

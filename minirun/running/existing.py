@@ -34,7 +34,7 @@ def load(settings: Settings, container_id: str) -> Container:
 def saved_config(directory: str) -> "dict[str, Any] | None":
     """config.json as it was at create; later changes to the bundle have no effect (the spec).
 
-    None where it cannot be read. Raises StateError, OSError.
+    None if it cannot be read. Raises StateError, OSError.
     """
     fd = records.open_directory(directory)
     try:
@@ -56,7 +56,7 @@ def _is_whole(raw: "Any") -> bool:
 
 
 def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") -> str:
-    """Return why the record's cgroup may not be this container's; empty where it is.
+    """Return why the record's cgroup may not be this container's; empty if it is.
 
     It is killed and removed with the container. What the record says of it has to be what
     config.json says, or minirun's own name for it.

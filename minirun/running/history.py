@@ -12,7 +12,7 @@ LIMIT = 200
 def keep(root: str, container_id: str) -> None:
     """Move a removed container's events to the history, and forget the oldest beyond the limit.
 
-    Where there is no room for them they go with the container.
+    If there is no room for them they go with the container.
     """
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     name = f"{stamp}.{time.monotonic_ns()}.{container_id}.jsonl"

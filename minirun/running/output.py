@@ -11,7 +11,7 @@ from minirun.running import logfile, pipes
 class Streams:
     """The container's standard streams: a terminal, whose master end is relayed, or pipes.
 
-    What pipes bring goes to the caller, and into log.json where a log is kept. None of them is the
+    What pipes bring goes to the caller, and into log.json if a log is kept. None of them is the
     caller's own (minirun.running.pipes). Without input, stdin is /dev/null; detached without a
     log, all are.
     """
@@ -107,7 +107,7 @@ class Streams:
 
 
 def _root_of(container: Container) -> "tuple[int, int] | None":
-    """Return the host's ids of the container's root; None where it knows the caller's own ids.
+    """Return the host's ids of the container's root; None if it knows the caller's own ids.
 
     In a user namespace init can give a pipe to the command's user only if it knows its owner.
     """

@@ -73,7 +73,7 @@ class Flow:
         self.end()
 
     def _rest(self) -> bool:
-        """Pass on one chunk; False where no more is to come."""
+        """Pass on one chunk; False if no more is to come."""
         self._write_all()
         size = CHUNK
         if stat.S_ISFIFO(os.fstat(self.source).st_mode):
@@ -90,7 +90,7 @@ class Flow:
             os.close(self.owned)
 
     def _read(self, size: int) -> bool:
-        """Read; False where there is nothing now, or nothing more."""
+        """Read; False if there is nothing now, or nothing more."""
         try:
             data = os.read(self.source, size)
         except BlockingIOError:

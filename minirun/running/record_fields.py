@@ -20,7 +20,7 @@ _MOST_PIDS = 1 << 22
 
 
 def check(value: "Any", directory: str) -> None:
-    """Raise ValueError where a record is not one that minirun has written for this directory."""
+    """Raise ValueError if a record is not one that minirun has written for this directory."""
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     _check_plain(value, _DEEPEST)

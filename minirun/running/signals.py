@@ -1,12 +1,13 @@
 """Signals to a command of minirun, from its start to the container's end: signal(7).
 
-    hold       they wait: there is something to clean up, and nobody yet who would
+    hold       they wait: there is something to clean up, and no code yet that does it
     catch      one ends the command as an error, which cleans up; others are ignored then
     divide     the container may run by now: if it does they are the container's
     forward    the container runs: they are the container's
     collect    they wait, as with hold, and forward passes them on: nothing is to be cleaned up
 
-What the caller has blocked or ignored counts for nothing: SIGTERM must reach who waits for a hook.
+What the caller has blocked or ignored counts for nothing: SIGTERM must reach a command that
+waits for a hook.
 """
 
 import _signal
@@ -48,7 +49,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def divide(runs: "Callable[[], bool]", pidfd: int) -> None:
-    """From now on, a signal is the container's where `runs` says that its command runs by now.
+    """From now on, a signal goes to the container if `runs` says that its command runs by now.
 
     Before it does, the signal ends this command as an error. The command may have been running,
     and have said so, for a while when we hear of it.

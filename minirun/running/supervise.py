@@ -68,7 +68,7 @@ def _run(
             state.write(options.pid_file, str(init.pid))
         signals.divide(init.channel.is_closed, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
-        events.observer = None  # nobody stops at what comes after the start
+        events.observer = None  # no gate is held after the start
         viewers.finish()
         if started:
             started(container)

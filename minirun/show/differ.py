@@ -83,7 +83,7 @@ def normal_form(before: Snapshot, after: Snapshot) -> str:
 
 
 def _name(line: str) -> str:
-    """Return the name alone: without where a link leads, a node's numbers, a directory's slash."""
+    """Return the name alone: without a link's target, a node's numbers, a directory's slash."""
     name = line.partition(" -> ")[0]
     head, _, tail = name.rpartition(" ")
     if ":" in tail and head.endswith((" c", " b")):
@@ -92,7 +92,7 @@ def _name(line: str) -> str:
 
 
 def _range(start: int, end: int) -> str:
-    """Return lines start+1 to end as diff(1) writes them; the line before where there is none."""
+    """Return lines start+1 to end as diff(1) writes them; the line before if there is none."""
     if start == end:
         return str(start)
     return str(start + 1) if start + 1 == end else f"{start + 1},{end}"
@@ -128,7 +128,7 @@ def _stage(word: str) -> int:
 
 
 def choose(recording: Recording, at: str) -> Snapshot:
-    """Return the snapshot at a boundary. Raises UsageError where none was taken."""
+    """Return the snapshot at a boundary. Raises UsageError if none was taken."""
     if at in recording.snapshots:
         return recording.snapshots[at]
     if not recording.snapshots:

@@ -169,7 +169,7 @@ class _Picture:
             yield _text(x, y, clean(message.name), side + 'font-size="11"')
 
     def _arrow(self, message: FifoMessage, x: float) -> str:
-        """An arrow; pale where it crosses the line of names above the lower lane's band."""
+        """An arrow; pale if it crosses the line of names above the lower lane's band."""
         start, end = self.tops[message.sender], self.tops[message.receiver]
         down = end > start
         upper, lower = min(start, end) + _BAND, max(start, end)

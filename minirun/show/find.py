@@ -22,7 +22,7 @@ class Log(NamedTuple):
 
     @property
     def when(self) -> float:
-        """The time of its last event, in seconds since the epoch; 0 where it is gone."""
+        """The time of its last event, in seconds since the epoch; 0 if it is gone."""
         try:
             return self.path.stat().st_mtime
         except OSError:
@@ -30,7 +30,7 @@ class Log(NamedTuple):
 
 
 def logs(root: str) -> list[Log]:
-    """Return what is recorded below a state root; nothing where it may not be read."""
+    """Return what is recorded below a state root; nothing if it may not be read."""
     here = Path(root)
     living = [Log(p.parent.name, p, root, True) for p in here.glob(f"[!.]*/{places.EVENTS}")]
     gone = [Log(id_of(p), p, root, False) for p in Path(places.history(str(here))).glob("*.jsonl")]
@@ -41,7 +41,7 @@ def find(name: str, *roots: str) -> list[Recording]:
     """Return the recordings that `name` means, below these state roots.
 
     A path of a file; a container's id, or the begin of one; a shipped recording's name. Of several
-    runs of one id the one that lives, or the newest. Raises StateError where there is none, or
+    runs of one id the one that lives, or the newest. Raises StateError if there is none, or
     several; OSError.
     """
     path = Path(name)

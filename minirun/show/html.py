@@ -132,7 +132,7 @@ def _banner(recordings: list[Recording], say: Phrases) -> str:
 
 
 def _stages(recordings: list[Recording], say: Phrases) -> str:
-    """Return the seven stages as list items, with their true length where there is one run only."""
+    """Return the seven stages as list items, with their true length if there is only one run."""
     found = {s.number: s for r in reversed(recordings) for s in r.stages}
     items = []
     for number, what in text.STAGES.items():
@@ -223,7 +223,7 @@ def _event(event: Event, start: int, topics: Topics) -> dict[str, Any]:
         "name": text.clean(event.name),
         "failed": event.failed,
         "args": {text.clean(str(key)): _word(value) for key, value in args.items()},
-        "topics": topics.of(event),
+        "topics": topics.places_of(event),
     }
 
 

@@ -34,7 +34,7 @@ class Key(NamedTuple):
 
 
 class RunEnded(Exception):
-    """The run is over while somebody was waited for."""
+    """The run ended while a key was waited for."""
 
 
 class TerminalKeys:
@@ -45,7 +45,7 @@ class TerminalKeys:
         self.runtime_pipe = runtime_pipe
 
     def next(self) -> Key:
-        """Wait for a key that means something. Raises RunEnded where the run ends meanwhile."""
+        """Wait for a key that means something. Raises RunEnded if the run ends meanwhile."""
         before = termios.tcgetattr(self.fd)
         tty.setcbreak(self.fd, termios.TCSANOW)
         try:
@@ -69,7 +69,7 @@ class Script:
         self.runtime_pipe = runtime_pipe
 
     def next(self) -> Key:
-        """Return the next key, after its pauses. Raises RunEnded where the run ends meanwhile."""
+        """Return the next key, after its pauses. Raises RunEnded if the run ends meanwhile."""
         for key in self.keys:
             if key.name != "pause":
                 return key

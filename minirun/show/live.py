@@ -67,7 +67,7 @@ def follow(
 def render_file(
     path: str, level: str, out_fd: int, *, style: str = "lanes", full: "bool | None" = None
 ) -> None:
-    """Show a finished log. Raises OSError where it cannot be read or written."""
+    """Show a finished log. Raises OSError if it cannot be read or written."""
     narrator, tail = Narrator(level), Tail(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     try:
         _show(tail.events(), narrator, painter(out_fd, style, full=full), out_fd)
@@ -76,7 +76,7 @@ def render_file(
 
 
 def _wait(runtime_pipe: int) -> bool:
-    """Wait a moment; True where nobody holds the other end of the pipe any more."""
+    """Wait a moment; True if no process holds the other end of the pipe any more."""
     poll = select.poll()
     if runtime_pipe >= 0:
         poll.register(runtime_pipe, select.POLLIN)
@@ -96,5 +96,5 @@ def _write(fd: int, data: bytes) -> None:
     while data:
         ready = poll.poll(_PATIENCE)
         if not ready or not ready[0][1] & select.POLLOUT:
-            raise TimeoutError("nobody takes the view's output")
+            raise TimeoutError("the view's output is not read")
         data = data[os.write(fd, data[:4096]) :]

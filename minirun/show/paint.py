@@ -1,10 +1,10 @@
-"""Rows as the text that goes out: lanes, sentences or columns, with colours where they can be had.
+"""Rows as the text that goes out: lanes, sentences or columns, with colours if they can be had.
 
     lanes    the picture of minirun.show.lanes; on a terminal of its width, else of 80 columns
     plain    sentences (minirun.show.plain)
-    columns  one line an event, for files; uncut where `full`
+    columns  one line an event, for files; uncut if `full`
 
-Colours (by rich) only on a terminal that is not dumb, speaks UTF-8, and where NO_COLOR is not set.
+Colours (by rich) only on a terminal that is not dumb, speaks UTF-8, and if NO_COLOR is not set.
 Nothing here needs Linux: `minirun replay` runs wherever Python does.
 """
 
@@ -33,7 +33,7 @@ _STYLES = {
 def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) -> "Paint":
     """Return the function that makes text of the rows of one container, for `out_fd`.
 
-    `full`: columns are not cut; by default where `out_fd` is a regular file.
+    `full`: columns are not cut; by default if `out_fd` is a regular file.
     """
     terminal = os.isatty(out_fd)
     unicode = speaks_unicode()

@@ -20,7 +20,7 @@ MOST_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class Stage:
-    """One of the seven stages: times in ns (CLOCK_MONOTONIC), `end` None where it never ended."""
+    """One of the seven stages: times in ns (CLOCK_MONOTONIC), `end` None if it never ended."""
 
     number: int
     actor: str
@@ -32,7 +32,7 @@ class Stage:
 
     @property
     def duration(self) -> int:
-        """Nanoseconds; 0 where it never ended."""
+        """Nanoseconds; 0 if it never ended."""
         return self.end - self.begin if self.end is not None else 0
 
 
@@ -96,7 +96,7 @@ class Recording:
 
 
 def read(path: str | Path) -> list[Recording]:
-    """Return the recordings of a file. Raises OSError; ValueError where it holds no event."""
+    """Return the recordings of a file. Raises OSError; ValueError if it holds no event."""
     with open(path, "rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:

@@ -1,7 +1,7 @@
 """`run --step`: hold the run before and after each stage, or after each event, and look.
 
-A process of its own, forked before the run begins, as the live view is. It follows the log; where
-that says that somebody waits at a gate (minirun.core.gates), the kernel objects stay as they are
+A process of its own, forked before the run begins, as the live view is. It follows the log; if
+that says that a process waits at a gate (minirun.core.gates), the kernel objects stay as they are
 until it opens the gate. What it shows it reads from the kernel at that moment, from outside. At
 each boundary it writes a snapshot into the log, so that `b`, `minirun diff` and the pages can show
 it later; with --snapshots alone that is all it does.
@@ -54,7 +54,7 @@ class Stepper:
         self.id = container_id
         self.directory = places.container(settings.root, container_id)
         self.chooser = chooser
-        """Who says how it goes on; None where only snapshots are wanted."""
+        """Who says how it goes on; None if only snapshots are wanted."""
         self.out_fd = out_fd
         self.show = show
         self.style = "plain" if plain else "lanes"
@@ -203,7 +203,7 @@ class Stepper:
 
 
 def _tick(runtime_pipe: int) -> bool:
-    """Wait a moment; True where the run has ended."""
+    """Wait a moment; True if the run has ended."""
     try:
         keys.wait([], runtime_pipe, _TICK)
     except keys.RunEnded:

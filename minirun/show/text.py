@@ -114,7 +114,7 @@ def row(event: "Event", start: int = 0) -> Row:
 
 
 def simulated(event: "Event") -> bool:
-    """Whether `event` speaks of the simulated driver: by the word, or by where its files lie."""
+    """Return True if `event` speaks of the simulated driver: by a word, or a path."""
     texts = [event.why, *event.args.values()]
     found = [text for text in texts if isinstance(text, str)]
     return any("SIMULATED" in text or "/drivers/simulated-" in text for text in found)
@@ -135,7 +135,7 @@ def _arguments(event: "Event") -> str:
     name, args = event.name, event.args
     words = _Words({key: _word(value) for key, value in args.items()})
     words["at"] = words["path"] or words["target"] or words["at"]
-    if name == "open_tree":  # its path is empty where its descriptor says all
+    if name == "open_tree":  # its path is empty if its descriptor says all
         words["at"] = words["source"] or words["path"]
     if words["fstype"] == words["source"]:
         words["fstype"] = ""

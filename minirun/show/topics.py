@@ -18,7 +18,7 @@ class Topics:
         self.found: list[dict[str, Any]] = []
         self._places: dict[Any, int] = {}
 
-    def of(self, event: Event) -> list[int]:
+    def places_of(self, event: Event) -> list[int]:
         """Return the places in `found` of what is known of `event`: errno, event, stage."""
         name, code = event.name, event.errno
         topics = [knowledge.errno(code, name, self.language) if code else None]

@@ -9,7 +9,7 @@ containers of Figure 1 lie below each other on one axis of time.
     s, f  a flow: an arrow from a message to what its receiver did next
     M  metadata: names and order of processes and threads
 
-Attributes have OpenTelemetry's names where it has one: container.id, process.pid, process.vpid,
+Attributes have OpenTelemetry's names if it has one: container.id, process.pid, process.vpid,
 process.command_args, error.type; what is minirun's own is called minirun.*.
 
 A message takes no time that the log knows of. It is drawn one microsecond wide, because viewers
@@ -101,7 +101,7 @@ class _Container:
         return [{"ph": "i", "s": "t", **common, **self._at(event, event.t)}]
 
     def _flow(self, event: Event) -> list[Entry]:
-        """Return an arrow to the next slice of a message's receiver, where there is one.
+        """Return an arrow to the next slice of a message's receiver, if there is one.
 
         An end without "bp" binds to what begins after it on its thread: the log does not tell when
         a message was read, only what came of it.

@@ -188,7 +188,7 @@ def mounts(bundle: Bundle) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("kind", ["network", "ipc", "uts", "pid"])
-def test_a_namespace_of_somebody_else(bundle: Bundle, kind: str) -> None:
+def test_a_namespace_by_path(bundle: Bundle, kind: str) -> None:
     short = {"network": "net"}.get(kind, kind)
     flags = ["--pid", "--fork", "--kill-child"] if kind == "pid" else [f"--{short}"]
     other = subprocess.Popen(["unshare", *flags, "sh", "-c", "while :; do sleep 0.1; done"])

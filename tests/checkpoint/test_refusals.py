@@ -209,13 +209,13 @@ def test_hooks(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cgroup", "time"])
-def test_a_namespace_of_somebody_else(bundle: Bundle, kind: str) -> None:
+def test_a_namespace_by_path(bundle: Bundle, kind: str) -> None:
     rows = [row for row in bundle.config["linux"]["namespaces"] if row["type"] != kind]
     bundle.config["linux"]["namespaces"] = [*rows, {"type": kind, "path": f"/proc/self/ns/{kind}"}]
     bundle.save()
     bundle.images.mkdir()
     (bundle.images / "inventory.img").touch()
-    refused(restore(bundle, "c"), f"in somebody else's {kind} namespace cannot be restored")
+    refused(restore(bundle, "c"), f"that joined a {kind} namespace by path cannot be restored")
 
 
 def test_a_user_namespace(bundle: Bundle) -> None:

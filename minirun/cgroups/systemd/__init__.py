@@ -1,8 +1,8 @@
 """The systemd cgroup driver: `--systemd-cgroup`, a container in a transient scope unit.
 
-On a host with systemd the cgroup tree is systemd's: whoever makes groups beside it in secret has
-them moved or reset. So the driver asks for a *scope*, a unit of processes that somebody else has
-started (systemd.scope(5); org.freedesktop.systemd1(5), StartTransientUnit), with Delegate= for
+On a host with systemd the cgroup tree is systemd's: it moves or resets groups that are made beside
+it in secret. So the driver asks for a *scope*, a unit of processes that systemd has not started
+itself (systemd.scope(5); org.freedesktop.systemd1(5), StartTransientUnit), with Delegate= for
 what lies below it. config.json's linux.cgroupsPath then reads slice:prefix:name, and the scope is
 prefix-name.scope in that slice; a-b.slice lies in a.slice/a-b.slice (systemd.slice(5)).
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from minirun.cgroups.systemd.bus import Bus, Properties
 
 BOOTED = "/run/systemd/system"
-"""A directory where systemd is the init: sd_booted(3)."""
+"""A directory that exists if systemd is the init: sd_booted(3)."""
 
 
 def check() -> None:
-    """Raise MinirunError where this process cannot use the driver."""
+    """Raise MinirunError if this process cannot use the driver."""
     if not os.path.isdir(BOOTED):
         raise MinirunError(
             "--systemd-cgroup: systemd is not running on this host",
@@ -147,7 +147,7 @@ class _Scope(Cgroup):
     def create(self) -> None:
         """Start the unit with the holder in it, and make the directories it leaves out.
 
-        Raises StateError where there is such a unit, MinirunError where systemd refuses, OSError.
+        Raises StateError if there is such a unit, MinirunError if systemd refuses, OSError.
         """
         runtime = os.getpid()
         why = "a scope begins with a process in it: this one sleeps there until init comes"
@@ -181,7 +181,7 @@ class _Scope(Cgroup):
         """Pass: a unit has one owner, and systemd has refused a name that is taken."""
 
     def entered(self) -> None:
-        """End the holder, where this object has one."""
+        """End the holder, if this object has one."""
         if self._holder:
             process.pidfd_send_signal(self._holder_fd, SIGKILL)
             os.close(self._holder_fd)
@@ -210,9 +210,9 @@ class _Scope(Cgroup):
         super().set_device_rules(rules)  # type: ignore[safe-super]
 
     def remove(self, seconds: float = REMOVE_SECONDS, *, keep_parent: bool = False) -> None:
-        """Remove the directories once nobody is in them, and have systemd forget the unit.
+        """Remove the directories once no process is in them, and have systemd forget the unit.
 
-        Raises StateError where processes are still in it after `seconds`, MinirunError, OSError.
+        Raises StateError if processes are still in it after `seconds`, MinirunError, OSError.
         """
         self.entered()
         super().remove(seconds, keep_parent=True)
@@ -255,7 +255,7 @@ class ScopeV1(_Scope, CgroupV1):
     """A scope on version 1, in every hierarchy."""
 
     def _tell(self, properties: "Properties") -> None:
-        """Tell systemd while nobody runs: it denies all devices before it allows some again."""
+        """Tell systemd while no process runs: it denies all devices before it allows some again."""
         stop = not (self._holder or self.frozen())
         try:
             if stop:
@@ -283,7 +283,7 @@ class ScopeV1(_Scope, CgroupV1):
             self._doors.append((os.open(path, os.O_WRONLY | os.O_CLOEXEC), path))
 
     def _hybrid(self) -> "list[str]":
-        """Return the scope's directory in cgroup2, where systemd has made one."""
+        """Return the scope's directory in cgroup2, if systemd has made one."""
         mounts = (h.path for h in hierarchies.mounted() if h.version == 2)
         return [path for mount in mounts if os.path.isdir(path := mount + self.path)]
 

@@ -1,7 +1,7 @@
 """A connection to systemd, and the four things that a cgroup driver asks of it, over D-Bus.
 
 D-Bus specification, "Message Protocol"; org.freedesktop.systemd1(5), interface Manager. As runc
-does, the system bus comes first, and where there is none, systemd's own socket, which is for root
+does, the system bus comes first, and if there is none, systemd's own socket, which is for root
 and speaks the same without a daemon in between (and so without Hello and AddMatch).
 
 Starting and stopping are jobs: the call returns at once with the job's path, and a signal,
@@ -47,7 +47,7 @@ class Refused(MinirunError):
 
 
 class Bus:
-    """A connection to systemd as root has it. Raises MinirunError where nobody answers."""
+    """A connection to systemd as root has it. Raises MinirunError if neither answers."""
 
     def __init__(self) -> None:
         self._serial = 0
@@ -77,7 +77,7 @@ class Bus:
         """Start a transient unit and wait until it is there.
 
         A failed one of that name, which systemd keeps for its owner to see, is cleared first.
-        Raises StateError where one is active, MinirunError.
+        Raises StateError if one is active, MinirunError.
         """
         body: tuple[Any, ...] = (scope, "fail", properties, [])
         signature = "ssa(sv)a(sa(sv))"
@@ -169,7 +169,7 @@ class Bus:
         return self._jobs.pop(job)
 
     def _receive(self, deadline: float) -> Message:
-        """Return the next message, having noted it where it tells a job's end."""
+        """Return the next message, and note it if it tells a job's end."""
         while (message := self._parser.get_next_message()) is None:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._socket], [], [], left)[0]:

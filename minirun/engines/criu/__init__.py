@@ -8,7 +8,7 @@ outside of the container it cannot save, and has to be told of, at both ends:
     mounts.py    what config.json binds into it
     outside.py   the namespaces that it names by path
     refuse.py    what CRIU cannot do, or not from here
-    program.py   finding CRIU, running it, and what its log says where it fails
+    program.py   finding CRIU, running it, and what its log says if it fails
     dump.py      `minirun checkpoint`
     restore.py   `minirun restore`
 

@@ -1,7 +1,7 @@
 """`minirun checkpoint`: the processes of a container become files.
 
-CRIU freezes the container through its cgroup, so that nobody forks away, puts code of its own into
-each process and lets it tell what it is. Where that fails, it takes the code out again and the
+CRIU freezes the container through its cgroup, so that no process forks away, puts code of its own
+into each process and lets it tell what it is. If that fails, it takes the code out again and the
 container goes on as if nothing had been. A dump is not cut short by a signal either: killed in its
 middle, CRIU would leave the container frozen.
 
@@ -31,7 +31,7 @@ class CriuOptions(Record):
     images: str
     """The directory of CRIU's files, an absolute path."""
     work: str
-    """The directory of its log; the same as `images` where nothing else was asked for."""
+    """The directory of its log; the same as `images` by default."""
     words: "list[str]"
     """What goes to CRIU as it is."""
     pre_dump: bool = False
@@ -57,7 +57,7 @@ def checkpoint(container: Container, options: CriuOptions) -> None:
 
 
 def _privately(argv: "list[str]") -> "list[str]":
-    """In the child that will be CRIU: let nobody else read the files, which hold all memory."""
+    """In the child that will be CRIU: make its files private, since they hold all memory."""
     os.umask(0o077)
     return argv
 

@@ -86,7 +86,7 @@ def _is_hosts(config: Config, row: "dict[str, object]") -> bool:
 
 
 def _mount_at(root: Root, place: str) -> int:
-    """Return the id of the mount that lies at a place, 0 where there is no such file."""
+    """Return the id of the mount that lies at a place, 0 if there is no such file."""
     try:
         fd = root.open(place)
     except OSError:
@@ -122,7 +122,7 @@ def told_to_dump(found: "External") -> "list[str]":
 def told_to_restore(found: "External", config: Config, cgroup: Cgroup) -> "list[str]":
     """Return what `criu restore` is told: where each one comes from now.
 
-    Raises ConfigError where config.json has no such entry, or its source is not there.
+    Raises ConfigError if config.json has no such entry, or its source is not there.
     """
     words = []
     for place, (destination, below) in found.items():
@@ -164,7 +164,7 @@ def _below(source: str, path: str) -> str:
 
 
 def refuse_links(config: Config, root: Root, found: "External") -> None:
-    """Refuse a root filesystem where CRIU's way to a mount point goes through a link.
+    """Refuse a root filesystem in which CRIU's way to a mount point goes through a link.
 
     Raises ConfigError, OSError.
     """

@@ -1,4 +1,4 @@
-"""Namespaces that config.json names by path: they are somebody else's, and are joined again.
+"""Namespaces that config.json names by path: not the container's own, they are joined again.
 
 CRIU keeps network and pid namespaces out of its files when they are named as external, and takes a
 descriptor of them at restore; IPC and UTS namespaces it joins by path. The names are runc's
@@ -16,7 +16,7 @@ _FIRST = FIRST_FD + 3  # after the three streams
 
 
 def told_to_dump(config: Config) -> "list[str]":
-    """Return what `criu dump` is told of them. Raises ConfigError where one is not there."""
+    """Return what `criu dump` is told of them. Raises ConfigError if one is not there."""
     words = []
     for kind, path in config.namespaces.items():
         if path and kind in _NAMES:

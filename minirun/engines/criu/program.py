@@ -37,7 +37,7 @@ class Outcome(Record):
 
 
 def find() -> str:
-    """Return the path of criu on this machine. Raises MinirunError where it is none that works."""
+    """Return the path of criu on this machine. Raises MinirunError if it is none that works."""
     program = shutil.which("criu", path=environment()["PATH"])
     if not program:
         raise MinirunError("criu is not installed", "apt install criu, or put it into PATH")

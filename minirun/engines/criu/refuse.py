@@ -1,6 +1,6 @@
-"""What neither can be saved nor restored, told before anything is touched, at both ends.
+"""What can be neither saved nor restored: refused before anything is touched, at both ends.
 
-At the checkpoint already, or a container would be ended that nobody can bring back. runc runs the
+At the checkpoint already, or a container would be ended that cannot be brought back. runc runs the
 hooks of a container's begin once more at restore, from within CRIU's protocol; here they are
 refused. createContainer and startContainer have done their work in what CRIU saves.
 """
@@ -17,7 +17,7 @@ _ALONE = ("cgroup", "mount", "time")
 
 
 def config(config: Config, done: str, directory: str = "") -> None:
-    """Refuse a container by its config.json, and its directory where it has one.
+    """Refuse a container by its config.json, and its directory if it has one.
 
     `done` is what it cannot be: checkpointed, restored. Raises MinirunError.
     """
@@ -37,7 +37,7 @@ def config(config: Config, done: str, directory: str = "") -> None:
         raise MinirunError(text, "process.terminal: false in config.json")
     for kind in _ALONE:
         if config.namespaces.get(kind):
-            text = f"a container in somebody else's {kind} namespace cannot be {done}"
+            text = f"a container that joined a {kind} namespace by path cannot be {done}"
             raise MinirunError(text, "leave its path out of config.json")
     for kind in _BEGIN:
         if config.hooks(kind):

@@ -30,7 +30,7 @@ class Inherited(Record):
 
     words: "list[str]"
     fds: "dict[int, int]"
-    """CRIU's number → ours; they are ours to close where they are above 2."""
+    """CRIU's number → ours; we close those that are above 2."""
 
 
 def describe(pid: int, mounts: "set[int]") -> "list[str]":
@@ -60,7 +60,7 @@ def _describe(proc: str, number: int, mounts: "set[int]") -> str:
 
 
 def external(names: "list[str]") -> "list[str]":
-    """Return what `criu dump` is told: these files are somebody else's."""
+    """Return what `criu dump` is told: these files are not the container's."""
     keys = dict.fromkeys(_key(name) for name in names if name.startswith("file["))
     return [word for key in keys for word in ("--external", key)]
 
@@ -95,7 +95,7 @@ def inherit(directory: str) -> Inherited:
 
 
 def _open_again(name: str) -> int:
-    """Return a new descriptor of a file, -1 where something else has its path by now."""
+    """Return a new descriptor of a file, -1 if something else has its path by now."""
     key, _, path = name.partition(" ")
     try:
         found = os.stat(path)

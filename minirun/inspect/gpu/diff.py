@@ -50,7 +50,7 @@ class DiffRow(Record):
 
 
 def legacy(found: Inventory, env: "list[str]", root: "Root") -> "ModeResult | None":
-    """Return what hook and nvidia-container-cli do; None where `env` asks for no GPU.
+    """Return what hook and nvidia-container-cli do; None if `env` asks for no GPU.
 
     `root` is the image's root, for where its libraries lie. Raises GPUError, OSError.
     """
@@ -87,7 +87,7 @@ def _requirements(request: "NvidiaRequest") -> str:
 
 
 def cdi(found: Inventory, injection: "CdiEdits", asked: "tuple[str, ...]") -> ModeResult:
-    """Return what config.json gets; `asked` are the requirements, which nobody looks at."""
+    """Return what config.json gets; `asked` are the requirements, which CDI does not check."""
     edits = injection.edits
     nodes = edits.get("deviceNodes", [])
     hooks = edits.get("hooks", [])

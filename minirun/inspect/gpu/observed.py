@@ -30,9 +30,9 @@ class ObservedNode(Record):
     found: str
     """What is there in the container, as in "c 195:0"; empty for nothing."""
     host: str
-    """What the host has at the path that it came from; empty where it came from none."""
+    """What the host has at the path that it came from; empty if it came from none."""
     access: "str | None"
-    """What the cgroup allows of it now, out of "rwm"; None where the kernel cannot say."""
+    """What the cgroup allows of it now, out of "rwm"; None if the kernel cannot say."""
 
 
 class ObservedGpus(Record):
@@ -48,7 +48,7 @@ class ObservedGpus(Record):
 
 
 def observe(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") -> ObservedGpus:
-    """Return what the container of `pid` has of `edits`. Raises OSError where it has ended."""
+    """Return what the container of `pid` has of `edits`. Raises OSError if it has ended."""
     points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
     root = Root.at(f"/proc/{pid}/root")
     try:

@@ -5,9 +5,9 @@
     now         the cgroup's rules, the container's nodes and mounts (inspect.gpu.observed)
 
 Between given and now lies what users report most: "Failed to initialize NVML: Unknown Error", when
-somebody has rewritten the cgroup's device rules (nvidia-container-toolkit #48); "Driver/library
-version mismatch" after an update (#394). The real stack has no tool that tells the two apart.
-Pure functions: whoever calls them has looked.
+another program has rewritten the cgroup's device rules (nvidia-container-toolkit #48);
+"Driver/library version mismatch" after an update (#394). The real stack has no tool that tells
+the two apart. Pure functions: the caller has read the kernel's files.
 """
 
 from minirun.cgroups.rules import DeviceRule
@@ -48,7 +48,7 @@ class Difference(Record):
 
 
 def mode(config: "Config", edits: "dict[str, Any]") -> str:
-    """Return how the GPUs came in: legacy, hook, cdi; empty where none were asked for."""
+    """Return how the GPUs came in: legacy, hook, cdi; empty if none were asked for."""
     if edits.get("cdi"):
         return "cdi"
     hooks = [row for _, _, row in config.hooks_of_stage_3() if "nvidia-container" in row["path"]]
@@ -102,7 +102,7 @@ def _of_vendor(config: "Config", *, managed: bool) -> "list[RequestSource]":
 
 
 def nvidia_request(config: "Config") -> "NvidiaRequest | None":
-    """Return what stage 4 makes of the environment; None where it asks for nothing."""
+    """Return what stage 4 makes of the environment; None if it asks for nothing."""
     argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
     return cli_args.parse(argv).request if argv else None
 
@@ -122,7 +122,7 @@ def differences(
     lost = [path for path in now.expected if path not in now.mounted]
     if lost:
         what = f"{len(lost)} of {len(now.expected)} mounts are gone, such as {lost[0]}"
-        found.append(Difference(what, "somebody in the container has unmounted them", _ANEW))
+        found.append(Difference(what, "a process in the container has unmounted them", _ANEW))
     stale = [path for path in now.expected if path in now.deleted]
     if stale:
         what = f"{len(stale)} mounted files are deleted on the host, such as {stale[0]}"
@@ -139,10 +139,10 @@ def _of_node(node: "Any") -> "list[Difference]":
     numbers = f"{node.kind} {node.major}:{node.minor}"
     if not node.found:
         what = f"{node.path} is not in the container"
-        return [Difference(what, "somebody removed it, or mounted something over it", _ANEW)]
+        return [Difference(what, "it was removed, or something was mounted over it", _ANEW)]
     if node.found != numbers:
         what = f"{node.path} is {node.found} in the container, not {numbers}"
-        return [Difference(what, "somebody replaced it", _ANEW)]
+        return [Difference(what, "it was replaced", _ANEW)]
     if node.host and node.host != numbers:
         what = f"{node.path} is {node.host} on the host now, not {numbers}"
         reason = "the driver was loaded again since the start: its number is another one"
@@ -156,7 +156,7 @@ def _of_node(node: "Any") -> "list[Difference]":
     )
     advice = (
         "minirun gpu why --repair ID puts the rules back; for good: --gpu-mode cdi or --device, "
-        "whose rules stand in config.json, where whoever rewrites them finds them"
+        "whose rules stand in config.json, where a program that rewrites them finds them"
     )
     return [
         Difference(f"{node.path}: the cgroup denies {lost}; given was {node.given}", reason, advice)
@@ -166,7 +166,7 @@ def _of_node(node: "Any") -> "list[Difference]":
 def _more(
     edits: "dict[str, Any]", rules: "list[DeviceRule]", own: "frozenset[str]"
 ) -> "list[Difference]":
-    """Return rules that open nodes of the driver which nobody asked for, or every node."""
+    """Return rules that open nodes of the driver which were not asked for, or every node."""
     given = {(node["major"], node["minor"]) for node in edits.get("deviceNodes", [])}
     majors = {major for major, _ in given}
     found = []

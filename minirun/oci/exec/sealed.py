@@ -1,16 +1,16 @@
-"""A read-only interpreter with a clean environment, for a pid namespace where strangers live.
+"""A read-only interpreter with a clean environment, for a pid namespace that has other processes.
 
 They can see the newcomer in /proc, and its /proc/PID/exe is the host's python3. A copy of the
 mount that the interpreter lies on, made read-only and attached nowhere, has the same file, but
-nobody can open that for writing (CVE-2019-5736). It costs a second start of the interpreter, so
+no process can open that for writing (CVE-2019-5736). It costs a second start of the interpreter, so
 `run`, whose init is alone in a new pid namespace and ends in the trampoline, does without.
 
 /proc/PID/environ shows the strings that execve put on the stack, whatever the program did with its
 variables since, and CAP_SYS_PTRACE opens it. So the second start takes along only the variables
 that minirun reads itself.
 
-A user without privileges may not copy a mount of the host. Where the interpreter is root's that is
-not needed, since nobody in such a container is root of the host; where it is the user's own, a copy
+A user without privileges may not copy a mount of the host. If the interpreter is root's that is not
+needed, since no process of such a container is root of the host; if it is the user's own, a copy
 in memory takes its place (memfd_create(2), 3 ms), sealed as runc's once was.
 """
 
@@ -87,20 +87,20 @@ def _program() -> "str | int":
 
 
 def _needs_seal() -> bool:
-    """Whether a container of the caller could write to the interpreter's file."""
+    """Return True if a container of the caller could write to the interpreter's file."""
     return not unprivileged() or _is_ours(os.readlink("/proc/self/exe"))
 
 
 def _is_ours(path: str) -> bool:
-    """Whether the caller, who is not root, can write to the file, or owns it.
+    """Return True if the caller, who is not root, can write to the file, or owns it.
 
-    One that is root's is safe from whoever has no privilege on the host.
+    A process without privileges on the host cannot write to root's.
     """
     return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK)
 
 
 def _copy(path: str) -> int:
-    """Return a sealed copy of a program in memory: for who may make no mount. Raises OSError."""
+    """Return a sealed copy of a program in memory, for users who may not mount. Raises OSError."""
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         copy = os.memfd_create("minirun:python", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -39,11 +39,11 @@ class MountPoints(Root):
         self._above = _path_of(root.fd).rstrip("/")
 
     def allow(self, source_fd: int) -> None:
-        """Take what is to be bound for procfs where it is procfs. Raises OSError."""
+        """Take what is to be bound for procfs if it is procfs. Raises OSError."""
         self._is_procfs = files.filesystem_magic(source_fd) == files.PROC_SUPER_MAGIC
 
     def open(self, path: str, flags: int = os.O_PATH, mode: int = 0) -> int:
-        """Open `path` inside the root. Raises ConfigError where it leads over or below /proc."""
+        """Open `path` inside the root. Raises ConfigError if it leads over or below /proc."""
         try:
             fd = super().open(path, flags, mode)
         except NotADirectoryError:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def mount(
     config: Config, root: Root, row: "dict[str, Any]", where: str, tree: "int | None" = None
 ) -> None:
-    """Mount what an entry says. `tree` is its source where that is an id-mapped, detached mount.
+    """Mount what an entry says. `tree` is its source if that is an id-mapped, detached mount.
 
     Raises OSError; ConfigError, which names the entry as `where`.
     """
@@ -51,7 +51,7 @@ def mount(
 
 
 def _instead(config: Config, root: Root, kind: str, path: str) -> None:
-    """Bind the host's sysfs or mqueue where a user namespace may not mount a new one."""
+    """Bind the host's sysfs or mqueue if a user namespace may not mount a new one."""
     if not config.new_namespace("user") and config.new_namespace("network"):
         raise ConfigError(f"config.json: {kind} cannot be mounted at {path}")
     source = "/sys" if kind == "sysfs" else "/dev/mqueue"
@@ -97,7 +97,7 @@ def _bind(
 
 
 def source_of(config: Config, row: "dict[str, Any]", where: str) -> str:
-    """Return the path on the host that an entry binds. Raises ConfigError where nothing is."""
+    """Return the path on the host that an entry binds. Raises ConfigError if nothing is."""
     source: str = row.get("source") or ""
     if not source.startswith("/"):
         source = f"{config.bundle}/{source}"

@@ -7,7 +7,7 @@ descriptor and attaches it.
 
 What the spec says: runtime-spec, config.md, "Linux mount options", idmap: the entry's own mappings,
 or those of the container's user namespace; without either, an error. What the real stack does: runc
-the same. Imported only where config.json asks for one of the words.
+the same. Imported only if config.json asks for one of the words.
 """
 
 import os
@@ -101,7 +101,7 @@ def _user_namespace(config: Config, row: "dict[str, Any]", where: str) -> int:
 
 
 def _make(maps: "Maps") -> int:
-    """Return a descriptor of a new user namespace, which lives as long as somebody refers to it."""
+    """Return a descriptor of a new user namespace, which ends with its last descriptor."""
     wait, live = os.pipe2(os.O_CLOEXEC)
     why = "a user namespace, for its id maps alone"
     pid, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER, why=why)

@@ -1,13 +1,13 @@
-"""Stage 1 where config.json names namespaces by path, or wants clocks of its own.
+"""Stage 1 if config.json names namespaces by path, or wants clocks of its own.
 
     runtime ── clone3 ──▶ helper ── clone3(CLONE_PARENT) ──▶ init
                           setns, unshare(CLONE_NEWTIME)
 
 setns takes a process along for good, and the runtime must stay on the host: its hooks run there,
 its cgroups and its log are there. So a helper enters them, makes init as the runtime's child, tells
-its pid and is gone. A user namespace comes last, since whoever has entered one rules nothing
+its pid and is gone. A user namespace comes last, since a process in one has no rights
 outside; what is new after that belongs to it. In a mount namespace that has a path the root
-filesystem is built and pivot_root is made as in a new one: whoever lives there sees it, too.
+filesystem is built and pivot_root is made as in a new one: the processes in it see that, too.
 
 What the spec says: runtime-spec, config-linux.md, "Namespaces": a path that is no namespace of that
 type is an error. What the real stack does: runc's C code, nsenter, does the same in the same order.
@@ -96,7 +96,9 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
     try:
         events.become("runtime", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the helper dies with the runtime")
-        process.prctl(process.PR_SET_DUMPABLE, 0, why="strangers may live where it goes")
+        process.prctl(
+            process.PR_SET_DUMPABLE, 0, why="other processes may live in the namespaces it enters"
+        )
         if container.config.new_namespace("time"):
             _new_clocks(container.config)
         for kind, fd in opened.items():
@@ -120,7 +122,7 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
 def _new_clocks(config: Config) -> None:
     """Make a time namespace for the next child, shifted by linux.timeOffsets.
 
-    The offsets can be set only while nobody lives in it, so it is made by unshare, which moves
+    The offsets can be set only while no process is in it, so it is made by unshare, which moves
     children alone: time_namespaces(7). Raises OSError, ConfigError.
     """
     namespaces.unshare(namespaces.CLONE_NEWTIME, why="clocks of its own for the next child")

@@ -108,7 +108,7 @@ def _ask(pid: int, name: str, rows: "Rows") -> None:
 
 
 def find_program(name: str) -> str:
-    """Return the path of newuidmap or newgidmap; empty where it is not installed."""
+    """Return the path of newuidmap or newgidmap; empty if it is not installed."""
     for folder in (os.environ.get("PATH") or _FALLBACK_PATH).split(":"):
         path = f"{folder}/{PROGRAMS[name]}"
         if folder.startswith("/") and os.access(path, os.X_OK):
@@ -124,9 +124,9 @@ def lacking(name: str) -> ConfigError:
 
 
 def default() -> "tuple[Rows, Rows]":
-    """Return the maps that a container gets where nobody asks for any: 0 is the caller.
+    """Return the maps that a container gets if none are asked for: 0 is the caller.
 
-    The ids that are granted to the caller follow, from 1 on; none where the programs are missing,
+    The ids that are granted to the caller follow, from 1 on; none if the programs are missing,
     or one of the two files grants nothing. User 0 of a user namespace passes all that it has on.
     """
     if os.geteuid() == 0:

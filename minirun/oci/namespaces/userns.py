@@ -70,7 +70,7 @@ def _read_map(pid: int, name: str) -> "list[dict[str, int]]":
 
 
 def host_id(rows: "list[dict[str, Any]]", inside: int) -> int:
-    """Return the host's id for an id in the container. Raises MinirunError where none is mapped."""
+    """Return the host's id for an id in the container. Raises MinirunError if none is mapped."""
     for row in rows:
         if row["containerID"] <= inside < row["containerID"] + row["size"]:
             return int(row["hostID"] + inside - row["containerID"])
@@ -119,7 +119,7 @@ def _id_mapped(layer: str, owner: int) -> int:
 def empty_directory(container: Container, fd: int) -> None:
     """Remove from a container's directory the files of ids that only its namespace knows.
 
-    And overlay's work directory, which nobody but root may read. Done in a user namespace with the
+    And overlay's work directory, which only root may read. Done in a user namespace with the
     same maps. Raises MinirunError, OSError.
     """
     told, tell = os.pipe2(os.O_CLOEXEC)

@@ -97,7 +97,7 @@ class Compiler:
     """
 
     def __init__(self, default_action: int) -> None:
-        """Load libseccomp. OSError where it is not installed, or the action is unknown to it."""
+        """Load libseccomp. OSError if it is not installed, or the action is unknown to it."""
         library = ctypes.CDLL("libseccomp.so.2")
         self._init = _function(library, "seccomp_init", c_void_p, c_uint)
         self._release = _function(library, "seccomp_release", None, c_void_p)
@@ -140,7 +140,7 @@ class Compiler:
     ) -> bool:
         """Add a rule for a call: (argument's index, operator, value, value two) must all hold.
 
-        False where libseccomp does not know the call: then the default action meets it.
+        False if libseccomp does not know the call: then the default action meets it.
         """
         number = self._call(call.encode())
         if number == _NO_SUCH_CALL:

@@ -11,7 +11,7 @@ share the kernel. So a container gets the calls that programs use. Four answers:
                  this table are treated so too, until one has looked at them
 
 In effect this is podman's default profile as Debian 12 has it; tests/oci/test_seccomp_default.py
-compares call by call, and capability by capability. Where docker's differs:
+compares call by call, and capability by capability. docker's differs:
 
 - docker lets mount, unshare, setns, clone with new namespaces and their relatives through with
   CAP_SYS_ADMIN only. Here, as with podman, the kernel's own check decides: without the capability
@@ -304,7 +304,7 @@ _ARCHITECTURES = {
     "x86_64": (("SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"), ON_X86),
     "aarch64": (("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"), ON_ARM),
 }
-"""By machine: its architectures. One that a profile leaves out is a way around it where the kernel
+"""By machine: its architectures. One that a profile leaves out is a way around it if the kernel
 runs its programs, so libseccomp makes the kernel end a process that tries another one."""
 
 

@@ -1,7 +1,7 @@
 """System calls that are newer than a seccomp profile: they get ENOSYS, not the profile's refusal.
 
 A profile lists the calls that its author knew. A program built for a later kernel asks for a later
-call, and falls back to an older one where the answer is ENOSYS, "no such call"; at EPERM it gives
+call, and falls back to an older one if the answer is ENOSYS, "no such call"; at EPERM it gives
 up (glibc's clone3, faccessat2 and fchmodat2 each broke containers so). What is no newer than the
 newest call of the profile was known, and its author meant the refusal.
 

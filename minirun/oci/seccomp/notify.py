@@ -10,7 +10,7 @@ What the spec says: runtime-spec, config-linux.md, "The Container Process State"
 each process, one message, "seccompFd" among the descriptors. The man page: seccomp_unotify(2).
 
 What the real stack does: runc does the same, and like here refuses `write` among the calls, since
-init needs it to speak of the listener. Imported only where config.json has a listener.
+init needs it to speak of the listener. Imported only if config.json has a listener.
 """
 
 import _socket  # the C half of socket; the Python half costs 5 ms at import

@@ -87,7 +87,7 @@ class Filter(Record):
 def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     """Compile linux.seccomp; `name` says where it comes from.
 
-    Raises ConfigError, with the exact path, for what is wrong in it; MinirunError where libseccomp
+    Raises ConfigError, with the exact path, for what is wrong in it; MinirunError if libseccomp
     is not installed.
     """
     where = "linux.seccomp"
@@ -128,7 +128,7 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
 
 
 def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
-    """Return who is to be asked, where a rule says SCMP_ACT_NOTIFY. Raises ConfigError."""
+    """Return the program to ask if a rule says SCMP_ACT_NOTIFY, or None. Raises ConfigError."""
     path, metadata = config.get("listenerPath") or "", config.get("listenerMetadata") or ""
     if metadata and not path:
         raise ConfigError(f"{where}.listenerMetadata: needs a listenerPath")
@@ -197,7 +197,7 @@ def _condition(arg: "dict[str, Any]", where: str) -> "tuple[int, int, int, int]"
 
 
 def _list(config: "dict[str, Any]", key: str, kind: type, where: str) -> "list[Any]":
-    """Return the list under `key`, whose members are all of `kind`; empty where there is none."""
+    """Return the list under `key`, whose members are all of `kind`; empty if there is none."""
     value = config.get(key)
     if value is None:
         return []

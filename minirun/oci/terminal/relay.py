@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHUNK = 65536
 _FATAL = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM)
 _RETRY = 50
-"""Milliseconds until a terminal that nobody has open is asked again while its process lives."""
+"""Milliseconds until a terminal that no process has open is asked again while its command lives."""
 
 
 def set_size(terminal: int, rows: int, columns: int) -> None:
@@ -33,7 +33,7 @@ def set_size(terminal: int, rows: int, columns: int) -> None:
 
 
 def get_size(terminal: int) -> "tuple[int, int]":
-    """Return (rows, columns) of a terminal. Raises OSError where it is none."""
+    """Return (rows, columns) of a terminal. Raises OSError if it is none."""
     rows, columns, _, _ = struct.unpack("4H", fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8)))
     return rows, columns
 
@@ -41,10 +41,10 @@ def get_size(terminal: int) -> "tuple[int, int]":
 def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
     """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
 
-    `stdin` is -1 where no keys are to go in (run -t without -i).
-    The end: the process of `pidfd` has ended and all its output is shown; without `pidfd`, nobody
-    has the terminal open any more (EIO); or the user's own terminal has gone. `master` is set to
-    non-blocking. Never raises for a side that goes away.
+    `stdin` is -1 if no keys are to go in (run -t without -i).
+    The end: the process of `pidfd` has ended and all its output is shown; without `pidfd`, no
+    process has the terminal open any more (EIO); or the user's own terminal has gone. `master` is
+    set to non-blocking. Never raises for a side that goes away.
     """
     user = next((fd for fd in (stdin, stdout) if os.isatty(fd)), -1)
     os.set_blocking(master, False)
@@ -53,7 +53,7 @@ def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
 
 
 class RawMode:
-    """``with RawMode(fd):`` the terminal `fd` is raw; nothing happens where `fd` is none.
+    """``with RawMode(fd):`` the terminal `fd` is raw; nothing happens if `fd` is none.
 
     Signals that would end this process (those with no handler yet) set the terminal back first.
     """
@@ -158,13 +158,15 @@ class _Pump:
                 return
 
     def _show_output(self, all_of_it: bool) -> bool:
-        """Show one chunk, or all that there is; False where no more will come."""
+        """Show one chunk, or all that there is; False if no more will come."""
         while True:
             try:
                 data = os.read(self.master, CHUNK)
             except BlockingIOError:
                 return True
-            except OSError:  # EIO: nobody has the slave end open; while pid 1 lives, it may again
+            except (
+                OSError
+            ):  # EIO: no process has the slave end open; while pid 1 lives, it may again
                 return self.pidfd >= 0 and not self._ends_within(_RETRY)
             if not self._write_output(data):
                 return False
@@ -177,7 +179,7 @@ class _Pump:
         return bool(poll.poll(milliseconds))
 
     def _write_output(self, data: bytes) -> bool:
-        """Write all of `data` to the user; False where the user has gone."""
+        """Write all of `data` to the user; False if the user has gone."""
         while data:
             try:
                 data = data[os.write(self.stdout, data) :]
@@ -190,7 +192,7 @@ class _Pump:
         return True
 
     def _read_keys(self) -> bool:
-        """Take the next keys; False where the user's terminal has gone.
+        """Take the next keys; False if the user's terminal has gone.
 
         At the end of a file or pipe the container's terminal gets its end-of-file key, ^D.
         """

@@ -1,8 +1,8 @@
 """A terminal for the container, by the console-socket protocol of the OCI runtimes.
 
 What happens: init opens a new pseudo-terminal in the *container's* devpts, sends its master end
-through a Unix socket to whoever asked for the container, and makes the slave end its controlling
-terminal, its standard streams, and /dev/console:
+through a Unix socket to the caller that asked for the container, and makes the slave end its
+controlling terminal, its standard streams, and /dev/console:
 
     caller                                   init
       │ ◀── sendmsg: SCM_RIGHTS, one fd ───── │  /dev/pts/ptmx → master; TIOCGPTPEER → slave
@@ -91,7 +91,7 @@ def take(
 def open_console(root: Root) -> "tuple[int, int]":
     """Return (master, slave) of a new pseudo-terminal in the devpts at /dev/pts of `root`.
 
-    Raises OSError; MinirunError where there is no devpts.
+    Raises OSError; MinirunError if there is no devpts.
     """
     master = _open_multiplexer(root)
     try:
@@ -125,7 +125,7 @@ def name_of(master: int) -> str:
 
 
 def bind_console(root: Root, slave: int) -> None:
-    """Mount the terminal at /dev/console of `root`. Raises OSError; ELOOP where a link lies there.
+    """Mount the terminal at /dev/console of `root`. Raises OSError; ELOOP if a link lies there.
 
     Every step works on descriptors, so what was checked is what is mounted on.
     """
@@ -196,7 +196,7 @@ def connect(socket: _socket.socket, path: str) -> None:
 def receive_master(socket: _socket.socket) -> int:
     """Return the master end (close-on-exec) that a container sends through `socket`.
 
-    Raises OSError; MinirunError where the other side closes without sending one terminal.
+    Raises OSError; MinirunError if the other side closes without sending one terminal.
     """
     room = _socket.CMSG_SPACE(4 * 4)
     _, rights, _, _ = socket.recvmsg(4096, room, _socket.MSG_CMSG_CLOEXEC)

@@ -2,15 +2,15 @@
 
 What happens: init asks AppArmor to change to the profile at the next execve, which is the
 trampoline's; the container's command then inherits it. Without the module in the kernel there is
-nothing to ask: a warning, on stderr and in the log. Imported only where config.json has a label.
+nothing to ask: a warning, on stderr and in the log. Imported only if config.json has a label.
 
-What the real stack does: crun passes labels over without a word where the kernel lacks the module;
+What the real stack does: crun passes labels over without a word if the kernel lacks the module;
 runc refuses them.
 
 What the kernel says: Documentation/admin-guide/LSM, apparmor(7); /proc/PID/attr/apparmor/exec takes
 ``exec PROFILE``.
 
-Where we simplify: SELinux's labels are refused even where the kernel has it. A label for "the next
+Where we simplify: SELinux's labels are refused even if the kernel has it. A label for "the next
 execve" would be judged by the trampoline's file, which no policy knows as an entry point.
 """
 
@@ -29,9 +29,9 @@ _PLACES = ("self/attr/apparmor/exec", "self/attr/exec")
 
 
 def check(config: Config) -> str:
-    """Return AppArmor's profile for init; "" for none. Warn of labels that nobody looks at.
+    """Return AppArmor's profile for init; "" for none. Warn of labels that have no effect.
 
-    Raises ConfigError for SELinux's labels where the kernel has it.
+    Raises ConfigError for SELinux's labels if the kernel has it.
     """
     process, linux = config.process, config.linux
     profile: str = process.get("apparmorProfile") or ""

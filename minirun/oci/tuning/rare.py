@@ -1,4 +1,4 @@
-"""What config.json may ask for and hardly ever does, in one place: imported only where it does.
+"""What config.json may ask for and hardly ever does, in one place: imported only if it does.
 
 The runtime checks everything before clone; init applies it.
 """

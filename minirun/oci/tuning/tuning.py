@@ -1,6 +1,6 @@
 """What few processes ask for: scheduler, ioPriority, personality, memoryPolicy, execCPUAffinity.
 
-What happens: the runtime reads and checks them before clone, and imports this module only where
+What happens: the runtime reads and checks them before clone, and imports this module only if
 config.json has one of them; init sets them right before it gives up its privileges, since a
 real-time policy needs CAP_SYS_NICE.
 
@@ -49,7 +49,7 @@ _MOST = 4096
 
 
 class Tuning:
-    """What config.json asks for, as numbers; None where it does not."""
+    """What config.json asks for, as numbers; None if it does not."""
 
     def __init__(self, config: Config) -> None:
         """Read config.json. Raises ConfigError, with the exact path, for what is wrong in it."""

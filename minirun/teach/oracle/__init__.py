@@ -8,6 +8,6 @@
     report.py    what is printed of it
 
 strace(1) stops each process at each call by ptrace(2) and writes down what it finds in registers
-and memory. The log is written by minirun itself. Two sources, one truth: where they differ, one of
+and memory. The log is written by minirun itself. Two sources, one truth: if they differ, one of
 them is wrong, and it has so far never been strace.
 """

@@ -25,7 +25,7 @@ _COMMANDS = {"FSCONFIG_SET_FLAG": 0, "FSCONFIG_SET_STRING": 1, "FSCONFIG_CMD_CRE
 
 
 def differences(event: Event, call: Call) -> list[str]:
-    """Say how an event and a call differ; nothing where they agree."""
+    """Return how an event and a call differ; nothing if they agree."""
     names, read = CALLS.get(event.name, ((), None))
     if read is None or call.name not in names:
         return [f"that is no {event.name}"]

@@ -8,7 +8,7 @@ line in the same process, or right behind it for execve, which does not return.
 
 The rule for "makes the container". A process is watched
 
-- from the moment it opens events.jsonl for writing, or from its birth where its parent is watched;
+- from the moment it opens events.jsonl for writing, or from its birth if its parent is watched;
 - until it has become another program. The last program but one, the trampoline in a sealed memory
   file, still belongs to minirun: its one execve is announced by the log, too.
 
@@ -260,7 +260,7 @@ class _Process:
 
 
 def log_line(call: Call) -> str | None:
-    """Return the line of the log that a call writes; None where it writes none."""
+    """Return the line of the log that a call writes; None if it writes none."""
     if call.name != "write" or not call.args[1].startswith('"{\\"v\\":1,\\"t\\":'):
         return None
     return string(call.args[1])

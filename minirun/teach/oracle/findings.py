@@ -19,7 +19,7 @@ class Finding(NamedTuple):
     call: Call | None
     """None for an event that no call stands behind."""
     problem: str = ""
-    """How they differ; empty where they agree."""
+    """How they differ; empty if they agree."""
     at: float = 0
     """When, in strace's seconds."""
 

@@ -1,6 +1,6 @@
 """What is printed of a comparison: a table, every disagreement in full, and one line of sums.
 
-Arguments were chosen by whoever runs the container, and paths by its image: all of it goes through
+Arguments were chosen by the container's user, and paths by its image: all of it goes through
 minirun.show.text.clean. The table is rich's; --json needs none.
 """
 

@@ -5,7 +5,7 @@
     4243  1700000000.123470 <... clone3 resumed> => {pidfd=[7]}, 88) = 4244
     4242  1700000000.123480 +++ exited with 0 +++
 
-strace(1), "Return value", "-f": where another process's call comes in between, a call is cut in
+strace(1), "Return value", "-f": if another process's call comes in between, a call is cut in
 two. Simplified: threads count as processes, of which minirun has one each.
 """
 
@@ -37,9 +37,9 @@ class Call(NamedTuple):
     args: tuple[str, ...]
     """Each argument as strace prints it."""
     ret: int | None
-    """The result; None where the call did not come back."""
+    """The result; None if the call did not come back."""
     errno: str
-    """ENOENT and the like; empty where the call succeeded."""
+    """ENOENT and the like; empty if the call succeeded."""
     child: int
     """For the result of a clone: the child's number in strace's pid namespace; else 0."""
 

@@ -3,10 +3,10 @@
 The command keeps the caller's streams, terminal and process group. strace ignores the keyboard's
 signals (strace(1), -I: with -o they never end it), so that ^C is minirun's alone.
 
-Where the command has ended and a container lives on, strace is killed: the kernel lets go of its
+If the command has ended and a container lives on, strace is killed: the kernel lets go of its
 processes then, and they go on unharmed (ptrace(2), "Attaching and detaching"). That is also why
-there is no --seccomp-bpf here: its filter would outlive strace, in a container that nobody
-follows any more, and be inherited; the container would not be what it is without a witness.
+there is no --seccomp-bpf here: its filter would outlive strace, in a container that is not
+followed any more, and be inherited; the container would not be what it is without a witness.
 """
 
 import os
@@ -39,7 +39,7 @@ class Watched(NamedTuple):
     """What came of a command that ran under strace."""
 
     status: int
-    """The command's exit status; 128 + n where signal n ended it."""
+    """The command's exit status; 128 + n if signal n ended it."""
     since: int
     """When it was started: CLOCK_MONOTONIC, nanoseconds."""
     text: str
@@ -47,7 +47,7 @@ class Watched(NamedTuple):
     let_go: frozenset[int]
     """Processes that still ran when strace stopped following them."""
     until: int
-    """When strace stopped following them (CLOCK_MONOTONIC, ns); 0 where all had ended."""
+    """When strace stopped following them (CLOCK_MONOTONIC, ns); 0 if all had ended."""
     joined: tuple[int, ...]
     """Processes that were there before, and that strace was told to follow too."""
 
@@ -55,7 +55,7 @@ class Watched(NamedTuple):
 def command_line(output: Path, calls: tuple[str, ...] = compare.TRACED) -> list[str]:
     """Return strace's part of a command line; `output` is the file that it writes.
 
-    Raises MinirunError where there is no strace.
+    Raises MinirunError if there is no strace.
     """
     program = shutil.which("strace")
     if not program:
@@ -89,7 +89,7 @@ def watch(
         with _signals(follower.send):
             process = subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=stderr)
             until = _wait(process, follower)
-        follower.look()
+        follower.read_new()
     if follower.status is None:
         raise MinirunError(
             "strace could not follow the command", "it needs CAP_SYS_PTRACE: run as root", status=1
@@ -103,7 +103,7 @@ def _wait(process: "subprocess.Popen[Any]", follower: "_Follower") -> int:
     """Wait for strace's end, or end it; return when it was ended, or 0."""
     deadline = None
     while process.poll() is None:
-        follower.look()
+        follower.read_new()
         if follower.status is not None:
             deadline = deadline or time.monotonic() + _GRACE
             if time.monotonic() > deadline:
@@ -125,7 +125,7 @@ class _Follower:
         self.pid = 0
         self.status: int | None = None
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         """Read what has come; the first line of a process that was not there is the command's."""
         *lines, self.rest = (self.rest + self.file.read()).split("\n")
         for line in lines:
@@ -166,7 +166,7 @@ def _pids(text: str) -> set[int]:
 def judge(watched: Watched) -> Report:
     """Compare what strace saw with the command's own lines in the logs that it wrote.
 
-    Raises MinirunError where the command has opened no log, or the log is gone.
+    Raises MinirunError if the command has opened no log, or the log is gone.
     """
     calls = strace.parse(watched.text)
     report = compare.judge(calls, watched.let_go, watched.joined)
@@ -199,4 +199,6 @@ def _events(path: str) -> list[Event]:
     try:
         return Reader().take(Path(path).read_bytes())
     except FileNotFoundError:
-        raise MinirunError(f"{path}: the log is gone", "somebody else deleted it?", 1) from None
+        raise MinirunError(
+            f"{path}: the log is gone", "did another process delete it?", 1
+        ) from None
