@@ -47,9 +47,7 @@ class Message:
 
 
 START = b"start\n"
-EVENT = b'{"v":1,'
-"""How a line begins that is an event: of a process that may not hold the log (events.divert)."""
-MOST_EVENTS, MOST_BYTES = 1000, 1 << 24
+MOST_BYTES = 1 << 24
 """So much is taken from one process: a container may have got hold of it."""
 PATIENCE = 3000
 """The longest error text that is passed on: a line stays below PIPE_BUF (4096), so it is atomic."""
@@ -67,7 +65,6 @@ class Channel:
         self.write_fd = write_fd
         self.peer = peer
         self.buffer = b""
-        self.passed_on = 0
 
     def say(self, message: str, why: str = "") -> None:
         """Send one message; logged right before, since the other side may act at once.
@@ -110,24 +107,18 @@ class Channel:
         return int(line[len(message) :])
 
     def read_line(self) -> str:
-        """Return the next line without its end; empty at the end of file. Events go to the log."""
-        while True:
-            while b"\n" not in self.buffer:
-                if not self._read_more():
-                    return ""
-            line, _, self.buffer = self.buffer.partition(b"\n")
-            if not line.startswith(EVENT):
-                return line.decode(errors="replace")
-            self._pass_on(line)
+        """Return the next line without its end; empty at the end of file."""
+        while b"\n" not in self.buffer:
+            if not self._read_more():
+                return ""
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line.decode(errors="replace")
 
     def read_rest(self) -> bytes:
-        """Return all that is still said until the other side closes its end, but for events."""
+        """Return all that is still said until the other side closes its end."""
         while self._read_more():
             pass
         rest, self.buffer = self.buffer, b""
-        while rest.startswith(EVENT):
-            line, _, rest = rest.partition(b"\n")
-            self._pass_on(line)
         return rest
 
     def _read_more(self) -> bool:
@@ -137,18 +128,6 @@ class Channel:
         if len(self.buffer) > MOST_BYTES:
             raise PeerDied(f"{self.peer} said more than {MOST_BYTES} bytes")
         return bool(chunk)
-
-    def _pass_on(self, line: bytes) -> None:
-        """Pass an event on to the log, if it is one: a container may have written it."""
-        try:
-            event = jsonlite.loads(line.decode())
-            kinds = tuple(type(event[key]) for key in ("pid", "kind", "name", "args"))
-        except (ValueError, KeyError, RecursionError):
-            return
-        of_ours = kinds == (int, str, str, dict) and event.get("id") == events.log_id()
-        if of_ours and self.passed_on < MOST_EVENTS:
-            self.passed_on += 1
-            events.pass_on(line + b"\n")
 
     def is_closed(self) -> bool:
         """Return True if the other side has closed its end; its last words may still be unread."""

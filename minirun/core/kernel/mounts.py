@@ -11,10 +11,6 @@ import os
 from minirun.core.kernel import libc
 from minirun.core.kernel.libc import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_SYNCHRONOUS, MS_REMOUNT, MS_MANDLOCK, MS_DIRSYNC = 0x10, 0x20, 0x40, 0x80
 MS_NOSYMFOLLOW, MS_NOATIME, MS_NODIRATIME = 0x100, 0x400, 0x800
@@ -91,32 +87,20 @@ def mount(
 
     `shown` is the path that an error names if `target` is a /proc/self/fd/N.
     """
-    args = mount_shown(source, target, fstype, flags, data)
+    args = {
+        "source": source, "target": target, "fstype": fstype,
+        "flags": libc.flag_names(flags, _MS_NAMES), "data": data,
+    }  # fmt: skip
     if shown:
         args["path"] = shown
     raw = (_bytes(source), _bytes(target), _bytes(fstype), flags, _bytes(data))
     libc.logged("mount", _mount, raw, args, shown or target, why)
 
 
-def mount_shown(
-    source: "str | None", target: str, fstype: "str | None", flags: int, data: "str | None" = None
-) -> "dict[str, Any]":
-    """Return the arguments of mount's event."""
-    return {
-        "source": source, "target": target, "fstype": fstype,
-        "flags": libc.flag_names(flags, _MS_NAMES), "data": data,
-    }  # fmt: skip
-
-
 def umount2(target: str, flags: int = 0, *, why: str = "") -> None:
     """Unmount; with MNT_DETACH as soon as no process uses it any more: umount2(2)."""
-    args = umount2_shown(target, flags)
+    args = {"target": target, "flags": libc.flag_names(flags, _UMOUNT_NAMES)}
     libc.logged("umount2", _umount2, (_bytes(target), flags), args, target, why)
-
-
-def umount2_shown(target: str, flags: int) -> "dict[str, Any]":
-    """Return the arguments of umount2's event."""
-    return {"target": target, "flags": libc.flag_names(flags, _UMOUNT_NAMES)}
 
 
 def pivot_root(new_root: str, put_old: str, *, why: str = "") -> None:

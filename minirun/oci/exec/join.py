@@ -28,6 +28,7 @@ from minirun.core.process.streams import Console
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.exec import newcomer, sibling
+from minirun.oci.exec.channel import CallerChannel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
         _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
     for fd in (tell, listen, pidfd):
         os.close(fd)
-    return _follow(container, config, handshake.Channel(report, answer, "the joiner"), joiner)
+    return _follow(container, config, CallerChannel(report, answer), joiner)
 
 
 def _follow(

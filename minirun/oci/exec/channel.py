@@ -1,0 +1,46 @@
+"""`exec`: what the newcomer says to its caller, and the events among it, which go to the log.
+
+A process that the container may look into does not hold the log (minirun.core.events.divert): its
+events come down the pipe, between its messages. The container may have got hold of that pipe.
+"""
+
+from minirun.core import events, jsonlite
+from minirun.core.handshake import Channel
+
+_EVENT = b'{"v":1,'
+"""How a line begins that is an event."""
+_MOST_EVENTS = 1000
+
+
+class CallerChannel(Channel):
+    """The caller's end of the connection."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        super().__init__(read_fd, write_fd, "the joiner")
+        self.passed_on = 0
+
+    def read_line(self) -> str:
+        """Return the next line that is no event, without its end; empty at the end of file."""
+        while (line := super().read_line()).encode().startswith(_EVENT):
+            self._pass_on(line)
+        return line
+
+    def read_rest(self) -> bytes:
+        """Return all that is still said until the other side closes its end, but for events."""
+        rest = super().read_rest()
+        while rest.startswith(_EVENT):
+            line, _, rest = rest.partition(b"\n")
+            self._pass_on(line.decode(errors="replace"))
+        return rest
+
+    def _pass_on(self, line: str) -> None:
+        """Pass an event on to the log, if it is one: a container may have written it."""
+        try:
+            event = jsonlite.loads(line)
+            kinds = tuple(type(event[key]) for key in ("pid", "kind", "name", "args"))
+        except (ValueError, KeyError, RecursionError):
+            return
+        of_ours = kinds == (int, str, str, dict) and event.get("id") == events.log_id()
+        if of_ours and self.passed_on < _MOST_EVENTS:
+            self.passed_on += 1
+            events.pass_on(line.encode() + b"\n")
