@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from minirun.core.kernel import mountinfo
 from minirun.core.places import HISTORY, NEW, ROOT
 from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.engines import roots
@@ -151,8 +152,7 @@ def layer(tmp_path: Path) -> Path:
 
 
 def _mounts() -> set[str]:
-    lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    return {" ".join(line.split()[4:]) for line in lines}
+    return {f"{m.mount_point} {m.options} {m.fs_type} {m.super_options}" for m in mountinfo.read()}
 
 
 def _cgroups() -> set[str]:

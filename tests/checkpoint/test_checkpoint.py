@@ -14,6 +14,7 @@ import pytest
 from checkpoint.conftest import Bundle
 from conftest import cgroup, wait_until
 from minirun.cgroups import hierarchies
+from minirun.core.kernel import mountinfo
 
 
 def test_it_goes_on_from_where_it_was(bundle_both: Bundle) -> None:
@@ -182,9 +183,8 @@ def test_what_is_bound_and_what_is_masked(bundle: Bundle) -> None:
 
 def mounts(bundle: Bundle) -> list[tuple[str, ...]]:
     """The place, options and kind of each of the container's mounts."""
-    lines = Path(f"/proc/{bundle.init()}/mountinfo").read_text().splitlines()
-    rows = [line.split(" - ")[0].split()[4:6] + line.split(" - ")[1].split()[:1] for line in lines]
-    return sorted(map(tuple, rows))
+    found = mountinfo.read(bundle.init())
+    return sorted((mount.mount_point, mount.options, mount.fs_type) for mount in found)
 
 
 @pytest.mark.parametrize("kind", ["network", "ipc", "uts", "pid"])

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from minirun.core.kernel import mountinfo
 from minirun.core.kernel.process import prctl
 from minirun.core.record import Record
 from minirun.core.rootfs import tree
@@ -146,8 +147,7 @@ class Cage:
     def left(self) -> list[str]:
         """What is left of a case: processes, mounts, cgroups. All of it is ended."""
         found = [f"process left: {each}" for each in self.reap()]
-        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-        mounts = [line.split()[4] for line in mounts if str(self.folder) in line]
+        mounts = [m.mount_point for m in mountinfo.read() if str(self.folder) in m.mount_point]
         for path in reversed(mounts):
             subprocess.run(["umount", "-l", path], check=False, capture_output=True)
         found += [f"mount left: {path}" for path in mounts]

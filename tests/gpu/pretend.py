@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu.sandbox import golden, tree
-from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.fast import launcher
 from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import catalog
@@ -278,13 +278,12 @@ def look() -> dict[str, Any]:
 def mount_rows() -> list[dict[str, Any]]:
     """What is mounted below the container's root, in order."""
     rows = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields = line.split()
-        if not fields[4].startswith(f"{ROOT}/"):
+    for mount in mountinfo.read():
+        if not mount.mount_point.startswith(f"{ROOT}/"):
             continue
-        flags = sorted(set(fields[5].split(",")) - {"relatime"})
-        row = {"at": fields[4][len(ROOT) :], "flags": flags, "from": fields[3]}
-        rows.append(row | {"type": fields[fields.index("-") + 1]})
+        flags = sorted(set(mount.options.split(",")) - {"relatime"})
+        row = {"at": mount.mount_point[len(ROOT) :], "flags": flags, "from": mount.root}
+        rows.append(row | {"type": mount.fs_type})
     return rows
 
 

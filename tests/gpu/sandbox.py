@@ -17,7 +17,7 @@ from typing import Any
 
 from minirun.core import events
 from minirun.core.errors import MinirunError, from_os
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import inject
 from minirun.gpu.drivers import inventory
@@ -59,16 +59,15 @@ def with_busybox(path: Path) -> Path:
     return path
 
 
-def host_path(fields: list[str]) -> str:
-    """Where on this machine the source of a mount lies, from the fields of its line in mountinfo.
+def host_path(mount: mountinfo.Mount) -> str:
+    """Return the place on this machine of a mount's source.
 
-    The line has the path in the source's file system, which need not be mounted whole, nor at /.
-    A whole file system, and one that is not mounted here, is told as the line has it.
+    mountinfo has the path in the source's file system, which need not be mounted whole, nor at /.
+    A whole file system, and one that is not mounted here, is told as mountinfo has it.
     """
-    device, path = fields[2:4]
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    here = [line.split()[3:5] for line in lines if line.split()[2] == device]
-    roots = [(root.rstrip("/"), at.rstrip("/")) for root, at in here]
+    path = mount.root
+    here = [each for each in mountinfo.read() if each.device == mount.device]
+    roots = [(each.root.rstrip("/"), each.mount_point.rstrip("/")) for each in here]
     roots = [(root, at) for root, at in roots if path.startswith(f"{root}/")]
     if path == "/" or not roots:
         return path
@@ -176,14 +175,12 @@ class Sandbox:
     def mounts(self) -> list[dict[str, Any]]:
         """What is mounted below the root, in order, in the words of the golden cases."""
         rows = []
-        for line in Path(f"/proc/{self.pid}/mountinfo").read_text().splitlines():
-            fields = line.split()
-            if not fields[4].startswith(f"{self.root}/"):
+        for mount in mountinfo.read(self.pid):
+            if not mount.mount_point.startswith(f"{self.root}/"):
                 continue
-            flags = sorted(set(fields[5].split(",")) - {"relatime"})
-            kind = fields[fields.index("-") + 1]
-            at = fields[4][len(self.root) :]
-            rows.append({"at": at, "flags": flags, "from": host_path(fields), "type": kind})
+            flags = sorted(set(mount.options.split(",")) - {"relatime"})
+            at, kind = mount.mount_point[len(self.root) :], mount.fs_type
+            rows.append({"at": at, "flags": flags, "from": host_path(mount), "type": kind})
         return rows
 
     def chroot(self, *argv: str) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, debian_root, fingerprint, host_path
+from minirun.core.kernel import mountinfo
 from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import elf
 from required import installed
@@ -234,7 +235,7 @@ class Run:
 
 def host_state() -> tuple[list[str], list[str], list[str]]:
     """Mounts, nodes of a driver, and /etc of the host."""
-    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    mounted = [mount.mount_point for mount in mountinfo.read()]
     nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
     status = os.stat("/etc/ld.so.cache")
     return mounted, nodes, [*sorted(os.listdir("/etc")), f"{status.st_ino} {status.st_mtime_ns}"]
@@ -258,7 +259,7 @@ def test_a_link_in_an_image_that_is_run(
     }
     trap(layer, name, targets[kind])
     done = hostile(mode)
-    sources = [host_path(line.split()) for line in done.stdout.splitlines()]
+    sources = [host_path(mount) for mount in mountinfo.parse(done.stdout)]
     assert not [source for source in sources if source.startswith(str(outside))]
 
 

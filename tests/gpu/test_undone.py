@@ -15,6 +15,7 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
+from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply
 from minirun.gpu.drivers import inventory
@@ -29,12 +30,11 @@ class Broken(Exception):
     """What a step of the tests fails with."""
 
 
-def mounted(root: str) -> list[list[str]]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line.split()[:6] for line in lines if line.split()[4].startswith(root)]
+def mounted(root: str) -> list[mountinfo.Mount]:
+    return [mount for mount in mountinfo.read() if mount.mount_point.startswith(root)]
 
 
-def seen(box: Sandbox) -> tuple[str, list[list[str]], list[str]]:
+def seen(box: Sandbox) -> tuple[str, list[mountinfo.Mount], list[str]]:
     """The container's files (what is mounted on them too), mounts, and nodes."""
     return fingerprint(Path(f"{box.root}/usr")), mounted(box.root), os.listdir(f"{box.root}/dev")
 
@@ -110,10 +110,10 @@ def spoiled(layer: Path, place: str) -> Path:
 
 def host() -> tuple[list[str], list[str], set[str]]:
     """Mounts, nodes of a driver, and cgroups of this process's containers, of the host."""
-    lines = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    points = [mount.mount_point for mount in mountinfo.read()]
     nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
     cgroups = Path("/sys/fs/cgroup").glob(f"*/minirun/undone-{os.getpid()}*")
-    return lines, nodes, {str(path) for path in cgroups}
+    return points, nodes, {str(path) for path in cgroups}
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -20,6 +20,7 @@ from gpu.pretend import Host
 from gpu.sandbox import debian_root
 from minirun.core import gates
 from minirun.core.errors import GPUError
+from minirun.core.kernel import mountinfo
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, warn
 from minirun.gpu.request import NvidiaRequest
@@ -89,7 +90,7 @@ def show_module(process: "subprocess.Popen[str]") -> None:
 
 
 def mounts() -> list[str]:
-    return [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [mount.mount_point for mount in mountinfo.read()]
 
 
 def stale_cache(keep: Callable[[str], bool]) -> None:

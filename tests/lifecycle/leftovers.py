@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conftest import Program, processes, wait_until
+from minirun.core.kernel import mountinfo
 
 _STATE, _PARENT, _STARTED = 0, 1, 19
 """Where the fields 3, 4 and 22 of proc_pid_stat(5) are in what `processes` yields."""
@@ -67,8 +68,7 @@ def cgroups(name: str) -> list[str]:
 
 def mounts(root: Path) -> list[str]:
     """Return the mounts below `root` in our mount namespace."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line for line in lines if line.split()[4].startswith(f"{root}/")]
+    return [place for place in mountinfo.mount_points() if place.startswith(f"{root}/")]
 
 
 def assert_nothing(minirun: Program, name: str, family: Family | None = None) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from conftest import Program, wait_until
 from lifecycle.leftovers import assert_nothing, cgroups
+from minirun.core.kernel import mountinfo
 from minirun.core.places import HISTORY, NEW
 from minirun.doctor import attempts as probe
 from minirun.gpu.simulated import build
@@ -132,9 +133,8 @@ def test_a_record_of_another_directory_ends_nothing(minirun: Program) -> None:
 def test_a_record_with_a_strangers_cgroup_kills_no_stranger(minirun: Program, key: str) -> None:
     """`cgroup_path` names it, and as it is empty it would be removed; `cgroup` would be killed."""
     name = f"strange-{os.getpid()}"
-    mounted = Path("/proc/self/mountinfo").read_text().splitlines()
-    mount = next(row.split()[4] for row in mounted if " - cgroup2 " in row)
-    theirs = Path(mount, f"minirun-{os.getpid()}-theirs")
+    mount = mountinfo.read(fs_type="cgroup2")[0]
+    theirs = Path(mount.mount_point, f"minirun-{os.getpid()}-theirs")
     theirs.mkdir()
     sleeper = subprocess.Popen(["sleep", "100"])
     try:

@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from minirun.core.kernel import mountinfo
 from minirun.core.places import HISTORY
 from minirun.fast import launcher
 from minirun.recordings import path
@@ -106,8 +107,7 @@ def plain_surroundings() -> None:
     if os.environ.get("SURROUNDINGS") != "plain":
         again = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
         os.execvpe(again[0], again, {**os.environ, "SURROUNDINGS": "plain"})
-    points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in sorted(points, reverse=True):
+    for point in sorted(mountinfo.mount_points(), reverse=True):
         if not re.fullmatch(r"/|/(dev|proc|sys|run|tmp)(/(pts|shm|mqueue|fs/cgroup.*))?", point):
             subprocess.run(["umount", "--lazy", point], check=True)
     for hierarchy in Path("/sys/fs/cgroup").glob("*/cgroup.procs"):

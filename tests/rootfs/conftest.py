@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 
 Isolated = Callable[[Callable[[], object]], None]
@@ -65,13 +65,11 @@ def mount_at() -> Callable[[Path | str], dict[str, str]]:
 
 def _mount_at(path: Path | str) -> dict[str, str]:
     found = {}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        _, _, _, root, where, options, *shared = left.split(" ")
-        if where == str(path):
-            fstype, source, data = right.split(" ")
+    for mount in mountinfo.read():
+        if mount.mount_point == str(path):
             found = {
-                "root": root, "options": options, "shared": " ".join(shared), "fstype": fstype,
-                "source": source, "data": data,
+                "root": mount.root, "options": mount.options, "fstype": mount.fs_type,
+                "shared": " ".join(mount.propagation), "source": mount.source,
+                "data": mount.super_options,
             }  # fmt: skip
     return found
