@@ -40,6 +40,8 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
+        self.gpu_groups: list[int] = []
+        """Groups that its user joins besides those of config.json."""
         self.plan: Plan = ()
         """What init will do to its root filesystem in stage 1."""
         self.extras: dict[str, Extra] = {}
@@ -77,7 +79,7 @@ class Container:
         """
         _check_open_files(self.config)
         self.extras = extras.load(self, points)
-        extras.prepare_gpus(self.config)
+        self.gpu_groups = extras.gpu_groups(self.config)
 
     def lower_places(self) -> "list[str]":
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""

@@ -202,12 +202,13 @@ def gpu_vendor(config: "Config") -> str:
     return variables.vendor(config)
 
 
-def prepare_gpus(config: "Config") -> None:
-    """Before clone: join the groups that own another vendor's device nodes. Raises GPUError."""
-    if config.choices.gpu_driver in OTHER_VENDORS:
-        from minirun.gpu import vendors
+def gpu_groups(config: "Config") -> "list[int]":
+    """Return the groups that own another vendor's device nodes. Raises GPUError."""
+    if config.choices.gpu_driver not in OTHER_VENDORS:
+        return []
+    from minirun.gpu import vendors
 
-        vendors.prepare(config)
+    return vendors.groups_to_join(config)
 
 
 def gpu_arguments(config: "Config", state: "dict[str, Any]") -> "list[str] | None":

@@ -10,6 +10,7 @@ from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from minirun.core.container import Container
@@ -70,7 +71,7 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
         why = "this runtime does not hold them: the specification makes it a warning"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
-    become_user(user, denied=container.groups_denied)
+    become_user(user, container.gpu_groups, denied=container.groups_denied)
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
@@ -79,13 +80,15 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def become_user(user: "dict[str, Any]", *, denied: bool = False) -> None:
+def become_user(
+    user: "dict[str, Any]", more_groups: "Sequence[int]" = (), *, denied: bool = False
+) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 
     Without it the caller's groups stay (CVE-2022-36109), as they must where setgroups is `denied`:
     user_namespaces(7). Raises OSError.
     """
-    groups = list(user.get("additionalGids") or [])
+    groups = list(dict.fromkeys([*(user.get("additionalGids") or ()), *more_groups]))
     if groups or not denied:
         process.setgroups(groups)
     process.setgid(user.get("gid", 0))

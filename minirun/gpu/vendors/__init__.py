@@ -148,8 +148,8 @@ def groups(edits: Edits) -> "list[int]":
     return sorted({node.gid for node in edits.device_nodes if node.gid})
 
 
-def prepare(config: Config) -> None:
-    """Add the groups of the nodes that config.json asks for to those of its process.
+def groups_to_join(config: Config) -> "list[int]":
+    """Return the groups of the nodes that config.json asks for; none in a user namespace.
 
     It is called before clone, since the cloned process joins the groups. Warns if GPUs are asked
     for whose driver is not loaded. Raises GPUError.
@@ -159,13 +159,10 @@ def prepare(config: Config) -> None:
         text = f"{variable} asks for gpus, and their driver is not loaded"
         warn.report_notices([Notice(text, "the container gets none")])
     if not vendor:
-        return
+        return []
     found = find_cards(vendor, config.choices.driver_root)
     edits = plan(found, NvidiaRequest(devices=variables.selectors(config)))
-    if not config.new_namespace("user"):
-        user = config.process.setdefault("user", {})
-        own = user.get("additionalGids") or []
-        user["additionalGids"] = list(dict.fromkeys([*own, *groups(edits)]))
+    return [] if config.new_namespace("user") else groups(edits)
 
 
 def command_line(config: Config, pid: int) -> "list[str]":
