@@ -160,7 +160,7 @@ def _note(container: Container, options: generate.RunOptions) -> None:
     from minirun.gpu.share import of_hook, sharing
 
     if options.cdi:
-        sharing.record_holders(container, options.cdi.gpus, options.cdi.simulated)
+        sharing.record_holders(container, options.cdi.edits.gpus, options.cdi.edits.simulated)
         text = jsonlite.dumps(options.cdi.as_json())
         state.write(places.edits_json(container.directory), text)
     else:

@@ -280,7 +280,7 @@ def _cdi(
     found = request.resolve(asked, settings.store)
     for text in found.warnings:
         say(f"warning: {text}")
-    if found.simulated and not driver:
+    if found.edits.simulated and not driver:
         say(_SIMULATED)
     return found, nodes
 

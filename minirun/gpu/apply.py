@@ -52,7 +52,7 @@ def _operations(step: "Step", below: str) -> "tuple[Doing, ...]":
     if isinstance(step, DeviceNode):
         if step.host_path:
             return (HostNode(step.host_path, step.path, step.major, step.minor, below),)
-        return (SimulatedNode(step.path, step.major, step.minor, step.mode),)
+        return (SimulatedNode(step.path, step.major, step.minor, step.mode or 0),)
     if isinstance(step, Link):
         return (Symlink(step.target, step.path),)
     if isinstance(step, CompatLibrary):

@@ -16,18 +16,25 @@ if TYPE_CHECKING:
 
 
 class DeviceNode(Record):
-    """A device node: CDI's deviceNodes entry. `permissions` is out of "rwm"."""
+    """A device node: CDI's deviceNodes entry. `permissions` is out of "rwm".
+
+    CDI may leave open what it is: `kind` "" and `major` 0 are looked up on the host, `mode` None is
+    the runtime's default, `uid` and `gid` None are those of the container's process.
+    """
 
     path: str
     kind: str
     major: int
     minor: int
-    mode: int = 0o666
-    uid: int = 0
-    gid: int = 0
+    mode: "int | None" = 0o666
+    uid: "int | None" = 0
+    gid: "int | None" = 0
     permissions: str = "rw"
     host_path: str = ""
-    """The host's node to bind. Empty: none exists there (simulated driver), so one is made."""
+    """The host's node to bind. Empty: none exists there (simulated driver), so one is made.
+
+    In CDI, where the runtime makes every node: empty if its path is the same.
+    """
 
 
 FILE = ("ro", "nosuid", "nodev")
@@ -40,6 +47,8 @@ class BindMount(Record):
     host_path: str
     path: str
     options: "tuple[str, ...]" = FILE
+    kind: str = ""
+    """CDI's type, for what is no file of the host."""
 
 
 class Link(Record):
@@ -92,6 +101,24 @@ class CompatLibrary(Record):
     path: str
 
 
+class CdiHook(Record):
+    """A hook for config.json: CDI's hooks entry; `timeout` in seconds, 0 for none."""
+
+    name: str
+    """The kind of hook: createContainer, ..."""
+    path: str
+    args: "tuple[str, ...]" = ()
+    env: "tuple[str, ...]" = ()
+    timeout: int = 0
+
+
+class CdiNetDevice(Record):
+    """A network interface of the host that is moved into the container: CDI's netDevices entry."""
+
+    host_name: str
+    name: str
+
+
 if TYPE_CHECKING:
     Step = DeviceNode | BindMount | Link | Tmpfs | CompatLibrary
 
@@ -114,6 +141,12 @@ class Edits(Record):
     """True where no driver is behind all this (design, section 4)."""
     rules: "tuple[DeviceRule, ...]" = ()
     """Rules of the cgroup for devices without a node of their own here: MIG configuration."""
+    hooks: "tuple[CdiHook, ...]" = ()
+    net_devices: "tuple[CdiNetDevice, ...]" = ()
+    intel_rdt: "dict[str, Any] | None" = None
+    """linux.intelRdt, as config.json has it."""
+    groups: "tuple[int, ...]" = ()
+    """CDI's additionalGids: the groups that may use the nodes."""
 
     @property
     def device_nodes(self) -> "tuple[DeviceNode, ...]":

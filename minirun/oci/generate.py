@@ -119,9 +119,7 @@ def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
         "linux": _linux(run),
     }
     if run.cdi:
-        from minirun.gpu.cdi import inject
-
-        inject.apply(document, run.cdi.edits)
+        run.cdi.put_into(document)
     return document
 
 

@@ -4,7 +4,8 @@
     check       a spec file, checked against the schema; errors name the exact place
     registry    the folders /etc/cdi and /var/run/cdi → devices by name
     stale       a spec file that is older than the driver
-    inject      containerEdits → config.json, as the reference library does it
+    container_edits   containerEdits → Edits, and back
+    inject      Edits → config.json, as the reference library does it
     request     what `minirun run` was asked for → the edits to inject
     document    devices and common edits → one spec
 

@@ -1,6 +1,9 @@
 """Devices and common edits → one spec: names sorted, `all` among them, the least version."""
 
+from minirun.gpu.cdi.container_edits import dump
+from minirun.gpu.cdi.inject import join
 from minirun.gpu.cdi.registry import SIMULATED
+from minirun.gpu.edits import BindMount, DeviceNode, Edits
 from minirun.gpu.nvidia.ctk.recipe import Recipe
 
 TYPE_CHECKING = False
@@ -11,28 +14,20 @@ _WHY = "no driver is behind these devices"
 
 
 def document(
-    named: "dict[str, dict[str, Any]]",
-    rest: "dict[str, Any]",
-    recipe: Recipe,
-    *,
-    simulated: bool = False,
+    named: "dict[str, Edits]", rest: Edits, recipe: Recipe, *, simulated: bool = False
 ) -> "dict[str, Any]":
     """Return a spec of these devices (name → edits), sorted by name, with `all` among them."""
     if not recipe.gids:
-        named = {name: _without_groups(edits) for name, edits in named.items()}
-        rest = _without_groups(rest)
+        named = {name: edits._replace(groups=()) for name, edits in named.items()}
+        rest = rest._replace(groups=())
     if recipe.every and named and "all" not in named:
         named = named | {"all": merged(list(named.values()))}
-    rows = [{"name": name, "containerEdits": named[name]} for name in sorted(named)]
+    rows = [{"name": name, "containerEdits": dump(named[name])} for name in sorted(named)]
     marked = {"annotations": {SIMULATED: f"SIMULATED: {_WHY}"}} if simulated else {}
     made = {"cdiVersion": "", "kind": recipe.kind, **marked, "devices": rows}
-    if rest:
-        made["containerEdits"] = rest
+    if common := dump(rest):
+        made["containerEdits"] = common
     return made | {"cdiVersion": least_version(made)}
-
-
-def _without_groups(edits: "dict[str, Any]") -> "dict[str, Any]":
-    return {key: rows for key, rows in edits.items() if key != "additionalGids"}
 
 
 def least_version(made: "dict[str, Any]") -> str:
@@ -48,19 +43,23 @@ def least_version(made: "dict[str, Any]") -> str:
     return "0.5.0" if any(row["name"][0].isdigit() for row in made["devices"]) else "0.3.0"
 
 
-def merged(parts: "list[dict[str, Any]]") -> "dict[str, Any]":
-    """Return one containerEdits of all of these, each row once, nodes sorted."""
-    found: "dict[str, Any]" = {}
-    for part in parts:
-        for key, rows in part.items():
-            known = found.setdefault(key, [])
-            known += [row for row in rows if row not in known]
-    return in_order(found)
+def merged(parts: "list[Edits]") -> Edits:
+    """Return one Edits of all of these, each row once, nodes sorted."""
+    found = join(parts)
+    return in_order(
+        found._replace(
+            steps=tuple(dict.fromkeys(found.steps)), env=tuple(dict.fromkeys(found.env)),
+            hooks=tuple(dict.fromkeys(found.hooks)), groups=tuple(dict.fromkeys(found.groups)),
+        )
+    )  # fmt: skip
 
 
-def in_order(edits: "dict[str, Any]") -> "dict[str, Any]":
+def in_order(edits: Edits) -> Edits:
     """Sort nodes and mounts, by depth and then by path."""
-    for key, name in (("deviceNodes", "path"), ("mounts", "containerPath")):
-        if key in edits:
-            edits[key] = sorted(edits[key], key=lambda row: (row[name].count("/"), row[name]))
-    return edits
+    return edits._replace(steps=(*_sorted(edits.device_nodes), *_sorted(edits.mounts)))
+
+
+def _sorted(
+    rows: "tuple[DeviceNode, ...] | tuple[BindMount, ...]",
+) -> "list[DeviceNode | BindMount]":
+    return sorted(rows, key=lambda row: (row.path.count("/"), row.path))

@@ -1,4 +1,4 @@
-"""containerEdits → config.json: the same result as the reference library's (container-edits.go).
+"""Edits → config.json: the same result as the reference library's (container-edits.go).
 
 All edits are joined first and then applied once: environment, device nodes with their rules,
 network devices, mounts, hooks, Intel RDT, groups. An entry of linux.devices or of mounts with the
@@ -12,42 +12,44 @@ import os
 import stat
 
 from minirun.core.errors import GPUError
+from minirun.gpu.cdi.container_edits import dump_hook
+from minirun.gpu.edits import BindMount, DeviceNode, Edits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
 _KINDS = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}
 
 
-def join(parts: "list[dict[str, Any]]") -> "dict[str, Any]":
-    """Return one containerEdits that says what all of `parts` say, in their order."""
-    joined: "dict[str, Any]" = {}
-    for part in parts:
-        for key in _LISTS:
-            if part.get(key):
-                joined.setdefault(key, []).extend(part[key])
-        if "intelRdt" in part:
-            joined["intelRdt"] = part["intelRdt"]
-    return joined
+def join(parts: "list[Edits]") -> Edits:
+    """Return one Edits that says what all of `parts` say, in their order."""
+    return Edits(
+        steps=tuple(step for part in parts for step in part.steps),
+        env=tuple(entry for part in parts for entry in part.env),
+        hooks=tuple(hook for part in parts for hook in part.hooks),
+        net_devices=tuple(device for part in parts for device in part.net_devices),
+        intel_rdt=next((p.intel_rdt for p in reversed(parts) if p.intel_rdt is not None), None),
+        groups=tuple(gid for part in parts for gid in part.groups),
+    )
 
 
-def complete(edits: "dict[str, Any]") -> "dict[str, Any]":
-    """Return `edits` with type, major and minor of every device node, looked up on the host.
+def complete(edits: Edits) -> Edits:
+    """Return `edits` with kind, numbers and permissions of every device node.
 
-    Raises GPUError where a node is missing there, or is another device.
+    What is open is looked up on the host. Raises GPUError if a node is missing there, or is another
+    device.
     """
-    if "deviceNodes" not in edits:
-        return edits
-    return {**edits, "deviceNodes": [_complete_node(node) for node in edits["deviceNodes"]]}
+    steps = (_complete(step) if isinstance(step, DeviceNode) else step for step in edits.steps)
+    return edits._replace(steps=tuple(steps))
 
 
-def _complete_node(node: "dict[str, Any]") -> "dict[str, Any]":
-    kind, major = node.get("type", ""), node.get("major", 0)
-    if kind and (major or kind == "p"):
-        return {**node, "major": major, "minor": node.get("minor", 0)}
-    path = node.get("hostPath") or node["path"]
+def _complete(node: DeviceNode) -> DeviceNode:
+    access = "" if node.permissions == "none" else node.permissions or "rwm"
+    node = node._replace(permissions=access)
+    if node.kind and (node.major or node.kind == "p"):
+        return node
+    path = node.host_path or node.path
     try:
         status = os.lstat(path)
     except OSError as error:
@@ -57,70 +59,68 @@ def _complete_node(node: "dict[str, Any]") -> "dict[str, Any]":
     found = _KINDS.get(stat.S_IFMT(status.st_mode))
     if found is None:
         raise GPUError(f'CDI host device "{path}" is not a device node')
-    if kind not in ("", found):
-        raise GPUError(f'CDI device "{node["path"]}": host type mismatch ({kind}, {found})')
-    numbers = (major, node.get("minor", 0))
-    if not major and found != "p":
-        numbers = (os.major(status.st_rdev), os.minor(status.st_rdev))
-    return {**node, "type": found, "major": numbers[0], "minor": numbers[1]}
+    if node.kind not in ("", found):
+        raise GPUError(f'CDI device "{node.path}": host type mismatch ({node.kind}, {found})')
+    if node.major or found == "p":
+        return node._replace(kind=found)
+    device = status.st_rdev
+    return node._replace(kind=found, major=os.major(device), minor=os.minor(device))
 
 
-def apply(config: "dict[str, Any]", edits: "dict[str, Any]") -> None:
+def apply(config: "dict[str, Any]", edits: Edits) -> None:
     """Put `edits`, whose device nodes are complete, into a config.json document."""
     process = config.setdefault("process", {})
     linux = config.setdefault("linux", {})
-    if edits.get("env"):
-        process["env"] = _environment(process.get("env") or [], edits["env"])
-    for node in edits.get("deviceNodes", ()):
+    if edits.env:
+        # of a name that the edits have twice the last one counts, in the first one's place
+        by_name = {entry.partition("=")[0]: entry for entry in edits.env}
+        process["env"] = [*(process.get("env") or []), *by_name.values()]
+    for node in edits.device_nodes:
         _device(linux, node, process.get("user") or {})
-    for device in edits.get("netDevices", ()):
-        linux.setdefault("netDevices", {})[device["hostInterfaceName"]] = {"name": device["name"]}
-    if edits.get("mounts"):
-        config["mounts"] = _mounts(config.get("mounts") or [], edits["mounts"])
-    for hook in edits.get("hooks", ()):
-        row = {key: value for key, value in hook.items() if key != "hookName"}
-        config.setdefault("hooks", {}).setdefault(hook["hookName"], []).append(row)
-    if "intelRdt" in edits:
-        linux["intelRdt"] = dict(edits["intelRdt"])
-    gids = [gid for gid in edits.get("additionalGids", ()) if gid]
+    for device in edits.net_devices:
+        linux.setdefault("netDevices", {})[device.host_name] = {"name": device.name}
+    if edits.mounts:
+        config["mounts"] = _mounts(config.get("mounts") or [], edits.mounts)
+    for hook in edits.hooks:
+        row = dump_hook(hook)
+        config.setdefault("hooks", {}).setdefault(row.pop("hookName"), []).append(row)
+    if edits.intel_rdt is not None:
+        linux["intelRdt"] = dict(edits.intel_rdt)
+    gids = [gid for gid in edits.groups if gid]
     if gids:
         user = process.setdefault("user", {})
         user["additionalGids"] = list(dict.fromkeys([*user.get("additionalGids", ()), *gids]))
 
 
-def _environment(env: "list[str]", more: "list[str]") -> "list[str]":
-    """Append; of a name that the edits have twice the last one counts, in the first one's place."""
-    by_name = {entry.partition("=")[0]: entry for entry in more}
-    return [*env, *by_name.values()]
-
-
-def _device(linux: "dict[str, Any]", node: "dict[str, Any]", user: "dict[str, Any]") -> None:
+def _device(linux: "dict[str, Any]", node: DeviceNode, user: "dict[str, Any]") -> None:
     """One device node: its row of linux.devices, and the rule that lets it be used."""
-    row = {"path": node["path"], "type": node["type"]}
-    row |= {key: node[key] for key in ("major", "minor", "fileMode") if key in node}
-    for key in ("uid", "gid"):
-        number = node.get(key, user.get(key) or None)
+    row = {"path": node.path, "type": node.kind, "major": node.major, "minor": node.minor}
+    own = {"fileMode": node.mode, "uid": node.uid, "gid": node.gid}
+    for key, value in own.items():
+        number = value if value is not None else user.get(key) or None
         if number is not None:
             row[key] = number
-    devices = [other for other in linux.get("devices") or [] if other["path"] != node["path"]]
+    devices = [other for other in linux.get("devices") or [] if other["path"] != node.path]
     linux["devices"] = [*devices, row]
-    if node["type"] in ("b", "c"):
-        access = node.get("permissions") or "rwm"
+    if node.kind in ("b", "c"):
         rule = {
-            "allow": True, "type": node["type"], "major": node["major"], "minor": node["minor"],
-            "access": "" if access == "none" else access,
+            "allow": True, "type": node.kind, "major": node.major, "minor": node.minor,
+            "access": node.permissions,
         }  # fmt: skip
         linux.setdefault("resources", {}).setdefault("devices", []).append(rule)
 
 
-def _mounts(mounts: "list[dict[str, Any]]", more: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
-    rows: "dict[str, dict[str, Any]]" = {}
+def _mounts(
+    mounts: "list[dict[str, Any]]", more: "tuple[BindMount, ...]"
+) -> "list[dict[str, Any]]":
+    rows: "dict[str, BindMount]" = {}
     for mount in more:
-        rows.pop(mount["containerPath"], None)
-        rows[mount["containerPath"]] = mount
+        rows.pop(mount.path, None)
+        rows[mount.path] = mount
     found = [mount for mount in mounts if mount["destination"] not in rows]
     for path, mount in rows.items():
-        row = {"destination": path, "source": mount["hostPath"]}
-        row |= {key: mount[key] for key in ("type", "options") if key in mount}
+        row: "dict[str, Any]" = {"destination": path, "source": mount.host_path}
+        row |= {"type": mount.kind} if mount.kind else {}
+        row |= {"options": list(mount.options)} if mount.options else {}
         found.append(row)
     return sorted(found, key=lambda row: os.path.normpath(row["destination"]).count("/"))

@@ -11,7 +11,9 @@ from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_bytes
+from minirun.gpu.cdi import container_edits
 from minirun.gpu.cdi.check import check
+from minirun.gpu.edits import Edits
 from minirun.schema import SchemaError
 
 TYPE_CHECKING = False
@@ -36,6 +38,11 @@ class CdiSpec(Record):
     def simulated(self) -> bool:
         """Whether no driver is behind its devices."""
         return SIMULATED in self.raw.get("annotations", {})
+
+    @property
+    def common(self) -> Edits:
+        """What comes along with each of its devices."""
+        return container_edits.parse(self.raw.get("containerEdits", {}))
 
     def devices(self) -> "dict[str, dict[str, Any]]":
         """Full name → containerEdits."""
@@ -68,7 +75,12 @@ class Registry:
         """Return the specs of one kind."""
         return [spec for spec in self.specs if spec.raw["kind"] == kind]
 
-    def edits(self, names: "list[str]") -> "list[dict[str, Any]]":
+    def control_nodes(self, kind: str) -> "list[Edits]":
+        """Return what `none` gives: of what comes with every GPU the control nodes, no library."""
+        found = [spec.common for spec in self.of_kind(kind)][-1:]
+        return [Edits(steps=edits.device_nodes, env=edits.env) for edits in found]
+
+    def edits(self, names: "list[str]") -> "list[Edits]":
         """Return the edits for these devices in order: before a spec's first one its own.
 
         The own edits of a spec without a file come last: so it is in nvidia-container-runtime.
@@ -77,15 +89,15 @@ class Registry:
         bad = [name for name in names if name not in self.devices or name in self.conflicts]
         if bad:
             raise GPUError(f"unresolvable CDI devices {', '.join(bad)}", self._hint(bad))
-        found: "list[dict[str, Any]]" = []
-        last: "list[dict[str, Any]]" = []
+        found: "list[Edits]" = []
+        last: "list[Edits]" = []
         seen = set()
         for name in names:
             spec = self.devices[name]
             if id(spec) not in seen:
                 seen.add(id(spec))
-                (found if spec.path else last).append(spec.raw.get("containerEdits", {}))
-            found.append(spec.devices()[name])
+                (found if spec.path else last).append(spec.common)
+            found.append(container_edits.parse(spec.devices()[name]))
         return found + last
 
     def _hint(self, bad: "list[str]") -> str:

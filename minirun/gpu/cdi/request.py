@@ -15,8 +15,8 @@ import sys
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import drivers, vendors
-from minirun.gpu.cdi import inject, registry, stale
-from minirun.gpu.edits import GivenGpu
+from minirun.gpu.cdi import container_edits, inject, registry, stale
+from minirun.gpu.edits import DeviceNode, Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.request import NvidiaRequest
@@ -52,23 +52,19 @@ class CdiRequest(Record):
 class CdiEdits(Record):
     """The containerEdits for config.json, and what edits.json keeps of them."""
 
-    edits: "dict[str, Any]"
-    """One containerEdits; its device nodes are complete."""
+    edits: Edits
+    """All of them; the device nodes are complete."""
     devices: "tuple[str, ...]"
-    gpus: "tuple[GivenGpu, ...]"
-    driver: str
-    simulated: bool
     warnings: "tuple[str, ...]"
 
     def as_json(self) -> "dict[str, Any]":
         """What is written to the container's edits.json: see minirun.gpu.edits.Edits.as_json."""
-        keys = ("env", "deviceNodes", "mounts", "hooks")
-        return {
-            "cdi": list(self.devices), "gpus": [gpu.as_json() for gpu in self.gpus],
-            "driver": self.driver, "simulated": self.simulated,
-            **{key: self.edits.get(key, []) for key in keys},
-            "links": [], "ldconfig": "", "libraryFolders": [],
-        }  # fmt: skip
+        hooks = [container_edits.dump_hook(hook) for hook in self.edits.hooks]
+        return {"cdi": list(self.devices), **self.edits.as_json(), "hooks": hooks}
+
+    def put_into(self, config: "dict[str, Any]") -> None:
+        """Put them into a config.json document."""
+        inject.apply(config, self.edits)
 
 
 def resolve(asked: CdiRequest, store: str) -> CdiEdits:
@@ -93,7 +89,7 @@ def resolve(asked: CdiRequest, store: str) -> CdiEdits:
     cards = _other_vendors(asked, wanted, found)
     parts = found.edits(wanted)
     if asked.selector and asked.selector.devices == ("none",):
-        parts.append(_control_nodes(found))
+        parts += found.control_nodes(recipe.KIND)
     edits = inject.complete(inject.join(parts))
     used = [found.devices[name] for name in wanted]
     warnings += stale.warnings(used)
@@ -102,14 +98,11 @@ def resolve(asked: CdiRequest, store: str) -> CdiEdits:
     if host is None and any(spec.raw["kind"] == recipe.KIND for spec in used):
         host = _host(simulated, store)
         warnings += _wrong(host, bool(wanted)) if host else []
-    return CdiEdits(
-        edits=edits,
-        devices=tuple(wanted),
-        gpus=(*(_given(host, edits.get("deviceNodes", [])) if host else ()), *cards),
-        driver=host.driver if host else "",
-        simulated=simulated,
-        warnings=tuple(warnings),
+    given = _given(host, edits.device_nodes) if host else ()
+    edits = edits._replace(
+        gpus=(*given, *cards), driver=host.driver if host else "", simulated=simulated
     )
+    return CdiEdits(edits, tuple(wanted), tuple(warnings))
 
 
 def _other_vendors(
@@ -176,13 +169,7 @@ def _names(
     return [f"{kind}={index}" for index in sharing.pick(place[0], count, place[1])]
 
 
-def _control_nodes(found: registry.Registry) -> "dict[str, Any]":
-    """`none`: what every container gets, but nothing except the control nodes of it."""
-    edits = found.of_kind(recipe.KIND)[-1].raw.get("containerEdits", {})
-    return {key: edits[key] for key in ("env", "deviceNodes") if key in edits}
-
-
-def _refuse(asked: CdiRequest, edits: "dict[str, Any]", simulated: bool) -> None:
+def _refuse(asked: CdiRequest, edits: Edits, simulated: bool) -> None:
     """Refuse what cannot be done. Raises GPUError."""
     if simulated and asked.driver == "nvidia":
         hint = "it is in a spec file that was made without a driver"
@@ -190,8 +177,8 @@ def _refuse(asked: CdiRequest, edits: "dict[str, Any]", simulated: bool) -> None
     if simulated and asked.user_namespace:
         hint = "no mknod there, and no node on the host to bind; legacy mode can"
         raise GPUError("no simulated gpu in a user namespace in cdi mode", hint)
-    for key in ("netDevices", "intelRdt"):
-        if edits.get(key):
+    for key, value in (("netDevices", edits.net_devices), ("intelRdt", edits.intel_rdt)):
+        if value:
             raise GPUError(f"a CDI device has {key}: minirun run cannot do that", "runc can")
 
 
@@ -203,9 +190,9 @@ def _host(simulated: bool, store: str) -> "Inventory | None":
         return None
 
 
-def _given(host: "Inventory", nodes: "list[dict[str, Any]]") -> "tuple[GivenGpu, ...]":
+def _given(host: "Inventory", nodes: "tuple[DeviceNode, ...]") -> "tuple[GivenGpu, ...]":
     """Return the GPUs and MIG devices whose nodes these are."""
-    numbers = {(node.get("major"), node.get("minor")) for node in nodes}
+    numbers = {(node.major, node.minor) for node in nodes}
     gpus = [gpu for gpu in host.gpus if (host.major, gpu.minor) in numbers]
     chosen = [
         gpu._replace(

@@ -111,7 +111,7 @@ def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":
     share = parse(text)
     devices = options.gpu_env[0].partition("=")[2] if options.gpu_env else ""
     if options.cdi:
-        count = len(options.cdi.gpus)
+        count = len(options.cdi.edits.gpus)
     elif devices == "all":
         count = len(drivers.inventory(options.choices.gpu_driver, settings.store).gpus)
     else:

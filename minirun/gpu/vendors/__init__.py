@@ -26,6 +26,7 @@ from minirun.core.config import Config
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import driverroot, variables
+from minirun.gpu.cdi import container_edits
 from minirun.gpu.edits import DeviceNode, Edits, GivenGpu, Link
 from minirun.gpu.inventory import Notice
 from minirun.gpu.nvidia.cli import warn
@@ -208,16 +209,13 @@ def _container_edits(edits: Edits) -> "dict[str, Any]":
         )
         for link in edits.links
     ]
-    nodes = []
-    for node in (*own.values(), *others):
-        row: "dict[str, Any]" = {"path": node.path}
-        if node.host_path != node.path:
-            row["hostPath"] = node.host_path
-        row |= {"type": node.kind, "major": node.major, "minor": node.minor}
-        row |= {"fileMode": node.mode, "permissions": "rwm", "uid": node.uid, "gid": node.gid}
-        nodes.append(row)
-    found = {"deviceNodes": nodes, "additionalGids": groups(edits)}
-    return {key: value for key, value in found.items() if value}
+    nodes = tuple(
+        node._replace(
+            permissions="rwm", host_path="" if node.host_path == node.path else node.host_path
+        )
+        for node in (*own.values(), *others)
+    )
+    return container_edits.dump(Edits(steps=nodes, groups=tuple(groups(edits))))
 
 
 # --- what the three discoveries share ----------------------------------------------------------

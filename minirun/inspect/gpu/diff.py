@@ -8,7 +8,7 @@ Users met these differences when NVIDIA's runtime changed its default from one t
 
 from minirun.core.record import Record
 from minirun.gpu.driverroot import PROC
-from minirun.gpu.edits import Edits, Tmpfs
+from minirun.gpu.edits import CdiHook, Edits, Tmpfs
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.cli import planner as nvidia
@@ -89,21 +89,16 @@ def _requirements(request: "NvidiaRequest") -> str:
 def cdi(found: Inventory, injection: "CdiEdits", asked: "tuple[str, ...]") -> ModeResult:
     """Return what config.json gets; `asked` are the requirements, which CDI does not check."""
     edits = injection.edits
-    nodes = edits.get("deviceNodes", [])
-    hooks = edits.get("hooks", [])
-    words = [word for row in hooks for word in row.get("args", [])]
+    words = [word for hook in edits.hooks for word in hook.args]
     pairs = [to.split("::") for at, to in enumerate(words) if at and words[at - 1] == _LINK]
-    mounts = {row["hostPath"]: row["containerPath"] for row in edits.get("mounts", [])}
-    replaced = any("disable-device-node-modification" in row.get("args", []) for row in hooks)
+    replaced = "disable-device-node-modification" in words
     return ModeResult(
-        env=tuple(edits.get("env", [])),
-        nodes={node["path"]: node.get("permissions") or "rwm" for node in nodes},
-        rules=tuple(
-            f"{n['type']} {n['major']}:{n['minor']} {n.get('permissions') or 'rwm'}" for n in nodes
-        ),
-        mounts={host: path for host, path in mounts.items() if not path.startswith("/proc/")},
+        env=edits.env,
+        nodes={node.path: node.permissions for node in edits.device_nodes},
+        rules=tuple(str(rule) for rule in edits.device_rules()),
+        mounts={m.host_path: m.path for m in edits.mounts if not m.path.startswith("/proc/")},
         links={path: target for target, path in pairs},
-        hooks=tuple(f"{row['hookName']}: {_name(row)}" for row in hooks),
+        hooks=tuple(f"{hook.name}: {_name(hook)}" for hook in edits.hooks),
         proc=(
             f"as on the host{', but for params' if replaced else ''}",
             f"{len(found.gpus)} of {len(found.gpus)} GPUs",
@@ -113,9 +108,9 @@ def cdi(found: Inventory, injection: "CdiEdits", asked: "tuple[str, ...]") -> Mo
     )
 
 
-def _name(row: "dict[str, list[str]]") -> str:
+def _name(hook: CdiHook) -> str:
     """Return what a hook does: the first word behind the program's own, before its options."""
-    words = [word for word in row.get("args", [])[1:] if not word.startswith("-")]
+    words = [word for word in hook.args[1:] if not word.startswith("-")]
     names = [word for word in words if "::" not in word and "/" not in word]
     return " ".join(dict.fromkeys(names))
 

@@ -10,6 +10,7 @@ import pytest
 from gpu.cdi.conftest import recorded
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import check, registry
+from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.recipe import HOOKS, HookProgram, Recipe
@@ -153,10 +154,10 @@ def test_gds_brings_its_files_only_with_its_nodes(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/cufile.json").write_text("{}")
     finder = Finder(str(tmp_path))
-    assert modes.companion_edits("gds", finder) == {}
+    assert modes.companion_edits("gds", finder) == Edits()
     os.mknod(tmp_path / "dev/nvidia-fs0", 0o020666, os.makedev(240, 0))
     edits = modes.companion_edits("gds", finder)
-    assert [row["containerPath"] for row in edits["mounts"]] == ["/run/udev", "/etc/cufile.json"]
+    assert [mount.path for mount in edits.mounts] == ["/run/udev", "/etc/cufile.json"]
 
 
 @pytest.mark.parametrize(

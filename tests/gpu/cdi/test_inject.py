@@ -8,6 +8,7 @@ import pytest
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
+from minirun.gpu.cdi.container_edits import parse
 
 
 def config(**process: Any) -> dict[str, Any]:
@@ -15,7 +16,7 @@ def config(**process: Any) -> dict[str, Any]:
 
 
 def injected(document: dict[str, Any], *parts: dict[str, Any]) -> dict[str, Any]:
-    inject.apply(document, inject.complete(inject.join(list(parts))))
+    inject.apply(document, inject.complete(inject.join([parse(part) for part in parts])))
     return document
 
 
@@ -106,5 +107,5 @@ def test_hooks_groups_and_the_rest() -> None:
 )
 def test_nodes_that_cannot_be(node: dict[str, Any], text: str) -> None:
     with pytest.raises(GPUError) as caught:
-        inject.complete({"deviceNodes": [node]})
+        inject.complete(parse({"deviceNodes": [node]}))
     assert text in str(caught.value)

@@ -11,7 +11,7 @@ from minirun.gpu.cdi import registry
 
 def env_of(found: registry.Registry, *names: str) -> list[str]:
     parts = found.edits([f"{KIND}={name}" for name in names])
-    return [entry for part in parts for entry in part.get("env", [])]
+    return [entry for part in parts for entry in part.env]
 
 
 def test_both_formats(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 from conftest import Program
 from gpu.sandbox import DATA
 from minirun.core.errors import ConfigError
+from minirun.gpu.nvidia.hook import config_path, ldconfig_of
 from minirun.gpu.nvidia.hook.environment import DEFAULTS
-from minirun.gpu.nvidia.runtime import config, config_path, ldconfig_of
+from minirun.gpu.nvidia.runtime import config
 
 
 @pytest.mark.parametrize("version", ("v1.17.2", "v1.20.0"))

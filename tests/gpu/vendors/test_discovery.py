@@ -158,7 +158,7 @@ def test_the_cdi_spec(tmp_path: Path) -> None:
     edits = spec["devices"][0]["containerEdits"]
     assert edits["deviceNodes"][0] == {
         "path": "/dev/dri/card0", "hostPath": f"{tmp_path}/dev/dri/card0", "type": "c",
-        "major": DRM, "minor": 0, "fileMode": 0o660, "permissions": "rwm", "uid": 0, "gid": VIDEO,
+        "major": DRM, "fileMode": 0o660, "permissions": "rwm", "uid": 0, "gid": VIDEO,
     }  # fmt: skip
     assert edits["additionalGids"] == [VIDEO, RENDER]
     assert "mounts" not in edits

@@ -18,6 +18,7 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.cdi.document import document, in_order
+from minirun.gpu.edits import BindMount, CdiHook, DeviceNode, Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.ctk import driver, graphics
 from minirun.gpu.nvidia.ctk.recipe import Recipe, options
@@ -31,7 +32,6 @@ CONTROL_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uv
                  "/dev/nvidiactl")  # fmt: skip
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 """So that nvidia-container-runtime-hook, should it be called as well, does nothing."""
-ORDER = ("env", "deviceNodes", "hooks", "mounts", "additionalGids")
 _NESTED = ("/dev/dri", "/dev/nvidia-caps")
 
 
@@ -40,7 +40,7 @@ class Device(Record):
 
     number: str
     uuid: str
-    edits: "dict[str, Any]"
+    edits: Edits
 
     def name(self, strategy: str) -> str:
         """Return its name by one of STRATEGIES."""
@@ -98,74 +98,66 @@ def _choose(rows: "list[Any]", name: str) -> "Any":
 
 def _edits(
     inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
-) -> "dict[str, Any]":
-    """Return the containerEdits of one device."""
+) -> Edits:
+    """Return the edits of one device."""
     if mig:
         return _mig(inventory, recipe, finder, gpu, mig)
     if inventory.simulated:
-        return {"deviceNodes": [_simulated(gpu.node, inventory.major, gpu.minor)]}
+        return Edits(steps=(_simulated(gpu.node, inventory.major, gpu.minor),))
     wanted = [gpu.node, *graphics.dri_nodes(finder, gpu)]
     nodes = finder.nodes(*wanted)
     links = graphics.dri_links(finder, gpu, finder.nodes(*wanted))
-    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else ()
     return with_nodes(nodes, finder, hooks + chmod(recipe, nodes))
 
 
-def _mig(
-    inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: Mig
-) -> "dict[str, Any]":
+def _mig(inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: Mig) -> Edits:
     minors = (mig.gi_minor, mig.ci_minor)
     paths = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
     if inventory.simulated:
         rows = zip(paths, minors, strict=True)
         caps = [_simulated(path, inventory.caps_major, minor, 0o444) for path, minor in rows]
-        return {"deviceNodes": [_simulated(gpu.node, inventory.major, gpu.minor), *caps]}
+        return Edits(steps=(_simulated(gpu.node, inventory.major, gpu.minor), *caps))
     nodes = finder.nodes(gpu.node, *paths)
     return with_nodes(nodes, finder, chmod(recipe, nodes))
 
 
-def chmod(recipe: Recipe, nodes: "list[str]") -> "list[dict[str, Any]]":
+def chmod(recipe: Recipe, nodes: "list[str]") -> "tuple[CdiHook, ...]":
     """Return the hook that opens the folders of nested nodes: crun once closed them (#1047)."""
     above = list(dict.fromkeys(path.rpartition("/")[0] for path in nodes))
     nested = [folder for folder in above if folder in _NESTED]
-    return recipe.hook("chmod", "--mode", "755", *options("--path", nested)) if nested else []
+    return recipe.hook("chmod", "--mode", "755", *options("--path", nested)) if nested else ()
 
 
-def with_nodes(
-    paths: "list[str]", finder: Finder, hooks: "list[dict[str, Any]] | None" = None
-) -> "dict[str, Any]":
-    """Return containerEdits of these nodes, with the groups that they need, and hooks."""
-    nodes, gids = [], []
-    for path in paths:
-        node, gid = describe_node(finder.dev_root, path)
-        nodes.append(node)
-        gids += [gid] if gid and gid not in gids else []
-    edits: "dict[str, Any]" = {"deviceNodes": nodes} if nodes else {}
-    edits |= {"hooks": hooks} if hooks else {}
-    return in_order(edits | ({"additionalGids": gids} if gids else {}))
+def with_nodes(paths: "list[str]", finder: Finder, hooks: "tuple[CdiHook, ...]" = ()) -> Edits:
+    """Return the edits of these nodes, with the groups that they need, and hooks."""
+    found = [describe_node(finder.dev_root, path) for path in paths]
+    gids = dict.fromkeys(gid for _, gid in found if gid)
+    nodes = tuple(node for node, _ in found)
+    return in_order(Edits(steps=nodes, hooks=hooks, groups=tuple(gids)))
 
 
-def describe_node(root: str, path: str) -> "tuple[dict[str, Any], int]":
-    """Return a node of the host, and the group that may use it where not everybody may (else 0).
+def describe_node(root: str, path: str) -> "tuple[DeviceNode, int]":
+    """Return a node of the host, and the group that may use it if not everybody may (else 0).
 
-    As in the real tool's specs a node has no type, and a 0 is not written. Raises OSError.
+    As in the real tool's specs a node has no type. Raises OSError.
     """
     status = os.stat(root + path)
-    node: "dict[str, Any]" = {"path": path} | ({"hostPath": root + path} if root else {})
-    numbers = (("major", os.major(status.st_rdev)), ("minor", os.minor(status.st_rdev)))
-    node |= {key: number for key, number in numbers if number}
-    node |= {"fileMode": stat.S_IMODE(status.st_mode), "permissions": "rwm"}
+    numbers = (os.major(status.st_rdev), os.minor(status.st_rdev))
+    host_path = root + path if root else ""
+    node = DeviceNode(
+        path, "", *numbers, stat.S_IMODE(status.st_mode), None, None, "rwm", host_path
+    )
     return node, 0 if status.st_mode & 0o006 == 0o006 else status.st_gid
 
 
-def _simulated(path: str, major: int, minor: int, mode: int = 0o666) -> "dict[str, Any]":
-    numbers = {"type": "c", "major": major, "minor": minor, "fileMode": mode}
-    return {"path": path, **numbers, "permissions": "rwm"}
+def _simulated(path: str, major: int, minor: int, mode: int = 0o666) -> DeviceNode:
+    return DeviceNode(path, "c", major, minor, mode, None, None, "rwm")
 
 
 def common(
     inventory: Inventory, recipe: Recipe, finder: Finder, *, management: bool = False
-) -> "dict[str, Any]":
+) -> Edits:
     """Return the edits that come along with every device of the host. Raises GPUError, OSError.
 
     `management`: the driver's files alone, for containers that look after GPUs.
@@ -174,43 +166,41 @@ def common(
     if finder.log:
         finder.log.info(f"Using driver version {version}")
     folder = finder.driver_folder(version)
-    edits: "dict[str, Any]" = {"env": [f"NVIDIA_CTK_LIBCUDA_DIR={folder}", VOID]}
-    hooks: "list[dict[str, Any]]" = []
+    control = Edits()
+    hooks: "tuple[CdiHook, ...]" = ()
     rows: "list[tuple[str, str, tuple[str, ...]]]" = []
     if not management:
-        edits |= _control_nodes(inventory, finder)
+        control = _control_nodes(inventory, finder)
         found, links = graphics.files(finder, version, folder)
         rows += [(source, target, driver.FILE) for source, target in found]
-        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
+        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else ()
     libraries = driver.libraries(finder, version, folder)
     rows += [(path, path, driver.FILE) for path in libraries]
     rows += [(path, path, options) for path, options in driver.others(finder, version)]
     if inventory.simulated:
         hooks += recipe.hook("show-simulated-driver", "--source", f"{root}/proc/driver")
-    edits["hooks"] = hooks + _driver_hooks(recipe, finder, libraries, version, folder)
+    hooks += _driver_hooks(recipe, finder, libraries, version, folder)
     if not management:
-        edits["hooks"] += recipe.hook("disable-device-node-modification")
-        edits["hooks"] += recipe.hook("update-application-profile")
-    edits["mounts"] = [
-        {"hostPath": root + source, "containerPath": target, "options": list(options)}
-        for source, target, options in dict.fromkeys(rows)
-    ]
-    return in_order({key: edits[key] for key in ORDER if edits.get(key)})
+        hooks += recipe.hook("disable-device-node-modification")
+        hooks += recipe.hook("update-application-profile")
+    mounts = (BindMount(root + row[0], *row[1:]) for row in dict.fromkeys(rows))
+    env = (f"NVIDIA_CTK_LIBCUDA_DIR={folder}", VOID)
+    return in_order(control._replace(steps=(*control.steps, *mounts), env=env, hooks=hooks))
 
 
-def _control_nodes(inventory: Inventory, finder: Finder) -> "dict[str, Any]":
+def _control_nodes(inventory: Inventory, finder: Finder) -> Edits:
     if not inventory.simulated:
         return with_nodes(finder.nodes(*CONTROL_NODES), finder)
-    nodes = [_simulated(node.path, node.major, node.minor) for node in inventory.nodes]
-    return {"deviceNodes": nodes}
+    nodes = (_simulated(node.path, node.major, node.minor) for node in inventory.nodes)
+    return Edits(steps=tuple(nodes))
 
 
 def _driver_hooks(
     recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folder: str
-) -> "list[dict[str, Any]]":
+) -> "tuple[CdiHook, ...]":
     links = driver.links(finder.root, libraries)
     driver.optional(finder, folder)
-    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else []
+    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else ()
     hooks += recipe.hook("enable-cuda-compat", f"--host-driver-version={version}")
     driver.optional(finder, folder)
     words = options("--folder", driver.folders(libraries))

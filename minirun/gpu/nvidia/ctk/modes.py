@@ -11,7 +11,8 @@ Simplified: modes csv (Tegra boards), wsl and vfio are refused.
 import os
 
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.cdi.document import document, in_order
+from minirun.gpu.cdi.document import document
+from minirun.gpu.edits import BindMount, DeviceNode, Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
@@ -31,6 +32,7 @@ COMPANIONS = {
 """Mode → patterns of nodes."""
 MODES = ("auto", "nvml", "management", "imex", *COMPANIONS)
 REFUSED = ("csv", "wsl", "vfio")
+VOID = Edits(env=(generate.VOID,))
 _CHANNELS = f"{catalog.IMEX_FOLDER}/channel"
 _MANAGED = (
     "/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", f"{_CHANNELS}*", *generate.CONTROL_NODES
@@ -43,10 +45,10 @@ def spec(
 ) -> "dict[str, Any]":
     """Return the spec of a mode. Raises UsageError, GPUError, OSError."""
     if mode in COMPANIONS:
-        return document({"all": companion_edits(mode, finder)}, {"env": [generate.VOID]}, recipe)
+        return document({"all": companion_edits(mode, finder)}, VOID, recipe)
     if mode == "imex":
         found = channels(finder, recipe.devices)
-        return document(found, {"env": [generate.VOID]}, recipe)
+        return document(found, VOID, recipe)
     if inventory is None:
         raise UsageError(f"mode {mode} needs a driver", "load it: modprobe nvidia", 1)
     if mode == "management":
@@ -56,22 +58,19 @@ def spec(
     return generate.spec(inventory, recipe, finder)
 
 
-def companion_edits(mode: str, finder: Finder) -> "dict[str, Any]":
-    """Return the containerEdits of one of COMPANIONS; {} if the host has none of its nodes."""
+def companion_edits(mode: str, finder: Finder) -> Edits:
+    """Return the edits of one of COMPANIONS; empty ones if the host has none of its nodes."""
     nodes = finder.nodes(*COMPANIONS[mode])
     edits = generate.with_nodes(nodes, finder)
     if mode != "gds" or not nodes:
         return edits
     paths = ["/run/udev"] if os.path.isdir(f"{finder.root}/run/udev") else []
     paths += finder.files(("/etc/cufile.json",), ("/",))
-    rows = [
-        {"hostPath": finder.root + path, "containerPath": path, "options": list(driver.FILE)}
-        for path in paths
-    ]
-    return edits | ({"mounts": rows} if rows else {})
+    mounts = (BindMount(finder.root + path, path, driver.FILE) for path in paths)
+    return edits._replace(steps=(*edits.steps, *mounts))
 
 
-def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, dict[str, Any]]":
+def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, Edits]":
     """Return number → edits of IMEX channels, by number or as channelN; `all` that there are."""
     names = wanted
     if "all" in wanted:
@@ -82,7 +81,8 @@ def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, dict[str, 
         if not number.isdigit():
             raise GPUError(f"invalid channel ID {name}", "a number, as in 0 or channel0", 1)
         path = _CHANNELS + number
-        found[number] = {"deviceNodes": [{"path": path, "hostPath": finder.dev_root + path}]}
+        node = DeviceNode(path, "", 0, 0, None, None, None, "", finder.dev_root + path)
+        found[number] = Edits(steps=(node,))
     return found
 
 
@@ -93,7 +93,7 @@ def _management(inventory: Inventory, recipe: Recipe, finder: Finder) -> "dict[s
     hooks = generate.chmod(recipe, _managed(finder))
     if not nodes:
         raise GPUError("no NVIDIA device nodes found", "load the driver: modprobe nvidia", 1)
-    edits = in_order(generate.with_nodes(nodes, finder, hooks))
+    edits = generate.with_nodes(nodes, finder, hooks)
     rest = generate.common(inventory, recipe, finder, management=True)
     return document({"all": edits}, rest, recipe)
 

@@ -1,10 +1,7 @@
 """How a CDI spec is to be made: under which names, with which hooks, called by which program."""
 
 from minirun.core.record import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from minirun.gpu.edits import CdiHook
 
 KIND = "nvidia.com/gpu"
 STRATEGIES = ("index", "uuid", "type-index")
@@ -43,13 +40,12 @@ class Recipe(Record):
     gids: bool = True
     """Whether the groups of nodes that not everybody may use are given too."""
 
-    def hook(self, name: str, *words: str) -> "list[dict[str, Any]]":
-        """Return a createContainer hook in a list; an empty one where it is left out."""
+    def hook(self, name: str, *words: str) -> "tuple[CdiHook, ...]":
+        """Return a createContainer hook; none if it is left out."""
         if name in self.without or "all" in self.without:
-            return []
-        args = [*self.program.argv, name, *words]
-        row = {"hookName": "createContainer", "path": self.program.path, "args": args}
-        return [row | ({"env": list(self.program.env)} if self.program.env else {})]
+            return ()
+        args = (*self.program.argv, name, *words)
+        return (CdiHook("createContainer", self.program.path, args, self.program.env),)
 
 
 def options(name: str, values: "list[str]") -> "list[str]":

@@ -11,8 +11,8 @@ from minirun.core.config import Config
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.hook import command_line as hook
+from minirun.gpu.nvidia.hook import config_path, ldconfig_of
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings
-from minirun.gpu.nvidia.runtime import config_path, ldconfig_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

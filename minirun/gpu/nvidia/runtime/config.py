@@ -9,8 +9,9 @@ from minirun.core.errors import ConfigError
 from minirun.core.record import Record
 from minirun.core.state import read_text
 from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
+from minirun.gpu.nvidia.hook import config_path, ldconfig_of
 from minirun.gpu.nvidia.hook.environment import HookSettings
-from minirun.gpu.nvidia.runtime import config_path, ldconfig_of, versions
+from minirun.gpu.nvidia.runtime import versions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

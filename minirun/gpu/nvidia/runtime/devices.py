@@ -46,7 +46,7 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
         raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
     for warning in (*found.warnings, *stale.warnings(found.devices[name] for name in wanted)):
         log.warning(warning)
-    edits = found.edits(wanted) if wanted else _control_nodes(found, toolkit)
+    edits = found.edits(wanted) if wanted else found.control_nodes(toolkit.default_kind)
     inject.apply(config, inject.complete(inject.join(edits)))
     return True
 
@@ -88,10 +88,3 @@ def _request(config: "dict[str, Any]", toolkit: Toolkit) -> "NvidiaRequest | Non
     mounts = environment.mounted_devices(config.get("mounts") or [])
     privileged = "CAP_SYS_ADMIN" in bounding
     return environment.environment_request(env, toolkit.hook, privileged, mounts)
-
-
-def _control_nodes(found: registry.Registry, toolkit: Toolkit) -> "list[dict[str, Any]]":
-    """NVIDIA_VISIBLE_DEVICES=none: the control nodes, no GPU and no library."""
-    edits = [spec.raw.get("containerEdits", {}) for spec in found.of_kind(toolkit.default_kind)]
-    keys = ("env", "deviceNodes")
-    return [{key: row[key] for key in keys if key in row} for row in edits[-1:]]

@@ -10,6 +10,7 @@ version.
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 from minirun.gpu.cdi.document import in_order
+from minirun.gpu.edits import BindMount, CdiHook, DeviceNode, Edits
 from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
@@ -51,27 +52,25 @@ def _chosen(gpu: Gpu, devices: "tuple[str, ...]") -> bool:
     return bool({"all", str(gpu.number), gpu.uuid} & set(devices))
 
 
-def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> "dict[str, Any]":
+def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
     """Return the edits for these GPUs; nothing of a driver that is not there."""
-    nodes, hooks, mounts = [], [], []
+    nodes: "list[DeviceNode]" = []
+    hooks: "tuple[CdiHook, ...]" = ()
     recipe = Recipe(jit.program(toolkit))
     for gpu in gpus:
         found = finder.nodes(*graphics.dri_nodes(finder, gpu))
         nodes += [describe_node(finder.dev_root, path)[0] for path in found]
         links = graphics.dri_links(finder, gpu, found)
-        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
+        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else ()
     try:
         driver = _driver(finder)
         files, links = graphics.files(finder, driver, finder.driver_folder(driver))
     except GPUError:
-        return {"deviceNodes": nodes, "hooks": hooks}
-    how = [*_OPTIONS, *_KINDS.get(toolkit.version, ("rbind", "rprivate"))]
-    mounts = [
-        {"hostPath": finder.root + path, "containerPath": target, "options": how}
-        for path, target in files
-    ]
-    hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else []
-    return in_order({"deviceNodes": nodes, "hooks": hooks, "mounts": mounts})
+        return Edits(steps=tuple(nodes), hooks=hooks)
+    how = (*_OPTIONS, *_KINDS.get(toolkit.version, ("rbind", "rprivate")))
+    mounts = (BindMount(finder.root + path, target, how) for path, target in files)
+    hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else ()
+    return in_order(Edits(steps=(*nodes, *mounts), hooks=hooks))
 
 
 def _driver(finder: Finder) -> str:

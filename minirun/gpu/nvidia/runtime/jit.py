@@ -9,6 +9,7 @@ The simulated driver serves only where MINIRUN_SIM asks for it.
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, request
+from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.recipe import HookProgram, Recipe
@@ -84,17 +85,15 @@ def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
         raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
 
 
-def _beside(
-    config: "dict[str, Any]", asked: NvidiaRequest, finder: Finder
-) -> "list[dict[str, Any]]":
+def _beside(config: "dict[str, Any]", asked: NvidiaRequest, finder: Finder) -> "list[Edits]":
     """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
     env = environment.of_config(config)
-    parts = []
+    parts: "list[Edits]" = []
     for name, mode in _BESIDE:
         if env.get(name) == "enabled":
-            parts += [modes.companion_edits(mode, finder), {"env": [generate.VOID]}]
+            parts += [modes.companion_edits(mode, finder), modes.VOID]
     if asked.imex_channels:
         channels = tuple(channel for channel in asked.imex_channels if channel)
         parts += modes.channels(finder, channels).values()
-        parts.append({"env": [generate.VOID]})
+        parts.append(modes.VOID)
     return parts

@@ -10,9 +10,7 @@ changes (nvidia-container-toolkit #1456, #1470, #1555), and for comparing with r
     1.20   once; with OpenCL's file and EGL's newest; the application profile is a hook
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from minirun.gpu.edits import BindMount, Edits
 
 LEGACY, FIRST, LATEST = "1.17", "1.18", "1.20"
 VERSIONS = (LEGACY, FIRST, LATEST)
@@ -20,29 +18,21 @@ _LATER_FILES = ("/OpenCL/vendors/nvidia.icd", "wayland2")
 _LATER_HOOKS = ("update-application-profile",)
 
 
-def fitting(edits: "dict[str, Any]", version: str) -> "dict[str, Any]":
-    """Return containerEdits of today as `version` would have made them."""
+def fitting(edits: Edits, version: str) -> Edits:
+    """Return edits of today as `version` would have made them."""
     if version == LATEST:
         return edits
-    older = dict(edits)
-    if "deviceNodes" in edits:
-        older["deviceNodes"] = [_without(node, "fileMode") for node in edits["deviceNodes"]]
-    if "mounts" in edits:
-        older["mounts"] = [_read_only(row) for row in edits["mounts"] if not _is_later(row)]
-    if "hooks" in edits:
-        rows = [row for row in edits["hooks"] if not set(_LATER_HOOKS) & set(row["args"])]
-        older["hooks"] = [_without(row, "env") for row in rows] if version == LEGACY else rows
-    return older
+    nodes = (node._replace(mode=None) for node in edits.device_nodes)
+    mounts = (_read_only(mount) for mount in edits.mounts if not _is_later(mount))
+    hooks = (hook for hook in edits.hooks if not set(_LATER_HOOKS) & set(hook.args))
+    if version == LEGACY:
+        hooks = (hook._replace(env=()) for hook in hooks)
+    return edits._replace(steps=(*nodes, *mounts), hooks=tuple(hooks))
 
 
-def _without(row: "dict[str, Any]", name: str) -> "dict[str, Any]":
-    return {key: value for key, value in row.items() if key != name}
+def _read_only(mount: BindMount) -> BindMount:
+    return mount if "ro" in mount.options else mount._replace(options=("ro", *mount.options))
 
 
-def _read_only(mount: "dict[str, Any]") -> "dict[str, Any]":
-    options = mount["options"]
-    return mount | {"options": options if "ro" in options else ["ro", *options]}
-
-
-def _is_later(mount: "dict[str, Any]") -> bool:
-    return any(name in mount["containerPath"] for name in _LATER_FILES)
+def _is_later(mount: BindMount) -> bool:
+    return any(name in mount.path for name in _LATER_FILES)
