@@ -8,7 +8,7 @@ The seven stages, in stages/. Functions are named after the actor: runtime(), in
     stages/s2_ask       init asks for the hooks, through a FIFO
     stages/s3_prestart  the runtime runs them; NVIDIA's is a process of minirun's own
     stages/s4_arguments the hook: config.json in, a command line out
-    stages/s5_inject    the command line's work: the GPUs are put in. Read on in gpu/__init__
+    stages/s5_inject    the command line's work: the GPUs are put in. Read on in gpu/inject
     stages/s6_answer    the runtime says that the hooks are done
     stages/s7_exec      pivot_root, fewer privileges, execve
 

@@ -1,9 +1,10 @@
 """Stage 4: the hook turns config.json and environment into arguments for nvidia-container-cli.
 
-It is an interface and nothing else: what it decides is all in the argument list that it makes,
-and the list is in the log. The real one is nvidia-container-runtime-hook, and the function that
-makes the list is that program's too: minirun.gpu.nvidia.hook.command_line. For the GPUs of another
-vendor the list is as short as its step is: which devices, for which container.
+It is an interface and nothing else: what it decides is all in the argument list that it makes, and
+the list is in the log; stages/s5_inject does what it says. The real one is
+nvidia-container-runtime-hook, and the function that makes the list is that program's too:
+minirun.gpu.nvidia.hook.command_line. For the GPUs of another vendor the list is as short as its
+step is: which devices, for which container.
 """
 
 from minirun.core import events, extras, jsonlite, places

@@ -4,7 +4,8 @@ It makes the steps in the order in which nvidia-container-cli works (nvc_mount.c
 /proc/driver/nvidia, application profile, binaries, libraries and their links, firmware, sockets,
 control nodes; then for each GPU its node and its entry in /proc; then MIG devices or the right to
 configure them; then IMEX channels. Nothing is done here: the result can be printed, compared and
-recorded before anything happens. What few containers ask for (minirun.gpu.nvidia.cli.compat, mig,
+recorded before anything happens. Each step becomes one operation of minirun.gpu.operations, which
+does it. What few containers ask for (minirun.gpu.nvidia.cli.compat, mig,
 imex, require) is only imported for them.
 """
 
