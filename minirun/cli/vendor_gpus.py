@@ -89,4 +89,4 @@ def _found(flags: Parsed, text: str, places: Choices) -> VendorRequest:
         hint = "leave --gpu-mode out, or take cdi"
         raise UsageError(f"--gpu-mode hook: {name} has no such hook", hint)
     chosen = places._replace(gpu_driver=name, gpus=value)
-    return VendorRequest(name, chosen, () if flags.uidmap else tuple(vendors.groups(edits)))
+    return VendorRequest(name, chosen, () if flags.uidmap else edits.groups)

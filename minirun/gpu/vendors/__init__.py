@@ -141,12 +141,11 @@ def plan(found: Cards, request: NvidiaRequest) -> Edits:
         GivenGpu(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
         for c in cards
     )
-    return Edits(steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root)
-
-
-def groups(edits: Edits) -> "list[int]":
-    """Return the groups that the nodes belong to, but root's: CDI's additionalGids."""
-    return sorted({node.gid for node in edits.device_nodes if node.gid})
+    groups = sorted({step.gid for step in steps if isinstance(step, DeviceNode) and step.gid})
+    return Edits(
+        steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root,
+        groups=tuple(groups),
+    )  # fmt: skip
 
 
 def groups_to_join(config: Config) -> "list[int]":
@@ -163,7 +162,7 @@ def groups_to_join(config: Config) -> "list[int]":
         return []
     found = find_cards(vendor, config.choices.driver_root)
     edits = plan(found, NvidiaRequest(devices=variables.selectors(config)))
-    return [] if config.new_namespace("user") else groups(edits)
+    return [] if config.new_namespace("user") else list(edits.groups)
 
 
 def command_line(config: Config, pid: int) -> "list[str]":
@@ -215,7 +214,7 @@ def _container_edits(edits: Edits) -> "dict[str, Any]":
         )
         for node in (*own.values(), *others)
     )
-    return container_edits.dump(Edits(steps=nodes, groups=tuple(groups(edits))))
+    return container_edits.dump(Edits(steps=nodes, groups=edits.groups))
 
 
 # --- what the three discoveries share ----------------------------------------------------------

@@ -121,7 +121,7 @@ def test_the_edits(tmp_path: Path) -> None:
     assert [str(rule) for rule in edits.device_rules()] == [
         "c 226:2 rw", "c 226:129 rw", f"c {KFD}:0 rw",
     ]  # fmt: skip
-    assert vendors.groups(edits) == [VIDEO, RENDER]
+    assert edits.groups == (VIDEO, RENDER)
     assert [(g.name, g.uuid) for g in edits.gpus] == [("1", "0xabc1")]
     assert vendors.plan(found, NvidiaRequest(devices=())).steps == (), "kfd alone is no use"
 
