@@ -20,7 +20,7 @@ _PATIENCE = 10.0
 
 
 class Able(NamedTuple):
-    """Whether containers can be made here, and if not, why. True or false as the answer is."""
+    """The answer of can_run: true if containers can be made here; if not, it has the reason."""
 
     able: bool
     reason: str
@@ -38,7 +38,7 @@ class RunError(MinirunError):
 
 
 def can_run() -> Able:
-    """Tell whether this process may make containers: Linux, and the rights of root."""
+    """Return True if this process may make containers: Linux, and the rights of root."""
     if sys.platform != "linux":
         return Able(False, f"containers need Linux, and this is {sys.platform}")
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:

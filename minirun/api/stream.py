@@ -26,7 +26,7 @@ def screen() -> Show:
 
 
 def in_notebook() -> bool:
-    """Tell whether this process is the kernel of a notebook."""
+    """Return True if this process is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None

@@ -47,7 +47,7 @@ class Timeline(Shown):
 
     @property
     def simulated(self) -> bool:
-        """Whether the GPUs in it are the simulated driver's."""
+        """Return True if the GPUs in it are the simulated driver's."""
         return self.recording.simulated
 
     @property

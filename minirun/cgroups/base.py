@@ -74,7 +74,7 @@ class Cgroup(ABC):
 
     version = 0
     takes_all_limits = False
-    """Whether set_resources needs all limits each time, and not only those that change."""
+    """True if set_resources needs all limits each time, and not only those that change."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -144,7 +144,7 @@ class Cgroup(ABC):
 
     @abstractmethod
     def frozen(self) -> bool:
-        """Tell whether every process in the cgroup is stopped by :meth:`freeze`."""
+        """Return True if every process in the cgroup is stopped by :meth:`freeze`."""
 
     @abstractmethod
     def _set_frozen(self, frozen: bool) -> None:
@@ -202,7 +202,7 @@ class Cgroup(ABC):
             path = path.rpartition("/")[0]
 
     def exists(self) -> bool:
-        """Tell whether any directory of the cgroup is there."""
+        """Return True if any directory of the cgroup is there."""
         return any(map(os.path.isdir, self.directories()))
 
     def processes(self) -> "list[int]":

@@ -178,7 +178,7 @@ class NoCgroup(Cgroup):
         return []
 
     def exists(self) -> bool:
-        """Whether a process of the container lives."""
+        """Return True if a process of the container lives."""
         return bool(self.processes())
 
     def processes(self) -> "list[int]":

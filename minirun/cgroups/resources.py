@@ -29,7 +29,7 @@ class Limit(Record):
     unit_v2: str = ""
     kind: "type[int | str]" = int
     zero_counts: bool = False
-    """Whether 0 is a value; else it means, as null does, that nothing is set."""
+    """True if 0 is a value; else it means, as null does, that nothing is set."""
 
     def file(self, version: int) -> str:
         """Return the file of version 1 or 2; empty if there is none."""

@@ -48,7 +48,7 @@ class Dir:
             self._fd = -1
 
     def exists(self) -> bool:
-        """Tell whether the directory is there."""
+        """Return True if the directory is there."""
         return os.path.isdir(self.path)
 
     def open(self, name: str, flags: int) -> int:
@@ -140,7 +140,7 @@ def make(mount: str, path: str, why: str = "") -> bool:
 
 
 def is_frozen(path: str) -> "bool | None":
-    """Tell whether the cgroup directory `path` is frozen; None if there is none. Raises OSError.
+    """Return True if the cgroup directory `path` is frozen; None if there is none. Raises OSError.
 
     One below a frozen one says so, too: freezer-subsystem.rst, cgroup-v2.rst.
     """

@@ -88,7 +88,7 @@ def gpu(place: Workplace) -> str:
 
 
 def modules(place: Workplace) -> str:
-    """Whether kernel modules could be loaded: the driver's, if asked."""
+    """modprobe and a folder of kernel modules: the driver's could be loaded, if asked."""
     directory = f"/lib/modules/{platform.release()}"
     if not os.path.isdir(directory) or not shutil.which("modprobe"):
         raise Lacking(f"no {directory}" if shutil.which("modprobe") else "no modprobe")

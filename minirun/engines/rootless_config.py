@@ -41,7 +41,7 @@ def adapt(document: "dict[str, Any]") -> None:
 
 
 def _is_mapped(option: str, uids: "Rows", gids: "Rows") -> bool:
-    """Whether the owner that a mount option names, as in gid=5, is known in the container."""
+    """Return True if the owner in a mount option, such as gid=5, is known in the container."""
     key, _, value = option.partition("=")
     rows = {"uid": uids, "gid": gids}.get(key)
     return rows is None or not value.isdigit() or idmap.inside(rows, int(value))
@@ -73,7 +73,7 @@ def check(config: Config) -> bool:
 
 
 def _holds(capability: int) -> bool:
-    """Whether a capability is in the effective set: proc_pid_status(5)."""
+    """Return True if a capability is in the effective set: proc_pid_status(5)."""
     with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
         (held,) = (line.split()[1] for line in file if line.startswith("CapEff:"))
     return bool(int(held, 16) >> capability & 1)

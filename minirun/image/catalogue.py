@@ -170,7 +170,7 @@ def sweep(store: str) -> list[str]:
 
 
 def _holds(path: str, names: frozenset[str]) -> bool:
-    """Tell whether this is a directory of the caller's own with nothing but `names` in it.
+    """Return True if this is a directory of the caller's own with nothing but `names` in it.
 
     An image has one of them at least; a draft may be empty.
     """

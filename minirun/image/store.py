@@ -80,7 +80,7 @@ def has_recipe(reference: Reference) -> bool:
 
 
 def next_step(reference: Reference) -> str:
-    """Say how an image of that name can be had."""
+    """Return advice how to get an image of that name."""
     if has_recipe(reference):
         return f"minirun images build {reference.familiar()}"
     return (

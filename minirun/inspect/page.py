@@ -156,7 +156,7 @@ def _alike(row: MountFacts) -> tuple[Any, ...]:
 
 
 def _kind(row: MountFacts) -> str:
-    """Say what is mounted: type, which part of the file system, options."""
+    """Return what is mounted: type, which part of the file system, options."""
     bound = f" of {_short(row['root'])}" if row["root"] != "/" else ""
     hidden = "hidden by " if row["masked"] else ""
     return f"{hidden}{row['type']}{bound} {_options(row)}"

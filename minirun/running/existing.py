@@ -47,7 +47,7 @@ def saved_config(directory: str) -> "dict[str, Any] | None":
 
 
 def _is_whole(raw: "Any") -> bool:
-    """Tell whether the parts of a config.json are there and of the right type; create saw to it."""
+    """Return True if the parts of a config.json are there and of the right type."""
     if not isinstance(raw, dict) or not isinstance(raw.get("ociVersion"), str):
         return False
     if not all(isinstance(raw.get(key) or {}, dict) for key in _OBJECTS):

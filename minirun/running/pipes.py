@@ -49,7 +49,7 @@ class Flow:
 
     @property
     def outward(self) -> bool:
-        """Whether it comes from the container."""
+        """Return True if it comes from the container."""
         return self.owned == self.source
 
     def interest(self) -> "tuple[int, int]":

@@ -39,7 +39,7 @@ def check(value: "Any", directory: str) -> None:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Tell whether two paths lead to one directory: a root may be reached by a link."""
+    """Return True if two paths lead to one directory: a root may be reached by a link."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -82,7 +82,7 @@ def _is_pid(value: "Any") -> bool:
 
 
 def _is_process(value: "Any") -> bool:
-    """Tell whether this is what minirun.core.state.identity returns."""
+    """Return True if this is what minirun.core.state.identity returns."""
     if not isinstance(value, dict) or not {"pid", "start", "boot"} <= value.keys():
         return False
     pid, start = value["pid"], value["start"]
@@ -90,7 +90,7 @@ def _is_process(value: "Any") -> bool:
 
 
 def _is_cgroup(value: "Any") -> bool:
-    """Tell whether this is what minirun.cgroups.Cgroup.record returns.
+    """Return True if this is what minirun.cgroups.Cgroup.record returns.
 
     Each directory ends with the cgroup's path, and is not the top of a hierarchy.
     """
@@ -114,14 +114,14 @@ def _has_scope(value: "dict[str, Any]") -> bool:
 
 
 def _is_path(value: "Any") -> bool:
-    """Tell whether this is an absolute path below the root, without any detour."""
+    """Return True if this is an absolute path below the root, without any detour."""
     if not isinstance(value, str) or value[:1] != "/":
         return False
     return not {"", ".", ".."} & set(value[1:].split("/"))
 
 
 def _is_time(value: "Any") -> bool:
-    """Tell whether this is a time as minirun.core.state.timestamp writes it."""
+    """Return True if this is a time as minirun.core.state.timestamp writes it."""
     if not isinstance(value, str) or len(value) < 20 or not value.isascii():
         return False
     marks = value[4] + value[7] + value[10] + value[13] + value[16]

@@ -43,7 +43,7 @@ class Event(Record):
 
     @property
     def failed(self) -> bool:
-        """Whether it is a call that failed, or the end of a stage that failed."""
+        """Return True if it is a call that failed, or the end of a stage that failed."""
         return bool(self.errno or (self.kind == "end" and self.ret))
 
     def fields(self) -> "dict[str, Any]":

@@ -40,7 +40,7 @@ class Lanes:
             "│├└┤─◄►" if unicode else "|+++-<>"
         )
         self.alive = False
-        """Whether init is there."""
+        """True if init is there."""
 
     def header(self) -> "Pieces":
         """Return the line above the first row."""

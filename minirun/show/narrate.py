@@ -25,13 +25,13 @@ class Narrator:
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
         self.born = False
-        """Whether clone3 has made init."""
+        """True if clone3 has made init."""
         self.brief = False
-        """Whether the log leaves system calls out ($MINIRUN_LOG): stage 1 always has some."""
+        """True if the log leaves system calls out ($MINIRUN_LOG): stage 1 always has some."""
         self.simulated = False
-        """Whether the simulated driver's files have been seen."""
+        """True if the simulated driver's files have been seen."""
         self.over = False
-        """Whether the run has come to stage 7's end, or a stage has failed."""
+        """True if the run has come to stage 7's end, or a stage has failed."""
 
     def row(self, event: "Event") -> "text.Row | None":
         """Return what to show of `event`; None for nothing."""

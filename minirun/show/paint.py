@@ -113,7 +113,7 @@ def _style(name: str, row: "text.Row | None") -> str:
 
 
 def speaks_unicode() -> bool:
-    """Whether the locale of this process says UTF-8: locale(7), the first variable that is set."""
+    """Return True if the first of locale(7)'s variables that is set says UTF-8."""
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         if os.environ.get(name):
             return "utf8" in os.environ[name].lower().replace("-", "")

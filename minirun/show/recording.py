@@ -85,12 +85,12 @@ class Recording:
 
     @cached_property
     def simulated(self) -> bool:
-        """Whether the GPUs in it are the simulated driver's."""
+        """Return True if the GPUs in it are the simulated driver's."""
         return any(map(text.simulated, self.events))
 
     @cached_property
     def complete(self) -> bool:
-        """Whether all seven stages ended without an error."""
+        """Return True if all seven stages ended without an error."""
         done = [s for s in self.stages if s.end is not None and not s.error]
         return {s.number for s in done} >= {1, 2, 3, 6, 7}
 

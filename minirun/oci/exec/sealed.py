@@ -36,7 +36,7 @@ _CHUNK = 1 << 24
 
 
 def is_read_only() -> bool:
-    """Whether this process's executable lies on a read-only mount."""
+    """Return True if this process's executable lies on a read-only mount."""
     fd = os.open("/proc/self/exe", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY) or _is_sealed(fd)
@@ -45,7 +45,7 @@ def is_read_only() -> bool:
 
 
 def _is_sealed(fd: int) -> bool:
-    """Whether an open file is one in memory that can never be written again."""
+    """Return True if an open file is one in memory that can never be written again."""
     try:
         return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS == _SEALS
     except OSError:  # EINVAL: a file as any other

@@ -49,12 +49,12 @@ def own_ids() -> "dict[str, int]":
 
 
 def is_one(rows: "Rows", name: str) -> bool:
-    """Whether a map is the one line that its maker may write without a privilege."""
+    """Return True if a map is the one line that its maker may write without a privilege."""
     return len(rows) == 1 and rows[0]["size"] == 1 and rows[0]["hostID"] == own_ids()[name]
 
 
 def inside(rows: "Rows", number: int) -> bool:
-    """Whether an id of the container has one on the host."""
+    """Return True if an id of the container has one on the host."""
     return any(r["containerID"] <= number < r["containerID"] + r["size"] for r in rows)
 
 

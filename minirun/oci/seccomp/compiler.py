@@ -72,7 +72,7 @@ def install(bpf: bytes, flags: int = 0, *, why: str = "") -> int:
 
 
 def has_flag(name: str) -> bool:
-    """Whether this kernel knows the flag: asked with a program at address 0, which it refuses.
+    """Return True if this kernel knows the flag: a program at address 0 asks, and is refused.
 
     First it looks at the flags (EINVAL), and then at the program (EFAULT).
     """

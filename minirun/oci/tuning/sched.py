@@ -48,7 +48,7 @@ def ioprio_set(kind: int, priority: int) -> None:
 
 
 def set_mempolicy(mode: int, nodes: int) -> None:
-    """Say on which memory nodes (a bit mask) pages are allocated: set_mempolicy(2).
+    """Set the memory nodes (a bit mask) that pages are allocated on: set_mempolicy(2).
 
     Raises OSError.
     """

@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 
     @property
     def missing(self) -> bool:
-        """Whether the log lacks it; any other disagreement is something untrue in the log."""
+        """Return True if the log lacks it; any other finding is something untrue in the log."""
         return self.event is None and self.call is not None
 
     def __str__(self) -> str:
