@@ -28,7 +28,7 @@ class Hierarchy(Record):
 
 def mounted() -> "list[Hierarchy]":
     """Return the hierarchies mounted in this mount namespace, each controller once."""
-    return among(mountinfo.read(fs_type="cgroup"))
+    return hierarchies_of(mountinfo.read(fs_type="cgroup"))
 
 
 def count_processes(version: str) -> bool:
@@ -46,7 +46,7 @@ def count_processes(version: str) -> bool:
     return False
 
 
-def among(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
+def hierarchies_of(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
     """Return the hierarchies among the mounts of cgroup file systems.
 
     If a hierarchy is mounted twice, the mount below /sys/fs/cgroup is taken, or else the first.

@@ -30,7 +30,7 @@ def run(args: "list[str]", known: "tuple[Flag, ...]", settings: Settings) -> int
         if streams:
             streams.close_containers_ends()
         oci.announce(flags, init.pid, init.pidfd)
-        signals.divide(init.channel.is_closed, init.pidfd)
+        signals.forward_once_running(init.channel.is_closed, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
         endings.destroy(container)

@@ -66,7 +66,7 @@ def main_checkpoint(args: "list[str]", settings: Settings) -> int:
     options = _criu_options(flags)
     words = [*options.words, *_parent(flags, options.images), *_page_server(flags.page_server)]
     container.open_log()
-    signals.hold()
+    signals.block()
     options = options._replace(
         words=words, pre_dump=flags.pre_dump, leave_running=flags.leave_running
     )

@@ -169,7 +169,7 @@ def _run(container: Container, config: Config, flags: Parsed, streams: output.St
 def _join(container: Container, config: Config, console: Console, flags: Parsed) -> join.Joined:
     """Start the command, and tell those who wait for its pid."""
     if not flags.detach:
-        signals.collect()
+        signals.queue()
     joined = join.enter(container, config, console, join.root_before_pivot(container))
     oci.write_pid_file(flags.pid_file, joined.pid)
     if flags.pidfd_socket:

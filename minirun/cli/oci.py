@@ -70,7 +70,7 @@ def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -
         what = "needs --console-socket" if config.terminal else "cannot take a --console-socket"
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
     socket = connect_console(flags.console_socket) if flags.console_socket else -1
-    signals.hold()
+    signals.block()
     container = _reserve(flags, settings, config)
     container.preserve_fds = listening + kept
     if listening:

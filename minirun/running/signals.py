@@ -1,10 +1,10 @@
 """Signals to a command of minirun, from its start to the container's end: signal(7).
 
-    hold       they wait: there is something to clean up, and no code yet that does it
-    catch      one ends the command as an error, which cleans up; others are ignored then
-    divide     the container may run by now: if it does they are the container's
-    forward    the container runs: they are the container's
-    collect    they wait, as with hold, and forward passes them on: nothing is to be cleaned up
+    block                 they wait: there is something to clean up, and no code yet that does it
+    catch                 one ends the command as an error, which cleans up; others are ignored then
+    forward_once_running  the container may run by now: if it does they are the container's
+    forward               the container runs: they are the container's
+    queue                 they wait, and forward passes them on: nothing is to be cleaned up
 
 What the caller has blocked or ignored counts for nothing: SIGTERM must reach a command that
 waits for a hook.
@@ -25,14 +25,14 @@ ENDING = (1, 2, 15)
 FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
 """SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
 
-_collected: "list[int]" = []
+_queued: "list[int]" = []
 
 
 class Interrupted(MinirunError):
     """A signal came before the container's command ran."""
 
 
-def hold() -> None:
+def block() -> None:
     """Let signals wait until :func:`catch`."""
     _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
 
@@ -48,7 +48,7 @@ def _interrupt(number: int, frame: object) -> None:
     raise Interrupted(f"interrupted by signal {number}", status=128 + number)
 
 
-def divide(runs: "Callable[[], bool]", pidfd: int) -> None:
+def forward_once_running(runs: "Callable[[], bool]", pidfd: int) -> None:
     """From now on, a signal goes to the container if `runs` says that its command runs by now.
 
     Before it does, the signal ends this command as an error. The command may have been running,
@@ -64,19 +64,19 @@ def divide(runs: "Callable[[], bool]", pidfd: int) -> None:
     _handle(ENDING, either)
 
 
-def collect() -> None:
-    """Keep signals for :func:`forward`. A hold would be inherited by what is started now.
+def queue() -> None:
+    """Keep signals for :func:`forward`. A mask would be inherited by what is started now.
 
     There is no other end then than SIGKILL, should the start hang, as with runc.
     """
-    _handle(FORWARDED, lambda number, frame: _collected.append(number))
+    _handle(FORWARDED, lambda number, frame: _queued.append(number))
 
 
 def forward(pidfd: int) -> None:
-    """From now on, pass signals on to the process of `pidfd`, and those that were collected."""
+    """From now on, pass signals on to the process of `pidfd`, and those that were queued."""
     _handle(FORWARDED, lambda number, frame: _pass_on(pidfd, number))
-    while _collected:
-        _pass_on(pidfd, _collected.pop(0))
+    while _queued:
+        _pass_on(pidfd, _queued.pop(0))
 
 
 def _pass_on(pidfd: int, number: int) -> None:

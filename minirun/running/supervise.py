@@ -50,7 +50,7 @@ def _run(
     started: "Callable[[Container], None] | None" = None,
 ) -> int:
     """Do all of it; call `started` once the command runs."""
-    signals.hold()
+    signals.block()
     container = reserve()
     viewers = options.viewers
     try:
@@ -66,7 +66,7 @@ def _run(
         streams.close_containers_ends()
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
-        signals.divide(init.channel.is_closed, init.pidfd)
+        signals.forward_once_running(init.channel.is_closed, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # no gate is held after the start
         viewers.finish()
@@ -114,7 +114,7 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
 def _in_background(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
     """Fork the supervisor; print the id when the container runs, or its error."""
     said, tell = os.pipe2(os.O_CLOEXEC)
-    signals.hold()
+    signals.block()
     pid = os.fork()
     if pid == 0:
         os.close(said)

@@ -112,10 +112,13 @@ def parse(data: bytes, source: str = "") -> list[Recording]:
     if not events:
         raise ValueError(f"{source or 'the text'}: holds no events of minirun")
     bad = reader.unreadable
-    return [Recording(name, births_first(found), source, bad) for name, found in events.items()]
+    return [
+        Recording(name, clones_before_children(found), source, bad)
+        for name, found in events.items()
+    ]
 
 
-def births_first(events: list[Event]) -> list[Event]:
+def clones_before_children(events: list[Event]) -> list[Event]:
     """Put each clone before what its child did.
 
     The child may act, and write, before the call has returned in its parent, who writes of it.

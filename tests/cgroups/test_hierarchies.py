@@ -1,6 +1,6 @@
 """mountinfo as other machines show it, and this one's."""
 
-from minirun.cgroups.hierarchies import Hierarchy, among, mounted
+from minirun.cgroups.hierarchies import Hierarchy, hierarchies_of, mounted
 from minirun.core.kernel.mountinfo import parse
 
 SYSTEMD_HYBRID = r"""
@@ -15,7 +15,7 @@ SYSTEMD_HYBRID = r"""
 
 
 def test_names_places_and_oddities():
-    assert among(parse(SYSTEMD_HYBRID, "cgroup")) == [
+    assert hierarchies_of(parse(SYSTEMD_HYBRID, "cgroup")) == [
         Hierarchy("/sys/fs/cgroup/unified", 2, ()),
         Hierarchy("/sys/fs/cgroup/systemd", 1, ("name=systemd",)),
         Hierarchy("/sys/fs/cgroup/cpu,cpuacct", 1, ("cpu", "cpuacct")),
@@ -25,8 +25,8 @@ def test_names_places_and_oddities():
 
 def test_a_pure_cgroup2_machine():
     line = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
-    assert among(parse(line)) == [Hierarchy("/sys/fs/cgroup", 2, ())]
-    assert among(parse("")) == []
+    assert hierarchies_of(parse(line)) == [Hierarchy("/sys/fs/cgroup", 2, ())]
+    assert hierarchies_of(parse("")) == []
 
 
 def test_this_machine_is_read():

@@ -79,14 +79,14 @@ def streams_of(container: Container) -> "list[str]":
 
 
 def _describe(container: Container, options: CriuOptions, names: "list[str]") -> "list[str]":
-    """Write what lies outside next to CRIU's files, and return what CRIU is told of it."""
+    """Write what lies outside next to CRIU's files, and return CRIU's arguments for it."""
     if options.pre_dump:
-        return outside.told_to_dump(container.config)
+        return outside.dump_options(container.config)
     pid = container.record["init"]["pid"]
     found = mounts.find(container.config, pid, mountinfo.read(pid))
     streams.save(options.images, names)
     mounts.save(options.images, found)
-    return [*mounts.told_to_dump(found), *outside.told_to_dump(container.config)]
+    return [*mounts.dump_options(found), *outside.dump_options(container.config)]
 
 
 def _usual(container: Container, options: CriuOptions) -> "list[str]":

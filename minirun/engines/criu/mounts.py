@@ -113,14 +113,14 @@ def load(directory: str) -> "External":
         raise MinirunError(f"{directory}/{FILE}: {error}") from None
 
 
-def told_to_dump(found: "External") -> "list[str]":
-    """Return what `criu dump` is told of the host's mounts."""
+def dump_options(found: "External") -> "list[str]":
+    """Return the arguments of `criu dump` for the host's mounts."""
     hosts = [place for place, (destination, _) in found.items() if destination]
     return [word for place in hosts for word in ("--external", f"mnt[{place}]:{place}")]
 
 
-def told_to_restore(found: "External", config: Config, cgroup: Cgroup) -> "list[str]":
-    """Return what `criu restore` is told: where each one comes from now.
+def restore_options(found: "External", config: Config, cgroup: Cgroup) -> "list[str]":
+    """Return the arguments of `criu restore`: where each mount comes from now.
 
     Raises ConfigError if config.json has no such entry, or its source is not there.
     """

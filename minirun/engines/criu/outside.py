@@ -15,8 +15,8 @@ _NAMES = {"network": ("net", "extRootNetNS"), "pid": ("pid", "extRootPidNS")}
 _FIRST = FIRST_FD + 3  # after the three streams
 
 
-def told_to_dump(config: Config) -> "list[str]":
-    """Return what `criu dump` is told of them. Raises ConfigError if one is not there."""
+def dump_options(config: Config) -> "list[str]":
+    """Return the arguments of `criu dump` for them. Raises ConfigError if one is not there."""
     words = []
     for kind, path in config.namespaces.items():
         if path and kind in _NAMES:
@@ -33,7 +33,7 @@ def _inode(kind: str, path: str) -> int:
 
 
 def inherit(config: Config) -> "tuple[list[str], dict[int, int]]":
-    """Return what `criu restore` is told of them, and its number → our descriptor of each.
+    """Return `criu restore`'s arguments for them, and its number → our descriptor of each.
 
     Raises ConfigError.
     """

@@ -87,7 +87,7 @@ def _enter(container: Container, options: CriuOptions) -> "list[str]":
     mounts.refuse_links(config, root, found)
     mounts.make_places(config, root)
     root.close()
-    words = mounts.told_to_restore(found, config, container.cgroup)
+    words = mounts.restore_options(found, config, container.cgroup)
     for line in state.read_text("/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):

@@ -26,7 +26,7 @@ _INODES = ("pipe:[", "socket:[")
 
 
 class Inherited(Record):
-    """What CRIU is told of streams: words for its command line, and descriptors for its child."""
+    """CRIU's arguments for streams: words for its command line, and descriptors for its child."""
 
     words: "list[str]"
     fds: "dict[int, int]"
@@ -60,7 +60,7 @@ def _describe(proc: str, number: int, mounts: "set[int]") -> str:
 
 
 def external(names: "list[str]") -> "list[str]":
-    """Return what `criu dump` is told: these files are not the container's."""
+    """Return the arguments of `criu dump`: these files are not the container's."""
     keys = dict.fromkeys(_key(name) for name in names if name.startswith("file["))
     return [word for key in keys for word in ("--external", key)]
 
