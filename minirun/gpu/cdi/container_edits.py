@@ -11,76 +11,66 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_NODE = (
+    ("path", "path", ""), ("hostPath", "host_path", ""), ("type", "kind", ""),
+    ("major", "major", 0), ("minor", "minor", 0), ("fileMode", "mode", None),
+    ("permissions", "permissions", ""), ("uid", "uid", None), ("gid", "gid", None),
+)  # fmt: skip
+"""CDI's property, the record's field, and what that is if the property is not there."""
+_NET_DEVICE = (("hostInterfaceName", "host_name", ""), ("name", "name", ""))
+_HOOK = (
+    ("hookName", "name", ""), ("path", "path", ""), ("args", "args", ()), ("env", "env", ()),
+    ("timeout", "timeout", 0),
+)  # fmt: skip
+_MOUNT = (
+    ("hostPath", "host_path", ""), ("containerPath", "path", ""), ("options", "options", ()),
+    ("type", "kind", ""),
+)  # fmt: skip
 
-def parse(row: "dict[str, Any]") -> Edits:
+
+def parse(edits: "dict[str, Any]") -> Edits:
     """Return what a checked containerEdits says (minirun.gpu.cdi.check)."""
-    nodes = [
-        DeviceNode(
-            node["path"], node.get("type", ""), node.get("major", 0), node.get("minor", 0),
-            node.get("fileMode"), node.get("uid"), node.get("gid"), node.get("permissions", ""),
-            node.get("hostPath", ""),
-        )
-        for node in row.get("deviceNodes", ())
-    ]  # fmt: skip
-    mounts = [
-        BindMount(
-            mount["hostPath"], mount["containerPath"], tuple(mount.get("options", ())),
-            mount.get("type", ""),
-        )
-        for mount in row.get("mounts", ())
-    ]  # fmt: skip
-    hooks = [
-        CdiHook(
-            hook["hookName"], hook["path"], tuple(hook.get("args", ())),
-            tuple(hook.get("env", ())), hook.get("timeout", 0),
-        )
-        for hook in row.get("hooks", ())
-    ]  # fmt: skip
+    nodes = (DeviceNode(**_fields(row, _NODE)) for row in edits.get("deviceNodes", ()))
+    mounts = (BindMount(**_fields(row, _MOUNT)) for row in edits.get("mounts", ()))
+    devices = (CdiNetDevice(**_fields(row, _NET_DEVICE)) for row in edits.get("netDevices", ()))
     return Edits(
         steps=(*nodes, *mounts),
-        env=tuple(row.get("env", ())),
-        hooks=tuple(hooks),
-        net_devices=tuple(
-            CdiNetDevice(device["hostInterfaceName"], device["name"])
-            for device in row.get("netDevices", ())
-        ),
-        intel_rdt=row.get("intelRdt"),
-        groups=tuple(row.get("additionalGids", ())),
+        env=tuple(edits.get("env", ())),
+        hooks=tuple(CdiHook(**_fields(row, _HOOK)) for row in edits.get("hooks", ())),
+        net_devices=tuple(devices),
+        intel_rdt=edits.get("intelRdt"),
+        groups=tuple(edits.get("additionalGids", ())),
     )
+
+
+def _fields(row: "dict[str, Any]", table: "tuple[tuple[str, str, Any], ...]") -> "dict[str, Any]":
+    found = ((field, row.get(key, default)) for key, field, default in table)
+    return {field: tuple(value) if isinstance(value, list) else value for field, value in found}
 
 
 def dump(edits: Edits) -> "dict[str, Any]":
     """Return `edits` in CDI's words. It has none for a symbolic link."""
-    devices = [{"hostInterfaceName": d.host_name, "name": d.name} for d in edits.net_devices]
     found = {
         "env": list(edits.env),
-        "deviceNodes": [_dump_node(node) for node in edits.device_nodes],
-        "netDevices": devices,
+        "deviceNodes": [_row(node, _NODE) for node in edits.device_nodes],
+        "netDevices": [_row(device, _NET_DEVICE) for device in edits.net_devices],
         "hooks": [dump_hook(hook) for hook in edits.hooks],
-        "mounts": [_dump_mount(mount) for mount in edits.mounts],
+        "mounts": [_row(mount, _MOUNT) for mount in edits.mounts],
         "intelRdt": edits.intel_rdt,
         "additionalGids": list(edits.groups),
     }
     return {key: value for key, value in found.items() if value}
 
 
-def _dump_node(node: DeviceNode) -> "dict[str, Any]":
-    row: "dict[str, Any]" = {"path": node.path, "hostPath": node.host_path, "type": node.kind}
-    row |= {"major": node.major, "minor": node.minor}
-    found = {key: value for key, value in row.items() if value}
-    more = {"fileMode": node.mode, "permissions": node.permissions or None}
-    more |= {"uid": node.uid, "gid": node.gid}
-    return found | {key: value for key, value in more.items() if value is not None}
-
-
 def dump_hook(hook: CdiHook) -> "dict[str, Any]":
     """Return a hook in CDI's words."""
-    row: "dict[str, Any]" = {"hookName": hook.name, "path": hook.path, "args": list(hook.args)}
-    row |= {"env": list(hook.env), "timeout": hook.timeout}
-    return {key: value for key, value in row.items() if value}
+    return _row(hook, _HOOK)
 
 
-def _dump_mount(mount: BindMount) -> "dict[str, Any]":
-    row: "dict[str, Any]" = {"hostPath": mount.host_path, "containerPath": mount.path}
-    row |= {"options": list(mount.options), "type": mount.kind}
-    return {key: value for key, value in row.items() if value}
+def _row(record: object, table: "tuple[tuple[str, str, Any], ...]") -> "dict[str, Any]":
+    found = ((key, getattr(record, field), default) for key, field, default in table)
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value, default in found
+        if value != default
+    }
