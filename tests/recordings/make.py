@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from minirun.core.kernel import mountinfo
-from minirun.core.places import HISTORY
+from minirun.core.places import EVENTS, HISTORY
 from minirun.fast import launcher
 from minirun.recordings import path
 
@@ -81,7 +81,9 @@ def figure_1() -> None:
         started.append(
             subprocess.Popen(argv(*flags, gpus, "--name", name, "busybox", "sleep", "60"))
         )
-        time.sleep(0.03)  # one after the other, and yet at the same time
+        log = ROOT / name / EVENTS
+        while not (log.exists() and log.stat().st_size):
+            time.sleep(0.001)  # one after the other, and yet at the same time
     assert not any(process.wait() for process in started)
     assert set(minirun("ps", "-q").split()) == set(wishes), "all three live"
     for name in wishes:
