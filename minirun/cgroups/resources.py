@@ -98,6 +98,21 @@ def _per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
     return perdevice.settings(resources, version)
 
 
+def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any]":
+    """Return linux.resources with `changes`: some files need to know others' values (swap, quota).
+
+    Memory without limit takes the limit of memory and swap away too, unless `changes` names that.
+    """
+    merged = dict(limits)
+    for section, values in changes.items():
+        old = limits.get(section)
+        merged[section] = {**old, **values} if isinstance(old, dict) else values
+    memory = changes.get("memory") or {}
+    if memory.get("limit") == -1 and "swap" not in memory:
+        merged["memory"]["swap"] = -1
+    return merged
+
+
 def check_usage(resources: "dict[str, Any]", current: "int | None") -> None:
     """Refuse, with memory.checkBeforeUpdate, a limit below what is in use. Raises ConfigError.
 

@@ -1,4 +1,6 @@
-"""`minirun nvidia-cdi-hook`: what a CDI spec has done in a container that config.json cannot say.
+"""`minirun nvidia-cdi-hook`, and the table of `nvidia-ctk`.
+
+The hook does what a CDI spec has done in a container that config.json cannot say.
 
 A program of its own, as NVIDIA's nvidia-cdi-hook is, and with its arguments, so that a spec can
 name either. Engines run it as createContainer hook, with the container's state on stdin:
@@ -7,7 +9,8 @@ minirun.gpu.nvidia.ctk.hooks.
 
 import sys
 
-from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
+from minirun.cli import entry_of
+from minirun.cli.flags import Flags, each, flag
 from minirun.core import jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError, UsageError
@@ -19,25 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLAGS = (
-    Flag(("--link",), "TARGET::LINK", "create-symlinks: a link and what it leads to", many=True),
-    Flag(("--folder",), "DIR", "update-ldcache: a folder with libraries", many=True),
-    Flag(
-        ("--ldconfig-path",), "PATH", "update-ldcache: the host's program", default="/sbin/ldconfig"
-    ),
-    Flag(("--host-driver-version",), "VERSION", "enable-cuda-compat: the driver's version"),
-    Flag(("--host-cuda-version",), "VERSION", "enable-cuda-compat: not looked at"),
-    Flag(
-        ("--cuda-compat-container-root",), "DIR", "enable-cuda-compat: the image's folder",
-        default=hooks.COMPAT,
-    ),
-    Flag(("--path",), "DIR", "chmod: a folder", many=True),
-    Flag(("--mode",), "MODE", "chmod: its mode, octal"),
-    Flag(("--source",), "DIR", "show-simulated-driver: its /proc/driver"),
-    Flag(("--container-spec",), "FILE", "the container's state (default: standard input)"),
-    HELP,
-)  # fmt: skip
-SUMMARY = """Change a half-made container: called by a runtime, as createContainer hook.
+
+class CdiHook(Flags):
+    """A hook of a CDI spec."""
+
+    command, arguments = "nvidia-cdi-hook", "HOOK"
+    summary = """Change a half-made container: called by a runtime, as createContainer hook.
 
   create-symlinks                    make links in the container
   update-ldcache                     write its ld.so.cache
@@ -46,27 +36,85 @@ SUMMARY = """Change a half-made container: called by a runtime, as createContain
   update-application-profile         tell EGL and Vulkan which GPUs it has
   chmod                              give folders a mode
   show-simulated-driver              show /proc/driver of minirun's simulated driver"""
+    link: list[str] = each("--link TARGET::LINK", "create-symlinks: a link and what it leads to")
+    folder: list[str] = each("--folder DIR", "update-ldcache: a folder with libraries")
+    ldconfig_path: str = flag(
+        "--ldconfig-path PATH", "update-ldcache: the host's program", default="/sbin/ldconfig"
+    )
+    host_driver_version: str = flag(
+        "--host-driver-version VERSION", "enable-cuda-compat: the driver's version"
+    )
+    host_cuda_version: str = flag(
+        "--host-cuda-version VERSION", "enable-cuda-compat: not looked at"
+    )
+    cuda_compat_container_root: str = flag(
+        "--cuda-compat-container-root DIR",
+        "enable-cuda-compat: the image's folder",
+        default="/usr/local/cuda/compat",
+    )
+    path: list[str] = each("--path DIR", "chmod: a folder")
+    mode: str = flag("--mode MODE", "chmod: its mode, octal")
+    source: str = flag("--source DIR", "show-simulated-driver: its /proc/driver")
+    container_spec: str = flag(
+        "--container-spec FILE", "the container's state (default: standard input)"
+    )
 
 
-def _create_symlinks(root: Root, flags: Parsed) -> None:
+class Ctk(Flags):
+    """NVIDIA's tool for administrators."""
+
+    command, arguments, mixed = "nvidia-ctk", "COMMAND [ARG…]", False
+    summary = """Configure what is around GPU containers, as NVIDIA's tool does.
+
+  runtime configure                 register a runtime with docker, containerd or cri-o
+  cdi generate                      make a CDI spec of this host's GPUs
+  cdi list                          list the CDI devices of this host
+  cdi transform root                let the paths of a CDI spec begin elsewhere
+  hook NAME                         what nvidia-cdi-hook does
+  system create-dev-char-symlinks   make /dev/char/MAJOR:MINOR for the driver's nodes"""
+
+
+CTK_COMMANDS = {
+    "cdi": ("cli.ctk", "make, list and change CDI specs"),
+    "runtime": ("cli.ctk", "register a runtime with an engine"),
+    "system": ("cli.ctk", "make /dev/char"),
+}
+"""A table as minirun.cli's, for the first word after nvidia-ctk: hooks need little of the rest."""
+
+
+def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
+    """Run one of its commands."""
+    flags = Ctk(args)
+    if flags.help or not flags.args:
+        return flags.show_help()
+    name = flags.args[0]
+    if name == "hook":
+        return main_nvidia_cdi_hook(flags.args[1:], settings)
+    if name not in CTK_COMMANDS:
+        hint = "see 'minirun nvidia-ctk --help'"
+        raise UsageError(f"unknown command 'nvidia-ctk {' '.join(flags.args[:2])}'", hint, status=1)
+    return entry_of(name, CTK_COMMANDS)(flags.args[1:], settings)
+
+
+def _create_symlinks(root: Root, flags: CdiHook) -> None:
     for target, path in [split(text) for text in flags.link]:
         hooks.make_link(root, target, path)
 
 
-def _update_ldcache(root: Root, flags: Parsed) -> None:
+def _update_ldcache(root: Root, flags: CdiHook) -> None:
     hooks.update_cache(root, tuple(dict.fromkeys(flags.folder)), flags.ldconfig_path)
 
 
-def _enable_cuda_compat(root: Root, flags: Parsed) -> None:
+def _enable_cuda_compat(root: Root, flags: CdiHook) -> None:
     if flags.host_driver_version:
         hooks.enable_compat(root, flags.host_driver_version, flags.cuda_compat_container_root)
 
 
-def _chmod(root: Root, flags: Parsed) -> None:
+def _chmod(root: Root, flags: CdiHook) -> None:
     hooks.chmod(root, tuple(flags.path), _mode(flags.mode))
 
 
-_HOOKS: "dict[str, Callable[[Root, Parsed], None]]" = {
+_HOOKS: "dict[str, Callable[[Root, CdiHook], None]]" = {
     "create-symlinks": _create_symlinks,
     "update-ldcache": _update_ldcache,
     "enable-cuda-compat": _enable_cuda_compat,
@@ -77,12 +125,11 @@ _HOOKS: "dict[str, Callable[[Root, Parsed], None]]" = {
 }
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
     """Run one hook. Raises MinirunError, OSError."""
-    flags = parse("nvidia-cdi-hook", FLAGS, args, mixed=True)
+    flags = CdiHook(args)
     if flags.help or not flags.args:
-        sys.stdout.write(usage("nvidia-cdi-hook", "HOOK", SUMMARY, FLAGS))
-        return 0 if flags.help else 1
+        return flags.show_help()
     name = flags.args[0]
     if name not in _HOOKS:
         raise UsageError(f"unknown hook 'nvidia-cdi-hook {name}'", ", ".join(_HOOKS), 1)

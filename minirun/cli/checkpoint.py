@@ -6,63 +6,78 @@ server that stays after the command, and a caller that speaks with it: refused.
 
 import os
 
-from minirun.cli import chosen, oci
-from minirun.cli.flags import HELP, Flag, Parsed, one_id, parse, show_help
-from minirun.core import config as oci_config
+from minirun.cli.create import bundle_choices
+from minirun.cli.flags import Flags, flag
 from minirun.core import endings, state
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.engines.criu import dump
 from minirun.engines.criu import restore as remake
-from minirun.running import existing, signals
+from minirun.running import bundle, existing, handover, signals
 
 MODES = ("soft", "full", "strict", "ignore")
-_SWITCHES = {
-    "tcp-established": "take connections over TCP along",
-    "ext-unix-sk": "let a Unix socket's other end be outside",
-    "shell-job": "take a session along whose leader is outside",
-    "file-locks": "take locks of files along",
-    "auto-dedup": "free pages that a later dump, or the restore, has made superfluous",
-}
-"""CRIU's options of the same names."""
-_BOTH = (
-    Flag(("--image-path",), "DIR", "where the files are (default: ./checkpoint)"),
-    Flag(("--work-path",), "DIR", "where CRIU keeps its log (default: with the files)"),
-    Flag(("--manage-cgroups-mode",), "MODE", "soft, full, strict or ignore", default="soft"),
-    Flag(("--empty-ns",), "KIND", "a namespace whose properties are not kept: network"),
-    *(Flag((f"--{name}",), "", text) for name, text in _SWITCHES.items()),
-    Flag(("--lazy-pages",), "", "refused: it needs a server that goes on"),
-    HELP,
-)
-CHECKPOINT = (
-    Flag(("--leave-running",), "", "let the container go on"),
-    Flag(("--pre-dump",), "", "save only its memory, and let it go on"),
-    Flag(("--parent-path",), "DIR", "an earlier --pre-dump, relative to --image-path"),
-    Flag(("--page-server",), "ADDRESS:PORT", "where memory is sent to: a `criu page-server`"),
-    Flag(("--status-fd",), "FD", "refused: --lazy-pages would write to it"),
-    *_BOTH,
-)
-_CREATE = ("bundle", "pidfd_socket", "pid_file")
-RESTORE = (
-    *(flag for flag in oci.CREATE if flag.key in _CREATE),
-    Flag(("-d", "--detach"), "", "do not wait for the container"),
-    Flag(("--console-socket",), "PATH", "refused: a terminal cannot be restored"),
-    Flag(("--no-pivot",), "", "accepted: CRIU enters the root"),
-    Flag(("--no-subreaper",), "", "accepted: minirun is never one"),
-    Flag(("--lsm-profile",), "TYPE:NAME", "another security profile"),
-    Flag(("--lsm-mount-context",), "CONTEXT", "another SELinux context for mounts"),
-    *_BOTH,
-)
+_SWITCHES = ("tcp_established", "ext_unix_sk", "shell_job", "file_locks", "auto_dedup")
+"""Flags that CRIU has by the same names."""
+
+
+class CriuFlags(Flags):
+    """What both commands have."""
+
+    image_path: str = flag("--image-path DIR", "where the files are (default: ./checkpoint)")
+    work_path: str = flag("--work-path DIR", "where CRIU keeps its log (default: with the files)")
+    manage_cgroups_mode: str = flag(
+        "--manage-cgroups-mode MODE", "soft, full, strict or ignore", default="soft"
+    )
+    empty_ns: str = flag("--empty-ns KIND", "a namespace whose properties are not kept: network")
+    tcp_established: bool = flag("--tcp-established", "take connections over TCP along")
+    ext_unix_sk: bool = flag("--ext-unix-sk", "let a Unix socket's other end be outside")
+    shell_job: bool = flag("--shell-job", "take a session along whose leader is outside")
+    file_locks: bool = flag("--file-locks", "take locks of files along")
+    auto_dedup: bool = flag(
+        "--auto-dedup", "free pages that a later dump, or the restore, has made superfluous"
+    )
+    lazy_pages: bool = flag("--lazy-pages", "refused: it needs a server that goes on")
+
+
+class Checkpoint(CriuFlags):
+    """Save a running container to files, through CRIU, and end it."""
+
+    command, arguments = "checkpoint", "ID"
+    leave_running: bool = flag("--leave-running", "let the container go on")
+    pre_dump: bool = flag("--pre-dump", "save only its memory, and let it go on")
+    parent_path: str = flag("--parent-path DIR", "an earlier --pre-dump, relative to --image-path")
+    page_server: str = flag(
+        "--page-server ADDRESS:PORT", "where memory is sent to: a `criu page-server`"
+    )
+    status_fd: str = flag("--status-fd FD", "refused: --lazy-pages would write to it")
+
+
+class Restore(CriuFlags):
+    """Make a container again from the files of a checkpoint, through CRIU."""
+
+    command, arguments = "restore", "ID"
+    bundle: str = flag("-b --bundle DIR", "the directory of config.json (default: the current one)")
+    pidfd_socket: str = flag("--pidfd-socket PATH", "a socket that gets a descriptor of init")
+    pid_file: str = flag("--pid-file FILE", "write init's pid to FILE")
+    detach: bool = flag("-d --detach", "do not wait for the container")
+    console_socket: str = flag("--console-socket PATH", "refused: a terminal cannot be restored")
+    no_pivot: bool = flag("--no-pivot", "accepted: CRIU enters the root")
+    no_subreaper: bool = flag("--no-subreaper", "accepted: minirun is never one")
+    lsm_profile: str = flag("--lsm-profile TYPE:NAME", "another security profile")
+    lsm_mount_context: str = flag(
+        "--lsm-mount-context CONTEXT", "another SELinux context for mounts"
+    )
 
 
 def main_checkpoint(args: "list[str]", settings: Settings) -> int:
     """Save a container to files. Raises MinirunError, OSError."""
-    flags = parse("checkpoint", CHECKPOINT, args, mixed=True)
+    flags = Checkpoint(args)
     if flags.help:
-        text = "Save a running container to files, through CRIU, and end it."
-        return show_help("checkpoint", "ID", text, CHECKPOINT)
-    container = existing.load(settings, one_id("checkpoint", flags))
+        return flags.show_help()
+    container = existing.load(settings, flags.one_id())
+    if flags.status_fd:
+        raise _lazy_pages()
     options = _criu_options(flags)
     words = [*options.words, *_parent(flags, options.images), *_page_server(flags.page_server)]
     container.open_log()
@@ -79,22 +94,26 @@ def main_restore(args: "list[str]", settings: Settings) -> int:
 
     Raises MinirunError, OSError.
     """
-    flags = parse("restore", RESTORE, args, mixed=True)
+    flags = Restore(args)
     if flags.help:
-        text = "Make a container again from the files of a checkpoint, through CRIU."
-        return show_help("restore", "ID", text, RESTORE)
-    flags.values.update(preserve_fds="", no_new_keyring=False, no_pivot=False)
+        return flags.show_help()
     options = _criu_options(flags)
-    words = [*options.words, *_value("lsm-profile", flags), *_value("lsm-mount-context", flags)]
+    words = [
+        *options.words,
+        *_value("lsm-profile", flags.lsm_profile),
+        *_value("lsm-mount-context", flags.lsm_mount_context),
+    ]
     options = options._replace(words=words)
-    state.check_id(one_id("restore", flags))
-    choices = chosen.of_bundle(flags, settings.choices)
-    remake.check(oci_config.load(os.path.abspath(flags.bundle or "."), choices), options)
-    container = oci.new_container(flags, settings)
+    state.check_id(flags.one_id())
+    source = bundle.BundleOptions(
+        flags.one_id(), flags.bundle, bundle_choices(settings.choices), flags.console_socket
+    )
+    remake.check(source.config(), options)
+    container = bundle.new_container(source, settings)
     try:
         signals.catch()
         pid, pidfd = remake.restore(container, options)
-        oci.announce(flags, pid, pidfd)
+        handover.announce(flags.pid_file, flags.pidfd_socket, pid, pidfd)
     except BaseException:
         endings.destroy(container)
         raise
@@ -109,33 +128,36 @@ def _wait(container: Container, pid: int, pidfd: int) -> int:
     return status
 
 
-def _criu_options(flags: Parsed) -> dump.CriuOptions:
+def _criu_options(flags: CriuFlags) -> dump.CriuOptions:
     """Return what both commands tell CRIU. Raises UsageError."""
-    if flags.lazy_pages or flags.values.get("status_fd"):
-        text = "--lazy-pages is not supported: the pages would need a server that goes on"
-        raise UsageError(text, "leave it and --status-fd out", 1)
+    if flags.lazy_pages:
+        raise _lazy_pages()
     mode = flags.manage_cgroups_mode
     if mode not in MODES:
         raise UsageError(f"invalid --manage-cgroups-mode {mode!r}", ", ".join(MODES), 1)
     if flags.empty_ns not in ("", "network"):
         raise UsageError(f"invalid --empty-ns {flags.empty_ns!r}", "network", 1)
     words = [f"--manage-cgroups={mode}", *(["--empty-ns", "net"] if flags.empty_ns else [])]
-    words += [f"--{name}" for name in _SWITCHES if flags.values[name.replace("-", "_")]]
+    words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(flags, name)]
     images = os.path.abspath(flags.image_path or "checkpoint")
     return dump.CriuOptions(images, os.path.abspath(flags.work_path or images), words)
 
 
-def _value(name: str, flags: Parsed) -> "list[str]":
-    value = flags.values[name.replace("-", "_")]
+def _lazy_pages() -> UsageError:
+    text = "--lazy-pages is not supported: the pages would need a server that goes on"
+    return UsageError(text, "leave it and --status-fd out", 1)
+
+
+def _value(name: str, value: str) -> "list[str]":
     return [f"--{name}", value] if value else []
 
 
-def _parent(flags: Parsed, images: str) -> "list[str]":
+def _parent(flags: Checkpoint, images: str) -> "list[str]":
     """Return what CRIU is told of an earlier pre-dump, of which it links to the pages.
 
     Raises UsageError.
     """
-    parent: str = flags.parent_path
+    parent = flags.parent_path
     if not parent:
         return ["--track-mem"] if flags.pre_dump else []
     if parent.startswith("/"):

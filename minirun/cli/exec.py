@@ -1,60 +1,108 @@
-"""`minirun exec`: another command in a running container, as runc and docker have it.
+"""`minirun exec`, another command in a running container, as runc and docker have it; and `update`.
 
 runc's flags describe a `process` of config.json, or name a file with one (--process), which is
 what conmon and containerd's shim do. Where exec itself fails, runc's status is 255, and that is
 what engines wait for; in a container that `minirun run IMAGE` made it is docker's, 126 or 127.
 In the same containers -i and -d are docker's too; elsewhere the caller's streams are handed on.
+
+update has runc's flags, and its JSON, which is config.json's linux.resources (runtime-spec,
+config-linux.md): docker and podman write it to a file, containerd to standard input. Device rules
+in it are passed over, as runc does: what stage 5 has allowed stays.
 """
 
 import os
+import sys
 
-from minirun.cli import oci
-from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
+from minirun.cgroups import below, resources
+from minirun.cli.flags import Flags, each, flag
+from minirun.cli.words import size, variables
 from minirun.core import endings, extras, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
+from minirun.core.process.caps import NUMBERS
 from minirun.core.process.streams import Console
+from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
+from minirun.oci import user, validate
 from minirun.oci.exec import join, sealed
-from minirun.running import existing, output, signals
+from minirun.running import existing, handover, output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FLAGS = (
-    Flag(("-i", "--interactive"), "", "keep standard input open"),
-    Flag(("-t", "--tty"), "", "give the command a terminal"),
-    Flag(("-d", "--detach"), "", "do not wait for the command"),
-    Flag(("-e", "--env"), "NAME=VALUE", "set a variable", many=True),
-    Flag(("-w", "--workdir", "--cwd"), "DIR", "working directory"),
-    Flag(("-u", "--user"), "USER[:GROUP]", "user of the command"),
-    Flag(("-g", "--additional-gids"), "GID", "one more group", many=True),
-    Flag(("-p", "--process"), "FILE", "the command, as `process` of config.json has it"),
-    Flag(("-c", "--cap"), "CAP", "one more capability", many=True),
-    Flag(("--no-new-privs",), "", "no setuid program gives more rights than it has"),
-    Flag(("--apparmor",), "PROFILE", "its AppArmor profile"),
-    Flag(("--process-label",), "LABEL", "its SELinux label"),
-    Flag(("--cgroup",), "PATH", "[controller:]path of an existing cgroup below the container's"),
-    Flag(("--ignore-paused",), "", "start it in a paused container too; it runs after resume"),
-    Flag(("--console-socket",), "PATH", "a socket that gets the terminal's master end"),
-    Flag(("--pidfd-socket",), "PATH", "a socket that gets a descriptor of the process"),
-    Flag(("--preserve-fds",), "N", "hand N descriptors from 3 on to the command"),
-    Flag(("--pid-file",), "FILE", "write the command's pid to FILE"),
-    HELP,
-)
+
+class Exec(Flags):
+    """Run a command in a running container."""
+
+    command, arguments, mixed = "exec", "ID COMMAND [ARG…]", False
+    interactive: bool = flag("-i --interactive", "keep standard input open")
+    tty: bool = flag("-t --tty", "give the command a terminal")
+    detach: bool = flag("-d --detach", "do not wait for the command")
+    env: list[str] = each("-e --env NAME=VALUE", "set a variable")
+    workdir: str = flag("-w --workdir --cwd DIR", "working directory")
+    user: str = flag("-u --user USER[:GROUP]", "user of the command")
+    additional_gids: list[str] = each("-g --additional-gids GID", "one more group")
+    process: str = flag("-p --process FILE", "the command, as `process` of config.json has it")
+    cap: list[str] = each("-c --cap CAP", "one more capability")
+    no_new_privs: bool = flag("--no-new-privs", "no setuid program gives more rights than it has")
+    apparmor: str = flag("--apparmor PROFILE", "its AppArmor profile")
+    process_label: str = flag("--process-label LABEL", "its SELinux label")
+    cgroup: str = flag(
+        "--cgroup PATH", "[controller:]path of an existing cgroup below the container's"
+    )
+    ignore_paused: bool = flag(
+        "--ignore-paused", "start it in a paused container too; it runs after resume"
+    )
+    console_socket: str = flag(
+        "--console-socket PATH", "a socket that gets the terminal's master end"
+    )
+    pidfd_socket: str = flag(
+        "--pidfd-socket PATH", "a socket that gets a descriptor of the process"
+    )
+    preserve_fds: str = flag("--preserve-fds N", "hand N descriptors from 3 on to the command")
+    pid_file: str = flag("--pid-file FILE", "write the command's pid to FILE")
+
+
+class Update(Flags):
+    """Change the limits of a container."""
+
+    command, arguments = "update", "ID"
+    resources: str = flag("-r --resources FILE", "linux.resources as JSON; - is standard input")
+    blkio_weight: str = flag("--blkio-weight N", "share of block I/O, 10 to 1000")
+    cpu_period: str = flag("--cpu-period USEC", "the period in which --cpu-quota is counted")
+    cpu_quota: str = flag("--cpu-quota USEC", "CPU time allowed in each period; -1 for no limit")
+    cpu_burst: str = flag("--cpu-burst USEC", "CPU time that may be saved up for later periods")
+    cpu_share: str = flag(
+        "--cpu-share N", "share of CPU time, relative to others: 1024 is the default"
+    )
+    cpu_rt_period: str = flag(
+        "--cpu-rt-period USEC", "the period in which --cpu-rt-runtime is counted"
+    )
+    cpu_rt_runtime: str = flag("--cpu-rt-runtime USEC", "realtime CPU time allowed in each period")
+    cpu_idle: str = flag("--cpu-idle 0|1", "1: run only where nobody else wants to (SCHED_IDLE)")
+    cpuset_cpus: str = flag("--cpuset-cpus LIST", "the CPUs to run on, such as 0-2,7")
+    cpuset_mems: str = flag("--cpuset-mems LIST", "the memory nodes to use")
+    memory: str = flag("--memory SIZE", "memory limit: bytes, or with b, k, m, g; -1 for none")
+    memory_reservation: str = flag(
+        "--memory-reservation SIZE", "what is left to it when memory is short"
+    )
+    memory_swap: str = flag("--memory-swap SIZE", "limit of memory and swap together; -1 for none")
+    pids_limit: str = flag("--pids-limit N", "limit of processes; -1 for none")
+    l3_cache_schema: str = flag("--l3-cache-schema TEXT", "refused: Intel RDT is not supported")
+    mem_bw_schema: str = flag("--mem-bw-schema TEXT", "refused: Intel RDT is not supported")
+
+
 FAILED = 255
 """runc's exit status where the command could not be started."""
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main_exec(args: "list[str]", settings: Settings) -> int:
     """Run a command in a container; return its exit status. Raises MinirunError, OSError."""
-    flags = parse("exec", FLAGS, args, mixed=False)
+    flags = Exec(args)
     if flags.help:
-        text = usage("exec", "ID COMMAND [ARG…]", "Run a command in a running container.", FLAGS)
-        os.write(1, text.encode())
-        return 0
+        return flags.show_help()
     sealed.ensure(tuple(flags.env))  # -e NAME is the caller's variable
     managed = False
     try:
@@ -70,7 +118,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise error from None
 
 
-def _exec(container: Container, flags: Parsed, managed: bool) -> int:
+def _exec(container: Container, flags: Exec, managed: bool) -> int:
     status = container.record["status"]
     if status == state.PAUSED and not flags.ignore_paused:
         hint = "use --ignore-paused to override"
@@ -80,7 +128,7 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
     if status == state.CREATED and container.unprivileged:
         text = f"container {container.id} is not started: until then only root can enter it"
         raise StateError(text, f"minirun start {container.id}")
-    container.preserve_fds = oci.preserved(flags.preserve_fds)
+    container.preserve_fds = handover.preserved(flags.preserve_fds)
     container.open_log()
     process = _process(container, flags)
     score = container.config.process.get("oomScoreAdj")
@@ -94,8 +142,6 @@ def _exec(container: Container, flags: Parsed, managed: bool) -> int:
     container.config = config
     container.prepare(extras.BECOMING)
     if flags.cgroup:
-        from minirun.cgroups import below
-
         container.cgroup = below.open_below(container.cgroup, flags.cgroup)
     if managed and not flags.console_socket:
         return _as_docker(container, config, flags)
@@ -108,11 +154,9 @@ def _is_held(container: Container) -> bool:
     return held and state.is_alive(container.record["init"])
 
 
-def _process(container: Container, flags: Parsed) -> "dict[str, Any]":
+def _process(container: Container, flags: Exec) -> "dict[str, Any]":
     """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
     if flags.process:
-        from minirun.oci import validate
-
         try:
             raw = jsonlite.loads(state.read_text(flags.process))
         except OSError as error:
@@ -122,27 +166,25 @@ def _process(container: Container, flags: Parsed) -> "dict[str, Any]":
             raise ConfigError(f"{flags.process}: {error}") from None
         process = validate.process(raw)
     else:
-        from minirun.cli import exec_flags
-
-        process = exec_flags.process(container, flags)
+        process = _from_flags(container, flags)
     if flags.console_socket and not process.get("terminal"):
         raise UsageError("--console-socket needs a terminal", "exec --tty, or leave it out")
     return process
 
 
-def _as_docker(container: Container, config: Config, flags: Parsed) -> int:
+def _as_docker(container: Container, config: Config, flags: Exec) -> int:
     """Without -i no input; with -d neither input nor output."""
     streams = output.Streams(container, flags.interactive, flags.detach)
     return _run(container, config, flags, streams)
 
 
-def _as_runc(container: Container, config: Config, flags: Parsed) -> int:
+def _as_runc(container: Container, config: Config, flags: Exec) -> int:
     """The caller's streams; a terminal of which the master end goes to the socket, or is relayed.
 
     Raises UsageError for a terminal that nobody would hold the other end of.
     """
     if flags.console_socket:
-        socket = oci.connect_console(flags.console_socket)
+        socket = handover.connect_console(flags.console_socket)
         joined = _join(container, config, Console(socket=socket), flags)
         os.close(socket)
     elif config.terminal:
@@ -157,7 +199,7 @@ def _as_runc(container: Container, config: Config, flags: Parsed) -> int:
     return endings.wait(joined.pidfd, joined.pid)
 
 
-def _run(container: Container, config: Config, flags: Parsed, streams: output.Streams) -> int:
+def _run(container: Container, config: Config, flags: Exec, streams: output.Streams) -> int:
     joined = _join(container, config, streams.console, flags)
     streams.close_containers_ends()
     if flags.detach:
@@ -166,12 +208,145 @@ def _run(container: Container, config: Config, flags: Parsed, streams: output.St
     return streams.relay(joined.pid, joined.pidfd)
 
 
-def _join(container: Container, config: Config, console: Console, flags: Parsed) -> join.Joined:
+def _join(container: Container, config: Config, console: Console, flags: Exec) -> join.Joined:
     """Start the command, and tell those who wait for its pid."""
     if not flags.detach:
         signals.queue()
     joined = join.enter(container, config, console, join.root_before_pivot(container))
-    oci.write_pid_file(flags.pid_file, joined.pid)
-    if flags.pidfd_socket:
-        oci.send_pidfd(flags.pidfd_socket, joined.pidfd)
+    handover.announce(flags.pid_file, flags.pidfd_socket, joined.pid, joined.pidfd)
     return joined
+
+
+def _from_flags(container: Container, flags: Exec) -> "dict[str, Any]":
+    """Return the process that the flags describe. Raises UsageError, MinirunError, OSError."""
+    process = dict(container.config.process)
+    process["args"] = list(flags.args[1:])
+    process["terminal"] = flags.tty
+    process["env"] = [*(process.get("env") or []), *variables(flags.env)]
+    if flags.workdir:
+        process["cwd"] = flags.workdir
+    if flags.user:
+        process["user"] = _user(container, flags.user)
+    if flags.additional_gids:
+        groups = [_gid(text) for text in flags.additional_gids]
+        old = process.get("user") or {}
+        process["user"] = {**old, "additionalGids": [*old.get("additionalGids", ()), *groups]}
+    if flags.cap:
+        process["capabilities"] = _capabilities(process.get("capabilities") or {}, flags.cap)
+    if flags.no_new_privs:
+        process["noNewPrivileges"] = True
+    if flags.apparmor:
+        process["apparmorProfile"] = flags.apparmor
+    if flags.process_label:
+        process["selinuxLabel"] = flags.process_label
+    return process
+
+
+def _user(container: Container, text: str) -> "dict[str, Any]":
+    """Find a user by number or, as docker does and runc does not, by the image's own names."""
+    root = Root.at(f"/proc/{container.record['init']['pid']}/root")
+    found = user.resolve_user(root, text)
+    root.close()
+    return {"uid": found.uid, "gid": found.gid, "additionalGids": list(found.groups)}
+
+
+def _gid(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= user.MAX_ID):
+        raise UsageError(f"invalid --additional-gids {text!r}", "the number of a group", 1)
+    return int(text)
+
+
+def _capabilities(held: "dict[str, Any]", added: "list[str]") -> "dict[str, Any]":
+    """Add capabilities to the bounding, effective and permitted sets.
+
+    To the ambient set only where it has some inheritable ones: runc did so always until
+    CVE-2022-29162 taught that a non-empty inheritable set is a gift to every program in there.
+    """
+    unknown = [name for name in added if name not in NUMBERS]
+    if unknown:
+        raise UsageError(f"unknown capability {unknown[0]!r}", "a name such as CAP_NET_ADMIN", 1)
+    kinds = ["bounding", "effective", "permitted"]
+    if held.get("inheritable"):
+        kinds.append("ambient")
+    return {**held, **{kind: [*(held.get(kind) or ()), *added] for kind in kinds}}
+
+
+_NUMBERS = {
+    "blkio_weight": "blockIO.weight", "cpu_period": "cpu.period", "cpu_quota": "cpu.quota",
+    "cpu_burst": "cpu.burst", "cpu_share": "cpu.shares", "cpu_rt_period": "cpu.realtimePeriod",
+    "cpu_rt_runtime": "cpu.realtimeRuntime", "cpu_idle": "cpu.idle", "pids_limit": "pids.limit",
+}  # fmt: skip
+_TEXTS = {"cpuset_cpus": "cpu.cpus", "cpuset_mems": "cpu.mems"}
+_SIZES = {
+    "memory": "memory.limit", "memory_reservation": "memory.reservation",
+    "memory_swap": "memory.swap",
+}  # fmt: skip
+
+
+def main_update(args: "list[str]", settings: Settings) -> int:
+    """Change the limits of a container. Raises MinirunError, OSError."""
+    flags = Update(args)
+    if flags.help:
+        return flags.show_help()
+    container = existing.load(settings, flags.one_id())
+    changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
+    if container.record["status"] in (state.STOPPED, state.CREATING):
+        raise StateError("container not running", f"it is {container.record['status']}")
+    limits = container.record.get("resources") or container.config.resources
+    merged = resources.merge(limits, changes)
+    names = merged if container.cgroup.takes_all_limits else changes
+    container.cgroup.set_resources({name: merged[name] for name in names})
+    container.save(resources=merged, cgroup=container.cgroup.record())
+    return 0
+
+
+def _resources_of_file(path: str) -> "dict[str, Any]":
+    """Read linux.resources. Raises ConfigError with the path of what is wrong in it, OSError."""
+    try:
+        text = sys.stdin.read() if path == "-" else state.read_text(path)
+        raw = jsonlite.loads(text)
+    except ValueError as error:
+        where = "standard input" if path == "-" else path
+        raise ConfigError(f"{where}: not JSON: {error}") from None
+    checked = validate.resources(raw)
+    checked.pop("devices", None)
+    if not (checked.get("pids") or {}).get("limit"):
+        checked.pop("pids", None)  # a 0 of engines older than version 1.3 of the spec: unchanged
+    return {name: _set(value) for name, value in checked.items() if _set(value)}
+
+
+def _set(value: "Any") -> "Any":
+    """Leave out members that are empty or, but for cpu.idle and burst, 0: they stay as they are."""
+    if not isinstance(value, dict):
+        return value
+    return {name: v for name, v in value.items() if v or name in ("idle", "burst")}
+
+
+def _resources(flags: Update) -> "dict[str, Any]":
+    """Return linux.resources as the flags have it. Raises UsageError."""
+    if flags.l3_cache_schema or flags.mem_bw_schema:
+        raise UsageError("Intel RDT is not supported", "leave --l3-cache-schema, --mem-bw-schema")
+    found: dict[str, Any] = {}
+    for key, name in (_NUMBERS | _TEXTS | _SIZES).items():
+        text: str = getattr(flags, key)
+        if not text:
+            continue
+        section, _, member = name.partition(".")
+        read = _number if key in _NUMBERS else _size if key in _SIZES else _plain
+        found.setdefault(section, {})[member] = read(f"--{key.replace('_', '-')}", text)
+    return found
+
+
+def _number(flag: str, text: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+        raise UsageError(f"invalid value {text!r} for {flag}: a whole number is needed")
+    return int(text)
+
+
+def _size(flag: str, text: str) -> int:
+    return -1 if text == "-1" else size(text)
+
+
+def _plain(flag: str, text: str) -> str:
+    return text

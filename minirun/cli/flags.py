@@ -8,9 +8,11 @@ import os
 
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
+from minirun.core.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 
@@ -26,131 +28,152 @@ class Flag(Record):
     """The value that the flag has without one; with it, a value needs the `=`."""
 
     @property
-    def key(self) -> str:
-        """The name under which its value is found: the longest, with _ for -."""
-        return max(self.names, key=len).lstrip("-").replace("-", "_")
+    def empty(self) -> "bool | str | list[str]":
+        """What the flag is if the command line does not have it."""
+        return [] if self.many else self.default if self.value else False
 
 
-class Parsed:
-    """Values by flag, and the arguments. A switch is a bool, a flag a str, a many-flag a list."""
-
-    def __init__(self, flags: "tuple[Flag, ...]") -> None:
-        self.values: dict[str, Any] = {}
-        self.given: set[str] = set()
-        self.args: list[str] = []
-        for flag in flags:
-            empty: Any = [] if flag.many else flag.default if flag.value else False
-            self.values[flag.key] = empty
-
-    def __getattr__(self, name: str) -> "Any":
-        try:
-            return self.values[name]
-        except KeyError:
-            raise AttributeError(name) from None
+def flag(names: str, text: str, default: str = "", optional: str = "") -> "Any":
+    """Declare a switch ("-q --quiet"), a bool, or a flag with a value ("--name NAME"), a str."""
+    return _flag(names, text)._replace(default=default, optional=optional)
 
 
-def parse(
-    command: str, flags: "tuple[Flag, ...]", argv: "list[str]", *, mixed: bool = False
-) -> Parsed:
-    """Read `argv`; with `mixed`, flags may stand after arguments too.
+def each(names: str, text: str) -> "Any":
+    """Declare a flag that may stand more than once: a list."""
+    return _flag(names, text)._replace(many=True)
 
-    Raises UsageError in docker's words.
+
+def _flag(names: str, text: str) -> Flag:
+    words = names.split()
+    value = words.pop() if words[-1][0] != "-" else ""
+    return Flag(tuple(words), value, text)
+
+
+class Flags:
+    """What one command line says. A command's subclass declares its flags as typed attributes.
+
+    class Kill(Flags):
+        "Send a signal to a container."  # its help
+        command, arguments = "kill", "ID [SIGNAL]"
+        all: bool = flag("-a --all", "signal all processes")
     """
-    by_name = {name: flag for flag in flags for name in flag.names}
-    parsed = Parsed(flags)
-    rest = list(argv)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            break
-        if word == "-" or not word.startswith("-"):
-            parsed.args.append(word)
-            if mixed:
-                continue
-            break
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            _take(command, parsed, by_name, name, value if equals else None, rest)
-        else:
-            _short(command, parsed, by_name, word, rest)
-    parsed.args += rest
-    return parsed
 
+    command = ""
+    arguments = ""
+    summary = ""
+    """The help, if it is not the docstring: one of many lines, or one that is put together."""
+    mixed = True
+    """Flags may stand after arguments too."""
+    help: bool = flag("-h --help", "show this help and exit")
 
-def _short(
-    command: str, parsed: Parsed, by_name: "dict[str, Flag]", word: str, rest: "list[str]"
-) -> None:
-    """Read -it, -eA=1 and the like: switches, of which the last may be a flag with its value."""
-    for index in range(1, len(word)):
-        name = f"-{word[index]}"
-        flag = by_name.get(name)
-        if flag and flag.value and index + 1 < len(word):
-            value = word[index + 1 :].removeprefix("=")
-            _take(command, parsed, by_name, name, value, rest)
+    def __init__(self, argv: "list[str]") -> None:
+        """Read `argv`. Raises UsageError in docker's words."""
+        self.args: list[str] = []
+        self.given: set[str] = set()
+        """Names of the attributes whose flags the command line has."""
+        self._by_name: dict[str, tuple[str, Flag]] = {}
+        for key, one in self.known().items():
+            setattr(self, key, one.empty)
+            self._by_name.update((name, (key, one)) for name in one.names)
+        self._read(list(argv))
+
+    @classmethod
+    def known(cls) -> "dict[str, Flag]":
+        """Return the flags by attribute: the class's own, then those of its bases."""
+        found: dict[str, Flag] = {}
+        for base in cls.__mro__:
+            for key, one in vars(base).items():
+                if isinstance(one, Flag):
+                    found.setdefault(key, one)
+        return found
+
+    def _read(self, rest: "list[str]") -> None:
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                break
+            if word == "-" or not word.startswith("-"):
+                self.args.append(word)
+                if self.mixed:
+                    continue
+                break
+            if word.startswith("--"):
+                name, equals, value = word.partition("=")
+                self._take(name, value if equals else None, rest)
+            else:
+                self._read_letters(word, rest)
+        self.args += rest
+
+    def _read_letters(self, word: str, rest: "list[str]") -> None:
+        """Read -it, -eA=1 and the like: switches; the last may be a flag with its value."""
+        for index in range(1, len(word)):
+            name = f"-{word[index]}"
+            _, one = self._by_name.get(name, ("", None))
+            if one and one.value and index + 1 < len(word):
+                self._take(name, word[index + 1 :].removeprefix("="), rest)
+                return
+            self._take(name, None, rest)
+
+    def _take(self, name: str, value: "str | None", rest: "list[str]") -> None:
+        hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
+        if name not in self._by_name:
+            raise UsageError(f"unknown flag: {name}", hint)
+        key, one = self._by_name[name]
+        self.given.add(key)
+        if not one.value:
+            if value not in (None, "true", "false"):
+                raise UsageError(f"invalid value {value!r} for {name}: true or false", hint)
+            setattr(self, key, value != "false")
             return
-        _take(command, parsed, by_name, name, None, rest)
+        if value is None and one.optional:
+            value = one.optional
+        if value is None:
+            if not rest:
+                raise UsageError(f"flag needs an argument: {name}", hint)
+            value = rest.pop(0)
+        if one.many:
+            getattr(self, key).append(value)
+        else:
+            setattr(self, key, value)
+
+    def one_id(self) -> str:
+        """Return the one argument, a container's id. Raises UsageError."""
+        if len(self.args) != 1:
+            text = f'"minirun {self.command}" needs exactly one id, got {len(self.args)}'
+            raise UsageError(text, f"minirun {self.command} ID", 1)
+        return self.args[0]
+
+    @classmethod
+    def usage(cls) -> str:
+        """Return the command's help text."""
+        first = f"Usage: minirun {cls.command} [flags] {cls.arguments}".rstrip()
+        flags = cls.known().values()
+        width = max(len(_left(one)) for one in flags) + 2
+        rows = [f"  {_left(one):<{width}}{one.help}" for one in flags]
+        return "\n".join([first, "", cls.summary or str(cls.__doc__), "", "Flags:", *rows]) + "\n"
+
+    def show_help(self) -> int:
+        """Print the help; return 0 if it was asked for, else 1."""
+        os.write(1, self.usage().encode())
+        return 0 if self.help else 1
 
 
-def _take(
-    command: str,
-    parsed: Parsed,
-    by_name: "dict[str, Flag]",
-    name: str,
-    value: "str | None",
-    rest: "list[str]",
-) -> None:
-    flag = by_name.get(name)
-    help_hint = f"see 'minirun {command} --help'".replace("  ", " ")
-    if flag is None:
-        raise UsageError(f"unknown flag: {name}", help_hint)
-    parsed.given.add(flag.key)
-    if not flag.value:
-        if value not in (None, "true", "false"):
-            raise UsageError(f"invalid value {value!r} for {name}: true or false", help_hint)
-        parsed.values[flag.key] = value != "false"
-        return
-    if value is None and flag.optional:
-        value = flag.optional
-    if value is None:
-        if not rest:
-            raise UsageError(f"flag needs an argument: {name}", help_hint)
-        value = rest.pop(0)
-    if flag.many:
-        parsed.values[flag.key].append(value)
-    else:
-        parsed.values[flag.key] = value
+def _left(one: Flag) -> str:
+    names = ", ".join(sorted(one.names, key=len))
+    return f"{names}[={one.value}]" if one.optional else f"{names} {one.value}".rstrip()
 
 
-def usage(command: str, arguments: str, summary: str, flags: "tuple[Flag, ...]") -> str:
-    """Return a command's help text."""
-    lines = [f"Usage: minirun {command} [flags] {arguments}".rstrip(), "", summary, ""]
-    width = max((len(_left(flag)) for flag in flags), default=0) + 2
-    if flags:
-        lines.append("Flags:")
-    lines += [f"  {_left(flag):<{width}}{flag.help}" for flag in flags]
-    return "\n".join(lines) + "\n"
+LANG = flag("--lang LANG", "en or ko: speak it, whatever the locale ($LANG) says")
 
 
-def _left(flag: Flag) -> str:
-    names = ", ".join(sorted(flag.names, key=len))
-    if flag.optional:
-        return f"{names}[={flag.value}]"
-    return f"{names} {flag.value}".rstrip()
+def show(lines: "Iterable[str]") -> int:
+    """Print lines, made printable whatever they hold; return 0. Raises OSError."""
+    return write("".join(f"{clean(line)}\n" for line in lines))
 
 
-HELP = Flag(("-h", "--help"), "", "show this help and exit")
-LANG = Flag(("--lang",), "LANG", "en or ko: speak it, whatever the locale ($LANG) says")
-
-
-def one_id(command: str, flags: Parsed) -> str:
-    """Return the one argument, a container's id. Raises UsageError."""
-    if len(flags.args) != 1:
-        text = f'"minirun {command}" needs exactly one id, got {len(flags.args)}'
-        raise UsageError(text, f"minirun {command} ID", 1)
-    return str(flags.args[0])
-
-
-def show_help(command: str, arguments: str, summary: str, flags: "tuple[Flag, ...]") -> int:
-    """Print a command's help; return 0."""
-    os.write(1, usage(command, arguments, summary, flags).encode())
+def write(text: str) -> int:
+    """Write to standard output, at once; return 0. Raises OSError."""
+    data = text.encode(errors="backslashreplace")
+    while data:
+        data = data[os.write(1, data) :]
     return 0

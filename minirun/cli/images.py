@@ -5,37 +5,39 @@ import os
 import sys
 from typing import Any
 
-from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.cli.flags import Flags, flag
 from minirun.core import state
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import catalogue, store
+from minirun.image import build, catalogue, store
+from minirun.image.importer import import_tar
 from minirun.image.reference import parse as parse_reference
 from minirun.show.columns import aligned
 
-FLAGS = (
-    Flag(("-q", "--quiet"), "", "print names only"),
-    Flag(("--json",), "", "print all that is known, packages and versions too"),
-    Flag(
-        ("--verify",), "", "compare the images with the digests that were stored; 1 if one differs"
-    ),
-    HELP,
-)
-SUMMARY = f"""\
+
+class Images(Flags):
+    """Images of the store."""
+
+    command, arguments = "images", "[NAME…]"
+    summary = f"""\
 List the images of the local store, or those named, with what each truly is.
 
   minirun images build NAME…        make an image by its recipe: {", ".join(store.RECIPES)}
   minirun images import NAME FILE   make one of a root filesystem's tar archive (- reads a pipe)
   minirun images rm NAME…           remove images"""
+    quiet: bool = flag("-q --quiet", "print names only")
+    json: bool = flag("--json", "print all that is known, packages and versions too")
+    verify: bool = flag(
+        "--verify", "compare the images with the digests that were stored; 1 if one differs"
+    )
 
 
 def main(args: "list[str]", settings: Settings) -> int:
     """List, build, import, verify or remove images; return the exit status."""
-    flags = parse("images", FLAGS, args, mixed=True)
+    flags = Images(args)
     if flags.help:
-        sys.stdout.write(usage("images", "[NAME…]", SUMMARY, FLAGS))
-        return 0
+        return flags.show_help()
     if flags.args and flags.args[0] in _ACTIONS:
         return _ACTIONS[flags.args[0]](flags.args[1:], settings)
     found = _wanted(flags.args, settings)
@@ -87,8 +89,6 @@ def _verify(found: list[dict[str, Any]], settings: Settings) -> int:
 
 
 def _build(names: list[str], settings: Settings) -> int:
-    from minirun.image import build
-
     if not names:
         raise UsageError("images build needs a name", f"one of {', '.join(store.RECIPES)}")
     for name in names:
@@ -98,8 +98,6 @@ def _build(names: list[str], settings: Settings) -> int:
 
 
 def _import(args: list[str], settings: Settings) -> int:
-    from minirun.image.importer import import_tar
-
     if len(args) != 2:
         raise UsageError("images import needs a name and a file", "images import NAME FILE.tar")
     name, path = args

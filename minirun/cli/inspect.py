@@ -1,49 +1,88 @@
-"""`minirun inspect ID`: what a container is made of, as the kernel sees it.
+"""`minirun inspect`, `gpu why` and `gpu diff`: what a container is made of, as the kernel sees it.
 
-With --devices only its effective device rules, with --json all of it as data.
+`gpu why ID` says what GPUs it was asked for, by whom, given, and has in force now; `gpu diff` what
+one request becomes in legacy and in cdi mode, side by side.
 """
 
 import json
+import os
 import shutil
 import sys
 
 from minirun.cgroups.ruleset import listing
-from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.cli.flags import Flags, each, flag, show, write
+from minirun.core.config import environment_of
 from minirun.core.container import Container
-from minirun.core.errors import StateError
+from minirun.core.errors import StateError, UsageError
+from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
-from minirun.core.visible import clean
+from minirun.core.visible import clean, say
 from minirun.engines import roots
-from minirun.inspect import anatomy, device_names, edits_of, page
+from minirun.gpu import drivers
+from minirun.gpu.cdi import registry, request
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.hook import environment
+from minirun.gpu.selector import GpuSelector, parse_gpus
+from minirun.image import ensure
+from minirun.inspect import anatomy, device_names, page
+from minirun.inspect.gpu import diff, report
 from minirun.running import existing
 from minirun.show import find, paint
 
-FLAGS = (
-    Flag(("--devices",), "", "only the effective device rules, from the kernel"),
-    Flag(("--json",), "", "print everything as JSON"),
-    HELP,
-)
 _WIDEST = 120
+_MOST = 6
+"""So many names of one aspect are shown without --all."""
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+class Inspect(Flags):
+    """Show what a container is made of."""
+
+    command, arguments = "inspect", "ID"
+    devices: bool = flag("--devices", "only the effective device rules, from the kernel")
+    json: bool = flag("--json", "print everything as JSON")
+
+
+class Why(Flags):
+    """Say what GPUs a container was asked for, by whom, given, and has now; and what differs."""
+
+    command, arguments = "gpu why", "ID"
+    repair: bool = flag("--repair", "put the device rules back that somebody has taken away")
+    json: bool = flag("--json", "print everything as JSON")
+
+
+class GpuDiff(Flags):
+    """Show what legacy and what cdi mode would put into a container. Nothing is done."""
+
+    command, arguments = "gpu diff", "[IMAGE]"
+    gpus: str = flag(
+        "--gpus GPUS", "as in minirun run; without it the image's own environment asks"
+    )
+    gpu_driver: str = flag(
+        "--gpu-driver NAME", "nvidia, amd, intel, gaudi or simulated (default: what there is)"
+    )
+    cdi_spec_dir: list[str] = each(
+        "--cdi-spec-dir DIR", "CDI specs (default: /etc/cdi, then /var/run/cdi)"
+    )
+    all: bool = flag("--all", "name every file, link and rule, however many")
+    json: bool = flag("--json", "print everything as JSON")
+
+
+def main_inspect(args: "list[str]", settings: Settings) -> int:
     """Print what a container is made of, or its device rules."""
-    flags = parse("inspect", FLAGS, args, mixed=True)
+    flags = Inspect(args)
     if flags.help or len(flags.args) != 1:
-        sys.stdout.write(usage("inspect", "ID", "Show what a container is made of.", FLAGS))
-        return 0 if flags.help else 1
+        return flags.show_help()
     container = _load(settings, flags.args[0])
     if flags.devices:
         lines = _rules(container)
     elif flags.json:
-        lines = [json.dumps(anatomy(container), indent=2)]
+        return write(json.dumps(anatomy(container), indent=2) + "\n")
     else:
         found = anatomy(container)
         rules = _rules(container) if found["deviceRules"] is not None else []
         width = min(shutil.get_terminal_size().columns, _WIDEST)
         lines = page.lines(found, rules, width, unicode=paint.speaks_unicode())
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return 0
+    return write("".join(f"{line}\n" for line in lines))
 
 
 def _load(settings: Settings, name: str) -> Container:
@@ -68,4 +107,74 @@ def _rules(container: Container) -> list[str]:
     return [clean(line) for line in listing(rules, device_names(container))]
 
 
-__all__ = ["FLAGS", "device_names", "edits_of", "main"]
+def main_why(args: "list[str]", settings: Settings) -> int:
+    """Print why a container has the GPUs that it has."""
+    flags = Why(args)
+    if flags.help or len(flags.args) != 1:
+        return flags.show_help()
+    container = existing.load(*roots.locate(settings, flags.args[0]))
+    if flags.repair:
+        count = report.repair(container)
+        sys.stderr.write(f"minirun: {count} device rules put back\n")
+    found = report.document(container)
+    if flags.json:
+        return write(json.dumps(found, indent=2) + "\n")
+    return show(report.lines(found))
+
+
+def main_diff(args: "list[str]", settings: Settings) -> int:
+    """Print how the two modes differ for one request."""
+    flags = GpuDiff(args)
+    if flags.help or len(flags.args) > 1 or not (flags.args or flags.gpus):
+        return flags.show_help()
+    found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
+    old, new = _both(flags, settings, found)
+    rows = diff.rows(old, new)
+    if flags.json:
+        document = {
+            "simulated": found.simulated, "legacy": old._asdict(), "cdi": new._asdict(),
+            "differences": [row._asdict() for row in rows],
+        }  # fmt: skip
+        return write(json.dumps(document, indent=2) + "\n")
+    most = sys.maxsize if flags.all else _MOST
+    driver = f"driver {found.driver}{' (SIMULATED: there is no driver)' if found.simulated else ''}"
+    title = f"{' '.join([*flags.args, flags.gpus]).strip()}: {driver}"
+    return show([title, "", *diff.text(rows, old, new, most)])
+
+
+def _both(
+    flags: GpuDiff, settings: Settings, found: Inventory
+) -> "tuple[diff.ModeResult, diff.ModeResult]":
+    """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
+    env, place = [], "/"
+    if flags.args:
+        image = ensure.find_or_build(settings.store, flags.args[0], say)
+        env = list(image.env)
+        layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
+        place = (layers or list(image.layers))[0]
+    if flags.gpus:
+        selector = parse_gpus(flags.gpus)
+        chosen = selector.devices
+        if selector.amount:
+            chosen = selector.candidates(found)[: selector.amount]
+        env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
+        if selector.capabilities:
+            env.append(f"NVIDIA_DRIVER_CAPABILITIES={','.join(selector.capabilities)}")
+    variables = environment_of(env)
+    devices = environment.visible(variables)
+    asked = environment.environment_request(variables)
+    root = Root.at(place)
+    try:
+        old = diff.legacy(found, env, root)
+    finally:
+        root.close()
+    if old is None or asked is None:
+        raise UsageError(f"the image {flags.args[0]} asks for no GPU", "add --gpus all")
+    driver = "simulated" if found.simulated else "nvidia"
+    folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
+    selector = GpuSelector(devices or ("none",))
+    cdi = request.CdiRequest(selector=selector, driver=driver, folders=folders)
+    injection = request.resolve(cdi, settings.store)
+    for text in injection.warnings:
+        say(f"warning: {text}")
+    return old, diff.cdi(found, injection, asked.requirements)

@@ -1,175 +1,179 @@
-"""runc's commands, to the letter, since engines call them: create, start, state.
+"""runc's small commands, to the letter, for engines: start, kill, delete, pause, resume.
 
-What the others (kill, delete, pause, update, …) share with them is here too.
+runtime.md ("Operations"), signal(7), pidfd_send_signal(2). pause and resume are the freezer of the
+container's cgroup, cgroups(7): version 1 has a controller for it (freezer.state), version 2 a file
+in every cgroup (cgroup.freeze). Whether a container is paused is asked of the kernel each time, so
+a crash between the two leaves nothing to repair.
 """
 
 import os
 
-from minirun.cli import chosen
-from minirun.cli.flags import HELP, Flag, Parsed, parse, show_help
-from minirun.core import config as oci_config
-from minirun.core import endings, events, gates, lifecycle, state
-from minirun.core.container import Container
-from minirun.core.errors import UsageError
-from minirun.core.process.streams import Console
+from minirun.cli.flags import Flags, flag
+from minirun.core import endings, places, state
+from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
+from minirun.core.handshake import Channel
 from minirun.core.settings import Settings
-from minirun.engines.origin import origin
-from minirun.oci.exec import sealed
-from minirun.running import signals
-from minirun.running.reserve import reserve
+from minirun.core.state_file import DamagedRecord
+from minirun.core.visible import warn
+from minirun.running import abandoned, existing
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
-CREATE = (
-    Flag(("-b", "--bundle"), "DIR", "the directory of config.json (default: the current one)"),
-    Flag(("--console-socket",), "PATH", "a socket that gets the terminal's master end"),
-    Flag(("--pidfd-socket",), "PATH", "a socket that gets a descriptor of init"),
-    Flag(("--pid-file",), "FILE", "write init's pid to FILE"),
-    Flag(("--preserve-fds",), "N", "hand N descriptors from 3 on to the command"),
-    Flag(("--no-pivot",), "", "move the root instead, which a capable container can leave"),
-    Flag(("--no-new-keyring",), "", "keep the caller's session keyring"),
-    HELP,
-)
+SIGNALS = {
+    name: number
+    for number, name in enumerate(
+        (
+            "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV",
+            "USR2", "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN",
+            "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+        )
+    )
+    if name
+}  # fmt: skip
+_SIGKILL = 9
 
 
-def main_create(args: "list[str]", settings: Settings) -> int:
-    """Create a container from a bundle; its init waits at exec.fifo."""
-    flags = parse("create", CREATE, args, mixed=True)
+class Start(Flags):
+    """Let a created container run its command."""
+
+    command, arguments = "start", "ID"
+
+
+class Kill(Flags):
+    """Send a signal to a container."""
+
+    command, arguments = "kill", "ID [SIGNAL]"
+    all: bool = flag("-a --all", "signal all processes")
+
+
+class Delete(Flags):
+    """Delete containers."""
+
+    command, arguments = "delete", "ID…"
+    force: bool = flag("-f --force", "kill it first; none is no error")
+
+
+class Pause(Flags):
+    """Suspend all processes of a container."""
+
+    command, arguments = "pause", "ID"
+
+
+class Resume(Flags):
+    """Let a paused container go on."""
+
+    command, arguments = "resume", "ID"
+
+
+def main_start(args: "list[str]", settings: Settings) -> int:
+    """Let a created container run its command."""
+    flags = Start(args)
     if flags.help:
-        return show_help("create", "ID", "Create a container from an OCI bundle.", CREATE)
-    container = new_container(flags, settings)
-    try:
-        signals.catch()
-        init = lifecycle.create(container)
-        container.save(status=state.CREATED, complete=True)
-        announce(flags, init.pid, init.pidfd)
-    except BaseException:
-        endings.destroy(container)
-        raise
+        return flags.show_help()
+    container = existing.load(settings, flags.one_id())
+    status = container.record["status"]
+    if status == state.STOPPED:
+        raise StateError("cannot start a container that has stopped")
+    if status != state.CREATED:
+        text = f"cannot start a container in the {status} state"
+        raise StateError(text, "minirun ps -a shows the states")
+    container.open_log()
+    report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(report, True)
+    endings.start(container, Channel(report, -1, "init"))
     return 0
 
 
-def new_container(flags: Parsed, settings: Settings, *, relayed: bool = False) -> Container:
-    """Reserve a container for `create` and for runc's `run`. Raises MinirunError, OSError.
+def main_kill(args: "list[str]", settings: Settings) -> int:
+    """Send a signal (TERM by default) to a container's init, or with --all to all its processes.
 
-    Signals wait from then on, until the caller catches them. `relayed`: the caller itself will
-    hold the master end of a terminal for which no socket is named.
+    With --all a container that has stopped is no error, since containerd's shim asks so.
     """
-    if len(flags.args) != 1:
-        raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
-    kept, listening = preserved(flags.preserve_fds), listen_fds()
-    choices = chosen.of_bundle(flags, settings.choices)
-    config = oci_config.load(os.path.abspath(flags.bundle or "."), choices)
-    if not config.process:
-        raise UsageError("config.json: process: is required to create a container", status=1)
-    if config.namespaces.get("pid"):
-        sealed.ensure()
-    if config.terminal != bool(flags.console_socket) and not (config.terminal and relayed):
-        what = "needs --console-socket" if config.terminal else "cannot take a --console-socket"
-        raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
-    socket = connect_console(flags.console_socket) if flags.console_socket else -1
-    signals.block()
-    container = _reserve(flags, settings, config)
-    container.preserve_fds = listening + kept
-    if listening:
-        added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
-        config.process["env"] = [*(config.process.get("env") or []), *added]
-    container.console = Console(socket=socket)
-    return container
-
-
-def _reserve(flags: Parsed, settings: Settings, config: oci_config.Config) -> Container:
-    """Take the name, and begin the log with who has asked. Raises MinirunError, OSError."""
-    asked, args = origin(config, flags.args[0]), config.process.get("args")
-    container = reserve(
-        settings, flags.args[0], config, no_pivot=flags.no_pivot,
-        no_new_keyring=flags.no_new_keyring, origin=asked, args=args,
-    )  # fmt: skip
-    try:
-        container.open_log()
-        places = {"bundle": config.bundle, "root": settings.root}
-        events.emit("note", "origin", asked | places, why="who asked for this container, and where")
-        chosen.tell_ignored(config)
-        if settings.gates:
-            container.gates = gates.Gates(container.directory, settings.gates)
-    except BaseException:
-        endings.destroy(container)
-        raise
-    return container
-
-
-def preserved(text: str) -> int:
-    """Return how many descriptors from 3 on --preserve-fds hands to the command.
-
-    Each must be open by now: a number that is free would soon be a file of ours.
-    Raises UsageError.
-    """
-    count = text or "0"
-    if not (count.isascii() and count.isdigit() and len(count) < 5):
-        raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
-    for fd in range(3, 3 + int(count)):
-        if not _is_inherited(fd):
-            text = f"--preserve-fds {count}: descriptor {fd} is not open"
-            raise UsageError(text, "the descriptors from 3 on must be open", 1)
-    return int(count)
-
-
-def _is_inherited(fd: int) -> bool:
-    """Whether a descriptor came with execve(2): what is open and ours goes away with it."""
-    try:
-        return os.get_inheritable(fd)
-    except OSError:
-        return False
-
-
-def listen_fds() -> int:
-    """Return how many sockets systemd hands on: sd_listen_fds(3). None that are another's."""
-    count = os.environ.get("LISTEN_FDS", "")
-    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+    flags = Kill(args)
+    if flags.help:
+        return flags.show_help()
+    if not 1 <= len(flags.args) <= 2:
+        text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
+        raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
+    number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
+    container = existing.load(settings, flags.args[0])
+    if flags.all:
+        if container.cgroup.exists():
+            container.cgroup.kill(number)
         return 0
-    return int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
+    endings.kill(container.record, number)
+    if number == _SIGKILL and container.record["status"] == state.PAUSED:
+        container.cgroup.thaw()  # version 1 delivers no signal to a frozen process, not even this
+    return 0
 
 
-def announce(flags: Parsed, pid: int, pidfd: int) -> None:
-    """Tell who waits for it which process the container's init is. Raises OSError."""
-    write_pid_file(flags.pid_file, pid)
-    if flags.pidfd_socket:
-        send_pidfd(flags.pidfd_socket, pidfd)
+def signal_number(text: str) -> int:
+    """Return 15 for TERM, SIGTERM, sigterm and 15. Raises UsageError."""
+    name = text.upper().removeprefix("SIG")
+    if name in SIGNALS:
+        return SIGNALS[name]
+    if text.isascii() and text.isdigit() and int(text) < 65:
+        return int(text)
+    raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
 
 
-def send_pidfd(path: str, pidfd: int) -> None:
-    """Send a descriptor of a process through the socket at `path`, as SCM_RIGHTS. Raises OSError.
+def main_delete(args: "list[str]", settings: Settings) -> int:
+    """Delete containers; a running one only with --force, whatever its state."""
+    flags = Delete(args)
+    if flags.help:
+        return flags.show_help()
+    if not flags.args:
+        raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
+    for container_id in flags.args:
+        _delete(settings, container_id, force=flags.force)
+    return 0
 
-    unix(7). A pidfd stays that process's, while its number may become another's.
-    """
-    import _socket
 
-    from minirun.oci.terminal import terminal
-
-    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+def _delete(settings: Settings, container_id: str, *, force: bool) -> None:
+    state.check_id(container_id)
     try:
-        terminal.connect(socket, path)
-        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, pidfd.to_bytes(4, "little"))
-        socket.sendmsg([b"pidfd"], [rights])
-    finally:
-        socket.close()
+        container = existing.load(settings, container_id)
+    except (StateError, ConfigError) as error:
+        if not force:
+            raise
+        _delete_without_record(settings, container_id, error)
+        return
+    status = container.record["status"]
+    if status in (state.RUNNING, state.PAUSED, state.CREATING) and not force:
+        text = f"cannot delete container {container_id} that is not stopped: {status}"
+        raise StateError(text, f"minirun delete --force {container_id}")
+    endings.destroy(container)
 
 
-def connect_console(path: str) -> int:
-    """Connect to a console socket and return its descriptor. Raises OSError."""
-    import _socket
+def _delete_without_record(settings: Settings, container_id: str, error: MinirunError) -> None:
+    """Finish what a killed `delete` has begun, or end what has no whole record any more."""
+    if isinstance(error, DamagedRecord):
+        from minirun.running import salvage  # 10 ms, for what hardly ever is
 
-    from minirun.oci.terminal import terminal
+        warn(salvage.salvage(settings, container_id, error))
+    elif os.path.lexists(places.container(settings.root, container_id)):
+        raise error
+    else:
+        abandoned.remove(settings.root)
 
-    console = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    terminal.connect(console, path)
-    return console.detach()
+
+def main_pause(args: "list[str]", settings: Settings) -> int:
+    """Stop all processes of a container where they are."""
+    flags = Pause(args)
+    if flags.help:
+        return flags.show_help()
+    container = existing.load(settings, flags.one_id())
+    if container.record["status"] not in (state.CREATED, state.RUNNING):
+        raise StateError("container not running", f"it is {container.record['status']}")
+    container.cgroup.freeze()
+    return 0
 
 
-def write_pid_file(path: str, pid: int) -> None:
-    """Write a pid as engines read it: decimal, no newline."""
-    if path:
-        with open(path, "w") as file:
-            file.write(str(pid))
+def main_resume(args: "list[str]", settings: Settings) -> int:
+    """Let the processes of a paused container go on."""
+    flags = Resume(args)
+    if flags.help:
+        return flags.show_help()
+    container = existing.load(settings, flags.one_id())
+    if container.record["status"] != state.PAUSED:
+        raise StateError("container not paused", f"it is {container.record['status']}")
+    container.cgroup.thaw()
+    return 0

@@ -1,11 +1,17 @@
-"""`minirun run`: docker's `run IMAGE [COMMAND…]`, and runc's `run --bundle DIR ID`."""
+"""`minirun run`: docker's `run IMAGE [COMMAND…]`, and runc's `run --bundle DIR ID`; `minirun spec`.
+
+`spec` prints the config.json that `run` with the same flags would make (Figure 2). Without an image
+it is runc's command: it writes a template to config.json in the bundle.
+"""
 
 import os
 
-from minirun.cli import run_options
-from minirun.cli.flags import HELP, Flag, Parsed, parse, usage
+from minirun.cgroups import hierarchies
+from minirun.cli import run_options, words
+from minirun.cli.flags import flag, write
+from minirun.cli.run_options import RunFlags
 from minirun.core import config as oci_config
-from minirun.core import errors, gates, jsonlite, places, state
+from minirun.core import errors, gates, jsonlite, places
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings, unprivileged
@@ -13,105 +19,45 @@ from minirun.engines import rootless
 from minirun.oci import generate
 from minirun.running import supervise
 from minirun.running.reserve import first_record, reserve
+from minirun.running.visible_json import clean_json
 from minirun.show.viewers import LogViewers, ViewOptions
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
 PROGRESS = ("auto", "plain", "tty", "quiet")
-FLAGS = (
-    Flag(("-i", "--interactive"), "", "keep standard input open"),
-    Flag(("-t", "--tty"), "", "give the command a terminal"),
-    Flag(("-d", "--detach"), "", "run in the background and print the container's id"),
-    Flag(("--rm",), "", "delete the container when its command ends"),
-    Flag(("--name",), "NAME", "name of the container (default: made up)"),
-    Flag(("-e", "--env"), "NAME=VALUE", "set a variable; NAME alone takes the caller's", many=True),
-    Flag(("-v", "--volume"), "SRC:DST[:ro]", "bind a host directory or file", many=True),
-    Flag(("-w", "--workdir"), "DIR", "working directory"),
-    Flag(("-u", "--user"), "USER[:GROUP]", "user of the command, by name or number"),
-    Flag(("--hostname",), "NAME", "host name of the container"),
-    Flag(("-m", "--memory"), "SIZE", "memory limit: bytes, or with b, k, m, g"),
-    Flag(("--cpus",), "NUMBER", "limit of CPUs, such as 1.5"),
-    Flag(("--pids-limit",), "N", "limit of processes (default: 2048); 0 or -1: none"),
-    Flag(("--read-only",), "", "make the root filesystem read-only"),
-    Flag(("--cap-add",), "CAP", "add a capability", many=True),
-    Flag(("--cap-drop",), "CAP", "drop a capability", many=True),
-    Flag(
-        ("--security-opt",), "OPTION",
-        "seccomp=FILE|unconfined, no-new-privileges, apparmor=PROFILE, label=disable,"
-        " systempaths=unconfined",
-        many=True,
-    ),
-    Flag(
-        ("--device",), "DEV[:DEV[:rwm]]",
-        "add a host's device, or a CDI device: vendor.com/class=name", many=True,
-    ),
-    Flag(
-        ("--cdi-spec-dir",), "DIR", "CDI specs (default: /etc/cdi, then /var/run/cdi)", many=True
-    ),
-    Flag(("--network", "--net"), "none|host", "none: a loopback of its own", default="none"),
-    Flag(("--uidmap",), "C:H:SIZE", "a user namespace: container id, host id, size", many=True),
-    Flag(("--gidmap",), "C:H:SIZE", "the same for groups (default: as --uidmap)", many=True),
-    Flag(
-        ("--gpus", "--gpu"), "GPUS",
-        "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N; "
-        "with ,exclusive nobody else has them or gets them",
-    ),
-    Flag(
-        ("--gpu-driver",), "NAME",
-        "nvidia, amd, intel, gaudi or simulated (default: what this host has)",
-    ),
-    Flag(("--driver-root",), "DIR", "where the GPU driver is, if not in / (it is looked for)"),
-    Flag(("--load-kmods",), "", "load NVIDIA's kernel modules and make its nodes first"),
-    Flag(
-        ("--gpu-mode",), "MODE",
-        "legacy: stages 4 and 5, in-line; hook: an installed hook does them; cdi: config.json",
-        default="legacy",
-    ),
-    Flag(
-        ("--gpu-mps",), "THREADS%,MEMORY",
-        "use the GPUs through MPS, at the same time as others (minirun gpu mps start)",
-        optional="on",
-    ),
-    Flag(("--entrypoint",), "PROGRAM", "instead of the image's entrypoint"),
-    Flag(("--annotation",), "KEY=VALUE", "put an annotation into config.json", many=True),
-    Flag(("-q", "--quiet"), "", "do not show the stages"),
-    Flag(("--progress",), "HOW", "show the stages: auto, plain, tty or quiet", default="auto"),
-    Flag(("--plain",), "", "the same as --progress plain: one line after the other, no colours"),
-    Flag(("--dry-run",), "", "print what would be done, stage by stage, and do nothing"),
-    Flag(
-        ("--step",), "WHERE",
-        "stop before and after each stage and wait for a key; --step=syscall: after each event",
-        optional="stage",
-    ),
-    Flag(("--script",), "FILE", "with --step: play these keys, as a presenter would press them"),
-    Flag(("--snapshots",), "", "record the container's state at each stage's begin and end"),
-    Flag(
-        ("--log-opt",), "KEY=VALUE",
-        "what `logs` keeps: max-size=20m of one file (-1: no limit), max-file=5", many=True,
-    ),
-    Flag(("--log",), "FILE", "append all events to FILE"),
-    Flag(("--log-format",), "FORMAT", "text or json"),
-    Flag(("-b", "--bundle"), "DIR", "run an OCI bundle; the argument is the container's id"),
-    Flag(("--pid-file",), "FILE", "write init's pid to FILE"),
-    Flag(("--console-socket",), "PATH", "a socket that gets the terminal's master end"),
-    Flag(("--pidfd-socket",), "PATH", "a socket that gets a descriptor of init"),
-    Flag(("--preserve-fds",), "N", "hand N descriptors from 3 on to the command"),
-    Flag(("--keep",), "", "with --bundle: do not delete the container when its command has ended"),
-    Flag(("--no-pivot",), "", "move the root instead, which a capable container can leave"),
-    Flag(("--no-new-keyring",), "", "keep the caller's session keyring"),
-    Flag(("--no-subreaper",), "", "accepted: minirun is never one"),
-    HELP,
-)  # fmt: skip
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+class Run(RunFlags):
+    """Run a command in a new container, and show the seven stages of its start on a terminal."""
+
+    command, arguments, mixed = "run", "IMAGE [COMMAND] [ARG…]", False
+
+
+class RunBundle(Run):
+    """The same, whose flags may stand after the id too."""
+
+    mixed = True
+
+
+class Spec(RunFlags):
+    """Print the config.json for an image and flags; without an image, write a template."""
+
+    command, arguments, mixed = "spec", "[IMAGE [COMMAND…]]", False
+    rootless: bool = flag(
+        "--rootless", "for a user without root: a user namespace, and no more than that can have"
+    )
+
+
+def main_run(args: "list[str]", settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
-    flags = parse("run", FLAGS, args)
+    flags = Run(args)
     if flags.help:
-        os.write(1, usage("run", "IMAGE [COMMAND] [ARG…]", SUMMARY, FLAGS).encode())
-        return 0
+        return flags.show_help()
     if flags.bundle or _bundle_follows(flags):
-        from minirun.cli import bundle
-
-        return errors.as_runc(lambda: bundle.run(args, FLAGS, settings))
+        return errors.as_runc(lambda: _run_bundle(RunBundle(args), settings))
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
@@ -120,21 +66,21 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
     rootless.check_home(settings.root)
-    settings = _log_settings(flags, settings)
-    container_id = flags.name or run_options.random_id()
+    settings = run_options.log_settings(flags, settings)
+    container_id = flags.name or os.urandom(6).hex()
     options, image = run_options.from_flags(flags, settings, container_id)
     directory = places.container(settings.root, container_id)
     document = generate.config(container_id, options)
     if unprivileged():
-        from minirun.engines import rootless_config as without_root
+        from minirun.engines import rootless_config  # 7 ms, for users without root
 
-        without_root.adapt(document)
+        rootless_config.adapt(document)
     config = oci_config.Config(document, directory, options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         viewers=LogViewers(_view_options(flags)), pid_file=flags.pid_file,
-        log=run_options.log_limits(flags.log_opt),
-        begin=lambda container: _note(container, options),
+        log=words.log_limits(flags.log_opt),
+        begin=_note_holders(options),
     )  # fmt: skip
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(options.args),
@@ -150,41 +96,50 @@ def main(args: "list[str]", settings: Settings) -> int:
     return supervise.run(lambda: reserve(settings, container_id, config, **extra), supervision)
 
 
-def _note(container: Container, options: generate.RunOptions) -> None:
-    """Write down who has which GPU, where no stage 5 of ours does: CDI, and a hook's own.
+def _note_holders(options: generate.RunOptions) -> "Callable[[Container], None] | None":
+    """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
+    cdi = options.cdi
+    if not (cdi or options.gpu_hook):
+        return None
+    from minirun.gpu import run_request
 
-    Raises GPUError, OSError.
-    """
-    if not (options.cdi or options.gpu_hook):
-        return
-    from minirun.gpu.share import of_hook, sharing
-
-    if options.cdi:
-        sharing.record_holders(container, options.cdi.edits.gpus, options.cdi.edits.simulated)
-        text = jsonlite.dumps(options.cdi.as_json())
-        state.write(places.edits_json(container.directory), text)
-    else:
-        of_hook.record(container, options.choices.gpu_driver)
+    return lambda container: run_request.record_holders(container, cdi)
 
 
-SUMMARY = "Run a command in a new container, and show the seven stages of its start on a terminal."
+def _run_bundle(flags: RunBundle, settings: Settings) -> int:
+    """Do runc's `run`, with its flags before or after the id. Raises MinirunError, OSError."""
+    from minirun.cli import create  # what engines alone need
+    from minirun.running import bundle
+
+    container_id = create.only_id(flags)
+    flags.or_before(settings.choices)
+    choices = settings.choices._replace(
+        gpu_driver=flags.gpu_driver, driver_root=flags.driver_root, gpus=flags.gpus,
+        load_kmods=flags.load_kmods,
+    )  # fmt: skip
+    options = bundle.BundleOptions(
+        container_id, flags.bundle, create.bundle_choices(choices), flags.console_socket,
+        flags.pidfd_socket, flags.pid_file, flags.preserve_fds, flags.no_pivot,
+        flags.no_new_keyring, flags.detach, flags.keep,
+    )  # fmt: skip
+    return bundle.run(options, settings)
 
 
-def _bundle_follows(flags: Parsed) -> bool:
-    """Whether this is `run ID -b DIR`, as Slurm writes it: flags after the id, and no command."""
+def _bundle_follows(flags: Run) -> bool:
+    """Return True if this is `run ID -b DIR`, as Slurm writes it: flags after the id."""
     rest = flags.args[1:]
     if not rest or not rest[0].startswith("-"):
         return False
     return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
 
 
-def _view_options(flags: Parsed) -> ViewOptions:
+def _view_options(flags: Run) -> ViewOptions:
     """Return what is to be shown of the run. Raises UsageError, OSError."""
     step = flags.step or ("stage" if flags.script else "")
     if step not in ("", "stage", gates.EVERY_EVENT):
         raise UsageError(f"invalid --step {step!r}", "--step, or --step=syscall")
     if flags.script:
-        from minirun.show import keys
+        from minirun.show import keys  # 40 ms
 
         keys.read_script(flags.script)  # its mistakes are told before anything is made
     elif step and (flags.detach or not os.isatty(0)):
@@ -197,8 +152,35 @@ def _view_options(flags: Parsed) -> ViewOptions:
     return ViewOptions(show and not quiet, plain, step, flags.script, flags.snapshots)
 
 
-def _log_settings(flags: Parsed, settings: Settings) -> Settings:
-    log_format = flags.log_format or settings.log_format
-    if log_format not in ("text", "json"):
-        raise UsageError(f"invalid --log-format {log_format!r}", "text or json")
-    return settings._replace(log=flags.log or settings.log, log_format=log_format)
+def main_spec(args: "list[str]", settings: Settings) -> int:
+    """Print a config.json, or write the template."""
+    flags = Spec(args)
+    if flags.help:
+        return flags.show_help()
+    if flags.args:
+        options, _ = run_options.from_flags(flags, settings)
+        without_root = flags.rootless or unprivileged()
+        if not flags.pids_limit and (
+            without_root or not hierarchies.count_processes(settings.cgroup_version)
+        ):
+            options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
+        document = generate.config(flags.name or "minirun", options)
+        if without_root:
+            from minirun.engines import rootless_config
+
+            rootless_config.adapt(document)
+        return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
+    return _write_template(flags.bundle or ".", without_root=flags.rootless)
+
+
+def _write_template(bundle: str, *, without_root: bool) -> int:
+    """Write config.json into `bundle`, unless there is one. Raises UsageError, OSError."""
+    from minirun.oci import template  # 8 ms
+
+    path = places.config_json(bundle)
+    if os.path.exists(path):
+        raise UsageError(f"File {os.path.basename(path)} exists. Remove it first", status=1)
+    text = jsonlite.dumps(template.document(rootless=without_root), indent=2)
+    with open(path, "w") as file:
+        file.write(text + "\n")
+    return 0

@@ -2,95 +2,222 @@
 
 import os
 
-from minirun.cli import chosen
-from minirun.cli.flags import Parsed
-from minirun.core.choices import GPU_DRIVERS, NOTHING
-from minirun.core.config import GPU_HOOK
+from minirun.cli import words
+from minirun.cli.flags import Flags, each, flag
+from minirun.core.choices import GPU_DRIVERS, Choices
+from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import say
+from minirun.gpu.request import GpuOptions, RunGpus
 from minirun.image import ensure
+from minirun.oci import user
 from minirun.oci.generate import RunOptions
-from minirun.running import logfile
+from minirun.oci.seccomp import default as seccomp_default
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from minirun.cli.vendor_gpus import VendorRequest
-    from minirun.gpu.cdi.request import CdiEdits
-    from minirun.gpu.consent import EnvironmentRequest
     from minirun.image.store import Image
 
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_ID_MAX = 1 << 32
-PIDS_LIMIT = 2048
-"""podman's default, against fork bombs; docker has none."""
 _GPU_MODES = ("legacy", "hook", "cdi")
-_ASKING = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
-_SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
+_UNCONFINED = "unconfined"
+_SECURITY = (
+    "seccomp=FILE|unconfined, no-new-privileges[=true|false], apparmor=PROFILE, label=disable,"
+    " systempaths=unconfined"
+)
+
+
+class RunFlags(Flags):
+    """The flags of `run`, `run --bundle` and `spec`."""
+
+    interactive: bool = flag("-i --interactive", "keep standard input open")
+    tty: bool = flag("-t --tty", "give the command a terminal")
+    detach: bool = flag("-d --detach", "run in the background and print the container's id")
+    rm: bool = flag("--rm", "delete the container when its command ends")
+    name: str = flag("--name NAME", "name of the container (default: made up)")
+    env: list[str] = each("-e --env NAME=VALUE", "set a variable; NAME alone takes the caller's")
+    volume: list[str] = each("-v --volume SRC:DST[:ro]", "bind a host directory or file")
+    workdir: str = flag("-w --workdir DIR", "working directory")
+    user: str = flag("-u --user USER[:GROUP]", "user of the command, by name or number")
+    hostname: str = flag("--hostname NAME", "host name of the container")
+    memory: str = flag("-m --memory SIZE", "memory limit: bytes, or with b, k, m, g")
+    cpus: str = flag("--cpus NUMBER", "limit of CPUs, such as 1.5")
+    pids_limit: str = flag("--pids-limit N", "limit of processes (default: 2048); 0 or -1: none")
+    read_only: bool = flag("--read-only", "make the root filesystem read-only")
+    cap_add: list[str] = each("--cap-add CAP", "add a capability")
+    cap_drop: list[str] = each("--cap-drop CAP", "drop a capability")
+    security_opt: list[str] = each(
+        "--security-opt OPTION",
+        "seccomp=FILE|unconfined, no-new-privileges, apparmor=PROFILE, label=disable,"
+        " systempaths=unconfined",
+    )
+    device: list[str] = each(
+        "--device DEV[:DEV[:rwm]]", "add a host's device, or a CDI device: vendor.com/class=name"
+    )
+    cdi_spec_dir: list[str] = each(
+        "--cdi-spec-dir DIR", "CDI specs (default: /etc/cdi, then /var/run/cdi)"
+    )
+    network: str = flag("--network --net none|host", "none: a loopback of its own", default="none")
+    uidmap: list[str] = each("--uidmap C:H:SIZE", "a user namespace: container id, host id, size")
+    gidmap: list[str] = each("--gidmap C:H:SIZE", "the same for groups (default: as --uidmap)")
+    gpus: str = flag(
+        "--gpus --gpu GPUS",
+        "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N; "
+        "with ,exclusive nobody else has them or gets them",
+    )
+    gpu_driver: str = flag(
+        "--gpu-driver NAME", "nvidia, amd, intel, gaudi or simulated (default: what this host has)"
+    )
+    driver_root: str = flag(
+        "--driver-root DIR", "where the GPU driver is, if not in / (it is looked for)"
+    )
+    load_kmods: bool = flag("--load-kmods", "load NVIDIA's kernel modules and make its nodes first")
+    gpu_mode: str = flag(
+        "--gpu-mode MODE",
+        "legacy: stages 4 and 5, in-line; hook: an installed hook does them; cdi: config.json",
+        default="legacy",
+    )
+    gpu_mps: str = flag(
+        "--gpu-mps THREADS%,MEMORY",
+        "use the GPUs through MPS, at the same time as others (minirun gpu mps start)",
+        optional="on",
+    )
+    entrypoint: str = flag("--entrypoint PROGRAM", "instead of the image's entrypoint")
+    annotation: list[str] = each("--annotation KEY=VALUE", "put an annotation into config.json")
+    quiet: bool = flag("-q --quiet", "do not show the stages")
+    progress: str = flag(
+        "--progress HOW", "show the stages: auto, plain, tty or quiet", default="auto"
+    )
+    plain: bool = flag(
+        "--plain", "the same as --progress plain: one line after the other, no colours"
+    )
+    dry_run: bool = flag("--dry-run", "print what would be done, stage by stage, and do nothing")
+    step: str = flag(
+        "--step WHERE",
+        "stop before and after each stage and wait for a key; --step=syscall: after each event",
+        optional="stage",
+    )
+    script: str = flag(
+        "--script FILE", "with --step: play these keys, as a presenter would press them"
+    )
+    snapshots: bool = flag(
+        "--snapshots", "record the container's state at each stage's begin and end"
+    )
+    log_opt: list[str] = each(
+        "--log-opt KEY=VALUE",
+        "what `logs` keeps: max-size=20m of one file (-1: no limit), max-file=5",
+    )
+    log: str = flag("--log FILE", "append all events to FILE")
+    log_format: str = flag("--log-format FORMAT", "text or json")
+    bundle: str = flag("-b --bundle DIR", "run an OCI bundle; the argument is the container's id")
+    pid_file: str = flag("--pid-file FILE", "write init's pid to FILE")
+    console_socket: str = flag(
+        "--console-socket PATH", "a socket that gets the terminal's master end"
+    )
+    pidfd_socket: str = flag("--pidfd-socket PATH", "a socket that gets a descriptor of init")
+    preserve_fds: str = flag("--preserve-fds N", "hand N descriptors from 3 on to the command")
+    keep: bool = flag(
+        "--keep", "with --bundle: do not delete the container when its command has ended"
+    )
+    no_pivot: bool = flag(
+        "--no-pivot", "move the root instead, which a capable container can leave"
+    )
+    no_new_keyring: bool = flag("--no-new-keyring", "keep the caller's session keyring")
+    no_subreaper: bool = flag("--no-subreaper", "accepted: minirun is never one")
+
+    def or_before(self, before: Choices) -> "RunFlags":
+        """Take the flags before the command for those of the same names that are not given."""
+        for key in ("gpu_driver", "gpus", "driver_root", "load_kmods"):
+            value = getattr(before, key)
+            if value and key not in self.given:
+                setattr(self, key, value)
+                self.given.add(key)
+        return self
 
 
 def from_flags(
-    flags: Parsed, settings: Settings, container_id: str = ""
+    flags: RunFlags, settings: Settings, container_id: str = ""
 ) -> "tuple[RunOptions, str]":
     """Return what the flags ask for, and the image's name.
 
     For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.
     Raises MinirunError.
     """
-    chosen.take_global(flags, settings.choices)
+    flags.or_before(settings.choices)
     image = ensure.find_or_build(settings.store, flags.args[0], say)
-    env = _environment(flags, image)
-    own, refused = _consent(flags, image)
-    vendor = _vendor(flags, settings, container_id)
-    cdi, nodes = _cdi(flags, settings, own, container_id, vendor.names if vendor else ())
-    gpu_env: tuple[str, ...] = ()
-    driver = ""
-    if flags.gpu_mode != "cdi" and not (vendor and vendor.name):
-        gpu_env, driver = _gpus(flags, settings, own, container_id)
+    own_env = words.variables(flags.env)
+    annotations = tuple(words.pair(text, "--annotation") for text in flags.annotation)
+    _check_gpu_words(flags)
+    nodes = [text for text in flags.device if text.startswith("/") or "=" not in text]
+    asked = GpuOptions(
+        gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
+        driver_root=flags.driver_root, load_kmods=flags.load_kmods,
+        exclusive=settings.choices.exclusive, mode=flags.gpu_mode,
+        devices=tuple(text for text in flags.device if text not in nodes),
+        spec_dirs=tuple(flags.cdi_spec_dir), annotations=annotations, env=tuple(flags.env),
+        variables=tuple(own_env), mapped=bool(flags.uidmap), image=image.name,
+        image_env=tuple(image.env),
+    )  # fmt: skip
+    gpus = RunGpus()
+    if not asked.is_empty:
+        from minirun.gpu import run_request  # 5 ms, for GPUs
+
+        gpus = run_request.resolve(asked, settings, container_id)
+    for key, _ in annotations:
+        if key.startswith(ANNOTATION) and key != LOG:
+            hint = "a flag of run says it, such as --gpu-driver"
+            raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
+    uid, gid, groups = _user(flags.user or image.user, image)
     options = RunOptions(
         args=_command(flags, image),
-        env=env,
+        env=(*image.env, *own_env),
         cwd=_directory(flags.workdir or image.workdir or "/"),
-        user=_in_groups(_user(flags.user or image.user, image), vendor),
+        user=(uid, gid, tuple(dict.fromkeys((*groups, *gpus.groups)))),
         terminal=flags.tty,
         hostname=flags.hostname,
-        memory=size(flags.memory) if flags.memory else 0,
-        cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
-        pids_limit=_pids_limit(flags.pids_limit),
+        memory=words.size(flags.memory) if flags.memory else 0,
+        cpus=words.cpus(flags.cpus) if flags.cpus else 0.0,
+        pids_limit=words.pids_limit(flags.pids_limit),
         readonly=flags.read_only,
         cap_add=tuple(flags.cap_add),
         cap_drop=tuple(flags.cap_drop),
-        mounts=tuple(_volume(text) for text in flags.volume),
-        devices=tuple(_device(text) for text in nodes),
-        host_network=_host_network(flags.network),
-        uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
-        gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
-        gpu_env=gpu_env,
-        gpu_hook=_gpu_hook(driver, settings) if flags.gpu_mode == "hook" and driver else None,
-        cdi=cdi,
-        warnings=(*([refused] if refused else []), *(cdi.warnings if cdi else ())),
-        choices=chosen.of_run(
-            flags, settings.choices, image.layers, vendor.choices if vendor else NOTHING, driver
-        ),
-        **_security(flags.security_opt),
-        annotations=tuple(_pair(text, "--annotation") for text in flags.annotation),
+        mounts=tuple(words.volume(text) for text in flags.volume),
+        devices=tuple(words.device(text) for text in nodes),
+        host_network=words.host_network(flags.network),
+        uid_maps=tuple(words.id_map(text, "--uidmap") for text in flags.uidmap),
+        gid_maps=tuple(words.id_map(text, "--gidmap") for text in flags.gidmap),
+        gpu_env=gpus.env,
+        gpu_hook=gpus.hook,
+        cdi=gpus.cdi,
+        warnings=gpus.warnings,
+        choices=gpus.choices._replace(layers=image.layers, volatile=flags.rm),
+        annotations=annotations,
     )
+    options = _confined(options, flags.security_opt)
     if "gpu_mps" in flags.given:
-        from minirun.gpu.share import mps
+        from minirun.gpu.share import mps  # 8 ms, for MPS
 
         options = mps.join(options, flags.gpu_mps, settings)
     return options, image.name
 
 
-def random_id() -> str:
-    """Return twelve hexadecimal digits, as docker's short ids are."""
-    return os.urandom(6).hex()
+def _check_gpu_words(flags: RunFlags) -> None:
+    if flags.gpu_mode not in _GPU_MODES:
+        raise UsageError(f"invalid --gpu-mode {flags.gpu_mode!r}", " or ".join(_GPU_MODES))
+    if flags.gpu_driver not in ("", *GPU_DRIVERS):
+        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", ", ".join(GPU_DRIVERS))
 
 
-def _command(flags: Parsed, image: "Image") -> "tuple[str, ...]":
+def log_settings(flags: RunFlags, settings: Settings) -> Settings:
+    """Return the settings with what --log and --log-format of `run` say. Raises UsageError."""
+    log_format = flags.log_format or settings.log_format
+    if log_format not in ("text", "json"):
+        raise UsageError(f"invalid --log-format {log_format!r}", "text or json")
+    return settings._replace(log=flags.log or settings.log, log_format=log_format)
+
+
+def _command(flags: RunFlags, image: "Image") -> "tuple[str, ...]":
     """The image's entrypoint and command, changed as docker has it."""
     given = tuple(flags.args[1:])
     if flags.entrypoint:
@@ -99,27 +226,6 @@ def _command(flags: Parsed, image: "Image") -> "tuple[str, ...]":
     if not args:
         raise UsageError("no command specified", "the image has none: minirun run IMAGE COMMAND")
     return args
-
-
-def _environment(flags: Parsed, image: "Image") -> "tuple[str, ...]":
-    return (*image.env, *variables(flags.env))
-
-
-def variables(texts: "list[str]") -> "list[str]":
-    """Return what -e asks for: NAME=VALUE as it is, NAME with the caller's value.
-
-    Raises UsageError.
-    """
-    env = []
-    for text in texts:
-        name, equals, _ = text.partition("=")
-        if not name:
-            raise UsageError(f"invalid environment variable: {text!r}", "-e NAME=VALUE")
-        if equals:
-            env.append(text)
-        elif name in os.environ:
-            env.append(f"{name}={os.environ[name]}")
-    return env
 
 
 def _directory(path: str) -> str:
@@ -133,8 +239,6 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     """uid, gid and further groups, from the passwd and group files of the image's topmost layer."""
     if not spec or spec in ("0", "0:0", "root"):
         return (0, 0, ())
-    from minirun.oci import user
-
     with_passwd = [p for p in reversed(image.layers) if os.path.lexists(f"{p}/etc/passwd")]
     root = Root.at((with_passwd or list(image.layers))[0])
     try:
@@ -144,268 +248,51 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     return (found.uid, found.gid, tuple(found.groups))
 
 
-def _consent(flags: Parsed, image: "Image") -> "tuple[EnvironmentRequest | None, str]":
-    """What the user asks for by -e, where --gpus does not decide; and what the image is refused.
+def _confined(options: RunOptions, texts: "list[str]") -> RunOptions:
+    """Return the options with what --security-opt says; of two with one key the later counts.
 
-    Says so where it is. Raises GPUError.
+    As docker has it: `key=value`, or the older `key:value`. Raises UsageError.
     """
-    given = tuple(variables(flags.env))
-    asking = [text for text in (*image.env, *given) if text.startswith(_ASKING)]
-    if "gpus" in flags.given or not asking:
-        return None, ""
-    from minirun.gpu import consent
-
-    own, refused = consent.requested_by_user(image.name, tuple(image.env), given)
-    if refused:
-        say(refused)
-    return own, refused
-
-
-def _vendor(flags: Parsed, settings: Settings, container_id: str) -> "VendorRequest | None":
-    """What is asked of a GPU driver, where it may be another vendor's. Raises MinirunError."""
-    by_environment = any(text.startswith(("AMD_", "HABANA_")) for text in flags.env)
-    plain = flags.gpu_driver in ("nvidia", "simulated") or "gpus" not in flags.given
-    if plain and not (flags.driver_root or flags.load_kmods or by_environment):
-        return None
-    from minirun.cli import vendor_gpus
-
-    return vendor_gpus.vendor_request(flags, settings, container_id)
-
-
-def _in_groups(
-    user: "tuple[int, int, tuple[int, ...]]", vendor: "VendorRequest | None"
-) -> "tuple[int, int, tuple[int, ...]]":
-    """Let the command be in the groups of its GPUs' nodes, too."""
-    uid, gid, groups = user
-    return uid, gid, tuple(dict.fromkeys((*groups, *(vendor.groups if vendor else ()))))
-
-
-def _gpus(
-    flags: Parsed, settings: Settings, own: "EnvironmentRequest | None", container_id: str
-) -> "tuple[tuple[str, ...], str]":
-    """The variables that NVIDIA's hook reads (Figure 2), and the driver; empty without GPUs.
-
-    Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
-    look now. Raises UsageError, GPUError.
-    """
-    if "gpus" not in flags.given and own is None:
-        return (), ""
-    from minirun.gpu import drivers
-    from minirun.gpu.selector import GpuSelector, parse_gpus
-
-    selector = GpuSelector() if own else parse_gpus(flags.gpus)
-    driver = drivers.which_driver(
-        flags.gpu_driver or "auto", flags.driver_root, load_kmods=flags.load_kmods
-    )
-    if driver == "simulated" and not flags.gpu_driver:
-        say(_SIMULATED)
-    if own:
-        return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
-    devices = ",".join(selector.devices)
-    if selector.amount:
-        from minirun.gpu import drivers
-        from minirun.gpu.share import sharing
-
-        there = selector.candidates(drivers.inventory(driver, settings.store, flags.driver_root))
-        count = sharing.GpuCount(there, selector.amount, selector.exclusive, driver)
-        devices = ",".join(sharing.pick(settings.root, count, container_id))
-    env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
-    asked = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in flags.env)
-    if selector.capabilities or not asked:
-        capabilities = ",".join(selector.capabilities) or "compute,utility"
-        env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
-    return tuple(env), driver
-
-
-def _gpu_hook(driver: str, settings: Settings) -> "dict[str, Any]":
-    """NVIDIA's hook as config.json names it: the installed program. Raises UsageError.
-
-    Hooks get no environment but this. Where the driver is simulated, it says so to minirun's own
-    hook; the real one fails then.
-    """
-    from minirun.gpu.nvidia.runtime import lookup
-
-    path = lookup.program(GPU_HOOK)
-    if not path:
-        hint = "install NVIDIA's container toolkit, or leave --gpu-mode out"
-        raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
-    env = [f"PATH={lookup.DEFAULT_PATH}"]
-    if driver == "simulated":
-        from minirun.gpu.simulated import spec
-
-        env += [f"MINIRUN_SIM={spec.load(settings.store)}", f"MINIRUN_STORE={settings.store}"]
-    return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
-
-
-def _cdi(
-    flags: Parsed,
-    settings: Settings,
-    own: "EnvironmentRequest | None",
-    container_id: str,
-    named: "tuple[str, ...]" = (),
-) -> "tuple[CdiEdits | None, list[str]]":
-    """What is asked for in CDI's names, and the values of --device that are none of those.
-
-    `named` are the names that --gpus means where the GPUs are another vendor's than NVIDIA.
-
-    Raises UsageError, GPUError.
-    """
-    if flags.gpu_mode not in _GPU_MODES:
-        raise UsageError(f"invalid --gpu-mode {flags.gpu_mode!r}", " or ".join(_GPU_MODES))
-    if flags.gpu_driver not in ("", *GPU_DRIVERS):
-        raise UsageError(f"invalid --gpu-driver {flags.gpu_driver!r}", ", ".join(GPU_DRIVERS))
-    nodes = [text for text in flags.device if text.startswith("/") or "=" not in text]
-    gpus = flags.gpu_mode == "cdi" and (own is not None or "gpus" in flags.given) and not named
-    annotated = any(text.startswith("cdi.k8s.io/") for text in flags.annotation)
-    if not gpus and not annotated and not named and len(nodes) == len(flags.device):
-        return None, nodes
-    from minirun.gpu.cdi import names, registry, request
-    from minirun.gpu.selector import GpuSelector, parse_gpus
-
-    devices = [text for text in flags.device if text not in nodes]
-    for text in devices:
-        if not names.is_qualified(text):
-            hint = "as in --device nvidia.com/gpu=0"
-            raise UsageError(f"--device {text}: invalid CDI device name", hint)
-    devices += named
-    devices += names.from_annotations(_pair(text, "--annotation") for text in flags.annotation)
-    selector = parse_gpus(flags.gpus) if gpus and not own else None
-    if gpus and own:
-        selector = GpuSelector(own.devices or ("none",))
-    folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
-    driver, mapped = flags.gpu_driver, bool(flags.uidmap)
-    place = (settings.root, container_id)
-    root = flags.driver_root
-    asked = request.CdiRequest(tuple(devices), selector, driver, folders, mapped, place, root)
-    found = request.resolve(asked, settings.store)
-    for text in found.warnings:
-        say(f"warning: {text}")
-    if found.edits.simulated and not driver:
-        say(_SIMULATED)
-    return found, nodes
-
-
-def size(text: str) -> int:
-    """Return a size in bytes: 512m, 1g, 65536. Raises UsageError."""
-    digits = text.rstrip("bBkKmMgGtTiI")
-    unit = text[len(digits) :].lower().removesuffix("ib").removesuffix("b")
-    if not (digits.isascii() and digits.isdigit()) or unit not in _UNITS:
-        raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
-    return int(digits) * _UNITS[unit]
-
-
-def log_limits(words: "list[str]") -> logfile.Limits:
-    """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
-    found = logfile.Limits()
-    for word in words:
-        key, _, value = word.partition("=")
-        if key == "max-size":
-            found = found._replace(max_size=-1 if value == "-1" else _log_size(value))
-        elif key == "max-file":
-            if not (value.isascii() and value.isdigit() and 0 < int(value[:5]) <= 1000):
-                raise UsageError(f"--log-opt max-file={value}: is no number from 1 to 1000")
-            found = found._replace(max_file=int(value))
+    for text in texts:
+        mark = "=" if "=" in text else ":"
+        key, given, value = text.partition(mark)
+        if key == "no-new-privileges" and (not given or value in ("true", "false")):
+            options = options._replace(no_new_privileges=value != "false")
+        elif key == "seccomp" and value:
+            options = options._replace(seccomp=_seccomp(value))
+        elif key == "apparmor" and value:
+            options = options._replace(apparmor=_apparmor(value))
+        elif key == "label" and value:
+            _label(value)
+        elif (key, value) == ("systempaths", _UNCONFINED):
+            options = options._replace(unmasked=True)
         else:
-            raise UsageError(f"unknown --log-opt {word!r}", "max-size=SIZE or max-file=N")
-    return found
+            raise UsageError(f'invalid --security-opt: "{text}"', _SECURITY)
+    return options
 
 
-def _log_size(text: str) -> int:
-    bytes_ = size(text)
-    if not bytes_:
-        raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
-    return bytes_
+def _seccomp(value: str) -> str:
+    if value == _UNCONFINED:
+        return ""
+    if value in (seccomp_default.NAME, "builtin"):  # docker's word for it
+        return seccomp_default.NAME
+    return os.path.abspath(value)
 
 
-def _cpus(text: str) -> float:
-    plain = text.replace(".", "", 1)
-    if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
-        raise UsageError(f"invalid --cpus {text!r}", "a number of CPUs from 0.01 up, such as 1.5")
-    return float(text)
+def _apparmor(profile: str) -> str:
+    """Return the profile, "" for none. Raises UsageError where this kernel has no AppArmor."""
+    if profile == _UNCONFINED:
+        return ""
+    from minirun.oci.tuning import labels  # 10 ms, for AppArmor
+
+    if not labels.has_apparmor():
+        text = f"--security-opt apparmor={profile}: AppArmor is not enabled in this kernel"
+        raise UsageError(text, "leave it out: the container would not be confined by it")
+    return profile
 
 
-def _whole(text: str, flag: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"invalid {flag} {text!r}", "a whole number")
-    return int(text)
-
-
-def _pids_limit(text: str) -> int:
-    """Return the limit of processes, 0 for none. Raises UsageError."""
-    if text == "-1":
-        return 0
-    return _whole(text, "--pids-limit") if text else PIDS_LIMIT
-
-
-def _security(texts: "list[str]") -> "dict[str, Any]":
-    """Return what --security-opt says, as fields of Wishes. Raises UsageError."""
-    if not texts:
-        return {}
-    from minirun.cli import security
-
-    return security.options(texts)
-
-
-def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not parts[0] or not parts[1].startswith("/"):
-        raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
-    if not parts[1].strip("/"):
-        raise UsageError(f"invalid volume {text!r}: the destination cannot be /")
-    source = os.path.abspath(parts[0])
-    if not os.path.exists(source):
-        raise UsageError(f"volume {text!r}: {source} does not exist on this host")
-    options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
-    unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
-    if unknown:
-        raise UsageError(f"volume {text!r}: unknown option {min(unknown)!r}", "ro or rw")
-    return source, parts[1], tuple(o for o in options if o not in ("z", "Z"))
-
-
-def _device(text: str) -> "dict[str, Any]":
-    """A row of linux.devices, with the access that the cgroup rule gives."""
-    import stat
-
-    parts = text.split(":")
-    source = parts[0]
-    path = parts[1] if len(parts) > 1 and parts[1].startswith("/") else source
-    access = parts[-1] if len(parts) > 1 and not parts[-1].startswith("/") else "rwm"
-    if len(parts) > 3 or not access or set(access) - set("rwm"):
-        raise UsageError(f"invalid device {text!r}", "--device /dev/x[:/dev/y[:rwm]]")
-    try:
-        info = os.stat(source)
-    except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
-        raise UsageError(f'error gathering device information: "{source}": {what}') from None
-    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(info.st_mode))
-    if kind is None:
-        raise UsageError(f"{source} is not a device node")
-    return {
-        "type": kind, "path": path,
-        "major": os.major(info.st_rdev), "minor": os.minor(info.st_rdev),
-        "fileMode": stat.S_IMODE(info.st_mode), "uid": info.st_uid, "gid": info.st_gid,
-        "access": access,
-    }  # fmt: skip
-
-
-def _host_network(word: str) -> bool:
-    if word not in ("none", "host"):
-        raise UsageError(f"network {word!r} is not supported", "--network none or host")
-    return word == "host"
-
-
-def _id_map(text: str, flag: str) -> "tuple[int, int, int]":
-    parts = text.split(":")
-    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
-        raise UsageError(f"invalid {flag} {text!r}", f"{flag} CONTAINER_ID:HOST_ID:SIZE")
-    inside, outside, count = (int(part) for part in parts)
-    if not count or inside + count > _ID_MAX or outside + count > _ID_MAX:
-        raise UsageError(f"invalid {flag} {text!r}", "ids lie below 2^32, and SIZE above 0")
-    return inside, outside, count
-
-
-def _pair(text: str, flag: str) -> "tuple[str, str]":
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise UsageError(f"invalid {flag} {text!r}", f"{flag} KEY=VALUE")
-    return key, value
+def _label(value: str) -> None:
+    """Take label=disable, which is how it is. Raises UsageError for any other label."""
+    if value != "disable":
+        text = f"--security-opt label={value}: minirun gives no SELinux labels"
+        raise UsageError(text, "leave it out, or label=disable")

@@ -1,12 +1,25 @@
-"""A request: what one container asks of nvidia-container-cli.
+"""Requests: what `run` asks for of GPUs, and what one container asks of nvidia-container-cli.
 
-It is made from the container's environment by the hook (minirun.gpu.nvidia.hook.environment),
-written as an argument list (minirun.gpu.nvidia.hook.command_line), and read back from it
-(minirun.gpu.nvidia.cli.cli_args), so that either side can be the real program. Names are those of
+The second is made of the container's environment by the hook
+(minirun.gpu.nvidia.hook.environment), written as an argument list
+(minirun.gpu.nvidia.hook.command_line), and read back from it (minirun.gpu.nvidia.cli.cli_args), so
+that either side can be the real program. Names are those of
 nvidia-container-cli's options.
 """
 
+from minirun.core.choices import NOTHING, Choices
 from minirun.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.gpu.cdi.request import CdiEdits
+
+CDI_ANNOTATION = "cdi.k8s.io/"
+"""What the names of annotations begin with that ask for CDI devices."""
+VENDOR_VARIABLES = ("AMD_", "HABANA_")
+"""What the names of variables begin with that ask for other GPUs than NVIDIA's."""
 
 
 class NvidiaRequest(Record):
@@ -38,3 +51,53 @@ class NvidiaRequest(Record):
     user: str = ""
     root: str = ""
     ldcache: str = ""
+
+
+class GpuOptions(Record):
+    """What the flags of `run` say of GPUs and CDI devices, in their words."""
+
+    gpus: "str | None" = None
+    """--gpus; None if it is not given."""
+    driver: str = ""
+    driver_root: str = ""
+    load_kmods: bool = False
+    exclusive: bool = False
+    """--gpu-exclusive, before the command."""
+    mode: str = "legacy"
+    devices: "tuple[str, ...]" = ()
+    """CDI devices of --device: vendor.com/class=name."""
+    spec_dirs: "tuple[str, ...]" = ()
+    annotations: "tuple[tuple[str, str], ...]" = ()
+    env: "tuple[str, ...]" = ()
+    """-e, as NAME or NAME=VALUE."""
+    variables: "tuple[str, ...]" = ()
+    """-e, with its values."""
+    mapped: bool = False
+    """The container is to have a user namespace."""
+    image: str = ""
+    image_env: "tuple[str, ...]" = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """No GPU and no CDI device is asked for, not even by the image."""
+        if self.gpus is not None or self.driver_root or self.load_kmods or self.devices:
+            return False
+        asking = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
+        return not (
+            any(text.startswith(asking) for text in (*self.image_env, *self.variables))
+            or any(text.startswith(VENDOR_VARIABLES) for text in self.env)
+            or any(key.startswith(CDI_ANNOTATION) for key, _ in self.annotations)
+        )
+
+
+class RunGpus(Record):
+    """What config.json, and the caller's choices, get for the GPUs of one container."""
+
+    env: "tuple[str, ...]" = ()
+    """The variables that NVIDIA's hook reads."""
+    hook: "dict[str, Any] | None" = None
+    cdi: "CdiEdits | None" = None
+    warnings: "tuple[str, ...]" = ()
+    choices: Choices = NOTHING
+    groups: "tuple[int, ...]" = ()
+    """Groups of the GPUs' nodes."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from minirun import cgroups, cli
-from minirun.cli import doctor
-from minirun.cli.doctor import broken_by
+from minirun.cli import care
+from minirun.cli.care import broken_by
 from minirun.doctor import attempts as probe
 from minirun.doctor.attempts import Ability, AbilityReport, Lacking, Workplace, examine, in_child
 from minirun.doctor.table import ABILITIES, EITHER
@@ -75,7 +75,7 @@ def test_the_page_for_people(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     folders = ["--root", str(tmp_path / "root"), "--store", str(tmp_path / "store")]
     assert cli.main([*folders, "doctor"]) == 0
     page = capfd.readouterr().out
-    assert all(title in page for title in doctor.STAGES)
+    assert all(title in page for title in care.STAGES)
     assert page.endswith("minirun run works here\n")
     assert (
         f"  --  images             none in {tmp_path}/store  (minirun images build ubuntu)" in page

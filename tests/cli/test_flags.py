@@ -6,31 +6,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.cli.flags import Flags, each, flag
 from minirun.core.errors import UsageError
 
-FLAGS = (
-    Flag(("-i", "--interactive"), "", "a switch"),
-    Flag(("-t", "--tty"), "", "another"),
-    Flag(("-e", "--env"), "NAME=VALUE", "many times", many=True),
-    Flag(("-w", "--workdir", "--cwd"), "DIR", "with a value"),
-    Flag(("--net",), "MODE", "with a default", default="none"),
-    HELP,
-)
+
+class Run(Flags):
+    """Run it."""
+
+    command, arguments, mixed = "run", "IMAGE", False
+    interactive: bool = flag("-i --interactive", "a switch")
+    tty: bool = flag("-t --tty", "another")
+    env: list[str] = each("-e --env NAME=VALUE", "many times")
+    workdir: str = flag("-w --workdir --cwd DIR", "with a value")
+    net: str = flag("--net MODE", "with a default", default="none")
+
+
+class MixedRun(Run):
+    """Run it, with flags anywhere."""
+
+    mixed = True
 
 
 def read(*words: str, mixed: bool = False) -> tuple[dict[str, Any], list[str]]:
     """What was changed from the defaults, and the arguments."""
-    found = parse("run", FLAGS, list(words), mixed=mixed)
-    empty = parse("run", FLAGS, []).values
-    return {k: v for k, v in found.values.items() if v != empty[k]}, found.args
+    found = (MixedRun if mixed else Run)(list(words))
+    values = {key: getattr(found, key) for key in Run.known()}
+    return {k: v for k, v in values.items() if v != Run.known()[k].empty}, found.args
 
 
 def test_nothing() -> None:
-    found = parse("run", FLAGS, [])
-    assert found.values == {
-        "interactive": False, "tty": False, "env": [], "workdir": "", "net": "none", "help": False,
-    }  # fmt: skip
+    found = Run([])
+    assert (found.interactive, found.tty, found.env, found.workdir) == (False, False, [], "")
+    assert (found.net, found.help) == ("none", False)
     assert found.args == []
     assert found.given == set()
 
@@ -119,20 +126,20 @@ def test_words_that_are_empty_or_odd_are_arguments() -> None:
 
 
 def test_what_was_given_is_known_even_where_it_is_the_default() -> None:
-    found = parse("run", FLAGS, ["--net", "none", "--tty=false"])
+    found = Run(["--net", "none", "--tty=false"])
     assert found.given == {"net", "tty"}
 
 
 def test_values_are_attributes() -> None:
-    found = parse("run", FLAGS, ["-w", "/x"])
+    found = Run(["-w", "/x"])
     assert found.workdir == "/x"
     with pytest.raises(AttributeError):
-        found.nosuch  # noqa: B018
+        found.nosuch  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_callers_list_is_left_alone() -> None:
     words = ["-i", "image"]
-    parse("run", FLAGS, words)
+    Run(words)
     assert words == ["-i", "image"]
 
 
@@ -147,7 +154,7 @@ def test_the_callers_list_is_left_alone() -> None:
     st.lists(st.text()),
 )
 def test_any_mix_is_read_as_it_was_written(flags: list[str], args: list[str]) -> None:
-    found = parse("run", FLAGS, [*flags, "--", *args])
+    found = Run([*flags, "--", *args])
     assert found.args == args
     wanted = [
         word[6:] if word.startswith("--env=") else word[2:].removeprefix("=")
@@ -161,10 +168,10 @@ def test_any_mix_is_read_as_it_was_written(flags: list[str], args: list[str]) ->
 
 
 def test_the_help_text_names_every_flag() -> None:
-    text = usage("run", "IMAGE", "Run it.", FLAGS)
+    text = Run.usage()
     assert text.splitlines()[0] == "Usage: minirun run [flags] IMAGE"
     assert "Run it." in text
-    for flag in FLAGS:
-        (line,) = [row for row in text.splitlines() if flag.help in row]
-        assert all(name in line for name in flag.names)
-        assert flag.value in line
+    for one in Run.known().values():
+        (line,) = [row for row in text.splitlines() if one.help in row]
+        assert all(name in line for name in one.names)
+        assert one.value in line

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from minirun.cli.run_options import log_limits
+from minirun.cli.words import log_limits
 from minirun.running import logfile
 from minirun.running.logfile import Limits, OutputLog
 

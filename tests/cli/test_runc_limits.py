@@ -11,7 +11,8 @@ import pytest
 from cli.columns import Runtime
 from conftest import Program, cgroup, skip, wait_until
 from minirun.cgroups import stats as counters
-from minirun.cli import update, watch
+from minirun.cgroups.resources import merge
+from minirun.cli.words import duration
 from minirun.core.errors import UsageError
 from minirun.oci.mounts import options
 
@@ -111,9 +112,9 @@ def test_broken_json(minirun: Program) -> None:
 
 def test_merging_keeps_what_is_not_named() -> None:
     before = {"memory": {"limit": 5, "swap": 9}, "cpu": {"quota": 4}}
-    assert update.merge(before, {"cpu": {"period": 3}})["cpu"] == {"quota": 4, "period": 3}
-    assert update.merge(before, {"memory": {"limit": -1}})["memory"] == {"limit": -1, "swap": -1}
-    assert update.merge({}, {"pids": {"limit": 1}}) == {"pids": {"limit": 1}}
+    assert merge(before, {"cpu": {"period": 3}})["cpu"] == {"quota": 4, "period": 3}
+    assert merge(before, {"memory": {"limit": -1}})["memory"] == {"limit": -1, "swap": -1}
+    assert merge({}, {"pids": {"limit": 1}}) == {"pids": {"limit": 1}}
     assert before == {"memory": {"limit": 5, "swap": 9}, "cpu": {"quota": 4}}, "left alone"
 
 
@@ -210,13 +211,13 @@ def test_events_without_an_id_follow_every_log(minirun: Program) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("5s", 5), ("250ms", 0.25), ("1m30s", 90)])
 def test_durations(text: str, seconds: float) -> None:
-    assert watch.duration(text) == seconds
+    assert duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["5", "s", "1x", "0s", "1..5s", "-1s", ""])
 def test_wrong_durations(text: str) -> None:
     with pytest.raises(UsageError):
-        watch.duration(text)
+        duration(text)
 
 
 def test_features_say_what_the_tables_hold(runtime: Runtime) -> None:

@@ -1,7 +1,6 @@
 """The table of commands, and what the hot path may import."""
 
 import ast
-import importlib
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 import minirun as package
 from conftest import STORE, Program
 from minirun import __version__
-from minirun.cli import COMMANDS, GLOBAL_FLAGS
+from minirun.cli import COMMANDS, GlobalFlags, entry_of
 
 SOURCE = Path(package.__file__).parent
 SPEC = "spec: 1.3.0"
@@ -20,8 +19,7 @@ SPEC = "spec: 1.3.0"
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_module_and_help(minirun: Program, name: str) -> None:
-    module = importlib.import_module(f"minirun.cli.{COMMANDS[name][0]}")
-    assert callable(getattr(module, f"main_{name}", None) or module.main)
+    assert callable(entry_of(name, COMMANDS))
     for flag in ("--help", "-h"):
         done = minirun(name, flag)
         assert (done.returncode, done.stderr) == (0, "")
@@ -46,7 +44,7 @@ def test_the_overview_names_every_command_and_global_flag(minirun: Program) -> N
     assert minirun().stdout == done.stdout
     for name, (_, text) in COMMANDS.items():
         assert any(line.split() == [name, *text.split()] for line in done.stdout.splitlines())
-    for flag in GLOBAL_FLAGS:
+    for flag in GlobalFlags.known().values():
         assert flag.help in done.stdout
 
 

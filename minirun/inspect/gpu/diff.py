@@ -155,3 +155,22 @@ def _places(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
 
 def _links(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
     return tuple(f"{p} -> {to}" for p, to in one.links.items() if other.links.get(p) != to)
+
+
+def text(differences: "list[DiffRow]", old: ModeResult, new: ModeResult, most: int) -> "list[str]":
+    """Return the differences as text, then what is the same; at most `most` names an aspect."""
+    lines = []
+    for row in differences:
+        lines.append(row.aspect)
+        lines += _side("legacy", row.legacy, most) + _side("cdi", row.cdi, most)
+    same = len(old.mounts.keys() & new.mounts.keys())
+    nodes = sum(new.nodes.get(path) == access for path, access in old.nodes.items())
+    return [*lines, f"the same in both: {same} files of the host, {nodes} nodes with their access"]
+
+
+def _side(name: str, found: "tuple[str, ...]", most: int) -> "list[str]":
+    shown = list(found[:most]) or ["(nothing more)"]
+    if len(found) > most:
+        shown.append(f"and {len(found) - most} more: --all")
+    head = f"  {name:<8}"
+    return [f"{head if not at else ' ' * len(head)}{text}" for at, text in enumerate(shown)]

@@ -1,9 +1,9 @@
-"""`minirun nvidia-container-runtime-hook`: stage 4 as the program that runc and podman can call.
+"""`minirun nvidia-container-cli` and `nvidia-container-runtime-hook`: stages 5 and 4 as programs.
 
-Its flags are Go's (-debug and --debug are the same), its exit status and its words the real one's:
-2 for a wrong use, 1 for a failure. Without a driver it fails, as the real one does; the simulated
-driver is taken only where MINIRUN_SIM asks for it, in the hook's environment or in config.toml's
-nvidia-container-cli.environment. It runs as a hook of any runtime:
+runc and podman can call the hook. Its flags are Go's (-debug and --debug are the same), its exit
+status and its words the real one's: 2 for a wrong use, 1 for a failure. Without a driver it fails,
+as the real one does; the simulated driver is taken only if MINIRUN_SIM asks for it, in the hook's
+environment or in config.toml's nvidia-container-cli.environment. It runs as a hook of any runtime:
 
     "hooks": {"prestart": [{"path": "/usr/local/bin/minirun",
                             "args": ["minirun", "nvidia-container-runtime-hook", "prestart"]}]}
@@ -13,40 +13,49 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.cli import nvidia_container_cli
-from minirun.cli.flags import HELP, Flag, parse, usage
+from minirun.cgroups import foreign
+from minirun.cli.flags import Flags, flag
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.settings import Settings
+from minirun.gpu.nvidia.cli import main as nvidia_container_cli
 from minirun.gpu.nvidia.hook import program as prestart
 from minirun.gpu.nvidia.runtime import config
 
-NAME = "nvidia-container-runtime-hook"
-SUMMARY = """Turn a container's config.json into a call of nvidia-container-cli; its state is stdin.
+
+def main_nvidia_container_cli(args: "list[str]", settings: Settings) -> int:
+    """Be nvidia-container-cli: minirun.gpu.nvidia.cli.main."""
+    return nvidia_container_cli.main(args, settings, foreign.of_process)
+
+
+class Hook(Flags):
+    """The prestart hook."""
+
+    command = "nvidia-container-runtime-hook"
+    arguments, mixed = "prestart|poststart|poststop|version", False
+    summary = """\
+Turn a container's config.json into a call of nvidia-container-cli; its state is stdin.
 
   prestart    put the GPUs in that the container's environment asks for
   poststart   does nothing
   poststop    does nothing
   version     print the version and exit"""
-FLAGS = (
-    Flag(("--config",), "FILE", "config.toml (default: /etc/nvidia-container-runtime/config.toml)"),
-    Flag(("--debug",), "", "let nvidia-container-cli tell on stderr what it does"),
-    Flag(("--version",), "", "print the version and exit"),
-    HELP,
-)
+    config: str = flag(
+        "--config FILE", "config.toml (default: /etc/nvidia-container-runtime/config.toml)"
+    )
+    debug: bool = flag("--debug", "let nvidia-container-cli tell on stderr what it does")
+    version: bool = flag("--version", "print the version and exit")
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) -> int:
     """Run the hook; return its exit status."""
-    flags = parse(NAME, FLAGS, [_long(word) for word in args])
-    text = usage(NAME, "prestart|poststart|poststop|version", SUMMARY, FLAGS)
+    flags = Hook([_long(word) for word in args])
     if flags.help:
-        sys.stdout.write(text)
-        return 0
+        return flags.show_help()
     if flags.version or flags.args[:1] == ["version"]:
         sys.stdout.write(f"NVIDIA Container Runtime Hook version {__version__} (minirun)\n")
         return 0
     if flags.args[:1] not in (["prestart"], ["poststart"], ["poststop"]):
-        sys.stderr.write(text)
+        sys.stderr.write(flags.usage())
         return 2
     if flags.args[0] != "prestart":
         return 0
@@ -73,7 +82,7 @@ def _prestart(path: str, settings: Settings, *, debug: bool) -> int:
     simulation = prestart.environment(toolkit).get("MINIRUN_SIM") or os.environ.get("MINIRUN_SIM")
     if simulation:
         argv = ["--gpu-driver=simulated", *argv]
-    return nvidia_container_cli.main(argv, settings, simulation or "")
+    return nvidia_container_cli.main(argv, settings, foreign.of_process, simulation or "")
 
 
 def _fail(error: MinirunError) -> int:

@@ -1,47 +1,19 @@
-"""`minirun gpu why ID`: what a container was asked for, by whom, given, and has in force now."""
+"""What a container was asked for, given, and has in force now: as data, and as text (`gpu why`)."""
 
-import json
-import sys
 import textwrap
 from typing import Any
 
 from minirun.cgroups import foreign
 from minirun.cgroups.rules import DeviceRule, parse_rules
-from minirun.cli.flags import HELP, Flag, parse, usage
 from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
-from minirun.core.settings import Settings
-from minirun.core.visible import clean
-from minirun.engines import roots
 from minirun.gpu import drivers
 from minirun.inspect import edits_of
 from minirun.inspect.gpu import observed, why
-from minirun.running import existing
 from minirun.show.columns import aligned
 
-FLAGS = (
-    Flag(("--repair",), "", "put the device rules back that somebody has taken away"),
-    Flag(("--json",), "", "print everything as JSON"),
-    HELP,
-)
-SUMMARY = "Say what GPUs a container was asked for, by whom, given, and has now; and what differs."
 _WIDTH = 100
-
-
-def main(args: "list[str]", settings: Settings) -> int:
-    """Print why a container has the GPUs that it has."""
-    flags = parse("gpu why", FLAGS, args, mixed=True)
-    if flags.help or len(flags.args) != 1:
-        sys.stdout.write(usage("gpu why", "ID", SUMMARY, FLAGS))
-        return 0 if flags.help else 1
-    container = existing.load(*roots.locate(settings, flags.args[0]))
-    if flags.repair:
-        _repair(container)
-    found = document(container)
-    text = json.dumps(found, indent=2) if flags.json else "\n".join(map(clean, lines(found)))
-    sys.stdout.write(f"{text}\n")
-    return 0
 
 
 def document(container: Container) -> dict[str, Any]:
@@ -105,8 +77,11 @@ def _host_driver(edits: dict[str, Any]) -> str:
         return ""
 
 
-def _repair(container: Container) -> None:
-    """Give back the rules that are missing. Raises StateError, MinirunError, OSError."""
+def repair(container: Container) -> int:
+    """Give back the rules that are missing; return how many.
+
+    Raises StateError, MinirunError, OSError.
+    """
     edits = edits_of(container.record)
     now = _now(container, edits)
     if now is None:
@@ -117,12 +92,12 @@ def _repair(container: Container) -> None:
             DeviceRule(True, n["type"], n["major"], n["minor"], n["permissions"]) for n in rows
         ]
         foreign.of_process(str(container.record["pid"])).allow_devices(rules)
-        return
+        return len(rules)
     missing = why.missing_rules(now)
     if missing:
         container.open_log()
         container.cgroup.allow_devices(missing)
-    sys.stderr.write(f"minirun: {len(missing)} device rules put back\n")
+    return len(missing)
 
 
 def lines(found: dict[str, Any]) -> list[str]:

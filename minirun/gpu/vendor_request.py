@@ -9,11 +9,14 @@
 
 import os
 
-from minirun.cli.flags import Parsed
 from minirun.core.choices import OTHER_VENDORS, Choices
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.core.settings import Settings
+from minirun.gpu import driverroot, drivers, vendors
+from minirun.gpu.request import GpuOptions, NvidiaRequest
+from minirun.gpu.selector import parse_gpus
+from minirun.gpu.share import sharing
 
 
 class VendorRequest(Record):
@@ -26,67 +29,56 @@ class VendorRequest(Record):
     """CDI names, in cdi mode."""
 
 
-def vendor_request(flags: Parsed, settings: Settings, container_id: str) -> VendorRequest:
-    """Return what the flags ask for; for NVIDIA's GPUs the driver root alone.
+def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> VendorRequest:
+    """Return what is asked for; for NVIDIA's GPUs the driver root alone.
 
     Raises UsageError, GPUError.
     """
-    places = _places(flags)
-    own = [text for text in flags.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
-    if "gpus" not in flags.given:
-        return _found(flags, own[-1], places) if own else VendorRequest(choices=places)
-    from minirun.gpu import drivers
-
-    root = flags.driver_root
-    name = drivers.which_driver(flags.gpu_driver or "auto", root, load_kmods=flags.load_kmods)
+    places = _places(asked)
+    own = [text for text in asked.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
+    if asked.gpus is None:
+        return _found(asked, own[-1], places) if own else VendorRequest(choices=places)
+    root = asked.driver_root
+    name = drivers.which_driver(asked.driver or "auto", root, load_kmods=asked.load_kmods)
     if name not in OTHER_VENDORS:
         return VendorRequest(choices=places)
-    from minirun.gpu import vendors
-    from minirun.gpu.selector import parse_gpus
-    from minirun.gpu.share import sharing
-
     found = vendors.find_cards(name, root)
-    selector = parse_gpus(flags.gpus)
+    selector = parse_gpus(asked.gpus)
     devices = vendors.selectors_of_flag(selector, found)
     if selector.amount:
         there = tuple(str(card.number) for card in found.cards)
         count = sharing.GpuCount(there, selector.amount, selector.exclusive, name)
         devices = ",".join(sharing.pick(settings.root, count, container_id))
-    return _found(flags, f"{name}={devices}", places)
+    return _found(asked, f"{name}={devices}", places)
 
 
 _VARIABLES = {variable: vendor for vendor, variable in OTHER_VENDORS.items() if variable}
 
 
-def _places(flags: Parsed) -> Choices:
+def _places(asked: GpuOptions) -> Choices:
     """Return what --driver-root and --load-kmods choose. Raises UsageError, GPUError."""
     root = ""
-    if flags.driver_root:
-        if not os.path.isdir(flags.driver_root):
-            text = f"--driver-root {flags.driver_root}: no such directory"
+    if asked.driver_root:
+        if not os.path.isdir(asked.driver_root):
+            text = f"--driver-root {asked.driver_root}: no such directory"
             raise UsageError(text, "the folder that has the driver's usr/lib, dev and proc or sys")
-        from minirun.gpu import driverroot
-
-        root = driverroot.check(flags.driver_root)
-    return Choices(driver_root=root, load_kmods=flags.load_kmods)
+        root = driverroot.check(asked.driver_root)
+    return Choices(driver_root=root, load_kmods=asked.load_kmods)
 
 
-def _found(flags: Parsed, text: str, places: Choices) -> VendorRequest:
+def _found(asked: GpuOptions, text: str, places: Choices) -> VendorRequest:
     """Return what `vendor=devices`, or `VARIABLE=devices`, means. Raises GPUError."""
-    from minirun.gpu import vendors
-    from minirun.gpu.request import NvidiaRequest
-
     name, _, value = text.partition("=")
     name = _VARIABLES.get(name, name)
-    found = vendors.find_cards(name, flags.driver_root)
+    found = vendors.find_cards(name, asked.driver_root)
     devices = tuple(word.strip() for word in value.split(",") if word.strip())
     edits = vendors.plan(found, NvidiaRequest(devices=devices))
-    if flags.gpu_mode == "cdi":
+    if asked.mode == "cdi":
         cards = vendors.choose(found, devices)
         names = tuple(f"{found.kind}={card.number}" for card in cards)
         return VendorRequest(name, places, names=names)
-    if flags.gpu_mode == "hook":
+    if asked.mode == "hook":
         hint = "leave --gpu-mode out, or take cdi"
         raise UsageError(f"--gpu-mode hook: {name} has no such hook", hint)
     chosen = places._replace(gpu_driver=name, gpus=value)
-    return VendorRequest(name, chosen, () if flags.uidmap else edits.groups)
+    return VendorRequest(name, chosen, () if asked.mapped else edits.groups)

@@ -9,22 +9,25 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.cli.flags import HELP, usage
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.settings import Settings
 from minirun.gpu.nvidia.runtime import config, wrapper
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
-SUMMARY = (
-    "Call a runtime (config.toml: runc or crun) with these arguments; before `create`, add the\n"
-    "GPUs to config.json that the container's environment or annotations ask for."
-)
+HELP = f"""Usage: minirun {wrapper.NAME} [flags] COMMAND [ARG…]
+
+Call a runtime (config.toml: runc or crun) with these arguments; before `create`, add the
+GPUs to config.json that the container's environment or annotations ask for.
+
+Flags:
+  -h, --help  show this help and exit
+"""
 
 
 def main(args: "list[str]", settings: Settings) -> int:
     """Prepare, and become the runtime underneath; return 1 where that fails."""
     if args in (["--help"], ["-h"]):
-        sys.stdout.write(usage(wrapper.NAME, "COMMAND [ARG…]", SUMMARY, (HELP,)))
+        sys.stdout.write(HELP)
         return 0
     if "--version" in args or "-version" in args:
         sys.stdout.write(f"NVIDIA Container Runtime version {__version__} (minirun)\n\n")

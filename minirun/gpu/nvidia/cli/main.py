@@ -8,21 +8,38 @@ them. Where the real one says nothing although the container will not work, this
 import os
 import sys
 
+from minirun import __version__
 from minirun.core.errors import GPUError, MinirunError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
+from minirun.gpu import driverroot, simulated
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import cli_args, compat
+from minirun.gpu.nvidia.cli import cli_args, compat, kmods, real, warn
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
+from minirun.gpu.nvidia.cli.nvml import NOBODY
+from minirun.gpu.nvidia.cli.program import report
+from minirun.gpu.nvidia.cli.program.configure import configure
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minirun.cgroups.foreign import DeviceCgroup
 
 _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
-def main(args: "list[str]", settings: Settings, simulation: str = "") -> int:
+def main(
+    args: "list[str]",
+    settings: Settings,
+    cgroup_of: "Callable[[str], DeviceCgroup]",
+    simulation: str = "",
+) -> int:
     """Run info, list or configure; return 0, or 1 after any error.
 
+    `cgroup_of` returns the device cgroup of a process, by its name in /proc.
     `simulation` is what a simulated driver is to look like; "" for what $MINIRUN_SIM says.
     """
     try:
@@ -37,7 +54,7 @@ def main(args: "list[str]", settings: Settings, simulation: str = "") -> int:
     log = DebugLog("")
     try:
         log = DebugLog(line.request.debug)
-        _run(line, settings.store, simulation, log)
+        _run(line, _driver(line, settings.store, simulation, log), cgroup_of, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
         sys.stderr.write(f"{NAME}: {clean(str(error))}\n")
@@ -62,8 +79,6 @@ def _checked(line: CommandLine) -> CommandLine:
 
 def _help(line: CommandLine) -> str:
     if line.help == "--version":
-        from minirun import __version__
-
         return f"cli-version: {__version__} (minirun)\nlib-version: {__version__} (minirun)\n"
     first = cli_args.synopsis(line.command)
     lines = [first.replace(NAME, f"minirun {NAME} [flags]", 1), "", " Options:"]
@@ -79,21 +94,16 @@ def _help(line: CommandLine) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(line: CommandLine, store: str, simulation: str, log: DebugLog) -> None:
+def _run(
+    line: CommandLine, found: Inventory, cgroup_of: "Callable[[str], DeviceCgroup]", log: DebugLog
+) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
-    found = _driver(line, store, simulation, log)
     if line.command == "configure":
-        from minirun.cgroups import foreign
-        from minirun.gpu.nvidia.cli import warn
-        from minirun.gpu.nvidia.cli.program.configure import configure
-
         for notice in warn.check(found, line.request, line.request.ldcache or LD_SO_CACHE):
             sys.stderr.write(f"{NAME}: warning: {clean(str(notice))}\n")
-        configure(line, found, log, foreign.of_process)
+        configure(line, found, log, cgroup_of)
         return
     log.driver(found)
-    from minirun.gpu.nvidia.cli.program import report
-
     if line.command == "info":
         lines = report.info(found, "--csv" in line.words)
     else:
@@ -106,21 +116,14 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
     request = line.request
     user = _user(request.user)
     if line.gpu_driver == "simulated":
-        from minirun.gpu import simulated
-
         sys.stderr.write(f"{NAME}: {_SIMULATED}\n")
         log.started(request, user, "none: SIMULATED")
         found = simulated.inventory(store, simulation)
     elif line.gpu_driver == "nvidia":
-        from minirun.gpu import driverroot
-        from minirun.gpu.nvidia.cli import real
-
         cache = request.ldcache or LD_SO_CACHE
         log.started(request, user, cache)
         root = driverroot.check(request.root)
         if request.load_kmods:
-            from minirun.gpu.nvidia.cli import kmods
-
             channels = () if request.no_create_imex_channels else request.imex_channels
             kmods.load(root, channels, log.say)
         found = real.inventory(root, cache, strict=True, user=user)
@@ -132,8 +135,6 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
 def _user(text: str) -> "tuple[int, int]":
     """Return --user's uid and gid; the kernel's overflow ids where it is not given."""
     if not text:
-        from minirun.gpu.nvidia.cli.nvml import NOBODY
-
         return NOBODY, NOBODY
     uid, colon, gid = text.partition(":")
     for part in (uid, gid) if colon else (uid,):

@@ -1,15 +1,10 @@
-"""`minirun logs`: what a container has written, as docker's command has it."""
+"""Reads what a container has written, from the files that minirun.running.logfile keeps."""
 
-import json
 import os
 import sys
-import time
 from collections import deque
 
-from minirun.cli.flags import HELP, Flag, parse, usage
-from minirun.core import state
-from minirun.core.errors import UsageError
-from minirun.core.settings import Settings
+from minirun.core import jsonlite
 from minirun.running import logfile
 
 TYPE_CHECKING = False
@@ -17,36 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, BinaryIO
 
-FLAGS = (
-    Flag(("-f", "--follow"), "", "wait for more until the container ends"),
-    Flag(("-t", "--timestamps"), "", "show when each line was written"),
-    Flag(("-n", "--tail"), "N", "only the last N lines"),
-    HELP,
-)
 
-
-def main(args: "list[str]", settings: Settings) -> int:
-    """Print a container's output: its stdout on ours, its stderr on ours."""
-    flags = parse("logs", FLAGS, args, mixed=True)
-    if flags.help or len(flags.args) != 1:
-        sys.stdout.write(usage("logs", "ID", "Print what a container has written.", FLAGS))
-        return 0 if flags.help else 1
-    if flags.tail and not (flags.tail.isascii() and flags.tail.isdigit()):
-        raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines", 1)
-    container_id = flags.args[0]
-    record = state.load(settings.root, container_id)
-    reader = _Reader(record["directory"], flags.timestamps)
-    reader.show_all(int(flags.tail) if flags.tail else None)
-    while flags.follow:
-        ended = state.load(settings.root, container_id)["status"] == state.STOPPED
-        reader.show_new()
-        if ended:
-            break
-        time.sleep(0.05)
-    return 0
-
-
-class _Reader:
+class OutputReader:
     """Reads the files of a log one after the other, and goes on where it has stopped.
 
     It keeps the newest file open, so that it knows it again when it has got another name.
@@ -61,7 +28,7 @@ class _Reader:
         """Show what there is; of it, where `tail` is a number, so many lines at the end."""
         lines = self._lines()
         for line in lines if tail is None else deque(lines, maxlen=tail):
-            _show(json.loads(line), self.timestamps)
+            _show(jsonlite.loads(line.decode()), self.timestamps)
 
     def show_new(self) -> None:
         """Show the whole lines that have come since."""

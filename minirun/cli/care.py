@@ -1,0 +1,226 @@
+"""`minirun gc`, `doctor` and `teach`: the program looks after itself, its machine and its reader.
+
+gc finishes what killed commands left behind (minirun.running.orphans); doctor says what this
+machine can and cannot do, stage by stage, with the reason; `teach oracle` compares the log with
+what strace saw.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from minirun.cli import GlobalFlags
+from minirun.cli.flags import Flags, flag, show
+from minirun.core import state
+from minirun.core.errors import MinirunError, StateError, UsageError, from_os
+from minirun.core.settings import Settings, unprivileged
+from minirun.core.state_file import ForeignDirectory
+from minirun.core.visible import say, warn
+from minirun.doctor.attempts import AbilityReport, examine
+from minirun.doctor.rootless import for_user
+from minirun.doctor.table import ABILITIES, EITHER
+from minirun.image import catalogue
+from minirun.running import abandoned, orphans
+
+STAGES = (
+    "this machine",
+    "stage 1  clone, namespaces, cgroup, overlay",
+    "stage 2  init asks through a FIFO",
+    "stage 3  prestart hooks",
+    "stage 4  arguments for nvidia-container-cli",
+    "stage 5  device nodes, libraries, device rules",
+    "stage 6  the answer",
+    "stage 7  pivot_root, privileges, exec",
+    "without root  what a user can do",
+)
+
+
+class Gc(Flags):
+    """Finish what killed commands left behind."""
+
+    command = "gc"
+    dry_run: bool = flag("-n --dry-run", "say what would go, and keep it")
+
+
+class Doctor(Flags):
+    """What this machine can do."""
+
+    command = "doctor"
+    summary = (
+        "Try all that a run needs or can use, for real; say what does not work, why, and what to"
+        " do."
+        "\nThe exit status is 0 where `minirun run` can work, else 1."
+    )
+    json: bool = flag("--json", "print the findings as JSON")
+
+
+class Teach(Flags):
+    """Lessons and checks."""
+
+    command, arguments, mixed = "teach", "LESSON …", False
+    summary = """Lessons and checks that run minirun itself.
+
+  oracle [flags] -- COMMAND …   is the log true, and is it whole? strace is the witness"""
+
+
+class Oracle(Flags):
+    """Log against strace."""
+
+    command, arguments, mixed = "teach oracle", "-- COMMAND …", False
+    summary = """Run a minirun command under strace, and compare, event by event, both ways:
+
+  untrue     the log tells of a system call that strace did not see so
+  missing    strace saw a system call that makes the container, and the log does not tell it
+
+COMMAND is any command line of minirun's that makes, enters or removes a container:
+  minirun teach oracle -- run --rm --gpus 0,1 ubuntu true
+The exit status is 0 where both agree, whatever the command's own was, else 1."""
+    verbose: bool = flag("--verbose", "show every event beside its system call, not only how many")
+    json: bool = flag(
+        "--json", "print the report as JSON; the command's stdout goes to stderr then"
+    )
+    keep: str = flag("--keep FILE", "keep what strace has written in FILE")
+
+
+def main_gc(args: "list[str]", settings: Settings) -> int:
+    """Collect; print one line for each thing that goes."""
+    flags = Gc(args)
+    if flags.help:
+        return flags.show_help()
+    if not flags.dry_run:
+        for path in catalogue.sweep(settings.store):
+            _show_removed(path, "an image that was never finished", dry=False)
+    for name in (abandoned.names if flags.dry_run else abandoned.remove)(settings.root):
+        _show_removed(name, "its maker died", dry=flags.dry_run)
+    failed = 0
+    for container_id in state.names(settings.root):
+        try:
+            if reason := orphans.collect(settings, container_id, dry=flags.dry_run):
+                _show_removed(container_id, reason, dry=flags.dry_run)
+        except ForeignDirectory as error:
+            warn(f"{settings.root}/{container_id} is left: {error.reason}")
+        except MinirunError as error:
+            say(f"{container_id}: {error.line()}")
+            failed += 1
+        except OSError as error:
+            say(f"{container_id}: {from_os(error).line()}")
+            failed += 1
+    return 1 if failed else 0
+
+
+def _show_removed(name: str, reason: str, *, dry: bool) -> None:
+    show([f"{'would remove' if dry else 'removed'} {name}: {reason}"])
+
+
+def main_doctor(args: "list[str]", settings: Settings) -> int:
+    """Try everything and report; return 0 where `run` can work, else 1."""
+    flags = Doctor(args)
+    if flags.help:
+        return flags.show_help()
+    if flags.args:
+        raise UsageError(
+            f"doctor takes no argument: {flags.args[0]}", "see 'minirun doctor --help'"
+        )
+    without_root = unprivileged()
+    table = for_user(ABILITIES) if without_root else ABILITIES
+    findings = examine(table, settings.root, settings.store)
+    broken = broken_by(findings)
+    if flags.json:
+        report = {"ok": not broken, "findings": [finding._asdict() for finding in findings]}
+        print(json.dumps(report, indent=2))
+    else:
+        print("\n".join(_report(findings)))
+        names = ", ".join(broken)
+        works = "minirun run works here" + (", without root" if without_root else "")
+        print(f"\nminirun run cannot work here: {names}" if broken else f"\n{works}")
+    return 1 if broken else 0
+
+
+def broken_by(findings: list[AbilityReport]) -> list[str]:
+    """Return the names of what keeps `run` from working; a pair counts where both are missing."""
+    works = {finding.name: finding.works for finding in findings}
+    pairs = [
+        f"{one} or {other}"
+        for one, other in EITHER
+        if one in works and not (works[one] or works[other])
+    ]
+    return [finding.name for finding in findings if finding.needed and not finding.works] + pairs
+
+
+def _report(findings: list[AbilityReport]) -> list[str]:
+    width = max(len(finding.name) for finding in findings)
+    lines = []
+    for stage, title in enumerate(STAGES):
+        lines += ["", title] if stage else [title]
+        for finding in findings:
+            if finding.stage == stage:
+                mark = "ok" if finding.works else "NO" if finding.needed else "--"
+                advice = f"  ({finding.advice})" if finding.advice else ""
+                lines.append(f"  {mark}  {finding.name:<{width}}  {finding.found}{advice}")
+    return lines
+
+
+def main_teach(args: "list[str]", settings: Settings) -> int:
+    """Run a lesson or a check, or list them."""
+    flags = Teach(args)
+    if flags.help or not flags.args:
+        flags.show_help()
+        return 0
+    if flags.args[0] != "oracle":
+        raise UsageError(f"unknown lesson {flags.args[0]!r}", "minirun teach lists them", 1)
+    return _oracle(flags.args[1:], settings)
+
+
+def _oracle(args: "list[str]", settings: Settings) -> int:
+    """Run a command under strace and report; return 0 where log and strace agree, else 1.
+
+    Raises MinirunError: no strace, nothing to compare.
+    """
+    flags = Oracle(args)
+    if flags.help:
+        return flags.show_help()
+    if not flags.args:
+        hint = "minirun teach oracle -- run --rm busybox true"
+        raise UsageError("teach oracle needs a command of minirun's", hint, 1)
+    from minirun.teach.oracle import report, witness  # 50 ms
+
+    with tempfile.TemporaryDirectory(prefix="minirun-oracle.") as directory:
+        output = Path(directory, "strace")
+        command = _command(settings, flags.args)
+        join = _waiting(settings, flags.args)
+        watched = witness.watch(command, output, join=join, stdout=2 if flags.json else None)
+        if flags.keep:
+            shutil.copy(output, flags.keep)
+    found = witness.judge(watched)
+    if flags.json:
+        told = report.document(found, watched, flags.args, verbose=flags.verbose)
+        sys.stdout.write(report.dumps(told))
+    else:
+        report.show(found, watched, verbose=flags.verbose)
+    return 1 if found.untrue or found.missing else 0
+
+
+def _waiting(settings: Settings, words: "list[str]") -> "tuple[int, ...]":
+    """Return the pid of the init that `start ID` lets go on: most of what follows is its work."""
+    options = GlobalFlags(words)
+    if options.args[:1] != ["start"]:
+        return ()
+    root = os.path.abspath(options.root) if options.root else settings.root
+    try:
+        record = state.load(root, options.args[-1])
+    except StateError:
+        return ()  # `start` will say so
+    return (record["pid"],) if record["status"] == state.CREATED else ()
+
+
+def _command(settings: Settings, words: "list[str]") -> "list[str]":
+    """Return the command line of a minirun like this one, with its global flags before `words`."""
+    mine = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    told = ["--root", settings.root, "--store", settings.store]
+    told += ["--cgroup", settings.cgroup_version, "--log-format", settings.log_format]
+    told += ["--log", settings.log] if settings.log else []
+    told += ["--debug"] if settings.debug else []
+    return [sys.executable, *mine, *told, *words]

@@ -1,0 +1,59 @@
+"""`minirun create`: runc's, to the letter; and what it has in common with `run --bundle`."""
+
+import os
+
+from minirun.cli.flags import Flags, flag
+from minirun.core.choices import GPU_DRIVERS, OTHER_VENDORS, Choices
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.running import bundle
+
+
+class Create(Flags):
+    """Create a container from an OCI bundle."""
+
+    command, arguments = "create", "ID"
+    bundle: str = flag("-b --bundle DIR", "the directory of config.json (default: the current one)")
+    console_socket: str = flag(
+        "--console-socket PATH", "a socket that gets the terminal's master end"
+    )
+    pidfd_socket: str = flag("--pidfd-socket PATH", "a socket that gets a descriptor of init")
+    pid_file: str = flag("--pid-file FILE", "write init's pid to FILE")
+    preserve_fds: str = flag("--preserve-fds N", "hand N descriptors from 3 on to the command")
+    no_pivot: bool = flag(
+        "--no-pivot", "move the root instead, which a capable container can leave"
+    )
+    no_new_keyring: bool = flag("--no-new-keyring", "keep the caller's session keyring")
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Create a container from a bundle; its init waits at exec.fifo."""
+    flags = Create(args)
+    if flags.help:
+        return flags.show_help()
+    container_id = only_id(flags)
+    options = bundle.BundleOptions(
+        container_id, flags.bundle, bundle_choices(settings.choices), flags.console_socket,
+        flags.pidfd_socket, flags.pid_file, flags.preserve_fds, flags.no_pivot,
+        flags.no_new_keyring,
+    )  # fmt: skip
+    bundle.create(options, settings)
+    return 0
+
+
+def only_id(flags: Flags) -> str:
+    """Return the one argument, in runc's words if there is another number. Raises UsageError."""
+    if len(flags.args) != 1:
+        raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
+    return flags.args[0]
+
+
+def bundle_choices(before: Choices) -> Choices:
+    """Return what is chosen `before` the command for a bundle. Raises UsageError."""
+    driver, root, gpus = before.gpu_driver, before.driver_root, before.gpus
+    if driver and driver not in GPU_DRIVERS:
+        raise UsageError(f"invalid --gpu-driver {driver!r}", ", ".join(GPU_DRIVERS))
+    if gpus and driver not in OTHER_VENDORS:
+        hint = "NVIDIA_VISIBLE_DEVICES in config.json names NVIDIA's; or --gpu-driver=amd"
+        raise UsageError(f"--gpus {gpus}: with a bundle only of amd, intel and gaudi", hint)
+    return before._replace(driver_root=root and os.path.abspath(root), gpus=gpus or None)

@@ -1,0 +1,263 @@
+"""`minirun timeline`, `replay`, `diff` and `explain`: the log shown again, and what it means.
+
+`timeline` without an argument lists what is recorded: living containers, and those that have gone,
+of every engine that has called minirun (minirun.engines.roots). `replay` plays a recording, at its
+own pace or at another: it reads a file and nothing else: no root, no Linux, no network, no
+container. `diff` compares the snapshots of a recording.
+
+`explain WORD…` says what an error, an event or a stage means, why, and what to try. WORD is an
+error number (ENOENT, 2), an event of the log (mount, "prctl PR_SET_PDEATHSIG", HOOKS_DONE,
+"ldconfig ended"), a stage (5, s5, "stage 5", its module or its actor), a call and an error number
+together (mount EPERM), words of a hint that an error has printed, or a text about GPUs that do not
+work ("Failed to initialize NVML: Unknown Error"); or a system call, for how the default profile of
+`run` answers it (io_uring_setup, "seccomp files").
+"""
+
+import json
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from minirun import knowledge, recordings
+from minirun.cli.flags import Flags, flag, write
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.engines import roots
+from minirun.knowledge import ENGLISH, HINT, language
+from minirun.show import differ, explained, find, narrate, paint, played, recorded, recording, text
+from minirun.show import trace as chrome_trace
+from minirun.show.recording import Recording
+
+LONGEST = 1.0
+"""Seconds: no pause is longer, however long the run was held at a gate."""
+_WIDEST = 100
+
+
+class ViewFlags(Flags):
+    """What timeline and replay have in common."""
+
+    level: str = flag(
+        "--level LEVEL", "stages or syscalls (default: stages; with --text, syscalls)"
+    )
+    plain: bool = flag(
+        "--plain", "sentences, one after the other, nothing drawn: for a screen reader"
+    )
+    text: bool = flag("--text", "aligned columns, nothing cut: for a file")
+    html: str = flag("--html FILE", "write one self-contained page instead (-: standard output)")
+    trace: str = flag("--trace FILE", "write JSON for Perfetto or chrome://tracing instead")
+    lang: str = flag("--lang LANG", "en or ko: speak it, whatever the locale ($LANG) says")
+
+
+class Timeline(ViewFlags):
+    """Show the start of a container again; without an argument, list what is recorded."""
+
+    command, arguments = "timeline", "[ID|FILE]"
+    last: str = flag("-n --last N", "list the N newest; 0 for all", default="20")
+
+
+class Replay(ViewFlags):
+    """Play a recorded start; without an argument, list the recordings that are shipped."""
+
+    command, arguments = "replay", "[FILE|NAME]"
+    speed: str = flag(
+        "--speed N",
+        "times its own pace: 0.01 is slow, 0 at once (default: 1; at once off a terminal)",
+    )
+
+
+class Diff(Flags):
+    """Show what a stage changed: run the container with --snapshots (or --step)."""
+
+    command, arguments = "diff", "ID|FILE"
+    stage: str = flag("--stage N", "what happened from the begin of this stage to its end")
+    between: str = flag("--between A,B", "from the end of stage A to the end of stage B: s4,s5")
+    only: str = flag("--only PART", "one of namespaces, mounts, devices, files, processes")
+    files: bool = flag("--files", "only names of files, as `diff before.txt after.txt` prints them")
+    json: bool = flag("--json", "as JSON")
+
+
+class Explain(Flags):
+    """Explain an error, an event of the log, or a stage; without WORD list them all."""
+
+    command, arguments = "explain", "[WORD…]"
+    hints: bool = flag("--hints", "list every hint that an error prints, and which errors print it")
+    json: bool = flag("--json", "print topics as JSON")
+    lang: str = flag("--lang LANG", "en or ko: speak it, whatever the locale ($LANG) says")
+
+
+def main_timeline(args: "list[str]", settings: Settings) -> int:
+    """Show or export the recordings of a container or a file, or list all that there is."""
+    flags = Timeline(args)
+    if flags.help:
+        return flags.show_help()
+    if len(flags.args) > 1:
+        raise UsageError("timeline takes one container or file", "minirun timeline ID", status=1)
+    _check(flags)
+    if flags.args:
+        _show(_read(flags.args[0], settings), flags, settings)
+    elif not (flags.last.isascii() and flags.last.isdigit()):
+        raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
+    else:
+        write(recorded.listing(roots.known(settings), int(flags.last)))
+    return 0
+
+
+def _check(flags: ViewFlags) -> None:
+    """Raise UsageError where the flags of VIEWS make no sense."""
+    if flags.level not in ("", *narrate.LEVELS):
+        raise UsageError(f"invalid --level {flags.level!r}", " or ".join(narrate.LEVELS), status=1)
+    if flags.plain and flags.text:
+        raise UsageError("--plain or --text, not both", status=1)
+
+
+def _read(name: str, settings: Settings) -> list[Recording]:
+    """Return what a file, a container's id, or - (standard input) holds.
+
+    Raises StateError where that is nothing, OSError.
+    """
+    if name != "-":
+        return find.find(name, *roots.known(settings))
+    try:
+        return recording.parse(sys.stdin.buffer.read(), "standard input")
+    except ValueError as error:
+        raise StateError(str(error), "a file of events, as --log FILE makes it") from None
+
+
+def _show(
+    recordings: list[Recording],
+    flags: ViewFlags,
+    settings: Settings,
+    pause: Callable[[int], None] | None = None,
+) -> None:
+    """Write the files that the flags of VIEWS ask for, or show all on standard output.
+
+    `pause` is called before each event, with the nanoseconds since the one before.
+    Raises OSError.
+    """
+    if flags.html:
+        from minirun.show import html  # 30 ms
+
+        spoken = language.choose(flags.lang or settings.lang)
+        _export(flags.html, html.render(recordings, language=spoken))
+    if flags.trace:
+        _export(flags.trace, json.dumps(chrome_trace.document(recordings)) + "\n")
+    if flags.html or flags.trace:
+        return
+    for number, each in enumerate(recordings):
+        write(("\n" if number else "") + played.title(each, plain=flags.plain) + "\n")
+        style = "plain" if flags.plain else "columns" if flags.text else "lanes"
+        level = flags.level or ("syscalls" if flags.text else "stages")
+        played.draw(each, style, level, pause, write)
+
+
+def _export(path: str, content: str) -> None:
+    if path == "-":
+        write(content)
+    else:
+        Path(path).write_text(content, encoding="utf-8", errors="backslashreplace")
+
+
+def main_replay(args: "list[str]", settings: Settings) -> int:
+    """Play or export a recording, or list those that are shipped."""
+    flags = Replay(args)
+    if flags.help:
+        return flags.show_help()
+    if len(flags.args) > 1:
+        raise UsageError("replay takes one recording", "minirun replay FILE", status=1)
+    _check(flags)
+    speed = _speed(flags.speed)
+    if not flags.args:
+        write(_shipped())
+        return 0
+    found = _read_shipped(flags.args[0], settings)
+    _show(found, flags, settings, (lambda gap: _pause(gap, speed)) if speed else None)
+    return 0
+
+
+def _read_shipped(name: str, settings: Settings) -> list[Recording]:
+    if name in recordings.RECORDINGS and not os.path.exists(name):
+        return recording.read(recordings.path(name))
+    return _read(name, settings)
+
+
+def _speed(given: str) -> float:
+    """Return how many times faster than it was; 0 for at once. Raises UsageError."""
+    if not given:
+        return 1.0 if os.isatty(1) else 0.0
+    try:
+        speed = float(given)
+    except ValueError:
+        speed = -1.0
+    if not 0 <= speed < math.inf:
+        raise UsageError(f"invalid --speed {given!r}", "a number: 0.1, 2, or 0 for at once", 1)
+    return speed
+
+
+def _pause(nanoseconds: int, speed: float) -> None:
+    time.sleep(min(LONGEST, nanoseconds / 1e9 / speed))
+
+
+def _shipped() -> str:
+    head = ("NAME", "CONTAINERS", "WHAT IT SHOWS")
+    rows = []
+    for name, what in recordings.RECORDINGS.items():
+        found = recording.read(recordings.path(name))
+        rows.append((name, " ".join(each.id for each in found), what))
+    return recorded.table([head, *rows])
+
+
+def main_diff(args: "list[str]", settings: Settings) -> int:
+    """Print the difference of two snapshots of a container, or of a recording."""
+    flags = Diff(args)
+    if flags.help:
+        return flags.show_help()
+    if len(flags.args) != 1 or bool(flags.stage) == bool(flags.between):
+        hint = "minirun diff ID --stage 5, or minirun diff ID --between s4,s5"
+        raise UsageError("diff needs a container and what to compare", hint, status=1)
+    if flags.only and flags.only not in differ.PARTS:
+        raise UsageError(f"unknown part {flags.only!r}", ", ".join(differ.PARTS), status=1)
+    first, second = differ.boundaries(flags.between, flags.stage)
+    recordings = find.find(flags.args[0], *roots.known(settings))
+    if len(recordings) > 1:
+        names = ", ".join(recording.id for recording in recordings)
+        raise StateError(f"{flags.args[0]} holds several containers: {names}", status=1)
+    (recording,) = recordings
+    before, after = differ.choose(recording, first), differ.choose(recording, second)
+    parts = [p for p in differ.compare(before, after) if flags.only in ("", p.name)]
+    if flags.files:
+        return write(differ.normal_form(before, after))
+    if flags.json:
+        rows = {part.name: {"gone": part.gone, "new": part.new} for part in parts}
+        return write(json.dumps(rows, indent=2) + "\n")
+    return write(differ.text(parts))
+
+
+def main_explain(args: "list[str]", settings: Settings) -> int:
+    """Explain a word, or list all that can be explained."""
+    flags = Explain(args)
+    if flags.help:
+        return flags.show_help()
+    tongue = language.choose(flags.lang or settings.lang)
+    words = " ".join(flags.args).strip()
+    if flags.hints:
+        found = [one for one in knowledge.search(words, tongue) if one.kind == HINT]
+    else:
+        found = knowledge.lookup(words, tongue) if words else knowledge.topics(tongue)
+    if not found:
+        names = knowledge.near(words)
+        hint = f"did you mean {' or '.join(names)}?" if names else "minirun explain lists all"
+        raise UsageError(f"nothing is known of {words!r}", hint, status=1)
+    if flags.json:
+        return write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    if words or flags.hints:
+        lines = [line for one in found for line in explained.page(one, width, tongue)]
+    else:
+        lines = explained.listing(found, width, tongue)
+    unicode = paint.speaks_unicode() or tongue != ENGLISH
+    return write("".join(f"{text.clean(line, unicode)}\n" for line in lines))

@@ -1,0 +1,90 @@
+"""What engines ask most often, so it loads next to nothing: `minirun state`, `list`, `features`.
+
+All are runc's. `minirun ps` is friendlier than `list`, which has runc's columns and words, for
+programs that parse them. dockerd and containerd ask for `features` once.
+"""
+
+from minirun.cli.flags import Flags, flag, show, write
+from minirun.core import jsonlite, state
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings
+from minirun.running import stored
+from minirun.running.visible_json import clean_json
+from minirun.show.columns import aligned
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+COLUMNS = ("id", "pid", "status", "bundle", "created", "owner")
+_NARROWEST, _GAP = 12, 3
+"""How wide runc makes columns, and how far apart."""
+
+
+class State(Flags):
+    """Print a container's state as JSON."""
+
+    command, arguments = "state", "ID"
+
+
+class List(Flags):
+    """List containers, as runc does."""
+
+    command = "list"
+    format: str = flag("-f --format FORMAT", "table or json", default="table")
+    quiet: bool = flag("-q --quiet", "only ids")
+
+
+class Features(Flags):
+    """Say as JSON what this runtime can do."""
+
+    command = "features"
+
+
+def main_state(args: "list[str]", settings: Settings) -> int:
+    """Print a container's state as JSON (runtime.md, "Query State")."""
+    flags = State(args)
+    if flags.help:
+        return flags.show_help()
+    record = state.load(settings.root, flags.one_id())
+    return write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
+
+
+def main_list(args: "list[str]", settings: Settings) -> int:
+    """Print all containers below the state root."""
+    flags = List(args)
+    if flags.help:
+        return flags.show_help()
+    _take_no_argument(flags)
+    if flags.format not in ("table", "json"):
+        raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
+    rows = [_row(record) for record in stored.records(settings.root)]
+    if flags.quiet:
+        lines = [row["id"] for row in rows]
+    elif flags.format == "json":
+        return write(jsonlite.dumps(rows) + "\n")
+    else:
+        cells = [[str(row[name]) for name in COLUMNS] for row in rows]
+        lines = aligned([[name.upper() for name in COLUMNS], *cells], _GAP, _NARROWEST)
+    return show(lines)
+
+
+def _take_no_argument(flags: Flags) -> None:
+    if flags.args:
+        text = f'"minirun {flags.command}" needs no argument, got {len(flags.args)}'
+        raise UsageError(text, status=1)
+
+
+def _row(record: "dict[str, Any]") -> "dict[str, Any]":
+    return state.public(record) | {"owner": stored.owner(record["directory"])}
+
+
+def main_features(args: "list[str]", settings: Settings) -> int:
+    """Print the features document of the runtime-spec (features.md)."""
+    flags = Features(args)
+    if flags.help:
+        return flags.show_help()
+    _take_no_argument(flags)
+    from minirun.oci import features  # 10 ms, which `state` need not wait for
+
+    return write(jsonlite.dumps(features.document(), indent=4) + "\n")

@@ -1,0 +1,173 @@
+"""From a flag's words to its value: sizes, times, variables, devices, volumes, --security-opt.
+
+All raise UsageError, which names the flag and how it is to be written.
+"""
+
+import os
+import stat
+
+from minirun.core.errors import UsageError
+from minirun.running import logfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PIDS_LIMIT = 2048
+"""podman's default, against fork bombs; docker has none."""
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_ID_MAX = 1 << 32
+
+
+def size(text: str) -> int:
+    """Return a size in bytes: 512m, 1g, 65536. Raises UsageError."""
+    digits = text.rstrip("bBkKmMgGtTiI")
+    unit = text[len(digits) :].lower().removesuffix("ib").removesuffix("b")
+    if not (digits.isascii() and digits.isdigit()) or unit not in _UNITS:
+        raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
+    return int(digits) * _UNITS[unit]
+
+
+def variables(texts: "list[str]") -> "list[str]":
+    """Return what -e asks for: NAME=VALUE as it is, NAME with the caller's value.
+
+    Raises UsageError.
+    """
+    env = []
+    for text in texts:
+        name, equals, _ = text.partition("=")
+        if not name:
+            raise UsageError(f"invalid environment variable: {text!r}", "-e NAME=VALUE")
+        if equals:
+            env.append(text)
+        elif name in os.environ:
+            env.append(f"{name}={os.environ[name]}")
+    return env
+
+
+def duration(text: str) -> float:
+    """Return seconds for Go's way to write a time: 5s, 1m30s, 250ms. Raises UsageError."""
+    total, rest = 0.0, text
+    while rest:
+        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(number) :]
+        unit = rest[: len(rest) - len(rest.lstrip("nuµmsh"))]
+        rest = rest[len(unit) :]
+        if unit not in _SECONDS or not number.replace(".", "", 1).isdigit():
+            raise UsageError(f"invalid --interval {text!r}", "such as 5s, 500ms or 1m30s", 1)
+        total += float(number) * _SECONDS[unit]
+    if total <= 0:
+        raise UsageError("duration interval must be greater than 0", "such as 5s", 1)
+    return total
+
+
+def log_limits(words: "list[str]") -> logfile.Limits:
+    """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
+    found = logfile.Limits()
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "max-size":
+            found = found._replace(max_size=-1 if value == "-1" else _log_size(value))
+        elif key == "max-file":
+            if not (value.isascii() and value.isdigit() and 0 < int(value[:5]) <= 1000):
+                raise UsageError(f"--log-opt max-file={value}: is no number from 1 to 1000")
+            found = found._replace(max_file=int(value))
+        else:
+            raise UsageError(f"unknown --log-opt {word!r}", "max-size=SIZE or max-file=N")
+    return found
+
+
+def _log_size(text: str) -> int:
+    bytes_ = size(text)
+    if not bytes_:
+        raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
+    return bytes_
+
+
+def cpus(text: str) -> float:
+    """Return a number of CPUs."""
+    plain = text.replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
+        raise UsageError(f"invalid --cpus {text!r}", "a number of CPUs from 0.01 up, such as 1.5")
+    return float(text)
+
+
+def _whole(text: str, flag: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"invalid {flag} {text!r}", "a whole number")
+    return int(text)
+
+
+def pids_limit(text: str) -> int:
+    """Return the limit of processes, 0 for none. Raises UsageError."""
+    if text == "-1":
+        return 0
+    return _whole(text, "--pids-limit") if text else PIDS_LIMIT
+
+
+def volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
+    """Return (source, destination, options) of -v."""
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or not parts[0] or not parts[1].startswith("/"):
+        raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
+    if not parts[1].strip("/"):
+        raise UsageError(f"invalid volume {text!r}: the destination cannot be /")
+    source = os.path.abspath(parts[0])
+    if not os.path.exists(source):
+        raise UsageError(f"volume {text!r}: {source} does not exist on this host")
+    options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
+    unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
+    if unknown:
+        raise UsageError(f"volume {text!r}: unknown option {min(unknown)!r}", "ro or rw")
+    return source, parts[1], tuple(o for o in options if o not in ("z", "Z"))
+
+
+def device(text: str) -> "dict[str, Any]":
+    """Return a row of linux.devices, with the access that the cgroup rule gives."""
+    parts = text.split(":")
+    source = parts[0]
+    path = parts[1] if len(parts) > 1 and parts[1].startswith("/") else source
+    access = parts[-1] if len(parts) > 1 and not parts[-1].startswith("/") else "rwm"
+    if len(parts) > 3 or not access or set(access) - set("rwm"):
+        raise UsageError(f"invalid device {text!r}", "--device /dev/x[:/dev/y[:rwm]]")
+    try:
+        info = os.stat(source)
+    except OSError as error:
+        what = os.strerror(error.errno or 0).lower()
+        raise UsageError(f'error gathering device information: "{source}": {what}') from None
+    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(info.st_mode))
+    if kind is None:
+        raise UsageError(f"{source} is not a device node")
+    return {
+        "type": kind, "path": path,
+        "major": os.major(info.st_rdev), "minor": os.minor(info.st_rdev),
+        "fileMode": stat.S_IMODE(info.st_mode), "uid": info.st_uid, "gid": info.st_gid,
+        "access": access,
+    }  # fmt: skip
+
+
+def host_network(word: str) -> bool:
+    """Return True for --network host."""
+    if word not in ("none", "host"):
+        raise UsageError(f"network {word!r} is not supported", "--network none or host")
+    return word == "host"
+
+
+def id_map(text: str, flag: str) -> "tuple[int, int, int]":
+    """Return (container id, host id, size) of --uidmap."""
+    parts = text.split(":")
+    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
+        raise UsageError(f"invalid {flag} {text!r}", f"{flag} CONTAINER_ID:HOST_ID:SIZE")
+    inside, outside, count = (int(part) for part in parts)
+    if not count or inside + count > _ID_MAX or outside + count > _ID_MAX:
+        raise UsageError(f"invalid {flag} {text!r}", "ids lie below 2^32, and SIZE above 0")
+    return inside, outside, count
+
+
+def pair(text: str, flag: str) -> "tuple[str, str]":
+    """Return KEY and VALUE."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"invalid {flag} {text!r}", f"{flag} KEY=VALUE")
+    return key, value

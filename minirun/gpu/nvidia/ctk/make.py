@@ -1,0 +1,78 @@
+"""Makes a CDI spec of this host's GPUs, and logs it as nvidia-ctk does."""
+
+from minirun.core.errors import GPUError
+from minirun.gpu.cdi import request
+from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia.ctk import modes, recipe
+from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.runtime import host, lookup
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def spec(
+    mode: str, how: recipe.Recipe, finder: Finder, log: ToolkitLog, *, own_program: bool
+) -> "dict[str, Any]":
+    """Return the spec. `mode` is out of modes.MODES.
+
+    With `own_program` the spec of a simulated driver has minirun's hooks, which are one more than
+    those of NVIDIA's program. Raises MinirunError, OSError.
+    """
+    _announce(finder, log)
+    try:
+        found = _host(finder.root, log) if mode in ("auto", "nvml", "management") else None
+        if found and found.simulated:
+            finder.root = found.root
+            if own_program:
+                how = how._replace(program=request.program())
+        document = modes.spec(mode, found, how, finder)
+    except GPUError as error:
+        raise _in_place(error) from None
+    log.info(f"Generated CDI spec with version {document['cdiVersion']}")
+    return document
+
+
+def _in_place(error: GPUError) -> GPUError:
+    """Say, as the real tool does, in which part of its work an error came."""
+    text = str(error)
+    parts = {
+        "failed to construct": "failed to create device CDI specs: ",
+        "failed to locate libcuda": "failed to create edits common for entities: ",
+    }
+    part = next((words for begin, words in parts.items() if text.startswith(begin)), "")
+    return GPUError(f"failed to generate CDI spec: {part}{text}", error.hint, status=1)
+
+
+def program(asked: str) -> recipe.HookProgram:
+    """Return the program of the hooks: the one that is asked for, nvidia-cdi-hook, or minirun."""
+    name = asked or "nvidia-cdi-hook"
+    path = name if name.startswith("/") else lookup.program(name)
+    if not path and asked:
+        path = f"/usr/bin/{name}"
+    if not path:
+        return request.program()
+    last = path.rpartition("/")[2]
+    if last == "nvidia-ctk":
+        return recipe.HookProgram(path, (last, "hook"))
+    return recipe.HookProgram(path, (last, request.HOOK) if last == "minirun" else (last,))
+
+
+def _announce(finder: Finder, log: ToolkitLog) -> None:
+    """Say which of NVIDIA's libraries tell about GPUs."""
+    other = "libnvidia-sandboxutils.so.1"
+    if not finder.locate_library(other):
+        twice = "\n".join([f"{other}: not found"] * 2)
+        log.warning(f"Ignoring error in locating {other}: {twice}")
+        log.warning("Failed to init nvsandboxutils: ERROR_LIBRARY_LOAD; ignoring")
+    for path in finder.locate_library("libnvidia-ml.so.1")[:1]:
+        log.info(f"Using {finder.root}{path}")
+
+
+def _host(root: str, log: ToolkitLog) -> Inventory:
+    found = host.host_inventory(root)
+    if found.simulated:
+        log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
+    return found

@@ -1,0 +1,171 @@
+"""What `run IMAGE` asks for of GPUs and CDI devices, and what config.json gets for that (Figure 2).
+
+Three modes (--gpu-mode): legacy, the environment's variables, which stages 4 and 5 obey in-line;
+hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. GPUs of other vendors than
+NVIDIA: minirun.gpu.vendor_request.
+"""
+
+from minirun.core import jsonlite, places, state
+from minirun.core.config import GPU_HOOK
+from minirun.core.errors import UsageError
+from minirun.core.visible import say
+from minirun.gpu import consent, drivers
+from minirun.gpu.cdi import names
+from minirun.gpu.consent import EnvironmentRequest
+from minirun.gpu.nvidia.runtime import lookup
+from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, GpuOptions, RunGpus
+from minirun.gpu.selector import GpuSelector, parse_gpus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.core.container import Container
+    from minirun.core.settings import Settings
+    from minirun.gpu.cdi.request import CdiEdits
+
+_SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
+
+
+def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGpus:
+    """Return what config.json gets. GPUs that are chosen here (count=N) are reserved.
+
+    Says on standard error what the user must know. Raises MinirunError, OSError.
+    """
+    own, refused = None, ""
+    if asked.gpus is None:
+        image_env = tuple(asked.image_env)
+        own, refused = consent.requested_by_user(asked.image, image_env, asked.variables)
+        if refused:
+            say(refused)
+    found = RunGpus()
+    vendor = ""
+    cdi_names: tuple[str, ...] = ()
+    if _may_be_of_other_vendor(asked):
+        from minirun.gpu import vendor_request  # 8 ms, for GPUs that are not NVIDIA's
+
+        request = vendor_request.resolve(asked, settings, container_id)
+        vendor, cdi_names = request.name, request.names
+        found = found._replace(choices=request.choices, groups=request.groups)
+    cdi = _cdi(asked, settings, own, container_id, cdi_names)
+    if asked.mode != "cdi" and not vendor and (own or asked.gpus is not None):
+        env, driver = _variables(asked, settings, own, container_id)
+        hook = _hook(driver, settings) if asked.mode == "hook" else None
+        choices = found.choices._replace(gpu_driver=driver, gpu_hook=asked.mode == "hook")
+        found = found._replace(env=env, hook=hook, choices=choices)
+    if asked.gpus is not None:
+        exclusive = asked.exclusive or parse_gpus(asked.gpus).exclusive
+        found = found._replace(choices=found.choices._replace(exclusive=exclusive))
+    warnings = (*([refused] if refused else []), *(cdi.warnings if cdi else ()))
+    return found._replace(cdi=cdi, warnings=warnings)
+
+
+def _may_be_of_other_vendor(asked: GpuOptions) -> bool:
+    if asked.driver_root or asked.load_kmods:
+        return True
+    if any(text.startswith(VENDOR_VARIABLES) for text in asked.env):
+        return True
+    return asked.gpus is not None and asked.driver not in ("nvidia", "simulated")
+
+
+def _variables(
+    asked: GpuOptions, settings: "Settings", own: "EnvironmentRequest | None", container_id: str
+) -> "tuple[tuple[str, ...], str]":
+    """Return the variables that NVIDIA's hook reads (Figure 2), and the driver.
+
+    Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
+    know it now. Raises UsageError, GPUError.
+    """
+    selector = GpuSelector() if own else parse_gpus(asked.gpus or "")
+    root = asked.driver_root
+    driver = drivers.which_driver(asked.driver or "auto", root, load_kmods=asked.load_kmods)
+    if driver == "simulated" and not asked.driver:
+        say(_SIMULATED)
+    if own:
+        return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
+    devices = ",".join(selector.devices)
+    if selector.amount:
+        from minirun.gpu.share import sharing  # 3 ms, for a count
+
+        there = selector.candidates(drivers.inventory(driver, settings.store, root))
+        count = sharing.GpuCount(there, selector.amount, selector.exclusive, driver)
+        devices = ",".join(sharing.pick(settings.root, count, container_id))
+    env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
+    given = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in asked.env)
+    if selector.capabilities or not given:
+        capabilities = ",".join(selector.capabilities) or "compute,utility"
+        env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
+    return tuple(env), driver
+
+
+def _hook(driver: str, settings: "Settings") -> "dict[str, Any]":
+    """Return NVIDIA's hook as config.json names it: the installed program. Raises UsageError.
+
+    Hooks get no environment but this. If the driver is simulated, it says so to minirun's own hook;
+    the real one fails then.
+    """
+    path = lookup.program(GPU_HOOK)
+    if not path:
+        hint = "install NVIDIA's container toolkit, or leave --gpu-mode out"
+        raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
+    env = [f"PATH={lookup.DEFAULT_PATH}"]
+    if driver == "simulated":
+        from minirun.gpu.simulated import spec
+
+        env += [f"MINIRUN_SIM={spec.load(settings.store)}", f"MINIRUN_STORE={settings.store}"]
+    return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
+
+
+def _cdi(
+    asked: GpuOptions,
+    settings: "Settings",
+    own: "EnvironmentRequest | None",
+    container_id: str,
+    named: "tuple[str, ...]",
+) -> "CdiEdits | None":
+    """Return the edits of all that is asked for in CDI's names; None without any.
+
+    `named` are the names that --gpus means if the GPUs are another vendor's than NVIDIA.
+    Raises UsageError, GPUError.
+    """
+    gpus = asked.mode == "cdi" and (own is not None or asked.gpus is not None) and not named
+    annotated = any(key.startswith(CDI_ANNOTATION) for key, _ in asked.annotations)
+    if not (gpus or annotated or named or asked.devices):
+        return None
+    from minirun.gpu.cdi import registry, request  # 15 ms, for CDI
+
+    for text in asked.devices:
+        if not names.is_qualified(text):
+            hint = "as in --device nvidia.com/gpu=0"
+            raise UsageError(f"--device {text}: invalid CDI device name", hint)
+    devices = (*asked.devices, *named, *names.from_annotations(asked.annotations))
+    selector = parse_gpus(asked.gpus or "") if gpus and not own else None
+    if gpus and own:
+        selector = GpuSelector(own.devices or ("none",))
+    folders = asked.spec_dirs or registry.FOLDERS
+    place = (settings.root, container_id)
+    found = request.resolve(
+        request.CdiRequest(
+            devices, selector, asked.driver, folders, asked.mapped, place, asked.driver_root
+        ),
+        settings.store,
+    )
+    for text in found.warnings:
+        say(f"warning: {text}")
+    if found.edits.simulated and not asked.driver:
+        say(_SIMULATED)
+    return found
+
+
+def record_holders(container: "Container", cdi: "CdiEdits | None") -> None:
+    """Write down who has which GPU, if no stage 5 of minirun's does: CDI, and a hook's own.
+
+    Raises GPUError, OSError.
+    """
+    from minirun.gpu.share import of_hook, sharing  # few runs
+
+    if cdi:
+        sharing.record_holders(container, cdi.edits.gpus, cdi.edits.simulated)
+        state.write(places.edits_json(container.directory), jsonlite.dumps(cdi.as_json()))
+    else:
+        of_hook.record(container, container.config.choices.gpu_driver)

@@ -1,0 +1,173 @@
+"""A container of a bundle, for `create`, runc's `run` and `restore`.
+
+minirun is never a subreaper: the container's init is its child, and everything in a pid namespace
+is init's.
+"""
+
+import os
+
+from minirun.core import config as oci_config
+from minirun.core import endings, events, gates, lifecycle, state
+from minirun.core.choices import NOTHING, OTHER_VENDORS, Choices
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import UsageError
+from minirun.core.process.streams import Console
+from minirun.core.record import Record
+from minirun.core.settings import Settings
+from minirun.core.stages.s1_clone import Init
+from minirun.core.visible import clean, warn
+from minirun.engines.origin import origin
+from minirun.gpu import variables
+from minirun.oci.exec import sealed
+from minirun.running import handover, output, signals
+from minirun.running.reserve import reserve
+
+_SHOWN = 5
+"""So many annotations that are ignored are named."""
+
+
+class BundleOptions(Record):
+    """What the flags of `create` say. A path is "" if it is not given."""
+
+    container_id: str
+    directory: str = ""
+    """The bundle; empty: the current directory."""
+    choices: Choices = NOTHING
+    console_socket: str = ""
+    pidfd_socket: str = ""
+    pid_file: str = ""
+    preserve_fds: str = ""
+    no_pivot: bool = False
+    no_new_keyring: bool = False
+    detach: bool = True
+    """`run`: do not wait for the container's end."""
+    keep: bool = False
+    """`run`: do not delete the container after its end."""
+
+    def config(self) -> Config:
+        """Return the bundle's config.json. Raises ConfigError, OSError."""
+        return oci_config.load(os.path.abspath(self.directory or "."), self.choices)
+
+
+def create(options: BundleOptions, settings: Settings) -> None:
+    """Make a container whose init waits at exec.fifo. Raises MinirunError, OSError."""
+    container = new_container(options, settings)
+    try:
+        signals.catch()
+        init = lifecycle.create(container)
+        container.save(status=state.CREATED, complete=True)
+        handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
+    except BaseException:
+        endings.destroy(container)
+        raise
+
+
+def run(options: BundleOptions, settings: Settings) -> int:
+    """Run a bundle's config.json as it is; return its exit status, or with `detach` 0.
+
+    A terminal that config.json asks for is relayed to the caller's own, unless a console socket is
+    named. Raises MinirunError, OSError.
+    """
+    container = new_container(options, settings, relayed=not options.detach)
+    streams = None
+    try:
+        signals.catch()
+        if container.config.terminal and not options.console_socket:
+            streams = output.Streams(container, True, detach=False)
+            container.console = streams.console
+        init = lifecycle.create(container)
+        if streams:
+            streams.close_containers_ends()
+        handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
+        signals.forward_once_running(init.channel.is_closed, init.pidfd)
+        endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
+    except BaseException:
+        endings.destroy(container)
+        raise
+    if container.console.socket >= 0 and not streams:
+        os.close(container.console.socket)
+    return 0 if options.detach else _wait(container, init, streams, keep=options.keep)
+
+
+def _wait(container: Container, init: Init, streams: "output.Streams | None", *, keep: bool) -> int:
+    """Wait for the container's end, and delete it unless it is to be kept."""
+    wait = streams.relay if streams else lambda pid, pidfd: endings.wait(pidfd, pid)
+    status = wait(init.pid, init.pidfd)
+    if keep:
+        endings.clear_cgroup(container)
+        container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+    else:
+        endings.destroy(container)
+    return status
+
+
+def new_container(
+    options: BundleOptions, settings: Settings, *, relayed: bool = False
+) -> Container:
+    """Reserve a container. Raises MinirunError, OSError.
+
+    Signals wait from then on, until the caller catches them. `relayed`: the caller itself will
+    hold the master end of a terminal for which no socket is named.
+    """
+    kept, listening = handover.preserved(options.preserve_fds), handover.listen_fds()
+    config = options.config()
+    if not config.process:
+        raise UsageError("config.json: process: is required to create a container", status=1)
+    if config.namespaces.get("pid"):
+        sealed.ensure()
+    if config.terminal != bool(options.console_socket) and not (config.terminal and relayed):
+        what = "needs --console-socket" if config.terminal else "cannot take a --console-socket"
+        raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
+    socket = handover.connect_console(options.console_socket) if options.console_socket else -1
+    signals.block()
+    container = _reserve(options, settings, config)
+    container.preserve_fds = listening + kept
+    if listening:
+        added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
+        config.process["env"] = [*(config.process.get("env") or []), *added]
+    container.console = Console(socket=socket)
+    return container
+
+
+def _reserve(options: BundleOptions, settings: Settings, config: Config) -> Container:
+    """Take the name, and begin the log with who has asked. Raises MinirunError, OSError."""
+    asked, args = origin(config, options.container_id), config.process.get("args")
+    container = reserve(
+        settings, options.container_id, config, no_pivot=options.no_pivot,
+        no_new_keyring=options.no_new_keyring, origin=asked, args=args,
+    )  # fmt: skip
+    try:
+        container.open_log()
+        places = {"bundle": config.bundle, "root": settings.root}
+        events.emit("note", "origin", asked | places, why="who asked for this container, and where")
+        _warn_of_ignored(config)
+        if settings.gates:
+            container.gates = gates.Gates(container.directory, settings.gates)
+    except BaseException:
+        endings.destroy(container)
+        raise
+    return container
+
+
+def _warn_of_ignored(config: Config) -> None:
+    """Name what of config.json is not obeyed, since an image may have brought it.
+
+    Annotations in minirun's own name; and a vendor's variable that could have brought GPUs.
+    Raises OSError.
+    """
+    if vendor := variables.refused(config):
+        text = f"ignored variable: {OTHER_VENDORS[vendor]}"
+        _warn(text, f"--gpu-driver={vendor} before the command obeys it")
+    names = config.ignored_annotations
+    if not names:
+        return
+    shown = [clean(name[:60]) for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    text = f"ignored annotations: {', '.join(shown)}{more}"
+    _warn(text, "an image may have brought them; minirun's own flags choose: see minirun --help")
+
+
+def _warn(text: str, hint: str) -> None:
+    events.emit("note", "warning", {"text": text}, why=hint)
+    warn(f"config.json: {text} ({hint})")

@@ -1,0 +1,78 @@
+"""What an engine hands to a process of a container, and what it is told of it: runc's flags.
+
+--preserve-fds, $LISTEN_FDS, --console-socket; --pid-file, --pidfd-socket.
+"""
+
+import os
+
+from minirun.core.errors import UsageError
+
+
+def preserved(text: str) -> int:
+    """Return how many descriptors from 3 on --preserve-fds hands to the command.
+
+    Each must be open by now: a number that is free would soon be a file of ours.
+    Raises UsageError.
+    """
+    count = text or "0"
+    if not (count.isascii() and count.isdigit() and len(count) < 5):
+        raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
+    for fd in range(3, 3 + int(count)):
+        if not _is_inherited(fd):
+            text = f"--preserve-fds {count}: descriptor {fd} is not open"
+            raise UsageError(text, "the descriptors from 3 on must be open", 1)
+    return int(count)
+
+
+def _is_inherited(fd: int) -> bool:
+    """Whether a descriptor came with execve(2): what is open and ours goes away with it."""
+    try:
+        return os.get_inheritable(fd)
+    except OSError:
+        return False
+
+
+def listen_fds() -> int:
+    """Return how many sockets systemd hands on: sd_listen_fds(3). None that are another's."""
+    count = os.environ.get("LISTEN_FDS", "")
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return 0
+    return int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
+
+
+def announce(pid_file: str, pidfd_socket: str, pid: int, pidfd: int) -> None:
+    """Tell the caller which process it is, in each way whose path is not "". Raises OSError."""
+    if pid_file:
+        with open(pid_file, "w") as file:  # as engines read it: decimal, no newline
+            file.write(str(pid))
+    if pidfd_socket:
+        send_pidfd(pidfd_socket, pidfd)
+
+
+def send_pidfd(path: str, pidfd: int) -> None:
+    """Send a descriptor of a process through the socket at `path`, as SCM_RIGHTS. Raises OSError.
+
+    unix(7). A pidfd stays that process's, while its number may become another's.
+    """
+    import _socket
+
+    from minirun.oci.terminal import terminal
+
+    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        terminal.connect(socket, path)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, pidfd.to_bytes(4, "little"))
+        socket.sendmsg([b"pidfd"], [rights])
+    finally:
+        socket.close()
+
+
+def connect_console(path: str) -> int:
+    """Connect to a console socket and return its descriptor. Raises OSError."""
+    import _socket
+
+    from minirun.oci.terminal import terminal
+
+    console = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    terminal.connect(console, path)
+    return console.detach()

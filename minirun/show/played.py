@@ -1,0 +1,55 @@
+"""A recording as text: played at its own pace, or all at once (`timeline`, `replay`)."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from minirun.show import narrate, paint, text
+from minirun.show.recorded import result
+from minirun.show.recording import Recording
+
+
+def title(found: Recording, *, plain: bool = False) -> str:
+    """Return one line about a recording."""
+    took = (found.stages[-1].end or 0) - found.start if found.complete else 0
+    parts = [
+        result(found) + (f" after {text.duration(took)}" if took else ""),
+        _held(found),
+        f"{found.unreadable} lines unreadable" if found.unreadable else "",
+    ]
+    mark = " (GPUs SIMULATED)" if found.simulated else ""
+    line = f"container {found.id}{mark}: {', '.join(part for part in parts if part)}"
+    return text.clean(line + "." * plain, paint.speaks_unicode())
+
+
+def _held(found: Recording) -> str:
+    """Say how long the run stood still at gates: each until somebody did the next thing."""
+    end = found.stages[-1].end if found.stages else None
+    acts = [e for e in found.events if e.actor != "step" and e.t <= (end or found.end)]
+    waits = [after.t - e.t for e, after in pairwise(acts) if e.kind == "gate"]
+    return f"{text.duration(sum(waits))} of it at {len(waits)} gates" if waits else ""
+
+
+def draw(
+    found: Recording,
+    style: str,
+    level: str,
+    pause: Callable[[int], None] | None,
+    write: Callable[[str], object],
+) -> None:
+    """Draw a recording. `style`: lanes, columns or plain; `level`: stages or syscalls.
+
+    `write` gets the text. `pause` is called before each event, with the nanoseconds since the one
+    before; None: all at once.
+    """
+    narrator = narrate.Narrator(level)
+    painted = paint.painter(1, style, full=True)
+    if pause is None:
+        write(painted([row for row in map(narrator.row, found.events) if row]))
+        return
+    before = found.start
+    for event in found.events:
+        pause(max(0, event.t - before))
+        before = event.t
+        row = narrator.row(event)
+        if row:
+            write(painted([row]))
