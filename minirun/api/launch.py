@@ -85,8 +85,8 @@ def run(
         raise
     ours = (detach and status == 0) or container.supervisor == child.process.pid
     if not ours:
-        said = child.errors.strip().rpartition("\n")[2].removeprefix("minirun: ")
-        raise RunError(said or f"minirun ended with status {status}", status, container)
+        reason = child.errors.strip().rpartition("\n")[2].removeprefix("minirun: ")
+        raise RunError(reason or f"minirun ended with status {status}", status, container)
     return container
 
 

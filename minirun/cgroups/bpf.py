@@ -83,9 +83,9 @@ def load_device_program(instructions: bytes, name: str) -> int:
     try:
         return load(log)
     except OSError as error:
-        said = [line.strip() for line in log.value.decode(errors="replace").splitlines()]
+        lines = [line.strip() for line in log.value.decode(errors="replace").splitlines()]
         # the last line but one: the last one counts the instructions it looked at
-        reason = [line for line in said if line and not line.startswith("processed ")][-1:]
+        reason = [line for line in lines if line and not line.startswith("processed ")][-1:]
         error.strerror = ": ".join([os.strerror(error.errno or 0), *reason])
         raise
 

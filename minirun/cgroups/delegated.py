@@ -86,7 +86,7 @@ def _refused(directory: str) -> str:
     return ""
 
 
-def _told(where: str, reason: str) -> None:
+def _warn_not_kept(where: str, reason: str) -> None:
     """Warn that a part of config.json is not kept."""
     text = f"config.json: {where}: is not kept without root: {reason}"
     events.emit("note", "warning", {"text": text}, why="the container runs without it")
@@ -100,7 +100,7 @@ class Delegated(CgroupV2):
         """Write each limit that has a controller here."""
         super().set_resources(resources)
         if resources.get("devices"):
-            _told("linux.resources.devices", "a device program needs CAP_BPF")
+            _warn_not_kept("linux.resources.devices", "a device program needs CAP_BPF")
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Keep none: :meth:`set_resources` has said so."""
@@ -149,7 +149,7 @@ class NoCgroup(Cgroup):
             text = f"there is no cgroup to limit it: {self.reason}"
             raise ConfigError(f"{where}: {text}", f"needs {DELEGATE}")
         if resources.get("devices"):
-            _told("linux.resources.devices", "there is no cgroup")
+            _warn_not_kept("linux.resources.devices", "there is no cgroup")
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Keep none: :meth:`set_resources` has said so."""

@@ -262,10 +262,10 @@ def memfd(place: Workplace) -> str:
         os.set_inheritable(theirs, True)
         os.execve(fd, ["/bin/true", "true"], {})
     os.close(theirs)
-    said = os.read(ours, 4)
+    error = os.read(ours, 4)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if said or status:
-        raise Lacking(f"it ended with status {status}, errno {int.from_bytes(said, 'little')}")
+    if error or status:
+        raise Lacking(f"it ended with status {status}, errno {int.from_bytes(error, 'little')}")
     return "executed"
 
 

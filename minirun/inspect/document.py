@@ -123,7 +123,7 @@ class StageFacts(TypedDict):
     error: str
 
 
-class Limits(TypedDict, total=False):
+class LimitFacts(TypedDict, total=False):
     """Limits of a cgroup: bytes, tasks, weights, CPUs (1.5), a list of CPUs; None for no limit."""
 
     memory: int | None
@@ -166,7 +166,7 @@ class Wanted(TypedDict):
     mounts: list[dict[str, Any]]
     """Rows of config.json."""
     deviceRules: list[str]
-    limits: Limits
+    limits: LimitFacts
 
 
 class Anatomy(TypedDict):
@@ -198,7 +198,7 @@ class Anatomy(TypedDict):
     deviceRules: list[str] | None
     interfaces: list[dict[str, Any]]
     """As minirun.net.interfaces has them."""
-    limits: Limits
+    limits: LimitFacts
     usage: dict[str, int | None] | None
     """As minirun.cgroups.base.Usage has it."""
     memberOf: dict[str, str]

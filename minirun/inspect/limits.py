@@ -14,21 +14,21 @@ from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.rootfs.inroot import Root
-from minirun.inspect.document import Limits, NodeFacts
+from minirun.inspect.document import LimitFacts, NodeFacts
 from minirun.inspect.given import edits_of
 
 _UNLIMITED = 1 << 62
 """Version 1 writes "no limit" as the largest multiple of a page size."""
 
 
-def limits(container: Container) -> Limits:
+def limits(container: Container) -> LimitFacts:
     """Return the limits in force: bytes, tasks, CPUs (1.5), and the list of CPUs as text."""
     record = container.cgroup.record()
     quota, period = _read(record, "cpu.quota"), _read(record, "cpu.period")
     if record["version"] == 2:  # one file has both
         quota, _, period = quota.partition(" ")
     share, whole = _number(quota), _number(period)
-    found: Limits = {
+    found: LimitFacts = {
         "memory": _number(_read(record, "memory.limit")),
         "pids": _number(_read(record, "pids.limit")),
         "cpus": share / whole if share and whole else None,

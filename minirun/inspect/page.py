@@ -104,11 +104,11 @@ def _rights(found: Anatomy) -> list[str]:
         ]
     names: dict[str, list[str]] = {}
     for kind, held in caps.items():
-        said = " ".join(name.removeprefix("CAP_") for name in held) or "none"
-        names.setdefault(said, []).append(kind)
-    for said, kinds in names.items():
+        capabilities = " ".join(name.removeprefix("CAP_") for name in held) or "none"
+        names.setdefault(capabilities, []).append(kind)
+    for capabilities, kinds in names.items():
         rows += [f"{kind:<11}  as {kinds[0]}" for kind in kinds[1:][::-1]][::-1]
-        rows.insert(len(rows) - len(kinds) + 1, f"{kinds[0]:<11}  {said}")
+        rows.insert(len(rows) - len(kinds) + 1, f"{kinds[0]:<11}  {capabilities}")
     if found["seccomp"]:
         mode, filters = found["seccomp"]["mode"], found["seccomp"]["filters"]
         count = f", {filters} filter{'s' if filters > 1 else ''}" if filters else ""
@@ -175,14 +175,14 @@ def _layer_lines(row: MountFacts, indent: str) -> list[str]:
     layers = row.get("layers")
     if not layers:
         return []
-    said = []
+    lower = []
     for layer in layers["lower"]:
         name = (
             f"image {layer['image']}, layer {layer['layer']}" if layer["image"] else layer["path"]
         )
-        said.append(f"{indent}    lower  {name}{', id-mapped' if layer['idMapped'] else ''}")
+        lower.append(f"{indent}    lower  {name}{', id-mapped' if layer['idMapped'] else ''}")
     volatile = " (volatile: never synced)" if layers["volatile"] else ""
-    return [f"{indent}    upper  {layers['upper']}{volatile}", *said]
+    return [f"{indent}    upper  {layers['upper']}{volatile}", *lower]
 
 
 def _devices(found: Anatomy) -> list[str]:

@@ -10,7 +10,7 @@ from minirun.cgroups.rules import DeviceRule, container_rules
 from minirun.cgroups.ruleset import effective
 from minirun.core import state
 from minirun.core.container import Container
-from minirun.inspect.document import Anatomy, Limits, NamespaceFacts, Wanted, WantedSeccomp
+from minirun.inspect.document import Anatomy, LimitFacts, NamespaceFacts, Wanted, WantedSeccomp
 from minirun.inspect.given import edits_of
 from minirun.oci.seccomp import profile as seccomp
 
@@ -36,7 +36,7 @@ def wanted(container: Container) -> Wanted:
         "readonly": config.readonly,
         "layers": config.layers,
         "mounts": config.raw.get("mounts") or [],
-        "deviceRules": [_said(rule) for rule in _rules(container)],
+        "deviceRules": [_as_text(rule) for rule in _rules(container)],
         "limits": {
             "memory": _limit((resources.get("memory") or {}).get("limit")),
             "pids": None if container.record.get("pids_unlimited") else _pids(resources),
@@ -75,25 +75,27 @@ def _rules(container: Container) -> list[DeviceRule]:
     return effective([*container_rules(rows), *given])
 
 
-def _said(rule: DeviceRule) -> str:
+def _as_text(rule: DeviceRule) -> str:
     return str(rule) if rule.allow else f"deny {rule}"
 
 
 def differences(found: Anatomy, rules: list[DeviceRule] | None) -> list[str]:
     """Return a sentence for each difference between config.json and the kernel."""
     asked = found["wanted"]
-    said = [
+    sentences = [
         *_namespaces(asked["namespaces"], found["namespaces"]),
         *_rights(asked, found),
         *_limits(asked["limits"], found["limits"]),
     ]
     if rules is not None:
-        said += _device_rules(asked["deviceRules"], [_said(rule) for rule in effective(rules)])
-    said += _cgroups(found["cgroup"], found["memberOf"])
+        sentences += _device_rules(
+            asked["deviceRules"], [_as_text(rule) for rule in effective(rules)]
+        )
+    sentences += _cgroups(found["cgroup"], found["memberOf"])
     root = next((row for row in found["mounts"] if row["path"] == "/"), None)
     if root and asked["readonly"] != ("ro" in root["options"]):
-        said.append(f"root.readonly: {asked['readonly']}; the kernel: {root['options'][0]}")
-    return said
+        sentences.append(f"root.readonly: {asked['readonly']}; the kernel: {root['options'][0]}")
+    return sentences
 
 
 def _cgroups(record: dict[str, Any] | None, found: dict[str, str]) -> list[str]:
@@ -109,17 +111,17 @@ def _cgroups(record: dict[str, Any] | None, found: dict[str, str]) -> list[str]:
 
 
 def _namespaces(asked: dict[str, str], found: dict[str, NamespaceFacts]) -> list[str]:
-    said = []
+    sentences = []
     for kind, row in found.items():
         if asked.get(kind) == "new" and row["host"]:
-            said.append(f"{kind} namespace: config.json asks for a new one; it is the host's")
+            sentences.append(f"{kind} namespace: config.json asks for a new one; it is the host's")
         elif kind not in asked and not row["host"]:
-            said.append(f"{kind} namespace: config.json asks for none; it has one of its own")
-    return said
+            sentences.append(f"{kind} namespace: config.json asks for none; it has one of its own")
+    return sentences
 
 
 def _rights(asked: Wanted, found: Anatomy) -> list[str]:
-    said = []
+    sentences = []
     if user := found["user"]:
         # the kernel tells ids as this process's user namespace has them
         uid = _inside(user["uidMap"], user["uid"]["effective"])
@@ -129,24 +131,24 @@ def _rights(asked: Wanted, found: Anatomy) -> list[str]:
             ("gid", asked["user"]["gid"], gid),
         ):
             if old != new:
-                said.append(f"{name}: config.json says {old}, the kernel {new}")
+                sentences.append(f"{name}: config.json says {old}, the kernel {new}")
     for name, held in found["capabilities"].items():
-        said += _capabilities(name, set(held), set(asked["capabilities"].get(name) or []))
+        sentences += _capabilities(name, set(held), set(asked["capabilities"].get(name) or []))
     if asked["noNewPrivileges"] != found["noNewPrivileges"]:
         is_set = "set" if found["noNewPrivileges"] else "not set"
-        said.append(f"no_new_privs: is {is_set}, unlike in config.json")
+        sentences.append(f"no_new_privs: is {is_set}, unlike in config.json")
     if asked["seccomp"] and found["seccomp"] and found["seccomp"]["mode"] != "filter":
         late = found["status"] == state.CREATED and asked["noNewPrivileges"]
         when = "it comes right before execve" if late else "there is none"
-        said.append(f"seccomp: config.json asks for a filter; {when}")
-    return said
+        sentences.append(f"seccomp: config.json asks for a filter; {when}")
+    return sentences
 
 
-def _capabilities(name: str, held: set[str], wish: set[str]) -> list[str]:
+def _capabilities(name: str, held: set[str], asked: set[str]) -> list[str]:
     """One set of capabilities; execve by a user that is not root empties it: capabilities(7)."""
-    if wish and not held:
-        return [f"{name} capabilities: none is left of config.json's {len(wish)}"]
-    less, more = " ".join(sorted(wish - held)), " ".join(sorted(held - wish))
+    if asked and not held:
+        return [f"{name} capabilities: none is left of config.json's {len(asked)}"]
+    less, more = " ".join(sorted(asked - held)), " ".join(sorted(held - asked))
     parts = [f"without {less}"] * bool(less) + [f"with {more}"] * bool(more)
     return [f"{name} capabilities: config.json's, {' and '.join(parts)}"] if parts else []
 
@@ -159,7 +161,7 @@ def _inside(id_map: list[dict[str, int]], number: int) -> int:
     return number
 
 
-def _limits(asked: Limits, found: Limits) -> list[str]:
+def _limits(asked: LimitFacts, found: LimitFacts) -> list[str]:
     return [
         f"limit of {name}: config.json says {limit}, the kernel {found.get(name)}"
         for name, limit in asked.items()

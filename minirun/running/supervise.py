@@ -113,16 +113,16 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
 
 def _in_background(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
     """Fork the supervisor; print the id when the container runs, or its error."""
-    said, tell = os.pipe2(os.O_CLOEXEC)
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
     signals.block()
     pid = os.fork()
     if pid == 0:
-        os.close(said)
-        os._exit(_background(reserve, options, tell))
+        os.close(read_end)
+        os._exit(_background(reserve, options, write_end))
     signals.forward_to_child(pid)
-    os.close(tell)
+    os.close(write_end)
     text = bytearray()
-    while chunk := os.read(said, 4096):
+    while chunk := os.read(read_end, 4096):
         text += chunk
     kind, _, rest = text.decode(errors="replace").partition("\n")
     if kind != "ok":
@@ -132,7 +132,9 @@ def _in_background(reserve: "Callable[[], Container]", options: SupervisorOption
     return 0
 
 
-def _background(reserve: "Callable[[], Container]", options: SupervisorOptions, tell: int) -> int:
+def _background(
+    reserve: "Callable[[], Container]", options: SupervisorOptions, write_end: int
+) -> int:
     """In the supervisor: run the container, and tell the parent how its start went."""
     os.setsid()
     process.become_named("minirun:watch")
@@ -140,21 +142,21 @@ def _background(reserve: "Callable[[], Container]", options: SupervisorOptions, 
         null = os.open("/dev/null", os.O_RDWR)
         for number in (0, 1):
             os.dup2(null, number)
-        return _run(reserve, options, lambda container: _tell_started(container, tell))
+        return _run(reserve, options, lambda container: _tell_started(container, write_end))
     except BaseException as caught:
         error = from_os(caught) if isinstance(caught, OSError) else caught
         status = error.status if isinstance(error, MinirunError) else 125
         line = error.line() if isinstance(error, MinirunError) else repr(error)
         try:
-            os.write(tell, f"error\n{status}\n{line}".encode())
+            os.write(write_end, f"error\n{status}\n{line}".encode())
         except OSError:
             pass
         return 1
 
 
-def _tell_started(container: Container, tell: int) -> None:
-    os.write(tell, f"ok\n{container.id}\n".encode())
-    os.close(tell)
+def _tell_started(container: Container, write_end: int) -> None:
+    os.write(write_end, f"ok\n{container.id}\n".encode())
+    os.close(write_end)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 2)
     os.close(null)

@@ -66,5 +66,5 @@ class Narrator:
         mark = "GPUs SIMULATED" if stage == _GPU_STAGE and self.simulated else ""
         self.brief |= stage == 1 and not calls
         count = "" if self.brief else f"{calls} system call{'' if calls == 1 else 's'}"
-        said = ", ".join(part for part in (count, mark) if part)
-        return f": {said}" if said else ""
+        details = ", ".join(part for part in (count, mark) if part)
+        return f": {details}" if details else ""

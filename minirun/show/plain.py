@@ -16,14 +16,14 @@ _VERBS = {"syscall": "calls", "exec": "calls", "message": "says", "gate": "waits
 def sentence(row: Row, unicode: bool = True) -> str:
     """Return a row as one sentence, or two: what happened, and why."""
     if row.kind == "begin":
-        said = f"Stage {row.stage}, {row.actor}: {row.what}"
+        text = f"Stage {row.stage}, {row.actor}: {row.what}"
     elif row.kind == "end":
-        said = f"At {_spoken(row.time)}, stage {row.stage} {row.what}"
-        said += f", in {_spoken(row.took)}" if row.took else ""
+        text = f"At {_spoken(row.time)}, stage {row.stage} {row.what}"
+        text += f", in {_spoken(row.took)}" if row.took else ""
     else:
-        said = f"At {_spoken(row.time)}, {row.actor} {_did(row)}"
+        text = f"At {_spoken(row.time)}, {row.actor} {_did(row)}"
     reason = row.why if row.kind not in ("begin", "end") else ""
-    return clean(f"{said}: {reason}." if reason else f"{said}.", unicode)
+    return clean(f"{text}: {reason}." if reason else f"{text}.", unicode)
 
 
 def _did(row: Row) -> str:

@@ -132,15 +132,15 @@ def clones_before_children(events: list[Event]) -> list[Event]:
         if event.kind == "syscall" and isinstance(child, int) and first.get(child, at) < at:
             waiting.setdefault(first[child], []).append(at)
     later = {at for births in waiting.values() for at in births}
-    told: list[Event] = []
+    ordered: list[Event] = []
     for at in range(len(events)):
         pending = [] if at in later else [at]
         while pending:
             if births := waiting.get(pending[-1]):
                 pending.append(births.pop(0))
             else:
-                told.append(events[pending.pop()])
-    return told
+                ordered.append(events[pending.pop()])
+    return ordered
 
 
 def _stages(events: list[Event]) -> list[Stage]:

@@ -157,8 +157,8 @@ class Bus:
                 continue
             if reply.header.message_type == MessageType.error:
                 name = str(reply.header.fields.get(HeaderFields.error_name))
-                said = reply.body[0] if reply.body else name
-                raise Refused(f"systemd: {method}: {said}", name)
+                answer = reply.body[0] if reply.body else name
+                raise Refused(f"systemd: {method}: {answer}", name)
             return tuple(reply.body)
 
     def _finish(self, job: str) -> str:
@@ -201,13 +201,13 @@ def _connect(path: str) -> socket.socket:
         connection.settimeout(_SECONDS)
         connection.connect(path)
         connection.sendall(b"\0AUTH EXTERNAL %s\r\nBEGIN\r\n" % uid.hex().encode())
-        said = b""
-        while not said.endswith(b"\r\n"):
+        answer = b""
+        while not answer.endswith(b"\r\n"):
             data = connection.recv(256)
             if not data:
                 break
-            said += data
-        if not said.startswith(b"OK "):
+            answer += data
+        if not answer.startswith(b"OK "):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     except BaseException:
         connection.close()

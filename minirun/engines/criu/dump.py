@@ -45,9 +45,9 @@ def checkpoint(container: Container, options: CriuOptions) -> None:
     names = [] if options.pre_dump else streams_of(container)
     for directory in (options.images, options.work):
         make_directory(directory)
-    told = [*streams.external(names), *_describe(container, options, names)]
+    words = [*streams.external(names), *_describe(container, options, names)]
     what = "pre-dump" if options.pre_dump else "dump"
-    argv = [criu, what, *told, *_usual(container, options)]
+    argv = [criu, what, *words, *_usual(container, options)]
     forget(options, LOG)
     outcome = program.run(what, lambda: _privately(argv), {})
     if outcome.status != 0:

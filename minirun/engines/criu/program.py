@@ -33,7 +33,7 @@ class Outcome(Record):
     """How a run of CRIU ended: exit status (minus the signal's number), and what it printed."""
 
     status: int
-    said: str
+    output_text: str
 
 
 def find() -> str:
@@ -46,9 +46,9 @@ def find() -> str:
         stderr=subprocess.STDOUT, env=environment(), check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        said = complaint(done.stdout.decode(errors="replace"))
+        output_text = complaint(done.stdout.decode(errors="replace"))
         hint = "this kernel needs another CRIU, perhaps a newer one"
-        raise MinirunError(f"{program} check: {said}", hint)
+        raise MinirunError(f"{program} check: {output_text}", hint)
     return program
 
 
@@ -79,10 +79,10 @@ def run(
         raise
     finally:
         os.close(pidfd)
-        said = os.pread(output, _LONGEST, 0).decode(errors="replace")
+        output_text = os.pread(output, _LONGEST, 0).decode(errors="replace")
         os.close(output)
     events.emit("note", "criu ended", {"action": action, "status": status}, ret=status)
-    return Outcome(status, said)
+    return Outcome(status, output_text)
 
 
 def _become(
@@ -116,21 +116,21 @@ def _become(
 def failure(what: str, outcome: Outcome, log: str, hint: str) -> MinirunError:
     """Return the error for a run that failed: CRIU's own reason, and where the whole story is."""
     if outcome.status == _NOT_BEGUN:
-        return MinirunError(outcome.said.strip(), hint)
+        return MinirunError(outcome.output_text.strip(), hint)
     try:
         with open(log, errors="replace") as file:
             text = file.read()
     except OSError:
         text = ""
     where = f"; its log is {log}" if text else ""
-    return MinirunError(f"criu {what}: {complaint(text or outcome.said)}", f"{hint}{where}")
+    return MinirunError(f"criu {what}: {complaint(text or outcome.output_text)}", f"{hint}{where}")
 
 
 def complaint(text: str) -> str:
     """Return the first error in what CRIU wrote, without the place in CRIU's source; one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
-        said = line.partition("Error (")[2].partition("): ")[2]
-        if said and not said.startswith(_HARMLESS):
-            return said
+        output_text = line.partition("Error (")[2].partition("): ")[2]
+        if output_text and not output_text.startswith(_HARMLESS):
+            return output_text
     return lines[-1] if lines else "it said nothing"

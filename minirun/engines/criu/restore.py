@@ -47,10 +47,10 @@ def restore(container: Container, options: CriuOptions) -> "tuple[int, int]":
     s1_clone.make_cgroup(container)
     container.save()
     forget(options, LOG)
-    told = [criu, "restore", *_usual(container, options), *inherited.words, *joined]
+    argv = [criu, "restore", *_usual(container, options), *inherited.words, *joined]
     outcome = program.run(
         "restore",
-        lambda: [*told, *_enter(container, options)],
+        lambda: [*argv, *_enter(container, options)],
         {**inherited.fds, **fds},
         bound=True,
     )

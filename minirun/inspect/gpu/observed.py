@@ -69,12 +69,12 @@ def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -
     except OSError:
         pass
     else:
-        found = _said(os.fstat(fd))
+        found = _numbers_of(os.fstat(fd))
         os.close(fd)
     host = ""
     if row.get("hostPath"):
         try:
-            host = _said(os.stat(row["hostPath"]))
+            host = _numbers_of(os.stat(row["hostPath"]))
         except OSError:
             host = "nothing"
     access = None if rules is None else ruleset.access(rules, kind, major, minor)
@@ -82,7 +82,7 @@ def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -
     return ObservedNode(row["path"], kind, major, minor, given, found, host, access)
 
 
-def _said(status: os.stat_result) -> str:
+def _numbers_of(status: os.stat_result) -> str:
     kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(status.st_mode))
     return f"{kind} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if kind else "no device"
 

@@ -92,14 +92,14 @@ def _follow(
         joined = Joined(pid, os.pidfd_open(pid))
         for extra in container.extras.values():
             extra.hand_over(channel, pid, joined.pidfd, state.RUNNING)
-        said = channel.read_rest()
+        answer = channel.read_rest()
     finally:
         channel.close()
-    if said:
+    if answer:
         os.waitpid(pid, 0)
-        if len(said) == 4:
-            raise command.refusal(int.from_bytes(said, "little"), config.process["args"][0])
-        raise handshake.error_from(said.decode(errors="replace"))
+        if len(answer) == 4:
+            raise command.refusal(int.from_bytes(answer, "little"), config.process["args"][0])
+        raise handshake.error_from(answer.decode(errors="replace"))
     return joined
 
 

@@ -49,22 +49,22 @@ def clone(container: Container, flags: int) -> "tuple[int, int]":
     Returns (pid, pidfd) in the runtime, (0, -1) in init. Raises ConfigError, MinirunError, OSError.
     """
     opened = _open(container.config)
-    said, tell = os.pipe2(os.O_CLOEXEC)
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
     why = "who enters a namespace does not come back: a helper does it"
     pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
-        os.close(said)
-        _helper(container, opened, flags, Channel(-1, tell, "the runtime"))
-        for fd in (tell, *opened.values()):
+        os.close(read_end)
+        _helper(container, opened, flags, Channel(-1, write_end, "the runtime"))
+        for fd in (write_end, *opened.values()):
             os.close(fd)
         return 0, -1
-    for fd in (tell, pidfd, *opened.values()):
+    for fd in (write_end, pidfd, *opened.values()):
         os.close(fd)
-    channel = Channel(said, -1, "the helper")
+    channel = Channel(read_end, -1, "the helper")
     try:
         init = channel.expect_number("PID")
     finally:
-        os.close(said)
+        os.close(read_end)
         os.waitpid(pid, 0)
     return init, os.pidfd_open(init)
 

@@ -89,17 +89,17 @@ def _ask(pid: int, name: str, rows: "Rows") -> None:
     numbers = [str(row[key]) for row in rows for key in ("containerID", "hostID", "size")]
     why = "more ids than one's own: granted by the administrator, written by who may"
     events.emit("note", PROGRAMS[name], {"pid": pid, "map": " ".join(numbers)}, why=why)
-    said, tell = os.pipe2(os.O_CLOEXEC)
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
-        actions = [(os.POSIX_SPAWN_DUP2, tell, 1), (os.POSIX_SPAWN_DUP2, tell, 2)]
+        actions = [(os.POSIX_SPAWN_DUP2, write_end, 1), (os.POSIX_SPAWN_DUP2, write_end, 2)]
         argv = [PROGRAMS[name], str(pid), *numbers]
         child = os.posix_spawn(program, argv, {}, file_actions=actions)
     finally:
-        os.close(tell)
+        os.close(write_end)
     text = bytearray()
-    while chunk := os.read(said, 4096):
+    while chunk := os.read(read_end, 4096):
         text += chunk
-    os.close(said)
+    os.close(read_end)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status:
         words = " ".join(text.decode(errors="replace").split()) or f"status {status}"

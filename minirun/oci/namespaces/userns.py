@@ -122,13 +122,13 @@ def empty_directory(container: Container, fd: int) -> None:
     And overlay's work directory, which only root may read. Done in a user namespace with the
     same maps. Raises MinirunError, OSError.
     """
-    told, tell = os.pipe2(os.O_CLOEXEC)
+    ready, tell = os.pipe2(os.O_CLOEXEC)
     why = "in here the ids of the container's files are known"
     child, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER, why=why)
     if child == 0:
         os.close(tell)
         try:
-            if os.read(told, 1):
+            if os.read(ready, 1):
                 os.setresgid(0, 0, 0)
                 os.setresuid(0, 0, 0)
                 directories.empty(fd)
@@ -138,7 +138,7 @@ def empty_directory(container: Container, fd: int) -> None:
         finally:
             os._exit(1)
     try:
-        os.close(told)
+        os.close(ready)
         idmap.write(child, container.config.linux)
         os.write(tell, b"!")
     finally:

@@ -79,35 +79,35 @@ class Tuning:
             raise ConfigError(f"config.json: {where}: {from_os(error)}") from None
 
 
-def _scheduler(wish: "dict[str, Any]") -> sched.SchedAttr:
+def _scheduler(row: "dict[str, Any]") -> sched.SchedAttr:
     where = "process.scheduler"
     return sched.SchedAttr(
-        policy=_word(POLICIES, wish["policy"], f"{where}.policy"),
-        flags=_words(SCHED_FLAGS, wish.get("flags") or [], f"{where}.flags"),
-        nice=_within(wish.get("nice", 0), -20, 19, f"{where}.nice"),
-        priority=_within(wish.get("priority", 0), 0, 99, f"{where}.priority"),
-        runtime=wish.get("runtime", 0), deadline=wish.get("deadline", 0),
-        period=wish.get("period", 0),
+        policy=_word(POLICIES, row["policy"], f"{where}.policy"),
+        flags=_words(SCHED_FLAGS, row.get("flags") or [], f"{where}.flags"),
+        nice=_within(row.get("nice", 0), -20, 19, f"{where}.nice"),
+        priority=_within(row.get("priority", 0), 0, 99, f"{where}.priority"),
+        runtime=row.get("runtime", 0), deadline=row.get("deadline", 0),
+        period=row.get("period", 0),
     )  # fmt: skip
 
 
-def _io_priority(wish: "dict[str, Any]") -> "tuple[int, int]":
+def _io_priority(row: "dict[str, Any]") -> "tuple[int, int]":
     where = "process.ioPriority"
-    kind = _word(IO_CLASSES, wish["class"], f"{where}.class")
-    return kind, _within(wish.get("priority", 0), 0, 7, f"{where}.priority")
+    kind = _word(IO_CLASSES, row["class"], f"{where}.class")
+    return kind, _within(row.get("priority", 0), 0, 7, f"{where}.priority")
 
 
-def _personality(wish: "dict[str, Any]") -> int:
-    if wish.get("flags"):
+def _personality(row: "dict[str, Any]") -> int:
+    if row.get("flags"):
         raise ConfigError("config.json: linux.personality.flags: the specification has none yet")
-    return _word(DOMAINS, wish["domain"], "linux.personality.domain")
+    return _word(DOMAINS, row["domain"], "linux.personality.domain")
 
 
-def _memory(wish: "dict[str, Any]") -> "tuple[int, int]":
+def _memory(row: "dict[str, Any]") -> "tuple[int, int]":
     where = "linux.memoryPolicy"
-    mode = _word(MEMORY_MODES, wish["mode"], f"{where}.mode")
-    mode |= _words(MEMORY_FLAGS, wish.get("flags") or [], f"{where}.flags")
-    nodes = numbers(wish.get("nodes") or "", f"{where}.nodes")
+    mode = _word(MEMORY_MODES, row["mode"], f"{where}.mode")
+    mode |= _words(MEMORY_FLAGS, row.get("flags") or [], f"{where}.flags")
+    nodes = numbers(row.get("nodes") or "", f"{where}.nodes")
     return mode, sum(1 << node for node in nodes)
 
 
@@ -117,10 +117,10 @@ def affinity(process: "dict[str, Any]", when: str) -> None:
     Without `final` all CPUs are asked for, of which the kernel leaves those of the cgroup.
     Raises ConfigError.
     """
-    wish = process["execCPUAffinity"].get(when)
+    wanted = process["execCPUAffinity"].get(when)
     where = f"process.execCPUAffinity.{when}"
-    if wish:
-        cpus = numbers(wish, where)
+    if wanted:
+        cpus = numbers(wanted, where)
     elif when == "final":
         cpus = set(range(os.cpu_count() or 1))
     else:

@@ -13,7 +13,7 @@ from minirun.show.event import Event
 from minirun.teach.oracle.strace import Call, fields, flags, number, string, strings
 
 Args = tuple[str, ...]
-Said = dict[str, Any]
+CallArgs = dict[str, Any]
 
 _FLAGS = {"flags", "nstype", "set", "clear", "propagation", "attributes", "attach_flags"}
 """Arguments that are sets of names: the order says nothing."""
@@ -30,12 +30,12 @@ def differences(event: Event, call: Call) -> list[str]:
     if read is None or call.name not in names:
         return [f"that is no {event.name}"]
     try:
-        said = read(call.args)
+        found = read(call.args)
     except (ValueError, LookupError, AttributeError) as error:  # cut, or in words not known here
         return [f"what strace wrote cannot be read: {error}"]
     wrong = [
         f"{key}: the log has {_shown(event.args.get(key))}, strace {_shown(value)}"
-        for key, value in said.items()
+        for key, value in found.items()
         if not _same(key, event.args.get(key), value)
     ]
     if event.kind == "syscall":
@@ -64,12 +64,12 @@ def _value(text: str) -> Any:
     return _NUMBERS[text] if text in _NUMBERS else number(text)
 
 
-def _clone3(args: Args) -> Said:
-    said = fields(args[0].split(" => {")[0])
-    return {"flags": flags(said["flags"]), "exit_signal": said["exit_signal"]}
+def _clone3(args: Args) -> CallArgs:
+    found = fields(args[0].split(" => {")[0])
+    return {"flags": flags(found["flags"]), "exit_signal": found["exit_signal"]}
 
 
-def _clone(args: Args) -> Said:
+def _clone(args: Args) -> CallArgs:
     """clone(2): a signal stands among the flags, or none does."""
     words = fields("{" + ", ".join(args) + "}")["flags"].split("|")
     signals = [word for word in words if word.startswith("SIG")]
@@ -77,23 +77,23 @@ def _clone(args: Args) -> Said:
     return {"flags": flags(names), "exit_signal": signals[0] if signals else "0"}
 
 
-def _mount(args: Args) -> Said:
+def _mount(args: Args) -> CallArgs:
     return {
         "source": string(args[0]), "target": string(args[1]), "fstype": string(args[2]),
         "flags": flags(args[3]), "data": string(args[4]),
     }  # fmt: skip
 
 
-def _open_tree(args: Args) -> Said:
+def _open_tree(args: Args) -> CallArgs:
     return {"dirfd": number(args[0]), "path": string(args[1]), "flags": flags(args[2])}
 
 
-def _move_mount(args: Args) -> Said:
-    said: Said = {"from": number(args[0]), "to": number(args[2])}
-    return said | {"path": string(args[3])} if args[3] != '""' else said
+def _move_mount(args: Args) -> CallArgs:
+    found: CallArgs = {"from": number(args[0]), "to": number(args[2])}
+    return found | {"path": string(args[3])} if args[3] != '""' else found
 
 
-def _mount_setattr(args: Args) -> Said:
+def _mount_setattr(args: Args) -> CallArgs:
     attr = fields(args[3])
     return {
         "fd": number(args[0]), "recursive": "AT_RECURSIVE" in args[2],
@@ -102,39 +102,39 @@ def _mount_setattr(args: Args) -> Said:
     }  # fmt: skip
 
 
-def _fsconfig(args: Args) -> Said:
+def _fsconfig(args: Args) -> CallArgs:
     return {
         "fs": number(args[0]), "command": _COMMANDS[args[1]], "key": string(args[2]),
         "value": string(args[3]),
     }  # fmt: skip
 
 
-def _node(args: Args) -> Said:
+def _node(args: Args) -> CallArgs:
     """mknodat(dirfd, name, S_IFCHR|0666, makedev(0x1, 0x3))."""
     kind, _, permissions = args[2].partition("|")
     mode = getattr(stat, kind) | int(permissions or "0", 8)
-    said: Said = {"path": string(args[1]), "mode": oct(mode)}
+    found: CallArgs = {"path": string(args[1]), "mode": oct(mode)}
     if len(args) > 3:
         major, minor = args[3].removeprefix("makedev(").removesuffix(")").split(", ")
-        said |= {"major": int(major, 0), "minor": int(minor, 0)}
-    return said
+        found |= {"major": int(major, 0), "minor": int(minor, 0)}
+    return found
 
 
-def _bpf(args: Args) -> Said:
-    said: Said = {"cmd": args[0]}
+def _bpf(args: Args) -> CallArgs:
+    found: CallArgs = {"cmd": args[0]}
     for name, value in fields(args[1]).items():
         if name in ("target_fd", "attach_bpf_fd", "replace_bpf_fd", "insn_cnt", "prog_id"):
-            said[name] = number(value)
+            found[name] = number(value)
         elif name in ("attach_type", "prog_type"):
-            said[name] = value
+            found[name] = value
         elif name == "prog_name":
-            said[name] = string(value)
-    if args[0] != "BPF_PROG_ATTACH" or not said.get("replace_bpf_fd"):
-        said.pop("replace_bpf_fd", None)
-    return said
+            found[name] = string(value)
+    if args[0] != "BPF_PROG_ATTACH" or not found.get("replace_bpf_fd"):
+        found.pop("replace_bpf_fd", None)
+    return found
 
 
-def _capset(args: Args) -> Said:
+def _capset(args: Args) -> CallArgs:
     return {key: hex(_mask(value)) for key, value in fields(args[1]).items()}
 
 
@@ -144,36 +144,36 @@ def _mask(text: str) -> int:
     return sum(1 << NUMBERS[word] for word in words)
 
 
-def _prctl(args: Args) -> Said:
-    said: Said = {"option": args[0]}
+def _prctl(args: Args) -> CallArgs:
+    found: CallArgs = {"option": args[0]}
     if args[0] == "PR_SET_NAME":
-        return said | {"name": string(args[1])}
+        return found | {"name": string(args[1])}
     if args[0] == "PR_SET_SECUREBITS":
-        return said
-    return said | {f"arg{n}": _value(text) for n, text in enumerate(args[1:3], 2)}
+        return found
+    return found | {f"arg{n}": _value(text) for n, text in enumerate(args[1:3], 2)}
 
 
-def _seccomp(args: Args) -> Said:
+def _seccomp(args: Args) -> CallArgs:
     count = number(fields(args[2])["len"])
     return {"operation": args[0], "flags": flags(args[1]), "instructions": count}
 
 
-def _execve(args: Args) -> Said:
+def _execve(args: Args) -> CallArgs:
     if args[1].startswith("["):
         return {"path": string(args[0]), "argv": strings(args[1])}
     return {"argv": strings(args[2])}  # execveat: the program is a descriptor
 
 
-def _ifreq(args: Args) -> Said:
+def _ifreq(args: Args) -> CallArgs:
     request = fields(args[2])
     return {"fd": number(args[0]), "request": args[1], "name": string(request["ifr_name"])}
 
 
-def _strings(*keys: str) -> Callable[[Args], Said]:
+def _strings(*keys: str) -> Callable[[Args], CallArgs]:
     return lambda args: {key: string(text) for key, text in zip(keys, args, strict=False)}
 
 
-CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], Said]]] = {
+CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], CallArgs]]] = {
     "clone": (("clone",), _clone),
     "clone3": (("clone3",), _clone3),
     "unshare": (("unshare",), lambda a: {"flags": flags(a[0])}),
