@@ -98,5 +98,5 @@ def test_a_path_that_cannot_be_masked_is_named(
     assert f"linux.maskedPaths[{len(config['linux']['maskedPaths']) - 1}]: " in run(
         minirun, tmp_path, config
     )
-    config["mounts"] = []
+    config["mounts"], config["linux"]["maskedPaths"] = [], ["/bin/busybox"]
     assert "linux.maskedPaths: the container's /dev/null: " in run(minirun, tmp_path, config)

@@ -147,7 +147,8 @@ def test_state_directory_gone(minirun: Program) -> None:
     state = minirun.root / NAME / "state.json"
     wait_until(lambda: state.exists() and '"status":"running"' in state.read_text())
     pid = json.loads(state.read_text())["pid"]
-    subprocess.run(["rm", "-rf", str(minirun.root / NAME)], check=True)
+    remove = ["rm", "-rf", str(minirun.root / NAME)]  # while the runtime may still write there
+    wait_until(lambda: subprocess.run(remove, check=False).returncode == 0)
     assert "does not exist" in minirun("state", NAME).stderr
     os.kill(pid, signal.SIGKILL)
     _, stderr = runtime.communicate(timeout=20)
