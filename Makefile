@@ -91,6 +91,7 @@ conformance: setup
 # The reference pages that are counted or collected, and not written by hand.
 reference:
 	$(PYTHON) tests/spec/page.py
+	$(PYTHON) tests/cli/page.py
 
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox

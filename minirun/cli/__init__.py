@@ -4,7 +4,7 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.cli.flags import LANG, Flags, flag
+from minirun.cli.flags import LANG, Flags, HelpAsked, flag, write
 from minirun.core import jsonlite, state
 from minirun.core.choices import Choices
 from minirun.core.errors import MinirunError, UsageError, as_runc, from_os
@@ -74,7 +74,7 @@ RUNC = frozenset(
 class GlobalFlags(Flags):
     """The flags before the command."""
 
-    mixed = False
+    summary, mixed = "A container runtime that shows its seven stages.", False
     root: str = flag(
         "--root DIR",
         f"where containers are kept ({ROOT}, $MINIRUN_ROOT; without root $XDG_RUNTIME_DIR/minirun)",
@@ -111,6 +111,19 @@ class GlobalFlags(Flags):
     )
     version: bool = flag("-v --version", "print the version and exit")
 
+    @classmethod
+    def usage(cls) -> str:
+        """Return the overview: all commands, and these flags."""
+        width = max(map(len, COMMANDS)) + 2
+        rows = [f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()]
+        flags = [
+            f"  {', '.join(f.names)} {f.value}".ljust(24) + f.help for f in cls.known().values()
+        ]
+        head = (
+            "Usage: minirun [flags] COMMAND …\n\nA container runtime that shows its seven stages."
+        )
+        return "\n".join([head, "", "Commands:", *rows, "", "Flags:", *flags, ""])
+
 
 _UNKNOWN = 3
 
@@ -120,17 +133,20 @@ def main(argv: "list[str] | None" = None) -> int:
     words = _called_as() if argv is None else argv
     settings = Settings()
     try:
-        options = GlobalFlags(words)
-        if options.version:
-            return _print(_version())
-        if options.help or not options.args:
-            return _print(_overview())
-        settings = _settings(options)
-        return _dispatch(options.args[0], options.args[1:], settings)
+        try:
+            options = GlobalFlags(words)
+            if options.version:
+                return write(_version())
+            if not options.args:
+                return write(options.usage())
+            settings = _settings(options)
+            return _dispatch(options.args[0], options.args[1:], settings)
+        except HelpAsked as asked:
+            return write(str(asked))
     except MinirunError as error:
         return report(error, settings)
     except OSError as error:
-        if error.errno == 32:  # EPIPE: whoever read our output has gone
+        if error.errno == 32:  # EPIPE: the reader of our output has gone
             return 141
         return report(from_os(error), settings)
     except KeyboardInterrupt:
@@ -239,18 +255,3 @@ def _version() -> str:
         f"python: {python}",
     )  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _overview() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    rows = [f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()]
-    flags = [
-        f"  {', '.join(f.names)} {f.value}".ljust(24) + f.help for f in GlobalFlags.known().values()
-    ]
-    head = "Usage: minirun [flags] COMMAND …\n\nA container runtime that shows its seven stages."
-    return "\n".join([head, "", "Commands:", *rows, "", "Flags:", *flags, ""])
-
-
-def _print(text: str) -> int:
-    os.write(1, text.encode())
-    return 0

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from minirun.cli import GlobalFlags
-from minirun.cli.flags import Flags, flag, show
+from minirun.cli.flags import Flags, flag, show, write
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
@@ -88,8 +88,6 @@ The exit status is 0 where both agree, whatever the command's own was, else 1.""
 def main_gc(args: "list[str]", settings: Settings) -> int:
     """Collect; print one line for each thing that goes."""
     flags = Gc(args)
-    if flags.help:
-        return flags.show_help()
     if not flags.dry_run:
         for path in catalogue.sweep(settings.store):
             _show_removed(path, "an image that was never finished", dry=False)
@@ -118,8 +116,6 @@ def _show_removed(name: str, reason: str, *, dry: bool) -> None:
 def main_doctor(args: "list[str]", settings: Settings) -> int:
     """Try everything and report; return 0 where `run` can work, else 1."""
     flags = Doctor(args)
-    if flags.help:
-        return flags.show_help()
     if flags.args:
         raise UsageError(
             f"doctor takes no argument: {flags.args[0]}", "see 'minirun doctor --help'"
@@ -166,9 +162,8 @@ def _report(findings: list[AbilityReport]) -> list[str]:
 def main_teach(args: "list[str]", settings: Settings) -> int:
     """Run a lesson or a check, or list them."""
     flags = Teach(args)
-    if flags.help or not flags.args:
-        flags.show_help()
-        return 0
+    if not flags.args:
+        return write(flags.usage())
     if flags.args[0] != "oracle":
         raise UsageError(f"unknown lesson {flags.args[0]!r}", "minirun teach lists them", 1)
     return _oracle(flags.args[1:], settings)
@@ -180,8 +175,6 @@ def _oracle(args: "list[str]", settings: Settings) -> int:
     Raises MinirunError: no strace, nothing to compare.
     """
     flags = Oracle(args)
-    if flags.help:
-        return flags.show_help()
     if not flags.args:
         hint = "minirun teach oracle -- run --rm busybox true"
         raise UsageError("teach oracle needs a command of minirun's", hint, 1)

@@ -85,7 +85,7 @@ CTK_COMMANDS = {
 def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
     """Run one of its commands."""
     flags = Ctk(args)
-    if flags.help or not flags.args:
+    if not flags.args:
         return flags.show_help()
     name = flags.args[0]
     if name == "hook":
@@ -128,7 +128,7 @@ _HOOKS: "dict[str, Callable[[Root, CdiHook], None]]" = {
 def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
     """Run one hook. Raises MinirunError, OSError."""
     flags = CdiHook(args)
-    if flags.help or not flags.args:
+    if not flags.args:
         return flags.show_help()
     name = flags.args[0]
     if name not in _HOOKS:

@@ -73,8 +73,6 @@ class Restore(CriuFlags):
 def main_checkpoint(args: "list[str]", settings: Settings) -> int:
     """Save a container to files. Raises MinirunError, OSError."""
     flags = Checkpoint(args)
-    if flags.help:
-        return flags.show_help()
     container = existing.load(settings, flags.one_id())
     if flags.status_fd:
         raise _lazy_pages()
@@ -95,8 +93,6 @@ def main_restore(args: "list[str]", settings: Settings) -> int:
     Raises MinirunError, OSError.
     """
     flags = Restore(args)
-    if flags.help:
-        return flags.show_help()
     options = _criu_options(flags)
     words = [
         *options.words,

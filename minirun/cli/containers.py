@@ -69,8 +69,6 @@ class Events(Flags):
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """List containers, or with an id its processes."""
     flags = Ps(args)
-    if flags.help:
-        return flags.show_help()
     if flags.format not in FORMATS:
         raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
     if flags.args:
@@ -150,7 +148,7 @@ def _split(flags: Ps) -> "tuple[str, list[str]]":
 def main_logs(args: "list[str]", settings: Settings) -> int:
     """Print a container's output: its stdout on ours, its stderr on ours."""
     flags = Logs(args)
-    if flags.help or len(flags.args) != 1:
+    if len(flags.args) != 1:
         return flags.show_help()
     if flags.tail and not (flags.tail.isascii() and flags.tail.isdigit()):
         raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines", 1)
@@ -170,8 +168,6 @@ def main_logs(args: "list[str]", settings: Settings) -> int:
 def main_events(args: "list[str]", settings: Settings) -> int:
     """Follow all logs, or one container's use. Raises MinirunError, OSError."""
     flags = Events(args)
-    if flags.help:
-        return flags.show_help()
     interval = duration(flags.interval)
     if not flags.args:
         _follow(settings.root)

@@ -29,8 +29,6 @@ class Create(Flags):
 def main(args: "list[str]", settings: Settings) -> int:
     """Create a container from a bundle; its init waits at exec.fifo."""
     flags = Create(args)
-    if flags.help:
-        return flags.show_help()
     container_id = only_id(flags)
     options = bundle.BundleOptions(
         container_id, flags.bundle, bundle_choices(settings.choices), flags.console_socket,

@@ -15,11 +15,14 @@ from minirun.core.settings import Settings
 from minirun.core.state import read_text
 from minirun.gpu.cdi import names, registry
 from minirun.gpu.cdi.check import check
-from minirun.gpu.nvidia.ctk import devchar, engines, make, modes, recipe, transform, write
-from minirun.gpu.nvidia.ctk.engines import EngineSetup
+from minirun.gpu.nvidia.ctk import devchar, make, modes, recipe, transform, write
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import config
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.nvidia.ctk.engines import EngineSetup
 
 
 class CtkFlags(Flags):
@@ -188,8 +191,8 @@ _ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_R
 
 def _configure(args: "list[str]") -> int:
     flags = Configure(args)
-    if flags.help:
-        return flags.show_help()
+    from minirun.gpu.nvidia.ctk import engines  # tomlkit: 30 ms, for this command
+
     log = ToolkitLog("info")
     setup = _engine_setup(flags, log)
     for file in engines.configure(setup, log):
@@ -206,8 +209,10 @@ def _configure(args: "list[str]") -> int:
     return 0
 
 
-def _engine_setup(flags: Configure, log: ToolkitLog) -> EngineSetup:
+def _engine_setup(flags: Configure, log: ToolkitLog) -> "EngineSetup":
     """Return what the flags ask for, checked as the real tool checks it. Raises UsageError."""
+    from minirun.gpu.nvidia.ctk import engines
+
     engine = engines.ENGINES.get(flags.runtime)
     if engine is None:
         raise UsageError(f"unrecognized runtime '{flags.runtime}'", ", ".join(engines.ENGINES), 1)
@@ -223,7 +228,7 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> EngineSetup:
         raise UsageError(f'the drop-in-config path "{drop_in}" is not an absolute path', status=1)
     if flags.cdi_enabled and flags.runtime == "crio":
         log.warning("Ignoring cdi.enabled flag for crio")
-    return EngineSetup(
+    return engines.EngineSetup(
         engine=flags.runtime,
         config=os.path.abspath(flags.config or engine.config),
         drop_in=drop_in,
@@ -236,8 +241,6 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> EngineSetup:
 
 def _symlinks(args: "list[str]") -> int:
     flags = Symlinks(args)
-    if flags.help:
-        return flags.show_help()
     root = flags.driver_root.rstrip("/")
     nodes = (
         devchar.possible_nodes(root, devchar.Host())
@@ -284,8 +287,6 @@ def _put(content: str, path: str) -> int:
 
 def _list(args: "list[str]", log: ToolkitLog) -> int:
     flags = List(args)
-    if flags.help:
-        return flags.show_help()
     found = registry.load(tuple(flags.spec_dir) or config.load().spec_dirs)
     names = sorted(name for name in found.devices if name not in found.conflicts)
     log.info(f"Found {len(names)} CDI devices")
@@ -297,8 +298,6 @@ def _list(args: "list[str]", log: ToolkitLog) -> int:
 
 def _transform(args: "list[str]") -> int:
     flags = TransformRoot(args)
-    if flags.help:
-        return flags.show_help()
     if flags.relative_to not in transform.RELATIVE:
         hint = "host or container"
         raise UsageError(f"invalid --relative-to value: {flags.relative_to}", hint, 1)
@@ -318,8 +317,6 @@ def _transform(args: "list[str]") -> int:
 def _generate(args: "list[str]", log: ToolkitLog) -> int:
     """Make a spec and print or write it. Raises MinirunError, OSError."""
     flags = Generate(args)
-    if flags.help:
-        return flags.show_help()
     _from_environment(flags)
     form = _checked(flags, log)
     root = (flags.driver_root or config.load().hook.root).rstrip("/")

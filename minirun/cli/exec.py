@@ -101,8 +101,6 @@ FAILED = 255
 def main_exec(args: "list[str]", settings: Settings) -> int:
     """Run a command in a container; return its exit status. Raises MinirunError, OSError."""
     flags = Exec(args)
-    if flags.help:
-        return flags.show_help()
     sealed.ensure(tuple(flags.env))  # -e NAME is the caller's variable
     managed = False
     try:
@@ -286,8 +284,6 @@ _SIZES = {
 def main_update(args: "list[str]", settings: Settings) -> int:
     """Change the limits of a container. Raises MinirunError, OSError."""
     flags = Update(args)
-    if flags.help:
-        return flags.show_help()
     container = existing.load(settings, flags.one_id())
     changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
     if container.record["status"] in (state.STOPPED, state.CREATING):

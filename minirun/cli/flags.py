@@ -49,6 +49,10 @@ def _flag(names: str, text: str) -> Flag:
     return Flag(tuple(words), value, text)
 
 
+class HelpAsked(Exception):
+    """The command line has --help; its argument is the help text."""
+
+
 class Flags:
     """What one command line says. A command's subclass declares its flags as typed attributes.
 
@@ -67,7 +71,7 @@ class Flags:
     help: bool = flag("-h --help", "show this help and exit")
 
     def __init__(self, argv: "list[str]") -> None:
-        """Read `argv`. Raises UsageError in docker's words."""
+        """Read `argv`. Raises UsageError in docker's words, and HelpAsked for --help."""
         self.args: list[str] = []
         self.given: set[str] = set()
         """Names of the attributes whose flags the command line has."""
@@ -76,6 +80,8 @@ class Flags:
             setattr(self, key, one.empty)
             self._by_name.update((name, (key, one)) for name in one.names)
         self._read(list(argv))
+        if self.help:
+            raise HelpAsked(self.usage())
 
     @classmethod
     def known(cls) -> "dict[str, Flag]":
@@ -153,9 +159,8 @@ class Flags:
         return "\n".join([first, "", cls.summary or str(cls.__doc__), "", "Flags:", *rows]) + "\n"
 
     def show_help(self) -> int:
-        """Print the help; return 0 if it was asked for, else 1."""
-        os.write(1, self.usage().encode())
-        return 0 if self.help else 1
+        """Print the help to a caller who has not asked for it; return 1."""
+        return write(self.usage()) or 1
 
 
 def _left(one: Flag) -> str:

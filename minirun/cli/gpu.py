@@ -87,7 +87,7 @@ A container is its client with: minirun run --gpus 0 --gpu-mps[=THREADS%,MEMORY]
 def main(args: "list[str]", settings: Settings) -> int:
     """Call the command of the table that `args` names; flags may stand before its name."""
     before = GpuCommand(args)
-    if before.help or not before.args:
+    if not before.args:
         return before.show_help()
     name, rest = before.args[0], before.args[1:]
     if name not in COMMANDS:
@@ -100,8 +100,6 @@ def main(args: "list[str]", settings: Settings) -> int:
 def main_list(args: "list[str]", settings: Settings) -> int:
     """Print what the host has."""
     flags = GpuList(args)
-    if flags.help:
-        return flags.show_help()
     root, driver = flags.driver_root, flags.gpu_driver
     others = (
         [driver] if driver in OTHER_VENDORS else [] if driver else vendors.present_vendors(root)
@@ -115,9 +113,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
 
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """Print who uses which GPU."""
-    flags = GpuPs(args)
-    if flags.help:
-        return flags.show_help()
+    GpuPs(args)
     rows = [row for root in roots.known(settings) for row in sharing.holders(root)]
     return show(use_table(usage_of.who_uses(rows)))
 
@@ -159,8 +155,6 @@ def vendor_table(found: vendors.Cards) -> "list[str]":
 def main_timeslice(args: "list[str]", settings: Settings) -> int:
     """Set or show the time slice."""
     flags = Timeslice(args)
-    if flags.help:
-        return flags.show_help()
     if len(flags.args) > 1 or not set(flags.args) <= set(timeslice.SLICES):
         hint = f"one of {', '.join(timeslice.SLICES)}"
         raise UsageError(f"invalid time slice {' '.join(flags.args)!r}", hint, 1)
@@ -175,8 +169,6 @@ def main_timeslice(args: "list[str]", settings: Settings) -> int:
 def main_mps(args: "list[str]", settings: Settings) -> int:
     """Start, stop or ask the MPS daemon."""
     flags = Mps(args)
-    if flags.help:
-        return flags.show_help()
     if flags.args not in (["start"], ["stop"], ["status"]):
         raise UsageError(
             f"unknown command 'gpu mps {' '.join(flags.args)}'", "start, stop or status", 1

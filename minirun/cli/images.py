@@ -36,8 +36,6 @@ List the images of the local store, or those named, with what each truly is.
 def main(args: "list[str]", settings: Settings) -> int:
     """List, build, import, verify or remove images; return the exit status."""
     flags = Images(args)
-    if flags.help:
-        return flags.show_help()
     if flags.args and flags.args[0] in _ACTIONS:
         return _ACTIONS[flags.args[0]](flags.args[1:], settings)
     found = _wanted(flags.args, settings)

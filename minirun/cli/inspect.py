@@ -70,7 +70,7 @@ class GpuDiff(Flags):
 def main_inspect(args: "list[str]", settings: Settings) -> int:
     """Print what a container is made of, or its device rules."""
     flags = Inspect(args)
-    if flags.help or len(flags.args) != 1:
+    if len(flags.args) != 1:
         return flags.show_help()
     container = _load(settings, flags.args[0])
     if flags.devices:
@@ -110,7 +110,7 @@ def _rules(container: Container) -> list[str]:
 def main_why(args: "list[str]", settings: Settings) -> int:
     """Print why a container has the GPUs that it has."""
     flags = Why(args)
-    if flags.help or len(flags.args) != 1:
+    if len(flags.args) != 1:
         return flags.show_help()
     container = existing.load(*roots.locate(settings, flags.args[0]))
     if flags.repair:
@@ -125,7 +125,7 @@ def main_why(args: "list[str]", settings: Settings) -> int:
 def main_diff(args: "list[str]", settings: Settings) -> int:
     """Print how the two modes differ for one request."""
     flags = GpuDiff(args)
-    if flags.help or len(flags.args) > 1 or not (flags.args or flags.gpus):
+    if len(flags.args) > 1 or not (flags.args or flags.gpus):
         return flags.show_help()
     found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
     old, new = _both(flags, settings, found)

@@ -49,8 +49,6 @@ Turn a container's config.json into a call of nvidia-container-cli; its state is
 def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) -> int:
     """Run the hook; return its exit status."""
     flags = Hook([_long(word) for word in args])
-    if flags.help:
-        return flags.show_help()
     if flags.version or flags.args[:1] == ["version"]:
         sys.stdout.write(f"NVIDIA Container Runtime Hook version {__version__} (minirun)\n")
         return 0

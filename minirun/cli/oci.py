@@ -66,8 +66,6 @@ class Resume(Flags):
 def main_start(args: "list[str]", settings: Settings) -> int:
     """Let a created container run its command."""
     flags = Start(args)
-    if flags.help:
-        return flags.show_help()
     container = existing.load(settings, flags.one_id())
     status = container.record["status"]
     if status == state.STOPPED:
@@ -88,8 +86,6 @@ def main_kill(args: "list[str]", settings: Settings) -> int:
     With --all a container that has stopped is no error, since containerd's shim asks so.
     """
     flags = Kill(args)
-    if flags.help:
-        return flags.show_help()
     if not 1 <= len(flags.args) <= 2:
         text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
         raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
@@ -118,8 +114,6 @@ def signal_number(text: str) -> int:
 def main_delete(args: "list[str]", settings: Settings) -> int:
     """Delete containers; a running one only with --force, whatever its state."""
     flags = Delete(args)
-    if flags.help:
-        return flags.show_help()
     if not flags.args:
         raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
     for container_id in flags.args:
@@ -158,8 +152,6 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
 def main_pause(args: "list[str]", settings: Settings) -> int:
     """Stop all processes of a container where they are."""
     flags = Pause(args)
-    if flags.help:
-        return flags.show_help()
     container = existing.load(settings, flags.one_id())
     if container.record["status"] not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record['status']}")
@@ -170,8 +162,6 @@ def main_pause(args: "list[str]", settings: Settings) -> int:
 def main_resume(args: "list[str]", settings: Settings) -> int:
     """Let the processes of a paused container go on."""
     flags = Resume(args)
-    if flags.help:
-        return flags.show_help()
     container = existing.load(settings, flags.one_id())
     if container.record["status"] != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record['status']}")

@@ -54,8 +54,6 @@ class Spec(RunFlags):
 def main_run(args: "list[str]", settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
     flags = Run(args)
-    if flags.help:
-        return flags.show_help()
     if flags.bundle or _bundle_follows(flags):
         return errors.as_runc(lambda: _run_bundle(RunBundle(args), settings))
     if not flags.args:
@@ -155,8 +153,6 @@ def _view_options(flags: Run) -> ViewOptions:
 def main_spec(args: "list[str]", settings: Settings) -> int:
     """Print a config.json, or write the template."""
     flags = Spec(args)
-    if flags.help:
-        return flags.show_help()
     if flags.args:
         options, _ = run_options.from_flags(flags, settings)
         without_root = flags.rootless or unprivileged()

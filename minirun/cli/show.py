@@ -93,8 +93,6 @@ class Explain(Flags):
 def main_timeline(args: "list[str]", settings: Settings) -> int:
     """Show or export the recordings of a container or a file, or list all that there is."""
     flags = Timeline(args)
-    if flags.help:
-        return flags.show_help()
     if len(flags.args) > 1:
         raise UsageError("timeline takes one container or file", "minirun timeline ID", status=1)
     _check(flags)
@@ -165,8 +163,6 @@ def _export(path: str, content: str) -> None:
 def main_replay(args: "list[str]", settings: Settings) -> int:
     """Play or export a recording, or list those that are shipped."""
     flags = Replay(args)
-    if flags.help:
-        return flags.show_help()
     if len(flags.args) > 1:
         raise UsageError("replay takes one recording", "minirun replay FILE", status=1)
     _check(flags)
@@ -214,8 +210,6 @@ def _shipped() -> str:
 def main_diff(args: "list[str]", settings: Settings) -> int:
     """Print the difference of two snapshots of a container, or of a recording."""
     flags = Diff(args)
-    if flags.help:
-        return flags.show_help()
     if len(flags.args) != 1 or bool(flags.stage) == bool(flags.between):
         hint = "minirun diff ID --stage 5, or minirun diff ID --between s4,s5"
         raise UsageError("diff needs a container and what to compare", hint, status=1)
@@ -240,8 +234,6 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
 def main_explain(args: "list[str]", settings: Settings) -> int:
     """Explain a word, or list all that can be explained."""
     flags = Explain(args)
-    if flags.help:
-        return flags.show_help()
     tongue = language.choose(flags.lang or settings.lang)
     words = " ".join(flags.args).strip()
     if flags.hints:

@@ -44,8 +44,6 @@ class Features(Flags):
 def main_state(args: "list[str]", settings: Settings) -> int:
     """Print a container's state as JSON (runtime.md, "Query State")."""
     flags = State(args)
-    if flags.help:
-        return flags.show_help()
     record = state.load(settings.root, flags.one_id())
     return write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
 
@@ -53,8 +51,6 @@ def main_state(args: "list[str]", settings: Settings) -> int:
 def main_list(args: "list[str]", settings: Settings) -> int:
     """Print all containers below the state root."""
     flags = List(args)
-    if flags.help:
-        return flags.show_help()
     _take_no_argument(flags)
     if flags.format not in ("table", "json"):
         raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
@@ -82,8 +78,6 @@ def _row(record: "dict[str, Any]") -> "dict[str, Any]":
 def main_features(args: "list[str]", settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
     flags = Features(args)
-    if flags.help:
-        return flags.show_help()
     _take_no_argument(flags)
     from minirun.oci import features  # 10 ms, which `state` need not wait for
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minirun.cli.flags import Flags, each, flag
+from minirun.cli.flags import Flags, HelpAsked, each, flag
 from minirun.core.errors import UsageError
 
 
@@ -146,7 +146,7 @@ def test_the_callers_list_is_left_alone() -> None:
 @settings(deadline=None, database=None)
 @given(
     st.lists(
-        st.sampled_from(["-i", "-t", "--tty", "-h"])
+        st.sampled_from(["-i", "-t", "--tty"])
         | st.text(min_size=1).map(lambda v: f"-e{v}")
         | st.text().map(lambda v: f"--env={v}")
         | st.text().map(lambda v: f"--net={v}")
@@ -165,6 +165,13 @@ def test_any_mix_is_read_as_it_was_written(flags: list[str], args: list[str]) ->
     nets = [word[6:] for word in flags if word.startswith("--net=")]
     assert found.net == (nets or ["none"])[-1]
     assert found.interactive == ("-i" in flags)
+
+
+@pytest.mark.parametrize("words", [["-h"], ["-i", "--help", "image"]])
+def test_help_comes_before_all_else(words: list[str]) -> None:
+    with pytest.raises(HelpAsked) as caught:
+        Run(words)
+    assert str(caught.value) == Run.usage()
 
 
 def test_the_help_text_names_every_flag() -> None:
