@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Run the command line; return its exit status."""
-    from minirun import cli
-
+    try:
+        from minirun import cli
+    except (OSError, ImportError) as error:  # no descriptor is left to open a file of the program
+        os.write(2, f"minirun: cannot be loaded: {error} (ulimit -n)\n".encode())
+        return 125
     if sys.platform == "linux":  # `replay` and `timeline FILE` run elsewhere too
         from minirun.core.process import streams
 
