@@ -1,27 +1,29 @@
-"""`minirun nvidia-ctk`: NVIDIA's tool for administrators: runtime configure, cdi, system.
+"""`minirun nvidia-ctk`, NVIDIA's tool for administrators, and `nvidia-cdi-hook`.
 
-cdi generate, list, transform root: what is found and what is missing is logged on stderr in the
-real tool's words, errors as well; the spec goes to stdout, or into --output. Each flag of generate
-can be given by the environment too, in a variable of the real tool's name; lists by commas.
+The hook does what a CDI spec has done in a container that config.json cannot say.
+
+A program of its own, as NVIDIA's nvidia-cdi-hook is, and with its arguments, so that a spec can
+name either. Engines run it as createContainer hook, with the container's state on stdin:
+minirun.gpu.nvidia.ctk.hooks.
 """
 
 import os
 import sys
 
+from minirun.cli import entry_of
 from minirun.cli.flags import Flags, each, flag
-from minirun.cli.flags import write as write_out
-from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
+from minirun.core import jsonlite, places, state
+from minirun.core.config import Config
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
-from minirun.core.state import read_text
-from minirun.gpu.cdi import names, registry
-from minirun.gpu.cdi.check import check
-from minirun.gpu.nvidia.ctk import devchar, make, modes, recipe, transform, write
-from minirun.gpu.nvidia.find import Finder
-from minirun.gpu.nvidia.runtime import config
+from minirun.gpu.nvidia.ctk import devchar, hooks
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from minirun.gpu.nvidia.ctk.engines import EngineSetup
 
 
@@ -39,6 +41,57 @@ class CtkFlags(Flags):
             raise
         if self.args:
             raise UsageError(f"{self.command}: unexpected argument {self.args[0]!r}", status=1)
+
+
+class CdiHook(Flags):
+    """A hook of a CDI spec."""
+
+    command, arguments = "nvidia-cdi-hook", "HOOK"
+    summary = """Change a half-made container: called by a runtime, as createContainer hook.
+
+  create-symlinks                    make links in the container
+  update-ldcache                     write its ld.so.cache
+  enable-cuda-compat                 let ldconfig find its newer CUDA libraries
+  disable-device-node-modification   tell the driver not to make device nodes in it
+  update-application-profile         tell EGL and Vulkan which GPUs it has
+  chmod                              give folders a mode
+  show-simulated-driver              show /proc/driver of minirun's simulated driver"""
+    link: list[str] = each("--link TARGET::LINK", "create-symlinks: a link and what it leads to")
+    folder: list[str] = each("--folder DIR", "update-ldcache: a folder with libraries")
+    ldconfig_path: str = flag(
+        "--ldconfig-path PATH", "update-ldcache: the host's program", default="/sbin/ldconfig"
+    )
+    host_driver_version: str = flag(
+        "--host-driver-version VERSION", "enable-cuda-compat: the driver's version"
+    )
+    host_cuda_version: str = flag(
+        "--host-cuda-version VERSION", "enable-cuda-compat: not looked at"
+    )
+    cuda_compat_container_root: str = flag(
+        "--cuda-compat-container-root DIR",
+        "enable-cuda-compat: the image's folder",
+        default="/usr/local/cuda/compat",
+    )
+    path: list[str] = each("--path DIR", "chmod: a folder")
+    mode: str = flag("--mode MODE", "chmod: its mode, octal")
+    source: str = flag("--source DIR", "show-simulated-driver: its /proc/driver")
+    container_spec: str = flag(
+        "--container-spec FILE", "the container's state (default: standard input)"
+    )
+
+
+class Ctk(Flags):
+    """NVIDIA's tool for administrators."""
+
+    command, arguments, mixed = "nvidia-ctk", "COMMAND [ARG…]", False
+    summary = """Configure what is around GPU containers, as NVIDIA's tool does.
+
+  runtime configure                 register a runtime with docker, containerd or cri-o
+  cdi generate                      make a CDI spec of this host's GPUs
+  cdi list                          list the CDI devices of this host
+  cdi transform root                let the paths of a CDI spec begin elsewhere
+  hook NAME                         what nvidia-cdi-hook does
+  system create-dev-char-symlinks   make /dev/char/MAJOR:MINOR for the driver's nodes"""
 
 
 class Configure(CtkFlags):
@@ -84,74 +137,26 @@ class Symlinks(CtkFlags):
     dry_run: bool = flag("--dry-run", "only say what would be made")
 
 
-class List(CtkFlags):
-    """List the CDI devices of this host."""
-
-    command = "nvidia-ctk cdi list"
-    spec_dir: list[str] = each(
-        "--spec-dir DIR", "read this folder (default: /etc/cdi, /var/run/cdi)"
-    )
-
-
-class TransformRoot(CtkFlags):
-    """Let the paths of a CDI spec begin elsewhere."""
-
-    command = "nvidia-ctk cdi transform root"
-    from_: str = flag("--from DIR", "the root that paths begin with")
-    to: str = flag("--to DIR", "the root that they begin with afterwards")
-    relative_to: str = flag("--relative-to WHERE", "host or container", default="host")
-    input: str = flag("--input FILE", "the spec, or - for standard input", default="-")
-    output: str = flag("--output FILE", "write the spec to FILE (default: standard output)")
+CTK_COMMANDS = {
+    "cdi": ("cli.cdi", "make, list and change CDI specs"),
+    "runtime": ("cli.ctk", "register a runtime with an engine"),
+    "system": ("cli.ctk", "make /dev/char"),
+}
+"""A table as minirun.cli's, for the first word after nvidia-ctk: hooks need little of the rest."""
 
 
-class Generate(CtkFlags):
-    """Make a CDI spec of the GPUs of this host."""
-
-    command = "nvidia-ctk cdi generate"
-    output: str = flag("--output FILE", "write the spec to FILE (default: standard output)")
-    format: str = flag("--format FORMAT", "json or yaml (default: by the name of FILE, else yaml)")
-    discovery_mode: str = flag(
-        "--mode --discovery-mode MODE",
-        "auto, nvml, management, imex, gdrcopy, gds, mofed or nvswitch",
-        default="auto",
-    )
-    device_name_strategy: list[str] = each(
-        "--device-name-strategy HOW", "index, uuid or type-index; again for more"
-    )
-    device_ids: list[str] = each(
-        "--device-id --device-ids --device --devices ID", "only this index or uuid (default: all)"
-    )
-    no_all_device: bool = flag("--no-all-device", "make no device that is called all")
-    cdi_vendor: str = flag(
-        "--vendor --cdi-vendor NAME", "first half of the kind", default="nvidia.com"
-    )
-    cdi_class: str = flag("--class --cdi-class NAME", "second half of the kind", default="gpu")
-    driver_root: str = flag(
-        "--driver-root DIR", "where the driver is installed (default: config.toml, else /)"
-    )
-    dev_root: str = flag("--dev-root DIR", "where /dev is (default: the driver's root)")
-    nvidia_cdi_hook_path: str = flag(
-        "--nvidia-cdi-hook-path --nvidia-ctk-path PATH",
-        "the program of the hooks (default: nvidia-cdi-hook in $PATH, else minirun)",
-    )
-    ldconfig_path: str = flag("--ldconfig-path PATH", "the host's ldconfig that the hook runs")
-    library_search_path: list[str] = each(
-        "--library-search-path DIR", "where libraries are looked for"
-    )
-    config_search_path: list[str] = each(
-        "--config-search-path DIR", "where configuration files are looked for"
-    )
-    disable_hooks: list[str] = each(
-        "--disable-hook --disable-hooks NAME", "leave a hook out; or all"
-    )
-    enable_hooks: list[str] = each("--enable-hook --enable-hooks NAME", "make a hook after all")
-    feature_flags: list[str] = each(
-        "--feature-flag --feature-flags NAME", "no-additional-gids-for-device-nodes"
-    )
-    csv_file: list[str] = each("--csv.file FILE", "refused: for Tegra boards")
-    csv_ignore_pattern: list[str] = each(
-        "--csv.ignore-pattern PATTERN", "refused: for Tegra boards"
-    )
+def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
+    """Run one of its commands."""
+    flags = Ctk(args)
+    if not flags.args:
+        return flags.show_help()
+    name = flags.args[0]
+    if name == "hook":
+        return main_nvidia_cdi_hook(flags.args[1:], settings)
+    if name not in CTK_COMMANDS:
+        hint = "see 'minirun nvidia-ctk --help'"
+        raise UsageError(f"unknown command 'nvidia-ctk {' '.join(flags.args[:2])}'", hint, status=1)
+    return entry_of(name, CTK_COMMANDS)(flags.args[1:], settings)
 
 
 def main_runtime(args: "list[str]", settings: Settings) -> int:
@@ -171,22 +176,6 @@ def main_system(args: "list[str]", settings: Settings) -> int:
 def _unknown(group: str, args: "list[str]") -> UsageError:
     hint = "see 'minirun nvidia-ctk --help'"
     return UsageError(f"unknown command 'nvidia-ctk {' '.join([group, *args[:1]])}'", hint, 1)
-
-
-_NODES = "no-additional-gids-for-device-nodes"
-_VARIABLES = {
-    "output": "OUTPUT_FILE_PATH", "format": "GENERATE_OUTPUT_FORMAT",
-    "discovery_mode": "GENERATE_MODE",
-    "device_name_strategy": "GENERATE_DEVICE_NAME_STRATEGIES", "device_ids": "GENERATE_DEVICE_IDS",
-    "no_all_device": "GENERATE_NO_ALL_DEVICE", "cdi_vendor": "GENERATE_VENDOR",
-    "cdi_class": "GENERATE_CLASS", "nvidia_cdi_hook_path": "HOOK_PATH",
-    "ldconfig_path": "GENERATE_LDCONFIG_PATH", "disable_hooks": "GENERATE_DISABLED_HOOKS",
-    "library_search_path": "GENERATE_LIBRARY_SEARCH_PATHS",
-    "config_search_path": "GENERATE_CONFIG_SEARCH_PATHS",
-    "enable_hooks": "GENERATE_ENABLED_HOOKS", "feature_flags": "GENERATE_FEATURE_FLAGS",
-}  # fmt: skip
-"""Flag → $NVIDIA_CTK_CDI_…"""
-_ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
 
 
 def _configure(args: "list[str]") -> int:
@@ -251,153 +240,82 @@ def _symlinks(args: "list[str]") -> int:
     return 0
 
 
-def main_cdi(words: "list[str]", settings: Settings) -> int:
-    """Run one of the commands. Errors are logged as the real tool logs them, with status 1."""
-    log = ToolkitLog("info")
+def _create_symlinks(root: Root, flags: CdiHook) -> None:
+    for target, path in [split(text) for text in flags.link]:
+        hooks.make_link(root, target, path)
+
+
+def _update_ldcache(root: Root, flags: CdiHook) -> None:
+    hooks.update_cache(root, tuple(dict.fromkeys(flags.folder)), flags.ldconfig_path)
+
+
+def _enable_cuda_compat(root: Root, flags: CdiHook) -> None:
+    if flags.host_driver_version:
+        hooks.enable_compat(root, flags.host_driver_version, flags.cuda_compat_container_root)
+
+
+def _chmod(root: Root, flags: CdiHook) -> None:
+    hooks.chmod(root, tuple(flags.path), _mode(flags.mode))
+
+
+_HOOKS: "dict[str, Callable[[Root, CdiHook], None]]" = {
+    "create-symlinks": _create_symlinks,
+    "update-ldcache": _update_ldcache,
+    "enable-cuda-compat": _enable_cuda_compat,
+    "disable-device-node-modification": lambda root, _: hooks.pin_device_nodes(root),
+    "update-application-profile": lambda root, _: hooks.update_profile(root),
+    "chmod": _chmod,
+    "show-simulated-driver": lambda root, flags: hooks.show_driver(root, flags.source),
+}
+
+
+def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
+    """Run one hook. Raises MinirunError, OSError."""
+    flags = CdiHook(args)
+    if not flags.args:
+        return flags.show_help()
+    name = flags.args[0]
+    if name not in _HOOKS:
+        raise UsageError(f"unknown hook 'nvidia-cdi-hook {name}'", ", ".join(_HOOKS), 1)
+    for text in flags.link:
+        split(text)
+    if name == "chmod":
+        _mode(flags.mode)
+    root = Root.at(rootfs(flags.container_spec))
     try:
-        if words[:1] == ["generate"]:
-            return _generate(words[1:], log)
-        if words[:1] == ["list"]:
-            return _list(words[1:], log)
-        if words[:2] == ["transform", "root"]:
-            return _transform(words[2:])
-        hint = "generate, list, transform root"
-        raise UsageError(f"unknown command 'nvidia-ctk cdi {' '.join(words[:2])}'", hint, status=1)
-    except OSError as error:
-        return _fail(from_os(error), log)
-    except MinirunError as error:
-        return _fail(error, log)
-
-
-def _fail(error: MinirunError, log: ToolkitLog) -> int:
-    log.error(str(error))
-    if error.hint:
-        log.info(f"Hint: {error.hint}")
-    return 1
-
-
-def _put(content: str, path: str) -> int:
-    """Write a spec to a file, or to standard output. Raises OSError."""
-    if path:
-        write.save(path, content)
-    else:
-        write_out(content)
+        _HOOKS[name](root, flags)
+    finally:
+        root.close()
     return 0
 
 
-def _list(args: "list[str]", log: ToolkitLog) -> int:
-    flags = List(args)
-    found = registry.load(tuple(flags.spec_dir) or config.load().spec_dirs)
-    names = sorted(name for name in found.devices if name not in found.conflicts)
-    log.info(f"Found {len(names)} CDI devices")
-    for line in (*found.warnings, *found.conflicts.values()):
-        log.warning(line)
-    os.write(1, "".join(f"{name}\n" for name in names).encode())
-    return 0
-
-
-def _transform(args: "list[str]") -> int:
-    flags = TransformRoot(args)
-    if flags.relative_to not in transform.RELATIVE:
-        hint = "host or container"
-        raise UsageError(f"invalid --relative-to value: {flags.relative_to}", hint, 1)
-    where = "standard input" if flags.input == "-" else flags.input
+def _mode(text: str) -> int:
+    """Return an octal mode. Raises UsageError."""
     try:
-        text = sys.stdin.read() if flags.input == "-" else read_text(flags.input)
-        spec = check(registry.parse(text, as_json=flags.input.endswith(".json")))
-    except ValueError as error:
-        short = " ".join(str(error).split())
-        what = f"failed to load CDI specification: failed to parse CDI spec: {where}: {short}"
-        raise GPUError(what, status=1) from None
-    moved = transform.root(spec, transform.Move(flags.from_, flags.to), flags.relative_to)
-    form = write.format_of(flags.output) or "yaml"
-    return _put(write.text(moved, form), flags.output)
+        return int(text, 8)
+    except ValueError:
+        raise UsageError(f"nvidia-cdi-hook: invalid mode {text!r}", "octal, as in 755", 1) from None
 
 
-def _generate(args: "list[str]", log: ToolkitLog) -> int:
-    """Make a spec and print or write it. Raises MinirunError, OSError."""
-    flags = Generate(args)
-    _from_environment(flags)
-    form = _checked(flags, log)
-    root = (flags.driver_root or config.load().hook.root).rstrip("/")
-    finder = Finder(
-        root, flags.dev_root or None, log,
-        tuple(flags.library_search_path), tuple(flags.config_search_path),
-    )  # fmt: skip
-    own_program = not flags.nvidia_cdi_hook_path
-    spec = make.spec(flags.discovery_mode, _recipe(flags), finder, log, own_program=own_program)
+def rootfs(path: str) -> str:
+    """Return the container's root filesystem, by its state on stdin or in the file `path`.
+
+    Raises MinirunError where that is no state, OSError.
+    """
+    text = state.read_text(path) if path else sys.stdin.read()
     try:
-        content = write.text(spec, form)
-    except GPUError as error:
-        where = "" if flags.output else "failed to write CDI spec to STDOUT: "
-        raise GPUError(f"{where}{error}", error.hint, status=1) from None
-    return _put(content, flags.output)
+        bundle: str = jsonlite.loads(text)["bundle"]
+        return Config(jsonlite.loads(state.read_text(places.config_json(bundle))), bundle).rootfs
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"no container's state on {path or 'standard input'}: {error}"
+        hint = "a runtime calls this, as createContainer hook"
+        raise MinirunError(f"nvidia-cdi-hook: {what}", hint, 1) from None
 
 
-def _from_environment(flags: Generate) -> None:
-    """Let the environment give what the command line does not."""
-    names_of = {key: f"NVIDIA_CTK_CDI_{name}" for key, name in _VARIABLES.items()} | _ROOTS
-    for key, one in flags.known().items():
-        value = os.environ.get(names_of.get(key, ""), "")
-        if value and key not in flags.given:
-            is_true = value.lower() in ("1", "t", "true")
-            setattr(flags, key, [value] if one.many else value if one.value else is_true)
-        if one.many:
-            words = [word for words in getattr(flags, key) for word in words.split(",") if word]
-            setattr(flags, key, words)
-
-
-def _checked(flags: Generate, log: ToolkitLog) -> str:
-    """Return the format, after a look at all flags. Raises UsageError in the real tool's words."""
-    form = flags.format.lower() or write.format_of(flags.output) or "yaml"
-    if form not in write.FORMATS:
-        raise UsageError(f"invalid output format: {form}", "json or yaml", 1)
-    told = write.format_of(flags.output)
-    if told and told != form:
-        said = f'Requested output format "{form}" does not match format implied by output file name'
-        log.warning(f'{said}: "{told}"')
-    mode = flags.discovery_mode = flags.discovery_mode.lower()
-    if mode in modes.REFUSED or flags.csv_file or flags.csv_ignore_pattern:
-        which = mode if mode in modes.REFUSED else "csv"
-        raise UsageError(f"mode {which} is not supported", f"one of {', '.join(modes.MODES)}", 1)
-    if mode not in modes.MODES:
-        raise UsageError(f"invalid discovery mode: {mode}", f"one of {', '.join(modes.MODES)}", 1)
-    for way in flags.device_name_strategy:
-        if way not in recipe.STRATEGIES:
-            hint = f"one of {', '.join(recipe.STRATEGIES)}"
-            raise UsageError(f"invalid device name strategy: {way}", hint, 1)
-    kind = f"{flags.cdi_vendor}/{flags.cdi_class}"
-    if problem := names.kind_problem(kind):
-        raise UsageError(f"invalid CDI kind: {problem}", "as in --vendor nvidia.com --class gpu", 1)
-    _check_hooks(flags)
-    if "none" in flags.device_ids and not flags.no_all_device:
-        log.warning("Disabling generation of 'all' device")
-        flags.no_all_device = True
-    return form
-
-
-def _check_hooks(flags: Generate) -> None:
-    if "all" in flags.enable_hooks:
-        raise UsageError("enabling all hooks is not supported", ", ".join(recipe.HOOKS), 1)
-    for name in (*flags.enable_hooks, *flags.disable_hooks):
-        if name not in (*recipe.HOOKS, "all"):
-            raise UsageError(f"unknown hook: {name}", ", ".join(recipe.HOOKS), 1)
-    for name in flags.feature_flags:
-        if name != _NODES:
-            raise UsageError(f"unknown feature flag: {name}", _NODES, 1)
-
-
-def _recipe(flags: Generate) -> recipe.Recipe:
-    """Return how the spec is to be made."""
-    off = "all" if "all" in flags.disable_hooks else ""
-    without = recipe.HOOKS if off else (*recipe.OFF, *flags.disable_hooks)
-    return recipe.Recipe(
-        make.program(flags.nvidia_cdi_hook_path),
-        f"{flags.cdi_vendor}/{flags.cdi_class}",
-        tuple(flags.device_name_strategy) or ("index", "uuid"),
-        tuple(flags.device_ids) or ("all",),
-        not flags.no_all_device,
-        tuple(name for name in without if name not in flags.enable_hooks),
-        flags.ldconfig_path,
-        _NODES not in flags.feature_flags,
-    )
+def split(text: str) -> "tuple[str, str]":
+    """Split TARGET::LINK. Raises UsageError."""
+    target, colons, link = text.partition("::")
+    if not (target and colons and link):
+        hint = "as in --link libcuda.so.1::/usr/lib64/libcuda.so"
+        raise UsageError(f"nvidia-cdi-hook: invalid link {text!r}", hint, 1)
+    return target, link

@@ -1,0 +1,260 @@
+"""`minirun nvidia-ctk cdi`: generate, list, transform root.
+
+What is found and what is missing is logged on stderr in the real tool's words, errors as well; the
+spec goes to stdout, or into --output. Each flag of generate can be given by the environment too, in
+a variable of the real tool's name; lists by commas.
+"""
+
+import os
+import sys
+
+from minirun.cli.ctk import CtkFlags
+from minirun.cli.flags import each, flag
+from minirun.cli.flags import write as write_out
+from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
+from minirun.core.settings import Settings
+from minirun.core.state import read_text
+from minirun.gpu.cdi import names, registry
+from minirun.gpu.cdi.check import check
+from minirun.gpu.nvidia.ctk import make, modes, recipe, transform, write
+from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.runtime import config
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
+
+
+class List(CtkFlags):
+    """List the CDI devices of this host."""
+
+    command = "nvidia-ctk cdi list"
+    spec_dir: list[str] = each(
+        "--spec-dir DIR", "read this folder (default: /etc/cdi, /var/run/cdi)"
+    )
+
+
+class TransformRoot(CtkFlags):
+    """Let the paths of a CDI spec begin elsewhere."""
+
+    command = "nvidia-ctk cdi transform root"
+    from_: str = flag("--from DIR", "the root that paths begin with")
+    to: str = flag("--to DIR", "the root that they begin with afterwards")
+    relative_to: str = flag("--relative-to WHERE", "host or container", default="host")
+    input: str = flag("--input FILE", "the spec, or - for standard input", default="-")
+    output: str = flag("--output FILE", "write the spec to FILE (default: standard output)")
+
+
+class Generate(CtkFlags):
+    """Make a CDI spec of the GPUs of this host."""
+
+    command = "nvidia-ctk cdi generate"
+    output: str = flag("--output FILE", "write the spec to FILE (default: standard output)")
+    format: str = flag("--format FORMAT", "json or yaml (default: by the name of FILE, else yaml)")
+    discovery_mode: str = flag(
+        "--mode --discovery-mode MODE",
+        "auto, nvml, management, imex, gdrcopy, gds, mofed or nvswitch",
+        default="auto",
+    )
+    device_name_strategy: list[str] = each(
+        "--device-name-strategy HOW", "index, uuid or type-index; again for more"
+    )
+    device_ids: list[str] = each(
+        "--device-id --device-ids --device --devices ID", "only this index or uuid (default: all)"
+    )
+    no_all_device: bool = flag("--no-all-device", "make no device that is called all")
+    cdi_vendor: str = flag(
+        "--vendor --cdi-vendor NAME", "first half of the kind", default="nvidia.com"
+    )
+    cdi_class: str = flag("--class --cdi-class NAME", "second half of the kind", default="gpu")
+    driver_root: str = flag(
+        "--driver-root DIR", "where the driver is installed (default: config.toml, else /)"
+    )
+    dev_root: str = flag("--dev-root DIR", "where /dev is (default: the driver's root)")
+    nvidia_cdi_hook_path: str = flag(
+        "--nvidia-cdi-hook-path --nvidia-ctk-path PATH",
+        "the program of the hooks (default: nvidia-cdi-hook in $PATH, else minirun)",
+    )
+    ldconfig_path: str = flag("--ldconfig-path PATH", "the host's ldconfig that the hook runs")
+    library_search_path: list[str] = each(
+        "--library-search-path DIR", "where libraries are looked for"
+    )
+    config_search_path: list[str] = each(
+        "--config-search-path DIR", "where configuration files are looked for"
+    )
+    disable_hooks: list[str] = each(
+        "--disable-hook --disable-hooks NAME", "leave a hook out; or all"
+    )
+    enable_hooks: list[str] = each("--enable-hook --enable-hooks NAME", "make a hook after all")
+    feature_flags: list[str] = each(
+        "--feature-flag --feature-flags NAME", "no-additional-gids-for-device-nodes"
+    )
+    csv_file: list[str] = each("--csv.file FILE", "refused: for Tegra boards")
+    csv_ignore_pattern: list[str] = each(
+        "--csv.ignore-pattern PATTERN", "refused: for Tegra boards"
+    )
+
+
+_NODES = "no-additional-gids-for-device-nodes"
+_VARIABLES = {
+    "output": "OUTPUT_FILE_PATH", "format": "GENERATE_OUTPUT_FORMAT",
+    "discovery_mode": "GENERATE_MODE",
+    "device_name_strategy": "GENERATE_DEVICE_NAME_STRATEGIES", "device_ids": "GENERATE_DEVICE_IDS",
+    "no_all_device": "GENERATE_NO_ALL_DEVICE", "cdi_vendor": "GENERATE_VENDOR",
+    "cdi_class": "GENERATE_CLASS", "nvidia_cdi_hook_path": "HOOK_PATH",
+    "ldconfig_path": "GENERATE_LDCONFIG_PATH", "disable_hooks": "GENERATE_DISABLED_HOOKS",
+    "library_search_path": "GENERATE_LIBRARY_SEARCH_PATHS",
+    "config_search_path": "GENERATE_CONFIG_SEARCH_PATHS",
+    "enable_hooks": "GENERATE_ENABLED_HOOKS", "feature_flags": "GENERATE_FEATURE_FLAGS",
+}  # fmt: skip
+"""Flag → $NVIDIA_CTK_CDI_…"""
+_ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
+
+
+def main_cdi(words: "list[str]", settings: Settings) -> int:
+    """Run one of the commands. Errors are logged as the real tool logs them, with status 1."""
+    log = ToolkitLog("info")
+    try:
+        if words[:1] == ["generate"]:
+            return _generate(words[1:], log)
+        if words[:1] == ["list"]:
+            return _list(words[1:], log)
+        if words[:2] == ["transform", "root"]:
+            return _transform(words[2:])
+        hint = "generate, list, transform root"
+        raise UsageError(f"unknown command 'nvidia-ctk cdi {' '.join(words[:2])}'", hint, status=1)
+    except OSError as error:
+        return _fail(from_os(error), log)
+    except MinirunError as error:
+        return _fail(error, log)
+
+
+def _fail(error: MinirunError, log: ToolkitLog) -> int:
+    log.error(str(error))
+    if error.hint:
+        log.info(f"Hint: {error.hint}")
+    return 1
+
+
+def _put(content: str, path: str) -> int:
+    """Write a spec to a file, or to standard output. Raises OSError."""
+    if path:
+        write.save(path, content)
+    else:
+        write_out(content)
+    return 0
+
+
+def _list(args: "list[str]", log: ToolkitLog) -> int:
+    flags = List(args)
+    found = registry.load(tuple(flags.spec_dir) or config.load().spec_dirs)
+    names = sorted(name for name in found.devices if name not in found.conflicts)
+    log.info(f"Found {len(names)} CDI devices")
+    for line in (*found.warnings, *found.conflicts.values()):
+        log.warning(line)
+    os.write(1, "".join(f"{name}\n" for name in names).encode())
+    return 0
+
+
+def _transform(args: "list[str]") -> int:
+    flags = TransformRoot(args)
+    if flags.relative_to not in transform.RELATIVE:
+        hint = "host or container"
+        raise UsageError(f"invalid --relative-to value: {flags.relative_to}", hint, 1)
+    where = "standard input" if flags.input == "-" else flags.input
+    try:
+        text = sys.stdin.read() if flags.input == "-" else read_text(flags.input)
+        spec = check(registry.parse(text, as_json=flags.input.endswith(".json")))
+    except ValueError as error:
+        short = " ".join(str(error).split())
+        what = f"failed to load CDI specification: failed to parse CDI spec: {where}: {short}"
+        raise GPUError(what, status=1) from None
+    moved = transform.root(spec, transform.Move(flags.from_, flags.to), flags.relative_to)
+    form = write.format_of(flags.output) or "yaml"
+    return _put(write.text(moved, form), flags.output)
+
+
+def _generate(args: "list[str]", log: ToolkitLog) -> int:
+    """Make a spec and print or write it. Raises MinirunError, OSError."""
+    flags = Generate(args)
+    _from_environment(flags)
+    form = _checked(flags, log)
+    root = (flags.driver_root or config.load().hook.root).rstrip("/")
+    finder = Finder(
+        root, flags.dev_root or None, log,
+        tuple(flags.library_search_path), tuple(flags.config_search_path),
+    )  # fmt: skip
+    own_program = not flags.nvidia_cdi_hook_path
+    spec = make.spec(flags.discovery_mode, _recipe(flags), finder, log, own_program=own_program)
+    try:
+        content = write.text(spec, form)
+    except GPUError as error:
+        where = "" if flags.output else "failed to write CDI spec to STDOUT: "
+        raise GPUError(f"{where}{error}", error.hint, status=1) from None
+    return _put(content, flags.output)
+
+
+def _from_environment(flags: Generate) -> None:
+    """Let the environment give what the command line does not."""
+    names_of = {key: f"NVIDIA_CTK_CDI_{name}" for key, name in _VARIABLES.items()} | _ROOTS
+    for key, one in flags.known().items():
+        value = os.environ.get(names_of.get(key, ""), "")
+        if value and key not in flags.given:
+            is_true = value.lower() in ("1", "t", "true")
+            setattr(flags, key, [value] if one.many else value if one.value else is_true)
+        if one.many:
+            words = [word for words in getattr(flags, key) for word in words.split(",") if word]
+            setattr(flags, key, words)
+
+
+def _checked(flags: Generate, log: ToolkitLog) -> str:
+    """Return the format, after a look at all flags. Raises UsageError in the real tool's words."""
+    form = flags.format.lower() or write.format_of(flags.output) or "yaml"
+    if form not in write.FORMATS:
+        raise UsageError(f"invalid output format: {form}", "json or yaml", 1)
+    told = write.format_of(flags.output)
+    if told and told != form:
+        said = f'Requested output format "{form}" does not match format implied by output file name'
+        log.warning(f'{said}: "{told}"')
+    mode = flags.discovery_mode = flags.discovery_mode.lower()
+    if mode in modes.REFUSED or flags.csv_file or flags.csv_ignore_pattern:
+        which = mode if mode in modes.REFUSED else "csv"
+        raise UsageError(f"mode {which} is not supported", f"one of {', '.join(modes.MODES)}", 1)
+    if mode not in modes.MODES:
+        raise UsageError(f"invalid discovery mode: {mode}", f"one of {', '.join(modes.MODES)}", 1)
+    for way in flags.device_name_strategy:
+        if way not in recipe.STRATEGIES:
+            hint = f"one of {', '.join(recipe.STRATEGIES)}"
+            raise UsageError(f"invalid device name strategy: {way}", hint, 1)
+    kind = f"{flags.cdi_vendor}/{flags.cdi_class}"
+    if problem := names.kind_problem(kind):
+        raise UsageError(f"invalid CDI kind: {problem}", "as in --vendor nvidia.com --class gpu", 1)
+    _check_hooks(flags)
+    if "none" in flags.device_ids and not flags.no_all_device:
+        log.warning("Disabling generation of 'all' device")
+        flags.no_all_device = True
+    return form
+
+
+def _check_hooks(flags: Generate) -> None:
+    if "all" in flags.enable_hooks:
+        raise UsageError("enabling all hooks is not supported", ", ".join(recipe.HOOKS), 1)
+    for name in (*flags.enable_hooks, *flags.disable_hooks):
+        if name not in (*recipe.HOOKS, "all"):
+            raise UsageError(f"unknown hook: {name}", ", ".join(recipe.HOOKS), 1)
+    for name in flags.feature_flags:
+        if name != _NODES:
+            raise UsageError(f"unknown feature flag: {name}", _NODES, 1)
+
+
+def _recipe(flags: Generate) -> recipe.Recipe:
+    """Return how the spec is to be made."""
+    off = "all" if "all" in flags.disable_hooks else ""
+    without = recipe.HOOKS if off else (*recipe.OFF, *flags.disable_hooks)
+    return recipe.Recipe(
+        make.program(flags.nvidia_cdi_hook_path),
+        f"{flags.cdi_vendor}/{flags.cdi_class}",
+        tuple(flags.device_name_strategy) or ("index", "uuid"),
+        tuple(flags.device_ids) or ("all",),
+        not flags.no_all_device,
+        tuple(name for name in without if name not in flags.enable_hooks),
+        flags.ldconfig_path,
+        _NODES not in flags.feature_flags,
+    )
