@@ -12,7 +12,6 @@ from minirun.core.settings import Settings
 from minirun.core.visible import say
 from minirun.gpu.request import GpuOptions, RunGpus
 from minirun.image import ensure
-from minirun.oci import user
 from minirun.oci.generate import RunOptions
 from minirun.oci.seccomp import default as seccomp_default
 
@@ -239,6 +238,8 @@ def _user(spec: str, image: "Image") -> "tuple[int, int, tuple[int, ...]]":
     """uid, gid and further groups, from the passwd and group files of the image's topmost layer."""
     if not spec or spec in ("0", "0:0", "root"):
         return (0, 0, ())
+    from minirun.oci import user  # only for a user who is not root
+
     with_passwd = [p for p in reversed(image.layers) if os.path.lexists(f"{p}/etc/passwd")]
     root = Root.at((with_passwd or list(image.layers))[0])
     try:

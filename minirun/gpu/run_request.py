@@ -9,10 +9,7 @@ from minirun.core import jsonlite, places, state
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
 from minirun.core.visible import say
-from minirun.gpu import consent, drivers
-from minirun.gpu.cdi import names
-from minirun.gpu.consent import EnvironmentRequest
-from minirun.gpu.nvidia.runtime import lookup
+from minirun.gpu import drivers
 from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, GpuOptions, RunGpus
 from minirun.gpu.selector import GpuSelector, parse_gpus
 
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.settings import Settings
     from minirun.gpu.cdi.request import CdiEdits
+    from minirun.gpu.consent import EnvironmentRequest
 
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
@@ -34,6 +32,8 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
     """
     own, refused = None, ""
     if asked.gpus is None:
+        from minirun.gpu import consent  # 2 ms, only without --gpus
+
         image_env = tuple(asked.image_env)
         own, refused = consent.requested_by_user(asked.image, image_env, asked.variables)
         if refused:
@@ -104,6 +104,8 @@ def _hook(driver: str, settings: "Settings") -> "dict[str, Any]":
     Hooks get no environment but this. If the driver is simulated, it says so to minirun's own hook;
     the real one fails then.
     """
+    from minirun.gpu.nvidia.runtime import lookup  # only for --gpu-mode hook
+
     path = lookup.program(GPU_HOOK)
     if not path:
         hint = "install NVIDIA's container toolkit, or leave --gpu-mode out"
@@ -132,7 +134,7 @@ def _cdi(
     annotated = any(key.startswith(CDI_ANNOTATION) for key, _ in asked.annotations)
     if not (gpus or annotated or named or asked.devices):
         return None
-    from minirun.gpu.cdi import registry, request  # 15 ms, for CDI
+    from minirun.gpu.cdi import names, registry, request  # 15 ms, for CDI
 
     for text in asked.devices:
         if not names.is_qualified(text):
