@@ -10,8 +10,8 @@ from minirun.cgroups import hierarchies
 from minirun.cli import run_options, words
 from minirun.cli.flags import flag, write
 from minirun.cli.run_options import RunFlags
-from minirun.core import config as oci_config
 from minirun.core import errors, gates, jsonlite, places
+from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings, unprivileged
@@ -73,7 +73,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         from minirun.engines import rootless_config  # 7 ms, for users without root
 
         rootless_config.adapt(document)
-    config = oci_config.Config(document, directory, options.choices)
+    config = Config(document, directory, options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         viewers=LogViewers(_view_options(flags)), pid_file=flags.pid_file,
@@ -86,12 +86,19 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         "default_pids_limit": not flags.pids_limit,
     }  # fmt: skip
     if flags.dry_run:
-        record = first_record(settings, container_id, config) | extra
-        from minirun.show import dry_run  # few runs are dry
-
-        dry_run.write(Container(settings, config, record))
-        return 0
+        return _print_plan(settings, container_id, config, extra)
     return supervise.run(lambda: reserve(settings, container_id, config, **extra), supervision)
+
+
+def _print_plan(
+    settings: Settings, container_id: str, config: Config, extra: "dict[str, object]"
+) -> int:
+    """Print what would be done. Raises MinirunError, OSError."""
+    from minirun.show import dry_run  # few runs are dry
+
+    record = first_record(settings, container_id, config) | extra
+    dry_run.write(Container(settings, config, record))
+    return 0
 
 
 def _note_holders(options: generate.RunOptions) -> "Callable[[Container], None] | None":
@@ -120,6 +127,8 @@ def _run_bundle(flags: RunBundle, settings: Settings) -> int:
         flags.pidfd_socket, flags.pid_file, flags.preserve_fds, flags.no_pivot,
         flags.no_new_keyring, flags.detach, flags.keep,
     )  # fmt: skip
+    if flags.dry_run:
+        return _print_plan(settings, container_id, options.config(), {})
     return bundle.run(options, settings)
 
 

@@ -68,3 +68,12 @@ def test_what_is_wrong_is_said_as_a_run_says_it(minirun: Program) -> None:
     dry, wet = minirun("run", "--dry-run", *args), minirun("run", *args)
     assert (dry.returncode, wet.returncode) == (125, 125)
     assert "9" in dry.stderr
+
+
+def test_a_bundle_has_a_plan_too(minirun: Program, layer: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(minirun("spec", "busybox", "touch", "/made").stdout)
+    found = plan(minirun, "--bundle", str(tmp_path), "dry")
+    assert f"mount --rbind {layer} {layer}" in found[1]
+    assert found[7][-1] == "execve touch /made"
+    assert not (minirun.root / "dry").exists()
+    assert not (layer / "made").exists()
