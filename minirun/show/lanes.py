@@ -89,7 +89,7 @@ class Lanes:
             return [("lane", lead), *self._text(row, self.width - LEFT - len(lead))]
         init = " " * (inner - display_width(what) + 1) + (self.bar if self.alive else " ")
         room = self.width - self.right - 1
-        outcome = self._outcome(row, room)
+        outcome = self._outcome(row, room)[:room]
         end = f"{outcome:>{room}}" if outcome else ""
         return [("lane", lead), ("what", what), ("lane", init), ("result", end)]
 
@@ -102,7 +102,7 @@ class Lanes:
     def _text(self, row: Row, room: int) -> "Pieces":
         """Return what was done, and what came of it at the right edge."""
         what = self._clean(row.what)
-        outcome = self._outcome(row, room - display_width(what) - 1)
+        outcome = self._outcome(row, room - display_width(what) - 1)[:room]
         what = fit(what, room - len(outcome) - 1 if outcome else room, self.unicode)
         gap = " " * (room - display_width(what) - len(outcome)) if outcome else ""
         return [("what", what), ("result", gap + outcome)]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minirun import recordings
@@ -103,6 +103,10 @@ def test_snapshots_and_gates_are_for_the_other_level() -> None:
 SCALARS = st.one_of(st.none(), st.integers(), st.text(max_size=90), st.lists(st.text()))
 
 
+@example(
+    kind="end", name="clone3", actor="init", args={}, ret=None, errno="00\x1f\u0100", why="",
+    dur=0, stage=0, t=0, width=40, unicode=False,
+)  # fmt: skip
 @given(
     kind=st.sampled_from(["begin", "end", "syscall", "message", "exec", "note", "gate"]),
     name=st.one_of(st.sampled_from([*text._ARGUMENTS, "clone3"]), st.text(max_size=50)),
