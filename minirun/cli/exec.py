@@ -81,7 +81,7 @@ class Update(Flags):
         "--cpu-rt-period USEC", "the period in which --cpu-rt-runtime is counted"
     )
     cpu_rt_runtime: str = flag("--cpu-rt-runtime USEC", "realtime CPU time allowed in each period")
-    cpu_idle: str = flag("--cpu-idle 0|1", "1: run only where nobody else wants to (SCHED_IDLE)")
+    cpu_idle: str = flag("--cpu-idle 0|1", "1: run only if no other process wants to (SCHED_IDLE)")
     cpuset_cpus: str = flag("--cpuset-cpus LIST", "the CPUs to run on, such as 0-2,7")
     cpuset_mems: str = flag("--cpuset-mems LIST", "the memory nodes to use")
     memory: str = flag("--memory SIZE", "memory limit: bytes, or with b, k, m, g; -1 for none")

@@ -46,7 +46,7 @@ class Why(Flags):
     """Say what GPUs a container was asked for, by whom, given, and has now; and what differs."""
 
     command, arguments = "gpu why", "ID"
-    repair: bool = flag("--repair", "put the device rules back that somebody has taken away")
+    repair: bool = flag("--repair", "put back the device rules that another program took away")
     json: bool = flag("--json", "print everything as JSON")
 
 

@@ -63,7 +63,7 @@ class RunFlags(Flags):
     gpus: str = flag(
         "--gpus --gpu GPUS",
         "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N; "
-        "with ,exclusive nobody else has them or gets them",
+        "with ,exclusive no other container has or gets them",
     )
     gpu_driver: str = flag(
         "--gpu-driver NAME", "nvidia, amd, intel, gaudi or simulated (default: what this host has)"

@@ -4,7 +4,7 @@ The real stack asks twice: NVML (in a process of its own, without privileges) fo
 file system for everything else: ld.so.cache for libraries, PATH for binaries, fixed places for
 nodes, sockets and firmware. minirun does the same (minirun.gpu.nvidia.cli.real). Where the host has
 no driver it may fall back to a simulated one (minirun.gpu.simulated), which makes the same record;
-from here on nobody asks again which of the two it is, except to print SIMULATED.
+from here on no code asks again which of the two it is, except to print SIMULATED.
 """
 
 from minirun.core.record import Record

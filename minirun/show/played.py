@@ -22,7 +22,7 @@ def title(found: Recording, *, plain: bool = False) -> str:
 
 
 def _held(found: Recording) -> str:
-    """Say how long the run stood still at gates: each until somebody did the next thing."""
+    """Say how long the run stood still at gates: each until the viewer did the next thing."""
     end = found.stages[-1].end if found.stages else None
     acts = [e for e in found.events if e.actor != "step" and e.t <= (end or found.end)]
     waits = [after.t - e.t for e, after in pairwise(acts) if e.kind == "gate"]
