@@ -4,7 +4,6 @@ import os
 
 from minirun.core import places
 from minirun.core import state_file as record
-from minirun.core.rootfs.tree import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ def names(root: str) -> "Iterator[str]":
 def remove(root: str) -> "list[str]":
     """Remove all that is abandoned; return its names. Raises OSError."""
     found = list(names(root))
+    if found:
+        from minirun.core.rootfs.tree import remove_tree  # ctypes: 3 ms, and few find any
     for name in found:
         remove_tree(f"{root}/{name}")
     return found
