@@ -1,7 +1,7 @@
 """The house's walls: who may import whom (PRINCIPLES.md), read from the source, nothing imported.
 
 core imports core alone, but for the one call of stage 5; ring 1 core and itself; ring 2 these; ring
-3 everything but cli; nobody imports cli. An import inside a function stands only in core/extras.py
+3 everything but cli; no room imports cli. An import inside a function stands only in core/extras.py
 and where it is listed below. What only a type checker imports is not asked, but for the core: a
 reader of it meets no other room.
 """

@@ -148,27 +148,16 @@ def from_flags(
     own_env = words.variables(flags.env)
     annotations = tuple(words.pair(text, "--annotation") for text in flags.annotation)
     _check_gpu_words(flags)
-    nodes = [text for text in flags.device if text.startswith("/") or "=" not in text]
-    asked = GpuOptions(
-        gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
-        driver_root=flags.driver_root, load_kmods=flags.load_kmods,
-        exclusive=settings.choices.exclusive, mode=flags.gpu_mode,
-        devices=tuple(text for text in flags.device if text not in nodes),
-        spec_dirs=tuple(flags.cdi_spec_dir), annotations=annotations, env=tuple(flags.env),
-        variables=tuple(own_env), mapped=bool(flags.uidmap), image=image.name,
-        image_env=tuple(image.env),
-    )  # fmt: skip
+    nodes = [text for text in flags.device if _is_node(text)]
+    options = _gpu_options(flags, image, tuple(own_env), annotations, settings)
     gpus = RunGpus()
-    if not asked.is_empty:
+    if not options.is_empty:
         from minirun.gpu import run_request  # 5 ms, for GPUs
 
-        gpus = run_request.resolve(asked, settings, container_id)
-    for key, _ in annotations:
-        if key.startswith(ANNOTATION) and key != LOG:
-            hint = "a flag of run says it, such as --gpu-driver"
-            raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
+        gpus = run_request.resolve(options, settings, container_id)
+    _check_annotations(annotations)
     uid, gid, groups = _user(flags.user or image.user, image)
-    options = RunOptions(
+    run = RunOptions(
         args=_command(flags, image),
         env=(*image.env, *own_env),
         cwd=_directory(flags.workdir or image.workdir or "/"),
@@ -193,12 +182,44 @@ def from_flags(
         choices=gpus.choices._replace(layers=image.layers, volatile=flags.rm),
         annotations=annotations,
     )
-    options = _confined(options, flags.security_opt)
+    run = _confined(run, flags.security_opt)
     if "gpu_mps" in flags.given:
         from minirun.gpu.share import mps  # 8 ms, for MPS
 
-        options = mps.join(options, flags.gpu_mps, settings)
-    return options, image.name
+        run = mps.join(run, flags.gpu_mps, settings)
+    return run, image.name
+
+
+def _is_node(text: str) -> bool:
+    """Return True if a value of --device is a path, and not CDI's name of a device."""
+    return text.startswith("/") or "=" not in text
+
+
+def _gpu_options(
+    flags: RunFlags,
+    image: "Image",
+    variables: "tuple[str, ...]",
+    annotations: "tuple[tuple[str, str], ...]",
+    settings: Settings,
+) -> GpuOptions:
+    """Return what flags, environment and annotations say of GPUs; `variables` are those of -e."""
+    return GpuOptions(
+        gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
+        driver_root=flags.driver_root, load_kmods=flags.load_kmods,
+        exclusive=settings.choices.exclusive, mode=flags.gpu_mode,
+        devices=tuple(text for text in flags.device if not _is_node(text)),
+        spec_dirs=tuple(flags.cdi_spec_dir), annotations=annotations, env=tuple(flags.env),
+        variables=variables, mapped=bool(flags.uidmap), image=image.name,
+        image_env=tuple(image.env),
+    )  # fmt: skip
+
+
+def _check_annotations(annotations: "tuple[tuple[str, str], ...]") -> None:
+    """Raise UsageError for an annotation in minirun's own name that it does not obey."""
+    for key, _ in annotations:
+        if key.startswith(ANNOTATION) and key != LOG:
+            hint = "a flag of run says it, such as --gpu-driver"
+            raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
 
 
 def _check_gpu_words(flags: RunFlags) -> None:

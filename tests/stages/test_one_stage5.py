@@ -1,4 +1,4 @@
-"""One stage 5, whoever looks: the log of one container, made in each way there is, is the same.
+"""One stage 5, watched or not: the log of one container, made in each way there is, is the same.
 
 The containers are of one image, and get GPUs 0 and 1 of the simulated driver. What is compared are
 the events from stage 1's begin to stage 7's end, process by process: runtime and init work at the
