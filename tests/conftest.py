@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,6 +112,17 @@ def minirun(command: str, tmp_path: Path) -> Iterator[Program]:
     program = Program(command, tmp_path / "containers")
     yield program
     program.clean()
+
+
+@pytest.fixture
+def reachable(command: str) -> Iterator[Program]:
+    """Its containers the root of a user namespace can reach, unlike those below tmp_path."""
+    directory = Path(tempfile.mkdtemp(prefix="minirun-test."))
+    directory.chmod(0o711)
+    program = Program(command, directory / "containers")
+    yield program
+    program.clean()
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(params=["v1", "v2"])

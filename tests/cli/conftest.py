@@ -1,8 +1,6 @@
-"""Programs to call: one that a user namespace can reach, and minirun beside runc."""
+"""minirun beside runc."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +9,6 @@ import pytest
 from cli.columns import Runtime
 from conftest import Program
 from required import installed
-
-
-@pytest.fixture
-def reachable(command: str) -> Iterator[Program]:
-    """Unlike `minirun`, whose tmp_path only the host's root may enter."""
-    directory = Path(tempfile.mkdtemp(prefix="minirun-test."))
-    directory.chmod(0o711)
-    program = Program(command, directory / "containers")
-    yield program
-    program.clean()
-    shutil.rmtree(directory)
 
 
 @pytest.fixture(params=["minirun", "runc"])

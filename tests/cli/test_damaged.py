@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from lifecycle.leftovers import assert_nothing, cgroups
+from core.lifecycle.leftovers import assert_nothing, cgroups
 from minirun.core import state
 from minirun.running import record_fields as fields
 from records import whole

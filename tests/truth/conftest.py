@@ -1,10 +1,8 @@
 """Running minirun under strace, and the containers that are looked at so."""
 
 import json
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,17 +50,6 @@ def check(tmp_path: Path) -> Check:
         return report
 
     return run
-
-
-@pytest.fixture
-def reachable(command: str) -> Iterator[Program]:
-    """A program whose containers the root of a user namespace can reach, unlike tmp_path's."""
-    path = Path(tempfile.mkdtemp(prefix="minirun-truth."))
-    path.chmod(0o711)
-    program = Program(command, path / "containers")
-    yield program
-    program.clean()
-    shutil.rmtree(path)
 
 
 @pytest.fixture

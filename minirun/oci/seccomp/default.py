@@ -10,7 +10,7 @@ share the kernel. So a container gets the calls that programs use. Four answers:
                  UNKNOWN says why of the calls that a reader may miss; calls that are newer than
                  this table are treated so too, until one has looked at them
 
-In effect this is podman's default profile as Debian 12 has it; tests/oci/test_seccomp_default.py
+In effect this is podman's default profile as Debian 12 has it; tests/oci/seccomp/test_default.py
 compares call by call, and capability by capability. docker's differs:
 
 - docker lets mount, unshare, setns, clone with new namespaces and their relatives through with

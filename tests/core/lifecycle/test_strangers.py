@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from lifecycle.leftovers import assert_nothing, cgroups
+from core.lifecycle.leftovers import assert_nothing, cgroups
 from minirun.core.kernel import mountinfo
 from minirun.core.places import HISTORY, NEW
 from minirun.doctor import attempts as probe

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from lifecycle.held import CASES, GPUS, Held
-from lifecycle.leftovers import Family, assert_nothing, call
+from core.lifecycle.held import CASES, GPUS, Held
+from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core import gates
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from conftest import Program, wait_until
-from lifecycle.leftovers import Family
+from core.lifecycle.leftovers import Family
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
 ALL = [f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from assembler import assemble
+from core.process.assembler import assemble
 from minirun.core.errors import MinirunError
 from minirun.core.process import trampoline
 

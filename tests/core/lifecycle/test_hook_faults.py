@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, cgroup, wait_until
-from lifecycle.leftovers import Family, assert_nothing, call
+from core.lifecycle.leftovers import Family, assert_nothing, call
 
 NAME = f"hooks-{os.getpid()}"
 Bundle = Callable[..., Path]

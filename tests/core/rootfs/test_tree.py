@@ -84,7 +84,7 @@ mount --make-rprivate / && mount --bind {host} {tree}/a/mnt || exit 3
 exec {sys.executable} -c 'import sys; sys.path[:0] = [sys.argv[1]]
 from minirun.core.rootfs.tree import remove_tree
 try: remove_tree(sys.argv[2])
-except OSError as error: print(error.strerror)' {Path(__file__).parents[2]} {tree}
+except OSError as error: print(error.strerror)' {Path(__file__).parents[3]} {tree}
 """
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=True

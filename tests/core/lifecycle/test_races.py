@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from lifecycle.leftovers import Family, assert_nothing, call, together
+from core.lifecycle.leftovers import Family, assert_nothing, call, together
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from lifecycle.held import GPUS, Held
-from lifecycle.leftovers import assert_nothing
+from core.lifecycle.held import GPUS, Held
+from core.lifecycle.leftovers import assert_nothing
 from minirun.core.kernel import mountinfo
 
 

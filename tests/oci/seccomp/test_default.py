@@ -20,7 +20,7 @@ from minirun.oci.seccomp import compiler as kernel
 from minirun.oci.seccomp import default as seccomp_default
 from minirun.oci.seccomp import file as seccomp_file
 from minirun.oci.seccomp import profile as seccomp
-from process import interpreter
+from oci.seccomp import interpreter
 
 DEBIANS = Path("/usr/share/containers/seccomp.json")
 X86_64, X86, X32, ARM64, ARM = 0xC000003E, 0x40000003, 0x4000003E, 0xC00000B7, 0x40000028

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from lifecycle.held import ALL, CASES, GPUS, Held
-from lifecycle.leftovers import Family, assert_nothing, call
+from core.lifecycle.held import ALL, CASES, GPUS, Held
+from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core.gates import open_gate
 from minirun.core.places import NEW
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import KEPT, Program, cgroup, wait_until
-from lifecycle.leftovers import assert_nothing, call
+from core.lifecycle.leftovers import assert_nothing, call
 from minirun.core.kernel import mounts
 
 Preparation = Callable[[], None]

@@ -1,0 +1,3 @@
+"""What the core's tests of mounts have too: a mount namespace, and what stands at a path."""
+
+from core.rootfs.conftest import isolated, mount_at  # noqa: F401
