@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from minirun.core.places import STORE, default_root
+from minirun.core.places import CONTAINERS, STORE
 
 TICK = 0.02
 """Seconds between two looks at a growing log."""
@@ -31,7 +31,9 @@ class Location(NamedTuple):
     def usual(cls) -> "Location":
         """Return the command line's: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
         store = os.path.abspath(os.environ.get("MINIRUN_STORE") or STORE)
-        return cls(os.path.abspath(os.environ.get("MINIRUN_ROOT") or default_root(store)), store)
+        return cls(
+            os.path.abspath(os.environ.get("MINIRUN_ROOT") or f"{store}/{CONTAINERS}"), store
+        )
 
     def argv(self, *words: str) -> list[str]:
         """Return the command line that calls minirun with these words."""

@@ -92,7 +92,7 @@ def run(
 
 def _follow(child: Child, container: Container, show: Show | None, echo: tuple[str, ...]) -> int:
     """Show the run, and what comes on the streams `echo`, until minirun ends; its exit status."""
-    tail = Tail(places.events_jsonl(places.container(container.place.root, container.id)))
+    tail = Tail(f"{container.place.root}/{container.id}/{places.EVENTS}")
 
     def show_new() -> None:
         if show:

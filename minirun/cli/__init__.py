@@ -8,7 +8,7 @@ from minirun.cli.flags import LANG, Flags, HelpAsked, flag, write
 from minirun.core import jsonlite, state
 from minirun.core.choices import Choices
 from minirun.core.errors import MinirunError, UsageError, as_runc, from_os
-from minirun.core.places import ROOT, STORE, default_root
+from minirun.core.places import CONTAINERS, ROOT, STORE
 from minirun.core.settings import LANGUAGES, Settings
 from minirun.engines import rootless
 
@@ -189,7 +189,7 @@ def entry_of(
 
 def _settings(flags: GlobalFlags) -> Settings:
     store = flags.store or os.environ.get("MINIRUN_STORE") or ""
-    root = flags.root or os.environ.get("MINIRUN_ROOT") or (store and default_root(store))
+    root = flags.root or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/{CONTAINERS}")
     if not (store and root):
         usual_store, usual_root = rootless.places()
         store, root = store or usual_store, root or usual_root

@@ -192,7 +192,7 @@ def _follow(root: str) -> "NoReturn":
             if name not in logs:
                 try:
                     logs[name] = os.open(
-                        places.events_jsonl(f"{root}/{name}"), os.O_RDONLY | os.O_CLOEXEC
+                        f"{root}/{name}/{places.EVENTS}", os.O_RDONLY | os.O_CLOEXEC
                     )
                 except OSError:
                     continue

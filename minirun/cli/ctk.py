@@ -305,7 +305,7 @@ def rootfs(path: str) -> str:
     text = state.read_text(path) if path else sys.stdin.read()
     try:
         bundle: str = jsonlite.loads(text)["bundle"]
-        return Config(jsonlite.loads(state.read_text(places.config_json(bundle))), bundle).rootfs
+        return Config(jsonlite.loads(state.read_text(f"{bundle}/{places.CONFIG}")), bundle).rootfs
     except (ValueError, KeyError, TypeError) as error:
         what = f"no container's state on {path or 'standard input'}: {error}"
         hint = "a runtime calls this, as createContainer hook"

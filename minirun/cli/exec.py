@@ -148,7 +148,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
 
 def _is_held(container: Container) -> bool:
     """Tell whether the container is half-made and held at a gate, for somebody to look inside."""
-    held = os.path.exists(places.gate_fifo(container.directory))
+    held = os.path.exists(f"{container.directory}/{places.GATE}")
     return held and state.is_alive(container.record["init"])
 
 

@@ -9,7 +9,7 @@ a crash between the two leaves nothing to repair.
 import os
 
 from minirun.cli.flags import Flags, flag
-from minirun.core import endings, places, state
+from minirun.core import endings, state
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.core.handshake import Channel
 from minirun.core.settings import Settings
@@ -143,7 +143,7 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
         from minirun.running import salvage  # 10 ms, for what hardly ever is
 
         warn(salvage.salvage(settings, container_id, error))
-    elif os.path.lexists(places.container(settings.root, container_id)):
+    elif os.path.lexists(f"{settings.root}/{container_id}"):
         raise error
     else:
         abandoned.remove(settings.root)

@@ -67,7 +67,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     settings = run_options.log_settings(flags, settings)
     container_id = flags.name or os.urandom(6).hex()
     options, image = run_options.from_flags(flags, settings, container_id)
-    directory = places.container(settings.root, container_id)
+    directory = f"{settings.root}/{container_id}"
     document = generate.config(container_id, options)
     if unprivileged():
         from minirun.engines import rootless_config  # 7 ms, for users without root
@@ -182,7 +182,7 @@ def _write_template(bundle: str, *, without_root: bool) -> int:
     """Write config.json into `bundle`, unless there is one. Raises UsageError, OSError."""
     from minirun.oci import template  # 8 ms
 
-    path = places.config_json(bundle)
+    path = f"{bundle}/{places.CONFIG}"
     if os.path.exists(path):
         raise UsageError(f"File {os.path.basename(path)} exists. Remove it first", status=1)
     text = jsonlite.dumps(template.document(rootless=without_root), indent=2)

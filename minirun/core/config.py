@@ -122,7 +122,7 @@ class Config:
 
 def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
-    path = places.config_json(bundle)
+    path = f"{bundle}/{places.CONFIG}"
     try:
         return Config(extras.check_config(jsonlite.loads(_read(path))), bundle, choices)
     except FileNotFoundError:

@@ -33,7 +33,7 @@ class Container:
         self.config = config
         self.record = record
         self.id: str = record["id"]
-        self.directory = places.container(settings.root, self.id)
+        self.directory = f"{settings.root}/{self.id}"
         self.unprivileged = bool(record.get("unprivileged"))
         """True if its user has no privileges on the host: minirun.engines.rootless."""
         self._cgroup: Cgroup | None = None
@@ -85,14 +85,14 @@ class Container:
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
         if "user" not in self.config.namespaces or self.unprivileged:
             return self.config.layers  # a user's own images have the right owner as they are
-        return [places.lower(self.directory, n) for n in range(len(self.config.layers))]
+        return [f"{self.directory}/{places.LOWER}/{n}" for n in range(len(self.config.layers))]
 
     def open_log(self) -> None:
         """Write events to events.jsonl from now on, in the detail that :func:`detail` returns.
 
         Raises UsageError, ConfigError, OSError.
         """
-        word, path = detail(self.config), places.events_jsonl(self.directory)
+        word, path = detail(self.config), f"{self.directory}/{places.EVENTS}"
         if word == "off" or (os.path.exists(path) and os.stat(path).st_size > LOG_LIMIT):
             return
         events.choose_detail(word)

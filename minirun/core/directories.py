@@ -59,7 +59,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
     directory's place meanwhile is not touched, and nothing that is mounted below it is entered.
     Raises StateError if the directory is not minirun's, OSError.
     """
-    directory = places.container(root, container_id)
+    directory = f"{root}/{container_id}"
     try:
         fd = record.open_directory(directory)
     except FileNotFoundError:
@@ -101,8 +101,8 @@ def empty(fd: int) -> None:
 
 def _unnamed(root: str) -> str:
     """Return a path that no other process and no other moment has; its folder exists then."""
-    os.makedirs(places.new(root), 0o700, exist_ok=True)
-    return f"{places.new(root)}/{os.getpid()}-{time.monotonic_ns()}"
+    os.makedirs(f"{root}/{places.NEW}", 0o700, exist_ok=True)
+    return f"{root}/{places.NEW}/{os.getpid()}-{time.monotonic_ns()}"
 
 
 def _is_at(fd: int, directory: str) -> bool:

@@ -32,7 +32,7 @@ class Gates:
         if unknown:
             raise UsageError(f"unknown gate {unknown[0]!r}", "1:begin, 1:end, … 7:end, or syscall")
         self.stops = stops
-        path = places.gate_fifo(directory)
+        path = f"{directory}/{places.GATE}"
         files.mknodat(-100, path, stat.S_IFIFO | 0o600, why="the run stops here to be looked at")
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self.watched: list[int] = []
@@ -72,7 +72,7 @@ def open_gate(directory: str) -> None:
 
     Raises OSError: ENOENT without a gate, ENXIO if no process is at it.
     """
-    fd = os.open(places.gate_fifo(directory), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(f"{directory}/{places.GATE}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.write(fd, b".")
     finally:

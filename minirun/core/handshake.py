@@ -197,7 +197,7 @@ def start(directory: str) -> None:
 
     Raises FileNotFoundError if there is no FIFO, and OSError ENXIO if no init waits.
     """
-    path = places.exec_fifo(directory)
+    path = f"{directory}/{places.EXEC}"
     fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -74,7 +74,7 @@ def _reason(container: Container, error: "MinirunError | OSError") -> MinirunErr
 def run_init(container: Container, channel: Channel) -> "NoReturn":
     """All that init does, in the child that clone made. Never returns."""
     try:
-        path = places.exec_fifo(container.directory)
+        path = f"{container.directory}/{places.EXEC}"
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         root = s1_clone.init(container, channel)
         s2_ask.init(channel)

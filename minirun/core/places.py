@@ -33,14 +33,20 @@ root filesystem. A bundle has a config.json too. engines/rootless says where a u
 privileges has store and root.
 """
 
+# The store. A folder's name stands here; its path is f"{store}/{places.IMAGES}", and so on.
 STORE = "/var/lib/minirun"
-ROOT = f"{STORE}/containers"
+IMAGES, DRIVERS, ROOTS, CONTAINERS = "images", "drivers", "roots", "containers"
 
-STATE, CONFIG, EVENTS, EDITS = "state.json", "config.json", "events.jsonl", "edits.json"
+# A state root: a container's directory is f"{root}/{id}".
+ROOT = f"{STORE}/{CONTAINERS}"
+NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
+
+# A container's directory, and a bundle, which has a config.json too.
+STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"
+EVENTS, EDITS = "events.jsonl", "edits.json"
 TO_RUNTIME, TO_INIT, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 ROOTFS, UPPER, WORK, LOWER = "rootfs", "upper", "work", "lower"
 OUTPUT, CRIU_PID = "log.json", "criu.pid"
-_NEXT_STATE = ".state."
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, TO_RUNTIME, TO_INIT, EXEC, GATE, ROOTFS, UPPER, WORK, LOWER,
@@ -51,105 +57,4 @@ _NAMES = frozenset(
 
 def is_own_name(name: str) -> bool:
     """Return True if minirun gives this name to something in a container's directory."""
-    return name in _NAMES or name.startswith((OUTPUT, _NEXT_STATE))
-
-
-# --- the store ---------------------------------------------------------------------------------
-
-
-def images(store: str) -> str:
-    """Return the folder of the images."""
-    return f"{store}/images"
-
-
-def drivers(store: str) -> str:
-    """Return the folder of the simulated drivers."""
-    return f"{store}/drivers"
-
-
-def roots(store: str) -> str:
-    """Return the folder of the links to state roots."""
-    return f"{store}/roots"
-
-
-def default_root(store: str) -> str:
-    """Return the state root of a store, which counts if no other is named."""
-    return f"{store}/containers"
-
-
-# --- a state root ------------------------------------------------------------------------------
-
-NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
-
-
-def new(root: str) -> str:
-    """Return the folder of the containers' directories that have no name."""
-    return f"{root}/{NEW}"
-
-
-def history(root: str) -> str:
-    """Return the folder of the logs of containers that are gone."""
-    return f"{root}/{HISTORY}"
-
-
-def gpu_holders(root: str) -> str:
-    """Return the folder of the table of which container has which GPU."""
-    return f"{root}/{GPU_HOLDERS}"
-
-
-def mps(root: str) -> str:
-    """Return the folder of NVIDIA's MPS daemon."""
-    return f"{root}/{MPS}"
-
-
-def container(root: str, container_id: str) -> str:
-    """Return the directory of a container."""
-    return f"{root}/{container_id}"
-
-
-# --- a container's directory -------------------------------------------------------------------
-
-
-def state_json(directory: str) -> str:
-    """Return the path of the container's record."""
-    return f"{directory}/{STATE}"
-
-
-def next_state_json(directory: str, pid: int) -> str:
-    """Return the path at which process `pid` writes a record before it renames it."""
-    return f"{directory}/{_NEXT_STATE}{pid}"
-
-
-def config_json(directory: str) -> str:
-    """Return the path of config.json in a container's directory, or in a bundle."""
-    return f"{directory}/{CONFIG}"
-
-
-def events_jsonl(directory: str) -> str:
-    """Return the path of the container's log."""
-    return f"{directory}/{EVENTS}"
-
-
-def edits_json(directory: str) -> str:
-    """Return the path of what was put in for the GPUs."""
-    return f"{directory}/{EDITS}"
-
-
-def exec_fifo(directory: str) -> str:
-    """Return the path of the FIFO that init waits at until `start`."""
-    return f"{directory}/{EXEC}"
-
-
-def gate_fifo(directory: str) -> str:
-    """Return the path of the FIFO that a run waits at which is stopped between stages."""
-    return f"{directory}/{GATE}"
-
-
-def upper(directory: str) -> str:
-    """Return the folder of what the container has written: OverlayFS's upperdir."""
-    return f"{directory}/{UPPER}"
-
-
-def lower(directory: str, number: int) -> str:
-    """Return the folder at which an image's layer is mounted with mapped ids, from 0 on."""
-    return f"{directory}/{LOWER}/{number}"
+    return name in _NAMES or name.startswith((OUTPUT, NEXT_STATE))

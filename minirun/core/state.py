@@ -94,9 +94,9 @@ def is_alive(process: "dict[str, Any] | None") -> bool:
 def save(directory: str, record: "dict[str, Any]") -> None:
     """Write state.json. Raises OSError."""
     replace(
-        places.state_json(directory),
+        f"{directory}/{places.STATE}",
         jsonlite.dumps(record),
-        places.next_state_json(directory, os.getpid()),
+        f"{directory}/{places.NEXT_STATE}{os.getpid()}",
     )
 
 
@@ -133,7 +133,7 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
 
     Raises StateError: minirun.core.state_file tells of which kinds; OSError.
     """
-    directory = places.container(root, check_id(container_id))
+    directory = f"{root}/{check_id(container_id)}"
     try:
         return refresh(records.read(directory))
     except FileNotFoundError:
@@ -160,7 +160,7 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
     if record["status"] != STOPPED and not is_alive(holder):
         record["status"] = STOPPED
     elif record["status"] in (CREATED, PAUSED):
-        waiting = os.path.exists(places.exec_fifo(record["directory"]))
+        waiting = os.path.exists(f"{record['directory']}/{places.EXEC}")
         record["status"] = CREATED if waiting else RUNNING
     if record["status"] in (CREATED, RUNNING) and is_frozen(record.get("cgroup")):
         record["status"] = PAUSED

@@ -17,7 +17,7 @@ import os
 import sys
 
 from minirun.core.errors import UsageError
-from minirun.core.places import ROOT, STORE, default_root
+from minirun.core.places import CONTAINERS, ROOT, STORE
 from minirun.core.settings import unprivileged
 from minirun.core.visible import warn
 
@@ -48,7 +48,7 @@ def places() -> "tuple[str, str]":
     if not data and not own:
         return STORE, ROOT
     store = f"{data}/minirun" if data else f"{own[0]}/minirun-store"
-    return store, f"{own[0]}/minirun" if own else default_root(store)
+    return store, f"{own[0]}/minirun" if own else f"{store}/{CONTAINERS}"
 
 
 def _may_hold(folder: str) -> bool:

@@ -29,7 +29,7 @@ def remember(settings: Settings) -> None:
 
     Costs one stat(2). If the store cannot be written, containers are made all the same.
     """
-    if settings.root == places.default_root(settings.store):
+    if settings.root == f"{settings.store}/{places.CONTAINERS}":
         return
     entry = entry_of(settings.store, settings.root)
     try:
@@ -43,11 +43,11 @@ def remember(settings: Settings) -> None:
 def entry_of(store: str, root: str) -> str:
     """Return the path of the link that leads to a root."""
     last = root.rpartition("/")[2][-_LONGEST:]
-    return f"{places.roots(store)}/{crc32(os.fsencode(root)):08x}-{last}"
+    return f"{store}/{places.ROOTS}/{crc32(os.fsencode(root)):08x}-{last}"
 
 
 def _write(settings: Settings, entry: str) -> None:
-    folder = places.roots(settings.store)
+    folder = f"{settings.store}/{places.ROOTS}"
     try:
         os.makedirs(folder, mode=0o711, exist_ok=True)
         os.symlink(settings.root, entry)  # in one step: nothing half-written, and no other name
@@ -95,7 +95,7 @@ def known(settings: Settings) -> "list[str]":
     roots = [settings.root]
     if settings.named:
         return roots
-    for entry, root in _read(places.roots(settings.store)).items():
+    for entry, root in _read(f"{settings.store}/{places.ROOTS}").items():
         try:
             os.stat(root)
         except (FileNotFoundError, NotADirectoryError):

@@ -23,7 +23,7 @@ STORES = (
     "/var/lib/containers", "/run/containers", "/run/libpod", "/run/crio",
     "/var/lib/docker", "/run/docker", "/var/lib/containerd", "/run/containerd",
     "/var/lib/buildkit", "/run/buildkit", "/var/lib/kubelet", "/var/lib/rancher", "/run/k3s",
-    "/var/lib/lxc", "/var/lib/machines", places.images(places.STORE), places.ROOT,
+    "/var/lib/lxc", "/var/lib/machines", f"{places.STORE}/{places.IMAGES}", places.ROOT,
 )  # fmt: skip
 """Where engines keep images and containers, unless they are told another place."""
 MARKS = (

@@ -168,6 +168,6 @@ def record_holders(container: "Container", cdi: "CdiEdits | None") -> None:
 
     if cdi:
         sharing.record_holders(container, cdi.edits.gpus, cdi.edits.simulated)
-        state.write(places.edits_json(container.directory), jsonlite.dumps(cdi.as_json()))
+        state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(cdi.as_json()))
     else:
         of_hook.record(container, container.config.choices.gpu_driver)

@@ -45,7 +45,7 @@ class Image(Record):
 
 def images_dir(store: str) -> str:
     """Return the directory that the images of `store` lie in."""
-    return places.images(os.path.abspath(store))
+    return f"{os.path.abspath(store)}/{places.IMAGES}"
 
 
 def directory_name(reference: Reference) -> str:

@@ -13,7 +13,7 @@ def edits_of(record: "dict[str, Any]") -> "dict[str, Any]":
     """Return what stage 5 put into a container, as it recorded it; empty without GPUs."""
     try:
         edits: dict[str, Any] = jsonlite.loads(
-            state.read_text(places.edits_json(record["directory"]))
+            state.read_text(f"{record['directory']}/{places.EDITS}")
         )
     except (OSError, ValueError):
         return {}

@@ -16,7 +16,7 @@ KINDS = (
 def read(container: Container) -> Recording | None:
     """Return the container's recording; None if it has no log."""
     try:
-        return recording.read(places.events_jsonl(container.directory))[0]
+        return recording.read(f"{container.directory}/{places.EVENTS}")[0]
     except (OSError, ValueError):
         return None
 

@@ -108,7 +108,11 @@ def files_of(container: Container, pid: int) -> list[str]:
             _walk_below(root, path, found)
     finally:
         root.close()
-    own = places.upper(container.directory) if container.config.layers else container.config.rootfs
+    own = (
+        f"{container.directory}/{places.UPPER}"
+        if container.config.layers
+        else container.config.rootfs
+    )
     try:
         fd = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -15,11 +15,11 @@ def names(root: str) -> "Iterator[str]":
 
     Only directories that this module has made: by place, name, owner and content. Raises OSError.
     """
-    for name in _entries(places.new(root)) or ():
+    for name in _entries(f"{root}/{places.NEW}") or ():
         pid, _, moment = name.partition("-")
         if not (_is_number(pid) and _is_number(moment)) or os.path.exists(f"/proc/{pid}"):
             continue
-        inside = _entries(f"{places.new(root)}/{name}")
+        inside = _entries(f"{root}/{places.NEW}/{name}")
         if inside is not None and all(map(places.is_own_name, inside)):
             yield f"{places.NEW}/{name}"
 

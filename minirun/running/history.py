@@ -21,8 +21,8 @@ def keep(root: str, container_id: str) -> None:
     except OSError:
         return
     try:
-        log = places.events_jsonl(places.container(root, container_id))
-        os.rename(log, f"{places.history(root)}/{name}")
+        log = f"{root}/{container_id}/{places.EVENTS}"
+        os.rename(log, f"{root}/{places.HISTORY}/{name}")
         for old in names(fd)[:-LIMIT]:
             os.unlink(old, dir_fd=fd)
     except OSError:  # there is no log, or another command has been quicker
@@ -35,13 +35,13 @@ def _make(root: str) -> int:
     try:
         return _open(root)
     except FileNotFoundError:
-        os.makedirs(places.history(root), 0o700, exist_ok=True)
+        os.makedirs(f"{root}/{places.HISTORY}", 0o700, exist_ok=True)
         return _open(root)
 
 
 def _open(root: str) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(places.history(root), flags)
+    return os.open(f"{root}/{places.HISTORY}", flags)
 
 
 def names(fd: int) -> "list[str]":
@@ -65,7 +65,7 @@ def drop(root: str) -> None:
     try:
         for name in names(fd):
             os.unlink(name, dir_fd=fd)
-        os.rmdir(places.history(root))
+        os.rmdir(f"{root}/{places.HISTORY}")
     except OSError:
         pass  # there is more than minirun's
     finally:

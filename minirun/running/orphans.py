@@ -7,7 +7,7 @@ what has simply stopped stays. What has no record of minirun's is named and left
 
 import os
 
-from minirun.core import endings, places, state
+from minirun.core import endings, state
 from minirun.core.errors import StateError
 from minirun.core.settings import Settings
 from minirun.core.state_file import ForeignDirectory
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
     """Remove one container if it is an orphan; return why, or "". Raises MinirunError, OSError."""
     if not state.is_id(container_id):
-        raise ForeignDirectory(
-            places.container(settings.root, container_id), "its name is no container's"
-        )
+        raise ForeignDirectory(f"{settings.root}/{container_id}", "its name is no container's")
     try:
         record = state.load(settings.root, container_id)
         reason = why_orphan(record)
         if reason and not dry:
             endings.destroy(existing.load(settings, container_id))
     except StateError:
-        if os.path.lexists(places.container(settings.root, container_id)):
+        if os.path.lexists(f"{settings.root}/{container_id}"):
             raise
         return ""  # another command has finished it meanwhile
     return reason

@@ -47,7 +47,7 @@ def first_record(settings: Settings, container_id: str, config: Config) -> "dict
         "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
         "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
         "annotations": config.annotations, "created": state.timestamp(),
-        "directory": places.container(settings.root, container_id), "init": None,
+        "directory": f"{settings.root}/{container_id}", "init": None,
         "supervisor": state.identity(os.getpid()), "complete": False,
         "managed": False, "auto_remove": False,
         "cgroup_path": config.cgroups_path
@@ -69,13 +69,13 @@ def _fill(path: str, container: Container) -> None:
     """Write a new container's files, the record first. Raises ConfigError, OSError."""
     config = container.config
     try:
-        state.write(places.state_json(path), jsonlite.dumps(container.record))
+        state.write(f"{path}/{places.STATE}", jsonlite.dumps(container.record))
         for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
             os.mkdir(f"{path}/{name}", 0o755)
         if container.lower_places() != config.layers:
             for number in range(len(config.layers)):
-                os.makedirs(places.lower(path, number))
-        state.write(places.config_json(path), jsonlite.dumps(config.raw, indent=2))
+                os.makedirs(f"{path}/{places.LOWER}/{number}")
+        state.write(f"{path}/{places.CONFIG}", jsonlite.dumps(config.raw, indent=2))
     except UnicodeEncodeError as error:
         culprit = error.object[: error.end].rpartition("\n")[2].strip()
         raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None

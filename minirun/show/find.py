@@ -33,7 +33,9 @@ def logs(root: str) -> list[Log]:
     """Return what is recorded below a state root; nothing if it may not be read."""
     here = Path(root)
     living = [Log(p.parent.name, p, root, True) for p in here.glob(f"[!.]*/{places.EVENTS}")]
-    gone = [Log(id_of(p), p, root, False) for p in Path(places.history(str(here))).glob("*.jsonl")]
+    gone = [
+        Log(id_of(p), p, root, False) for p in Path(f"{here!s}/{places.HISTORY}").glob("*.jsonl")
+    ]
     return [*living, *gone]
 
 

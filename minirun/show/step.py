@@ -52,7 +52,7 @@ class Stepper:
     ) -> None:
         self.settings = settings
         self.id = container_id
-        self.directory = places.container(settings.root, container_id)
+        self.directory = f"{settings.root}/{container_id}"
         self.chooser = chooser
         """Who says how it goes on; None if only snapshots are wanted."""
         self.out_fd = out_fd
@@ -69,7 +69,7 @@ class Stepper:
 
     def follow(self, level: str) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
-        narrator, tail = Narrator(level), Tail(places.events_jsonl(self.directory))
+        narrator, tail = Narrator(level), Tail(f"{self.directory}/{places.EVENTS}")
         paint = live.painter(self.out_fd, self.style)
         try:
             while not narrator.over or not self._past_the_last_gate():
@@ -93,7 +93,7 @@ class Stepper:
         """Remember who is who; stop at a gate."""
         if not events.log_fds():
             self.started = event.t
-            events.open_log(places.events_jsonl(self.directory), self.id)
+            events.open_log(f"{self.directory}/{places.EVENTS}", self.id)
             if self.settings.log and self.settings.log_format == "json":
                 events.open_log(self.settings.log, self.id, 0o644)
             events.become("step", os.getpid())

@@ -69,7 +69,7 @@ class LogViewers(Viewers):
 
 
 def _start(viewers: LogViewers, container: Container, fd: int, level: str, style: str) -> None:
-    events_path = places.events_jsonl(container.directory)
+    events_path = f"{container.directory}/{places.EVENTS}"
 
     def view(over: int) -> None:
         from minirun.show import live

@@ -26,7 +26,7 @@ def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
     """
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
-        document = jsonlite.loads(oci_state.read_text(places.config_json(state["bundle"])))
+        document = jsonlite.loads(oci_state.read_text(f"{state['bundle']}/{places.CONFIG}"))
         config = Config(document, state["bundle"], chosen)
         argv = extras.gpu_arguments(config, state)
         note = "this is what the real hook would execute" if argv else "no GPU was asked for"

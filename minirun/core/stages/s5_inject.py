@@ -20,4 +20,4 @@ def cli(container: Container, argv: "list[str]", pid: int) -> None:
     why = "device nodes, libraries, binaries, /proc/driver/nvidia, cgroup rules, ldconfig"
     with events.stage(5, "cli", "put the GPUs in", why=why):
         edits = inject.put_in(container, argv, pid)
-        state.write(places.edits_json(container.directory), jsonlite.dumps(edits.as_json()))
+        state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(edits.as_json()))

@@ -22,7 +22,7 @@ def config(config: Config, done: str, directory: str = "") -> None:
     `done` is what it cannot be: checkpointed, restored. Raises MinirunError.
     """
     hooks = config.hooks("prestart")
-    has_gpus = directory and os.path.exists(places.edits_json(directory))
+    has_gpus = directory and os.path.exists(f"{directory}/{places.EDITS}")
     if has_gpus or extras.gpu_vendor(config) or any(map(config.in_line, hooks)):
         text = f"a container with GPUs cannot be {done}: CRIU does not save their state"
         raise MinirunError(text, "NVIDIA's cuda-checkpoint takes a process off its GPU first")

@@ -82,12 +82,12 @@ def parse(text: str) -> Share:
 
 def pipes(root: str) -> str:
     """The daemon's pipe directory, for the containers of a state root."""
-    return f"{places.mps(root)}/pipe"
+    return f"{root}/{places.MPS}/pipe"
 
 
 def logs(root: str) -> str:
     """The daemon's log directory."""
-    return f"{places.mps(root)}/log"
+    return f"{root}/{places.MPS}/log"
 
 
 def daemon(root: str) -> int:

@@ -63,7 +63,7 @@ class Locked:
     """``with Locked(root) as table:`` reads the rows; nobody else can until the block ends."""
 
     def __init__(self, root: str) -> None:
-        self.folder = places.gpu_holders(root)
+        self.folder = f"{root}/{places.GPU_HOLDERS}"
         self.rows: "list[Holder]" = []
         make_root(root)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
@@ -99,7 +99,9 @@ def _read(folder: str) -> "list[Holder]":
 
 def holders(root: str) -> "list[Holder]":
     """Return the rows of containers that run. Raises GPUError, OSError."""
-    return [row for row in _read(places.gpu_holders(root)) if row.created and row.counts(root)]
+    return [
+        row for row in _read(f"{root}/{places.GPU_HOLDERS}") if row.created and row.counts(root)
+    ]
 
 
 def overlap(one: str, other: str) -> bool:
@@ -187,7 +189,9 @@ def pick(root: str, count: GpuCount, container_id: str = "") -> "list[str]":
     runs at the same moment each gets its own. Raises GPUError where there are too few.
     """
     if not container_id:
-        return _least_shared(count, [r for r in _read(places.gpu_holders(root)) if r.counts(root)])
+        return _least_shared(
+            count, [r for r in _read(f"{root}/{places.GPU_HOLDERS}") if r.counts(root)]
+        )
     maker = state.identity(os.getpid())
     with Locked(root) as table:
         held = [row for row in table.rows if row.counts(root)]

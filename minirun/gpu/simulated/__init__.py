@@ -54,7 +54,7 @@ def driver_root(store: str, spec: SimulatedSpec) -> str:
     """Return the folder that holds the files of this specification."""
     machine = os.uname().machine
     key = crc32(f"{LAYOUT} {machine} {spec}".encode())
-    return f"{places.drivers(os.path.abspath(store))}/simulated-{spec.driver}-{key:08x}"
+    return f"{os.path.abspath(store)}/{places.DRIVERS}/simulated-{spec.driver}-{key:08x}"
 
 
 def _records(values: "dict[str, Any]", root: str) -> Inventory:

@@ -63,7 +63,7 @@ def load(store: str, simulation: str = "") -> SimulatedSpec:
     text = simulation or os.environ.get("MINIRUN_SIM", "")
     if text:
         return parse(text)
-    path = f"{places.drivers(store)}/simulated.json"
+    path = f"{store}/{places.DRIVERS}/simulated.json"
     try:
         values = jsonlite.loads(read_text(path))
     except FileNotFoundError:

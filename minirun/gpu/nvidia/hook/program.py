@@ -87,7 +87,7 @@ def _check_mode(toolkit: Toolkit) -> None:
 
 
 def _config(bundle: str) -> "dict[str, Any]":
-    path = places.config_json(bundle)
+    path = f"{bundle}/{places.CONFIG}"
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:

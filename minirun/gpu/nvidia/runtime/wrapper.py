@@ -71,7 +71,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     if command(args) != "create":
         return
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
-    path = places.config_json(bundle)
+    path = f"{bundle}/{places.CONFIG}"
     try:
         config = extras.check_config(jsonlite.loads(read_text(path)))
     except (OSError, ValueError, ConfigError) as error:
