@@ -98,6 +98,8 @@ class Podman(Dockerlike):
     def set_up(self) -> None:
         home = self.home
         (home / "containers.conf").write_text(self.ULIMITS)
+        # conmon calls `create` and `delete` without the variable; podman 5 calls `start` with it
+        del self.env["MINIRUN_ROOT"]
         self.env["CONTAINERS_CONF"] = str(home / "containers.conf")
         self.env["PODMAN_IGNORE_CGROUPSV1_WARNING"] = "1"
         self.client = (

@@ -190,6 +190,28 @@ def test_the_containers_own_mapping(bundle: Bundle, host: Path) -> None:
     assert _owners(bundle, bind(host, "idmap"), **changes) == ["0:0"] * 2
 
 
+@pytest.mark.parametrize("words", [("bind",), ("rbind", "ro")])
+def test_a_source_below_a_directory_of_roots_alone(
+    bundle: Bundle, host: Path, words: tuple[str, ...]
+) -> None:
+    """The container's root is another user of the host, whom it does not let through."""
+    maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+    _reachable(bundle)
+    (bundle.rootfs / "mnt").mkdir()
+    (host / "sub/word").write_text("reached")
+    host.chmod(0o700)
+    said = bundle.says(
+        f"cat /mnt/word; echo; {HERE}; touch /mnt/new 2>&1 || true",
+        mounts=bundle.mounts(bind(host / "sub", *words)),
+        linux__namespaces=bundle.namespaces({"type": "user"}),
+        linux__uidMappings=maps, linux__gidMappings=maps,
+    )  # fmt: skip
+    word, mounted, touched = said.splitlines()
+    assert word == "reached"
+    assert "shared:" not in mounted, "nothing spreads back to the host"
+    assert touched.endswith("Read-only file system" if "ro" in words else "Permission denied")
+
+
 def _reachable(bundle: Bundle) -> None:
     for path in (bundle.path, *bundle.path.parents):
         if not path.stat().st_mode & 0o001:

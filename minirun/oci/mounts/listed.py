@@ -4,6 +4,8 @@ In the order of the list; but cgroup file systems come last of all, since they s
 cgroups only to who is in its cgroup namespace already.
 """
 
+import os
+
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import from_os
@@ -38,17 +40,17 @@ class Mounts(Extra):
     """The mounts of one container, with their numbers in config.json."""
 
     def __init__(self, container: Container) -> None:
-        """Open the sources that are to be id-mapped. Raises ConfigError, OSError."""
+        """Open the sources that init cannot open itself. Raises ConfigError, OSError."""
         self.container = container
         self.config = container.config
         listed = list(enumerate(self.config.raw["mounts"]))
         self.cgroups = [(n, row) for n, row in listed if row.get("type") in _CGROUPS]
         self.others = [(n, row) for n, row in listed if row.get("type") not in _CGROUPS]
         self.sources: MountSources | None = None
-        if any(_is_unusual(row) for _, row in self.others):
+        if _is_another_user(self.config) or any(_is_unusual(row) for _, row in self.others):
             from minirun.oci.mounts import sources  # few have any
 
-            self.sources = sources.MountSources(self.config)
+            self.sources = sources.MountSources(self.config, _is_another_user(self.config))
 
     def from_outside(self, init: "Init") -> None:
         """Close the runtime's copies of the sources."""
@@ -74,7 +76,7 @@ class Mounts(Extra):
 
 
 class ListedMount(Record):
-    """One entry of `mounts`; `tree` is its source if that is an id-mapped, detached mount."""
+    """One entry of `mounts`; `tree` is its source if the runtime has made a detached mount."""
 
     config: Config
     row: "dict[str, Any]"
@@ -138,6 +140,14 @@ def _as_shell(row: "dict[str, Any]") -> str:
     kind, words = row.get("type") or "none", ",".join(row.get("options") or ())
     start = "mount" if nodes.is_bind(row) else f"mount -t {kind}"
     return f"{start} {row.get('source') or kind} {row['destination']} -o {words or 'defaults'}"
+
+
+def _is_another_user(config: Config) -> bool:
+    """Return True if init is another user of the host than the runtime, which is root."""
+    if "user" not in config.namespaces or not config.new_namespace("mount") or os.geteuid():
+        return False
+    maps = config.linux.get("uidMappings") or ()
+    return not any(row["containerID"] == row["hostID"] == 0 for row in maps)
 
 
 def _is_unusual(row: "dict[str, Any]") -> bool:

@@ -1,16 +1,21 @@
-"""What the runtime prepares for unusual mounts before clone: id-mapped sources, and tmpcopyup.
+"""What the runtime prepares for unusual mounts before clone: sources, and tmpcopyup.
 
 What happens: a source that is to be id-mapped is cloned into a detached mount, and that gets the
 ids of a user namespace which exists for this alone (mount_setattr(2), "ID-mapped mounts"; Linux
 5.12). Only who rules the file system on the host may do so, hence the runtime; init inherits the
-descriptor and attaches it.
+descriptor and attaches it. A source that init cannot reach is cloned, too: in a user namespace init
+is one of the host's other users, and some directory above the source may be root's alone. (Others
+init binds itself: nosuid, ro and the like of the host's mounts are locked in its namespace, and not
+on a clone. See mount_namespaces(7).)
 
 What the spec says: runtime-spec, config.md, "Linux mount options", idmap: the entry's own mappings,
 or those of the container's user namespace; without either, an error. What the real stack does: runc
-the same. Imported only if config.json asks for one of the words.
+the same; it opens every source of a container with a user namespace in the runtime. Imported only
+if config.json asks for one of the words, or has a user namespace.
 """
 
 import os
+import stat
 
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
@@ -29,16 +34,24 @@ _SIGKILL = 9
 
 
 class MountSources:
-    """Detached, id-mapped mounts by the index of their entry in config.json's `mounts`."""
+    """Detached mounts by the index of their entry in config.json's `mounts`."""
 
-    def __init__(self, config: Config) -> None:
-        """Make them. Raises ConfigError, with the exact path, OSError."""
+    def __init__(self, config: Config, is_another_user: bool) -> None:
+        """Make them, also for what init, another user, cannot reach.
+
+        Raises ConfigError, with the exact path, OSError.
+        """
         self.trees: dict[int, int] = {}
         try:
             for index, row in enumerate(config.raw.get("mounts") or []):
                 wanted = options.parse(row.get("options") or [])
                 if wanted.id_map or row.get("uidMappings"):
                     self.trees[index] = _tree(config, row, wanted, f"mounts[{index}]")
+                elif is_another_user and nodes.is_bind(row):
+                    source = rows.source_of(config, row, f"mounts[{index}]")
+                    if not _is_open(source):
+                        why = "init, another user out here, could not reach it"
+                        self.trees[index] = _clone(source, wanted, is_slave=True, why=why)
         except BaseException:
             self.close()
             raise
@@ -59,15 +72,10 @@ def _tree(config: Config, row: "dict[str, Any]", wanted: options.Options, where:
     source = rows.source_of(config, row, where)
     owner = _user_namespace(config, row, where)
     try:
-        recursive = bool(wanted.flags & mounts.MS_REC)
-        flags = mounts.OPEN_TREE_CLONE | (mounts.AT_RECURSIVE if recursive else 0)
-        tree = mounts.open_tree(mounts.AT_FDCWD, source, flags, why="to be id-mapped")
+        shared = (config.linux.get("rootfsPropagation") or "").endswith("shared")
+        tree = _clone(source, wanted, is_slave=not shared, why="to be id-mapped")
         deep = wanted.id_map == "ridmap"
         try:
-            shared = (config.linux.get("rootfsPropagation") or "").endswith("shared")
-            if not shared:  # it comes from the host's namespace, where it may be
-                kind = mounts.MS_SLAVE
-                mounts.mount_setattr(tree, propagation=kind, recursive=True, shown=source)
             mounts.mount_setattr(
                 tree, mounts.MOUNT_ATTR_IDMAP, userns=owner, recursive=deep, shown=source,
                 why="files belong to other ids through this mount",
@@ -84,6 +92,30 @@ def _tree(config: Config, row: "dict[str, Any]", wanted: options.Options, where:
     finally:
         os.close(owner)
     return tree
+
+
+def _clone(source: str, wanted: options.Options, *, is_slave: bool, why: str) -> int:
+    """Return a detached copy of the mount at a path; nothing spreads from a slave to the host."""
+    recursive = bool(wanted.flags & mounts.MS_REC)
+    flags = mounts.OPEN_TREE_CLONE | (mounts.AT_RECURSIVE if recursive else 0)
+    tree = mounts.open_tree(mounts.AT_FDCWD, source, flags, why=why)
+    try:
+        if is_slave:
+            mounts.mount_setattr(tree, propagation=mounts.MS_SLAVE, recursive=True, shown=source)
+    except BaseException:
+        os.close(tree)
+        raise
+    return tree
+
+
+def _is_open(path: str) -> bool:
+    """Return True if every user may pass through the directories above a path."""
+    above = os.path.realpath(path)
+    while above != "/":
+        above = os.path.dirname(above)
+        if not os.stat(above).st_mode & stat.S_IXOTH:
+            return False
+    return True
 
 
 def _user_namespace(config: Config, row: "dict[str, Any]", where: str) -> int:
