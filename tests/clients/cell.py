@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from conftest import wait_until
+from required import FOLDERS
 
 REAPER = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print(1, flush=True)"
 UNSHARE = ("unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
@@ -81,6 +83,18 @@ class Cell:
             said = (self.home / log).read_text()[-2000:]
             assert time.monotonic() < deadline, f"{log} did not start: {said}"
             time.sleep(0.05)
+
+    @contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """Hide a program from all in the cell, if this machine has it."""
+        path = shutil.which(name, path=FOLDERS)
+        if path:
+            self.run("mount", "--bind", "/dev/null", path, check=True)
+        try:
+            yield
+        finally:
+            if path:
+                self.run("umount", path, check=True)
 
     def close(self) -> None:
         """End everything in it, and remove its cgroups and its files."""
