@@ -241,7 +241,7 @@ def _leaks(before: dict[str, set[str]]) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table of what engines' users do, with runc below and with minirun below."""
-    from clients.scenario import table
+    from engines.clients.scenario import table
 
     reports = [report for rows in terminalreporter.stats.values() for report in rows]
     calls = [report for report in reports if getattr(report, "when", "") == "call"]

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import run as bench  # this folder's
 
-from clients.engine import IMAGE, Podman
+from engines.clients.engine import IMAGE, Podman
 from minirun.fast import launcher
 
 

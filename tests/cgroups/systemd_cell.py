@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from clients.cell import child, remove_cgroups
 from conftest import STORE
+from engines.clients.cell import child, remove_cgroups
 from minirun.cgroups import hierarchies
 
 SYSTEMD = "/lib/systemd/systemd"

@@ -63,7 +63,7 @@ def test_a_lost_capability_is_found_where_it_hurts(tmp_path: Path) -> None:
 
 
 def test_without_root_it_says_what_a_user_can_do(tmp_path: Path) -> None:
-    """More of it: tests/rootless/test_doctor.py."""
+    """More of it: tests/engines/rootless/test_doctor.py."""
     who = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
     status, findings, broken = report(tmp_path, *who)
     assert (status == 0) == (not broken)

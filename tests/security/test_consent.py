@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from clients import images
-from clients.engine import Podman
+from engines.clients import images
+from engines.clients.engine import Podman
 from gpu.vendors.tree import amd_host
 from security import decoy
 from security.conftest import Evil

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from clients import images
-from clients.engine import Podman
+from engines.clients import images
+from engines.clients.engine import Podman
 from security.test_terminal import ALL, EVIL, assert_harmless
 
 IMAGE = "test.local/escapes:1"

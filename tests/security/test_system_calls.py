@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.engine import Podman
 from conftest import Program, skip
+from engines.clients.engine import Podman
 from minirun.cgroups import hierarchies
 from minirun.oci import generate
 

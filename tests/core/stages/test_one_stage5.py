@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from clients.engine import Podman
 from conftest import STORE, Program
+from engines.clients.engine import Podman
 from minirun.core.settings import ROOT
 
 Event = dict[str, Any]

@@ -1,0 +1,83 @@
+"""A real driver's GPUs for a user without root: nodes and files are bound, no device rule is made.
+
+In the pretend host of the recorded cases (gpu.pretend), whose device nodes exist and have no driver
+behind them: whoever may open one gets ENXIO, and not EPERM.
+"""
+
+import json
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.rootless.conftest import UID
+from gpu.conftest import driver, store  # noqa: F401  (fixtures)
+from gpu.pretend import ROOT, Host
+from gpu.sandbox import debian_root
+from minirun.core.rootfs import nodes
+
+HOOK = "nvidia-container-runtime-hook"
+SCRIPT = (
+    "ls /dev/ | grep nvidia; readlink -f /usr/lib/x86_64-linux-gnu/libcuda.so.1;"
+    " ls /proc/driver/nvidia/gpus; cat /dev/nvidia1; id -u; cat /proc/self/uid_map"
+)
+
+
+@pytest.fixture
+def host(driver: Path) -> Iterator[Host]:  # noqa: F811
+    """The host, in a directory that the user may enter."""
+    with tempfile.TemporaryDirectory(prefix="minirun-rootless-gpu-") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        found = Host(driver, place, debian_root(place / "root"), {})
+        for each in (place / "root", *(place / "root").rglob("*")):
+            os.chown(each, UID, UID, follow_symlinks=False)
+        yield found
+
+
+def run() -> dict[str, Any]:
+    """Run a bundle that asks for GPU 1, as the user, in the pretend host."""
+    kinds = ("pid", "mount", "ipc", "uts", "user")
+    row = [{"containerID": 0, "hostID": UID, "size": 1}]
+    process = {
+        "args": ["/bin/busybox", "sh", "-c", SCRIPT], "cwd": "/", "user": {"uid": 0, "gid": 0},
+        "env": ["PATH=/usr/bin:/bin", "NVIDIA_VISIBLE_DEVICES=1"],
+    }  # fmt: skip
+    config = {
+        "ociVersion": "1.2.0", "root": {"path": ROOT}, "process": process,
+        "mounts": [{"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}],
+        "hooks": {"prestart": [{"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}]},
+        "linux": {
+            "namespaces": [{"type": kind} for kind in kinds],
+            "uidMappings": row, "gidMappings": row,
+        },
+    }  # fmt: skip
+    for path, major, minor in nodes.DEVICES:
+        if not os.path.exists(path):
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    for name in ("bundle", "state"):
+        os.mkdir(f"/mnt/{name}")
+        os.chown(f"/mnt/{name}", UID, UID)
+    Path("/mnt/bundle/config.json").write_text(json.dumps(config))
+    ids = ("--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--inh-caps=-all")
+    words = ("/usr/local/bin/minirun", "--root", "/mnt/state", "--store", "/mnt/state/store")
+    done = subprocess.run(
+        ["setpriv", *ids, *words, "run", "--bundle", "/mnt/bundle", f"rootless-{os.getpid()}"],
+        capture_output=True, text=True, check=False, timeout=60,
+        env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
+    )  # fmt: skip
+    return {"rc": done.returncode, "out": done.stdout.splitlines(), "err": done.stderr}
+
+
+def test_the_hosts_nodes_are_bound(host: Host) -> None:
+    found = host.run(run)
+    assert found["out"][:4] == ["nvidia-uvm", "nvidia-uvm-tools", "nvidia1", "nvidiactl"], found
+    assert found["out"][4].startswith("/usr/lib/x86_64-linux-gnu/libcuda.so.")
+    assert found["out"][5] == "0000:0f:00.0"
+    assert [" ".join(line.split()) for line in found["out"][6:]] == ["0", f"0 {UID} 1"]
+    assert "cat: can't open '/dev/nvidia1': No such device or address" in found["err"]

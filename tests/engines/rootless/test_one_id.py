@@ -1,0 +1,256 @@
+"""Containers of a user without root and without a grant: one id, the user's own."""
+
+import json
+import os
+import shutil
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from conftest import wait_until
+from engines.rootless.conftest import UID, User, owned, quietly, run
+from minirun.core.places import HISTORY, NEW
+
+ONE = f"0 {UID} 1"
+
+
+def words(text: str) -> list[str]:
+    """The lines of a text, each with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_an_image(user: User) -> None:
+    script = "cat /proc/self/uid_map /proc/self/gid_map /proc/self/setgroups; id; touch /new"
+    done = user("run", "--name", "r", "busybox", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert words(done.stdout) == [ONE, ONE, "deny", "uid=0(root) gid=0(root)"]
+    assert done.stderr == ""
+    assert (user.root / "r/upper/new").stat().st_uid == UID
+    assert user("delete", "r").returncode == 0
+    assert {path.name for path in user.root.iterdir()} == {HISTORY, NEW}, "all of it is gone"
+
+
+def test_an_imported_image(user: User) -> None:
+    """Its files become the user's; nodes are left out."""
+    tree = user.home / "tree"
+    shutil.copytree(user.home / ".local/share/minirun/images/busybox/layers/0", tree, symlinks=True)
+    os.mknod(tree / "dev/node", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.chown(tree / "etc/hosts", 33, 33)
+    with tarfile.open(user.home / "image.tar", "w") as tar:
+        tar.add(tree, ".")
+    done = user("images", "import", "mine", str(user.home / "image.tar"))
+    assert done.returncode == 0, done.stderr
+    script = "stat -c '%n %U' /etc/hosts /bin/busybox; ls /dev/node"
+    ran = user("run", "--rm", "mine", "/bin/sh", "-c", script)
+    assert ran.stdout.splitlines() == ["/etc/hosts root", "/bin/busybox root"]
+    assert "/dev/node: No such file or directory" in ran.stderr
+
+
+def test_every_process_is_the_users(user: User) -> None:
+    """Nothing runs as root of the host for such a caller, nor with a capability there."""
+    assert user("run", "-d", "--name", "d", "busybox", "sleep", "60").returncode == 0
+    record = json.loads((user.root / "d/state.json").read_text())
+    for pid in (record["pid"], record["supervisor"]["pid"]):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        assert status["Uid"].split() == [str(UID)] * 4
+        assert status["Gid"].split() == [str(UID)] * 4
+        assert status["Groups"].split() == []
+    own = os.readlink("/proc/self/ns/user")
+    assert os.readlink(f"/proc/{record['supervisor']['pid']}/ns/user") == own
+    supervisor = Path(f"/proc/{record['supervisor']['pid']}/status").read_text()
+    assert "CapEff:\t0000000000000000" in supervisor
+    assert os.readlink(f"/proc/{record['pid']}/ns/user") != own
+
+
+def test_a_bundle_by_runcs_commands(user: User) -> None:
+    bundle = str(user.bundle("sleep", "60"))
+    assert quietly(user.argv("create", "--bundle", bundle, "b")) == 0
+    assert json.loads(user("state", "b").stdout)["status"] == "created"
+    early = user("exec", "b", "id")
+    assert early.returncode == 255
+    assert "is not started: until then only root can enter it (minirun start b)" in early.stderr
+    assert user("start", "b").returncode == 0
+    assert user("exec", "b", "id").stdout == "uid=0(root) gid=0(root)\n"
+    assert user("exec", "b", "hostname").stdout == "minirun\n"
+    assert [row["id"] for row in json.loads(user("list", "--format", "json").stdout)] == ["b"]
+    pids = json.loads(user("ps", "--format", "json", "b").stdout)
+    assert pids == [json.loads(user("state", "b").stdout)["pid"]]
+    assert user("kill", "b", "KILL").returncode == 0
+    wait_until(lambda: json.loads(user("state", "b").stdout)["status"] == "stopped")
+    assert user("delete", "b").returncode == 0
+    assert user("state", "b").returncode == 1
+
+
+def test_run_a_bundle(user: User) -> None:
+    script = "id -u; ls /sys/class | head -n 1; ls -A /sys/fs/cgroup; exit 7"
+    done = user("run", "--bundle", str(user.bundle("sh", "-c", script)), "b")
+    assert (done.returncode, done.stderr) == (7, "")
+    assert done.stdout.splitlines()[0] == "0"
+    assert len(done.stdout.splitlines()) == 2, "the host's /sys, and of its cgroups nothing"
+    assert done.stdout == run(["sh", "-c", "echo 0; ls /sys/class | head -n 1"]).stdout
+
+
+def test_kill_all(user: User) -> None:
+    script = "sleep 60 & sleep 60; true"
+    assert user("run", "-d", "--name", "k", "busybox", "sh", "-c", script).returncode == 0
+    wait_until(lambda: len(json.loads(user("ps", "--format", "json", "k").stdout)) == 3)
+    assert user("kill", "--all", "k", "KILL").returncode == 0
+    wait_until(lambda: json.loads(user("state", "k").stdout)["status"] == "stopped")
+
+
+def test_a_terminal(user: User) -> None:
+    command = " ".join(user.argv("run", "--rm", "-it", "-q", "busybox", "tty"))
+    done = run(["script", "-qec", command, "/dev/null"])
+    assert done.returncode == 0
+    assert "/dev/pts/0" in done.stdout
+
+
+def test_devices_are_the_hosts(user: User) -> None:
+    script = "stat -c '%t:%T %u' /dev/null /dev/x; echo through > /dev/null; mknod /tmp/n c 1 3"
+    device = ("--device", "/dev/zero:/dev/x")
+    done = user("run", "--rm", *device, "busybox", "sh", "-c", script)
+    assert done.stdout.splitlines() == ["1:3 65534", "1:5 65534"]
+    assert done.stderr == "mknod: /tmp/n: Operation not permitted\n"
+
+
+def test_a_device_that_the_host_lacks(user: User) -> None:
+    bundle = user.bundle("true")
+    config = json.loads((bundle / "config.json").read_text())
+    config["linux"]["devices"] = [{"path": "/dev/odd", "type": "c", "major": 4095, "minor": 77}]
+    (bundle / "config.json").write_text(json.dumps(config))
+    done = user("run", "--bundle", str(bundle), "b")
+    assert done.returncode == 1
+    text = "linux.devices: /dev/odd: c 4095:77 cannot be made in a user namespace"
+    assert text in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_network_is_none_or_the_hosts(user: User) -> None:
+    script = "ls /sys/class/net; cat /sys/class/net/lo/operstate"
+    assert user("run", "--rm", "busybox", "sh", "-c", script).stdout.split() == ["lo", "unknown"]
+    shared = user("run", "--rm", "--network", "host", "busybox", "ls", "/sys/class/net")
+    assert set(shared.stdout.split()) == set(os.listdir("/sys/class/net"))
+
+
+REFUSED = [
+    (("-u", "1000"), "process.user.uid: 1000 is not mapped; mapped: 0"),
+    (("-u", "0:5"), "process.user.gid: 5 is not mapped; mapped: 0"),
+    (("--memory", "64m"), "linux.resources.memory: there is no cgroup to limit it: /sys/fs/cgroup"),
+    (("--pids-limit", "9"), "linux.resources.pids: there is no cgroup to limit it"),
+    (("--uidmap", "0:100000:65536"), f"linux.uidMappings: 0 must be your own id, {UID}"),
+    (("--gpus", "0", "--gpu-driver", "simulated"), "simulated GPUs need root: mknod makes their"),
+    (("--network", "bridge"), "network 'bridge' is not supported"),
+]
+
+
+@pytest.mark.parametrize(("flags", "text"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
+def test_what_cannot_work_says_why(user: User, flags: tuple[str, ...], text: str) -> None:
+    done = user("run", "--rm", *flags, "busybox", "true")
+    assert done.returncode == 125
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(user.root.glob("[!.]*")), "nothing is left"
+
+
+def change(bundle: Path, path: str, value: object) -> None:
+    """Set a property of a bundle's config.json, by its path."""
+    config = json.loads((bundle / "config.json").read_text())
+    at = config
+    *parents, last = path.split(".")
+    for name in parents:
+        at = at.setdefault(name, {})
+    at[last] = value
+    (bundle / "config.json").write_text(json.dumps(config))
+
+
+SPEC = [
+    ("process.user.additionalGids", [0], "additionalGids: [0]: where only one's own group is map"),
+    ("linux", {"namespaces": [{"type": "mount"}, {"type": "uts"}]}, "namespaces: without root a c"),
+    ("linux.cgroupsPath", "/mine", "linux.cgroupsPath: /mine: cannot be made: /sys/fs/cgroup"),
+    ("linux.resources", {"pids": {"limit": 5}}, "linux.resources.pids: there is no cgroup"),
+    ("linux.netDevices", {"lo": {}}, "linux.netDevices: a network device of the host can be mov"),
+    ("mounts", [{"destination": "/dev", "type": "tmpfs", "source": "t", "options": ["gid=5"]}],
+     "mounts[0].options: gid=5: no such id in the container; mapped: 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "text"), SPEC, ids=[row[0] for row in SPEC])
+def test_a_bundle_that_asks_for_too_much(user: User, path: str, value: object, text: str) -> None:
+    bundle = user.bundle("true")
+    change(bundle, path, value)
+    if path == "linux.netDevices":
+        kinds = ("mount", "pid", "uts", "ipc", "user", "network")
+        change(bundle, "linux.namespaces", [{"type": kind} for kind in kinds])
+    done = user("run", "--bundle", str(bundle), "b")
+    assert done.returncode == 1
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert user("state", "b").returncode == 1, "nothing is left"
+
+
+def test_device_rules_are_ignored_with_a_warning(user: User) -> None:
+    bundle = user.bundle("echo", "runs")
+    change(bundle, "linux.resources", {"devices": [{"allow": False, "access": "rwm"}]})
+    done = user("run", "--bundle", str(bundle), "b")
+    assert (done.returncode, done.stdout) == (0, "runs\n")
+    assert done.stderr == (
+        "minirun: warning: config.json: linux.resources.devices: is not kept without root: "
+        "there is no cgroup\n"
+    )
+
+
+def test_the_global_flag(user: User) -> None:
+    """false: a cgroup, or nothing. auto and true look, and go without."""
+    for when, status in (("auto", 0), ("true", 0), ("false", 125)):
+        done = user("--rootless", when, "run", "--rm", "busybox", "true")
+        assert done.returncode == status, when
+    assert "/sys/fs/cgroup" in done.stderr and "ermission denied" in done.stderr
+
+
+def test_pause_needs_a_cgroup(user: User) -> None:
+    assert user("run", "-d", "--name", "p", "busybox", "sleep", "60").returncode == 0
+    done = user("pause", "p")
+    assert done.returncode == 1
+    assert "a container without a cgroup cannot be paused: /sys/fs/cgroup" in done.stderr
+    counted = user("events", "--stats", "p")
+    assert counted.returncode == 1
+    assert "nothing is counted: there is no cgroup" in counted.stderr
+    shown = user("inspect", "p")
+    assert shown.returncode == 0, shown.stderr
+    assert "Cgroup\n  none: /sys/fs/cgroup" in shown.stdout
+
+
+def test_the_log_says_it(user: User) -> None:
+    assert user("run", "--rm", "busybox", "true").returncode == 0
+    found = {str(event["name"]): event for event in user.events()}
+    assert "may not be written" in found["no cgroup"]["args"]["reason"]
+    assert "setgroups" not in found, "denied, so it is not called"
+    assert [e["name"] for e in user.events() if e["kind"] == "syscall" and e["errno"]] == []
+
+
+def test_where_things_are_kept(user: User) -> None:
+    runtime = owned(user.home / "runtime")
+    user.env["XDG_RUNTIME_DIR"] = str(runtime)
+    assert user("run", "-d", "--name", "x", "busybox", "sleep", "60").returncode == 0
+    assert (runtime / "minirun/x/state.json").exists()
+    assert stat.S_IMODE((runtime / "minirun/x").stat().st_mode) == 0o700
+    user("delete", "--force", "x")
+    user.env["XDG_DATA_HOME"] = str(user.home / "data")
+    assert user("images").stdout.count("\n") <= 1, "another store, and nothing in it"
+    assert f"none in {user.home}/data/minirun" in user("doctor").stdout
+    del user.env["HOME"], user.env["XDG_DATA_HOME"]
+    assert user("ps").returncode == 0, "as podman calls its runtime"
+    del user.env["XDG_RUNTIME_DIR"]
+    lost = user("run", "busybox", "true")
+    assert lost.returncode == 125
+    assert "there is no $HOME to keep images and containers below" in lost.stderr
+
+
+def test_root_of_a_user_namespace_is_no_root(user: User) -> None:
+    """User 0 by `unshare -r`: nothing may be concluded from the number."""
+    inside = ("unshare", "--user", "--map-root-user", "--mount")
+    assert run(user.as_user(*inside, "id", "-u")).stdout == "0\n"
+    done = run(user.as_user(*inside, user.path, "run", "--rm", "busybox", "cat", "/proc/1/uid_map"))
+    assert (done.returncode, words(done.stdout), done.stderr) == (0, ["0 0 1"], "")
