@@ -29,7 +29,7 @@ def _ways(image: str) -> list[str]:
     """The ways to run an image: all, or the one that it is made for, in turn."""
     if CASES:
         return list(_SEEDS)
-    if image == "fifo etc/ld.so.conf":  # it costs ldconfig's timeout: tests/gpu/test_ldconfig.py
+    if image == "fifo etc/ld.so.conf":  # it costs ldconfig's timeout
         return ["volumes"]
     if any(word in image for word in ("ld.so", "lib", "cuda", "driver", "usr")):
         return ["gpus"]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from gpu import toolhost
 from gpu.cdi.conftest import KIND, spec, write
+from gpu.nvidia import toolhost
+from gpu.nvidia.toolkit_cases import document
 from gpu.pretend import PROC, Host
 from gpu.sandbox import debian_root
-from gpu.toolkit.cases import document
 from minirun.gpu.cdi import registry, stale
 
 FOLDER = "/mnt/cdi"

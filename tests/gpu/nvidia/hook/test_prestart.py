@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import Program
+from gpu.nvidia.toolkit_cases import toml
 from gpu.sandbox import DATA
-from gpu.toolkit.cases import toml
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
 STATE = {"ociVersion": "1.0.2", "id": "c", "status": "creating", "pid": 4242, "bundle": "/bundle"}

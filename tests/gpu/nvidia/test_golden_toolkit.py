@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from gpu import toolhost
-from gpu.differences import DIFFERENT
+from gpu.nvidia import toolhost
+from gpu.nvidia.differences import DIFFERENT
+from gpu.nvidia.toolhost import without_time
+from gpu.nvidia.toolkit_cases import document
 from gpu.pretend import Host
 from gpu.sandbox import DATA, debian_root
-from gpu.toolhost import without_time
-from gpu.toolkit.cases import document
 
 RUNTIME = sorted(path.stem for path in (DATA / "runtime").glob("*.json"))
 SPECS = sorted(path.stem for path in (DATA / "cdi").glob("*.json"))

@@ -1,4 +1,4 @@
-"""The spec of a host: names, hooks, versions. Whole specs: tests/gpu/test_golden_toolkit.py."""
+"""The spec of a host: names, hooks, versions. Whole specs: ../test_golden_toolkit.py."""
 
 import json
 import os

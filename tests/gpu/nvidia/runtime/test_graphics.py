@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpu.nvidia.toolkit_cases import document
 from gpu.sandbox import DATA
-from gpu.toolkit.cases import document
 from minirun.gpu.nvidia.runtime import config, wrapper
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
@@ -67,7 +67,7 @@ def modified(env: dict[str, str], root: Path, version: str = "1.20") -> dict[str
 
 
 def test_the_version_decides_how(host: Path) -> None:
-    """All of 1.17's: tests/gpu/test_golden_toolkit.py."""
+    """All of 1.17's: tests/gpu/nvidia/test_golden_toolkit.py."""
     env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_DRIVER_CAPABILITIES": "graphics"}
     old, new = modified(env, host, "1.17"), modified(env, host, "1.20")
     assert {tuple(row["options"][3:]) for row in old["mounts"][1:]} == {("bind",)}

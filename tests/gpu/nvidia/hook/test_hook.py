@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from gpu.nvidia.toolkit_cases import toml
 from gpu.sandbox import DATA
-from gpu.toolkit.cases import toml
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.hook import command_line as hook
@@ -14,7 +14,7 @@ from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, environm
 from minirun.gpu.nvidia.runtime import config as toolkit_config
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
-"""The same cases through the whole program: tests/gpu/toolkit/test_prestart.py."""
+"""The same cases through the whole program: tests/gpu/nvidia/hook/test_prestart.py."""
 OF_THE_PROGRAM = ("config-bad-supported", "mode-cdi")
 """Errors of config.toml and of the mode, not of the argument list."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from gpu.toolkit.cases import document
+from gpu.nvidia.toolkit_cases import document
 from minirun.gpu.nvidia.runtime import wrapper
 
 

@@ -1,14 +1,14 @@
 """Every recorded case of NVIDIA's programs is compared somewhere, and which differ on purpose.
 
 cli      test_golden.py             container, exit status, text, log, cgroup rules
-hook     test_hook.py, toolkit/test_prestart.py   environment → arguments
+hook     hook/test_hook.py, hook/test_prestart.py   environment → arguments
 runtime  test_golden_toolkit.py     config.json, exit status, text, the call underneath
 cdi      test_golden_toolkit.py     specs byte for byte, and what is said
-ctk      toolkit/test_engines.py, test_config.py
+ctk      ctk/test_engines.py, runtime/test_config.py
 """
 
-from gpu import test_golden, test_golden_toolkit
-from gpu.differences import DIFFERENT
+from gpu.nvidia import test_golden, test_golden_toolkit
+from gpu.nvidia.differences import DIFFERENT
 from gpu.sandbox import DATA
 
 ENGINES = {"runtime-configure-docker", "runtime-configure-containerd", "runtime-configure-crio"}

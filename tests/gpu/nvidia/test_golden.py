@@ -17,8 +17,8 @@ import pytest
 
 from conftest import skip
 from gpu import pretend
-from gpu.cases import image, prepare
-from gpu.differences import DIFFERENT
+from gpu.nvidia.cases import image, prepare
+from gpu.nvidia.differences import DIFFERENT
 from gpu.pretend import PROC, ROOT, Host, cli, look, pci_bus
 from gpu.sandbox import DATA, debian_root, golden
 from minirun.cgroups import bpf, devicefilter
