@@ -16,7 +16,7 @@ from minirun import recordings
 from minirun.show import html, recording
 from minirun.show.recording import Recording
 from required import installed
-from view.browser import Browser
+from show.browser import Browser
 
 CURRENT = "document.activeElement"
 RGB = tuple[int, int, int]
