@@ -79,7 +79,7 @@ check: tested
 bench: tested
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
-	$(PYTHON) tests/bench/engines.py
+	$(PYTHON) tests/bench/with_engines.py
 
 matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'

@@ -7,7 +7,7 @@ A test lies where what it tests lies in minirun/: core/process/test_caps.py test
 minirun/core/process/caps.py. engines/clients/ has the real podman, containerd, docker … besides.
 Some folders are about the whole program:
   spec         the runtime-spec, property by property        conformance  OCI's own programs
-  truth        the log against strace, in both directions    setup        packages, pip, bare Debians
+  truth        the log against strace, in both directions    setup        packages, pip, Debians
   security     what a hostile image or container may try     bench        how long a start takes
   fuzz         broken configurations, images, recordings     data         what test_rings.py holds
 Helpers are imported from here: `from gpu.sandbox import …`. No folder has an __init__.py: with one,

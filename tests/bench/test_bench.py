@@ -18,7 +18,7 @@ BENCH = Path(__file__).parent
              "ms in runc", "the log costs"),
         ),
         (
-            "engines", ("--containers", "2"),
+            "with_engines", ("--containers", "2"),
             ("create + start + delete", "state", "list of 2", "podman run --rm"),
         ),
     ],
