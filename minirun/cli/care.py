@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from minirun.cli import GlobalFlags
-from minirun.cli.flags import Flags, flag, show, write
+from minirun.cli.flags import Flags, HelpAsked, flag, show
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
@@ -42,47 +42,29 @@ class Gc(Flags):
     """Finish what killed commands left behind."""
 
     command = "gc"
-    dry_run: bool = flag("-n --dry-run", "say what would go, and keep it")
+    dry_run: bool = flag("-n")
 
 
 class Doctor(Flags):
     """What this machine can do."""
 
     command = "doctor"
-    summary = (
-        "Try all that a run needs or can use, for real; say what does not work, why, and what to"
-        " do."
-        "\nThe exit status is 0 where `minirun run` can work, else 1."
-    )
-    json: bool = flag("--json", "print the findings as JSON")
+    json: bool
 
 
 class Teach(Flags):
     """Lessons and checks."""
 
-    command, arguments, mixed = "teach", "LESSON …", False
-    summary = """Lessons and checks that run minirun itself.
-
-  oracle [flags] -- COMMAND …   is the log true, and is it whole? strace is the witness"""
+    command, mixed = "teach", False
 
 
 class Oracle(Flags):
     """Log against strace."""
 
-    command, arguments, mixed = "teach oracle", "-- COMMAND …", False
-    summary = """Run a minirun command under strace, and compare, event by event, both ways:
-
-  untrue     the log tells of a system call that strace did not see so
-  missing    strace saw a system call that makes the container, and the log does not tell it
-
-COMMAND is any command line of minirun's that makes, enters or removes a container:
-  minirun teach oracle -- run --rm --gpus 0,1 ubuntu true
-The exit status is 0 where both agree, whatever the command's own was, else 1."""
-    verbose: bool = flag("--verbose", "show every event beside its system call, not only how many")
-    json: bool = flag(
-        "--json", "print the report as JSON; the command's stdout goes to stderr then"
-    )
-    keep: str = flag("--keep FILE", "keep what strace has written in FILE")
+    command, mixed = "teach oracle", False
+    verbose: bool
+    json: bool
+    keep: str
 
 
 def main_gc(args: "list[str]", settings: Settings) -> int:
@@ -163,7 +145,7 @@ def main_teach(args: "list[str]", settings: Settings) -> int:
     """Run a lesson or a check, or list them."""
     flags = Teach(args)
     if not flags.args:
-        return write(flags.usage())
+        raise HelpAsked(Teach)
     if flags.args[0] != "oracle":
         raise UsageError(f"unknown lesson {flags.args[0]!r}", "minirun teach lists them", 1)
     return _oracle(flags.args[1:], settings)

@@ -9,7 +9,7 @@ import os
 import sys
 
 from minirun.cli.ctk import CtkFlags
-from minirun.cli.flags import each, flag
+from minirun.cli.flags import flag
 from minirun.cli.flags import write as write_out
 from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
 from minirun.core.settings import Settings
@@ -22,74 +22,47 @@ from minirun.gpu.nvidia.runtime import config
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 
-class List(CtkFlags):
+class CdiList(CtkFlags):
     """List the CDI devices of this host."""
 
     command = "nvidia-ctk cdi list"
-    spec_dir: list[str] = each(
-        "--spec-dir DIR", "read this folder (default: /etc/cdi, /var/run/cdi)"
-    )
+    spec_dir: list[str]
 
 
 class TransformRoot(CtkFlags):
     """Let the paths of a CDI spec begin elsewhere."""
 
     command = "nvidia-ctk cdi transform root"
-    from_: str = flag("--from DIR", "the root that paths begin with")
-    to: str = flag("--to DIR", "the root that they begin with afterwards")
-    relative_to: str = flag("--relative-to WHERE", "host or container", default="host")
-    input: str = flag("--input FILE", "the spec, or - for standard input", default="-")
-    output: str = flag("--output FILE", "write the spec to FILE (default: standard output)")
+    from_: str
+    to: str
+    relative_to: str = flag(default="host")
+    input: str = flag(default="-")
+    output: str
 
 
-class Generate(CtkFlags):
+class CdiGenerate(CtkFlags):
     """Make a CDI spec of the GPUs of this host."""
 
     command = "nvidia-ctk cdi generate"
-    output: str = flag("--output FILE", "write the spec to FILE (default: standard output)")
-    format: str = flag("--format FORMAT", "json or yaml (default: by the name of FILE, else yaml)")
-    discovery_mode: str = flag(
-        "--mode --discovery-mode MODE",
-        "auto, nvml, management, imex, gdrcopy, gds, mofed or nvswitch",
-        default="auto",
-    )
-    device_name_strategy: list[str] = each(
-        "--device-name-strategy HOW", "index, uuid or type-index; again for more"
-    )
-    device_ids: list[str] = each(
-        "--device-id --device-ids --device --devices ID", "only this index or uuid (default: all)"
-    )
-    no_all_device: bool = flag("--no-all-device", "make no device that is called all")
-    cdi_vendor: str = flag(
-        "--vendor --cdi-vendor NAME", "first half of the kind", default="nvidia.com"
-    )
-    cdi_class: str = flag("--class --cdi-class NAME", "second half of the kind", default="gpu")
-    driver_root: str = flag(
-        "--driver-root DIR", "where the driver is installed (default: config.toml, else /)"
-    )
-    dev_root: str = flag("--dev-root DIR", "where /dev is (default: the driver's root)")
-    nvidia_cdi_hook_path: str = flag(
-        "--nvidia-cdi-hook-path --nvidia-ctk-path PATH",
-        "the program of the hooks (default: nvidia-cdi-hook in $PATH, else minirun)",
-    )
-    ldconfig_path: str = flag("--ldconfig-path PATH", "the host's ldconfig that the hook runs")
-    library_search_path: list[str] = each(
-        "--library-search-path DIR", "where libraries are looked for"
-    )
-    config_search_path: list[str] = each(
-        "--config-search-path DIR", "where configuration files are looked for"
-    )
-    disable_hooks: list[str] = each(
-        "--disable-hook --disable-hooks NAME", "leave a hook out; or all"
-    )
-    enable_hooks: list[str] = each("--enable-hook --enable-hooks NAME", "make a hook after all")
-    feature_flags: list[str] = each(
-        "--feature-flag --feature-flags NAME", "no-additional-gids-for-device-nodes"
-    )
-    csv_file: list[str] = each("--csv.file FILE", "refused: for Tegra boards")
-    csv_ignore_pattern: list[str] = each(
-        "--csv.ignore-pattern PATTERN", "refused: for Tegra boards"
-    )
+    output: str
+    format: str
+    discovery_mode: str = flag("--mode", default="auto")
+    device_name_strategy: list[str]
+    device_ids: list[str] = flag("--device-id", "--device", "--devices")
+    no_all_device: bool
+    cdi_vendor: str = flag("--vendor", default="nvidia.com")
+    cdi_class: str = flag("--class", default="gpu")
+    driver_root: str
+    dev_root: str
+    nvidia_cdi_hook_path: str = flag("--nvidia-ctk-path")
+    ldconfig_path: str
+    library_search_path: list[str]
+    config_search_path: list[str]
+    disable_hooks: list[str] = flag("--disable-hook")
+    enable_hooks: list[str] = flag("--enable-hook")
+    feature_flags: list[str] = flag("--feature-flag")
+    csv__file: list[str]
+    csv__ignore_pattern: list[str]
 
 
 _NODES = "no-additional-gids-for-device-nodes"
@@ -143,7 +116,7 @@ def _put(content: str, path: str) -> int:
 
 
 def _list(args: "list[str]", log: ToolkitLog) -> int:
-    flags = List(args)
+    flags = CdiList(args)
     found = registry.load(tuple(flags.spec_dir) or config.load().spec_dirs)
     names = sorted(name for name in found.devices if name not in found.conflicts)
     log.info(f"Found {len(names)} CDI devices")
@@ -173,7 +146,7 @@ def _transform(args: "list[str]") -> int:
 
 def _generate(args: "list[str]", log: ToolkitLog) -> int:
     """Make a spec and print or write it. Raises MinirunError, OSError."""
-    flags = Generate(args)
+    flags = CdiGenerate(args)
     _from_environment(flags)
     form = _checked(flags, log)
     root = (flags.driver_root or config.load().hook.root).rstrip("/")
@@ -191,20 +164,20 @@ def _generate(args: "list[str]", log: ToolkitLog) -> int:
     return _put(content, flags.output)
 
 
-def _from_environment(flags: Generate) -> None:
+def _from_environment(flags: CdiGenerate) -> None:
     """Let the environment give what the command line does not."""
     names_of = {key: f"NVIDIA_CTK_CDI_{name}" for key, name in _VARIABLES.items()} | _ROOTS
     for key, one in flags.known().items():
         value = os.environ.get(names_of.get(key, ""), "")
         if value and key not in flags.given:
             is_true = value.lower() in ("1", "t", "true")
-            setattr(flags, key, [value] if one.many else value if one.value else is_true)
+            setattr(flags, key, [value] if one.many else is_true if one.kind is bool else value)
         if one.many:
             words = [word for words in getattr(flags, key) for word in words.split(",") if word]
             setattr(flags, key, words)
 
 
-def _checked(flags: Generate, log: ToolkitLog) -> str:
+def _checked(flags: CdiGenerate, log: ToolkitLog) -> str:
     """Return the format, after a look at all flags. Raises UsageError in the real tool's words."""
     form = flags.format.lower() or write.format_of(flags.output) or "yaml"
     if form not in write.FORMATS:
@@ -214,7 +187,7 @@ def _checked(flags: Generate, log: ToolkitLog) -> str:
         said = f'Requested output format "{form}" does not match format implied by output file name'
         log.warning(f'{said}: "{told}"')
     mode = flags.discovery_mode = flags.discovery_mode.lower()
-    if mode in modes.REFUSED or flags.csv_file or flags.csv_ignore_pattern:
+    if mode in modes.REFUSED or flags.csv__file or flags.csv__ignore_pattern:
         which = mode if mode in modes.REFUSED else "csv"
         raise UsageError(f"mode {which} is not supported", f"one of {', '.join(modes.MODES)}", 1)
     if mode not in modes.MODES:
@@ -233,7 +206,7 @@ def _checked(flags: Generate, log: ToolkitLog) -> str:
     return form
 
 
-def _check_hooks(flags: Generate) -> None:
+def _check_hooks(flags: CdiGenerate) -> None:
     if "all" in flags.enable_hooks:
         raise UsageError("enabling all hooks is not supported", ", ".join(recipe.HOOKS), 1)
     for name in (*flags.enable_hooks, *flags.disable_hooks):
@@ -244,7 +217,7 @@ def _check_hooks(flags: Generate) -> None:
             raise UsageError(f"unknown feature flag: {name}", _NODES, 1)
 
 
-def _recipe(flags: Generate) -> recipe.Recipe:
+def _recipe(flags: CdiGenerate) -> recipe.Recipe:
     """Return how the spec is to be made."""
     off = "all" if "all" in flags.disable_hooks else ""
     without = recipe.HOOKS if off else (*recipe.OFF, *flags.disable_hooks)

@@ -24,50 +24,42 @@ _SWITCHES = ("tcp_established", "ext_unix_sk", "shell_job", "file_locks", "auto_
 class CriuFlags(Flags):
     """What both commands have."""
 
-    image_path: str = flag("--image-path DIR", "where the files are (default: ./checkpoint)")
-    work_path: str = flag("--work-path DIR", "where CRIU keeps its log (default: with the files)")
-    manage_cgroups_mode: str = flag(
-        "--manage-cgroups-mode MODE", "soft, full, strict or ignore", default="soft"
-    )
-    empty_ns: str = flag("--empty-ns KIND", "a namespace whose properties are not kept: network")
-    tcp_established: bool = flag("--tcp-established", "take connections over TCP along")
-    ext_unix_sk: bool = flag("--ext-unix-sk", "let a Unix socket's other end be outside")
-    shell_job: bool = flag("--shell-job", "take a session along whose leader is outside")
-    file_locks: bool = flag("--file-locks", "take locks of files along")
-    auto_dedup: bool = flag(
-        "--auto-dedup", "free pages that a later dump, or the restore, has made superfluous"
-    )
-    lazy_pages: bool = flag("--lazy-pages", "refused: it needs a server that goes on")
+    image_path: str
+    work_path: str
+    manage_cgroups_mode: str = flag(default="soft")
+    empty_ns: str
+    tcp_established: bool
+    ext_unix_sk: bool
+    shell_job: bool
+    file_locks: bool
+    auto_dedup: bool
+    lazy_pages: bool
 
 
 class Checkpoint(CriuFlags):
     """Save a running container to files, through CRIU, and end it."""
 
-    command, arguments = "checkpoint", "ID"
-    leave_running: bool = flag("--leave-running", "let the container go on")
-    pre_dump: bool = flag("--pre-dump", "save only its memory, and let it go on")
-    parent_path: str = flag("--parent-path DIR", "an earlier --pre-dump, relative to --image-path")
-    page_server: str = flag(
-        "--page-server ADDRESS:PORT", "where memory is sent to: a `criu page-server`"
-    )
-    status_fd: str = flag("--status-fd FD", "refused: --lazy-pages would write to it")
+    command = "checkpoint"
+    leave_running: bool
+    pre_dump: bool
+    parent_path: str
+    page_server: str
+    status_fd: str
 
 
 class Restore(CriuFlags):
     """Make a container again from the files of a checkpoint, through CRIU."""
 
-    command, arguments = "restore", "ID"
-    bundle: str = flag("-b --bundle DIR", "the directory of config.json (default: the current one)")
-    pidfd_socket: str = flag("--pidfd-socket PATH", "a socket that gets a descriptor of init")
-    pid_file: str = flag("--pid-file FILE", "write init's pid to FILE")
-    detach: bool = flag("-d --detach", "do not wait for the container")
-    console_socket: str = flag("--console-socket PATH", "refused: a terminal cannot be restored")
-    no_pivot: bool = flag("--no-pivot", "accepted: CRIU enters the root")
-    no_subreaper: bool = flag("--no-subreaper", "accepted: minirun is never one")
-    lsm_profile: str = flag("--lsm-profile TYPE:NAME", "another security profile")
-    lsm_mount_context: str = flag(
-        "--lsm-mount-context CONTEXT", "another SELinux context for mounts"
-    )
+    command = "restore"
+    bundle: str = flag("-b")
+    pidfd_socket: str
+    pid_file: str
+    detach: bool = flag("-d")
+    console_socket: str
+    no_pivot: bool
+    no_subreaper: bool
+    lsm_profile: str
+    lsm_mount_context: str
 
 
 def main_checkpoint(args: "list[str]", settings: Settings) -> int:

@@ -41,29 +41,27 @@ _TICK = 0.1
 class Ps(Flags):
     """List containers, or the processes of one, with the options of ps(1)."""
 
-    command, arguments, mixed = "ps", "[ID [PS OPTIONS]]", False
-    all: bool = flag("-a --all", "stopped containers too")
-    quiet: bool = flag("-q --quiet", "only ids")
-    format: str = flag("-f --format FORMAT", "table or json", default="table")
+    command, mixed = "ps", False
+    all: bool = flag("-a")
+    quiet: bool = flag("-q")
+    format: str = flag("-f", default="table")
 
 
 class Logs(Flags):
     """Print what a container has written."""
 
-    command, arguments = "logs", "ID"
-    follow: bool = flag("-f --follow", "wait for more until the container ends")
-    timestamps: bool = flag("-t --timestamps", "show when each line was written")
-    tail: str = flag("-n --tail N", "only the last N lines")
+    command = "logs"
+    follow: bool = flag("-f")
+    timestamps: bool = flag("-t")
+    tail: str = flag("-n")
 
 
 class Events(Flags):
     """Show all containers' logs as they grow; with an id, what it uses, as runc does."""
 
-    command, arguments = "events", "[ID]"
-    interval: str = flag(
-        "--interval TIME", "how often to print what it uses: 5s, 500ms", default="5s"
-    )
-    stats: bool = flag("--stats", "print what it uses once, and exit")
+    command = "events"
+    interval: str = flag(default="5s")
+    stats: bool
 
 
 def main_ps(args: "list[str]", settings: Settings) -> int:
@@ -149,7 +147,7 @@ def main_logs(args: "list[str]", settings: Settings) -> int:
     """Print a container's output: its stdout on ours, its stderr on ours."""
     flags = Logs(args)
     if len(flags.args) != 1:
-        return flags.show_help()
+        flags.refuse()
     if flags.tail and not (flags.tail.isascii() and flags.tail.isdigit()):
         raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines", 1)
     container_id = flags.args[0]

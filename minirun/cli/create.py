@@ -12,18 +12,14 @@ from minirun.running import bundle
 class Create(Flags):
     """Create a container from an OCI bundle."""
 
-    command, arguments = "create", "ID"
-    bundle: str = flag("-b --bundle DIR", "the directory of config.json (default: the current one)")
-    console_socket: str = flag(
-        "--console-socket PATH", "a socket that gets the terminal's master end"
-    )
-    pidfd_socket: str = flag("--pidfd-socket PATH", "a socket that gets a descriptor of init")
-    pid_file: str = flag("--pid-file FILE", "write init's pid to FILE")
-    preserve_fds: str = flag("--preserve-fds N", "hand N descriptors from 3 on to the command")
-    no_pivot: bool = flag(
-        "--no-pivot", "move the root instead, which a capable container can leave"
-    )
-    no_new_keyring: bool = flag("--no-new-keyring", "keep the caller's session keyring")
+    command = "create"
+    bundle: str = flag("-b")
+    console_socket: str
+    pidfd_socket: str
+    pid_file: str
+    preserve_fds: str
+    no_pivot: bool
+    no_new_keyring: bool
 
 
 def main(args: "list[str]", settings: Settings) -> int:

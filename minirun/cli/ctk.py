@@ -11,7 +11,7 @@ import os
 import sys
 
 from minirun.cli import entry_of
-from minirun.cli.flags import Flags, each, flag
+from minirun.cli.flags import Flags, flag
 from minirun.core import jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError, UsageError
@@ -46,102 +46,50 @@ class CtkFlags(Flags):
 class CdiHook(Flags):
     """A hook of a CDI spec."""
 
-    command, arguments = "nvidia-cdi-hook", "HOOK"
-    summary = """Change a half-made container: called by a runtime, as createContainer hook.
-
-  create-symlinks                    make links in the container
-  update-ldcache                     write its ld.so.cache
-  enable-cuda-compat                 let ldconfig find its newer CUDA libraries
-  disable-device-node-modification   tell the driver not to make device nodes in it
-  update-application-profile         tell EGL and Vulkan which GPUs it has
-  chmod                              give folders a mode
-  show-simulated-driver              show /proc/driver of minirun's simulated driver"""
-    link: list[str] = each("--link TARGET::LINK", "create-symlinks: a link and what it leads to")
-    folder: list[str] = each("--folder DIR", "update-ldcache: a folder with libraries")
-    ldconfig_path: str = flag(
-        "--ldconfig-path PATH", "update-ldcache: the host's program", default="/sbin/ldconfig"
-    )
-    host_driver_version: str = flag(
-        "--host-driver-version VERSION", "enable-cuda-compat: the driver's version"
-    )
-    host_cuda_version: str = flag(
-        "--host-cuda-version VERSION", "enable-cuda-compat: not looked at"
-    )
-    cuda_compat_container_root: str = flag(
-        "--cuda-compat-container-root DIR",
-        "enable-cuda-compat: the image's folder",
-        default="/usr/local/cuda/compat",
-    )
-    path: list[str] = each("--path DIR", "chmod: a folder")
-    mode: str = flag("--mode MODE", "chmod: its mode, octal")
-    source: str = flag("--source DIR", "show-simulated-driver: its /proc/driver")
-    container_spec: str = flag(
-        "--container-spec FILE", "the container's state (default: standard input)"
-    )
+    command = "nvidia-cdi-hook"
+    link: list[str]
+    folder: list[str]
+    ldconfig_path: str = flag(default="/sbin/ldconfig")
+    host_driver_version: str
+    host_cuda_version: str
+    cuda_compat_container_root: str = flag(default="/usr/local/cuda/compat")
+    path: list[str]
+    mode: str
+    source: str
+    container_spec: str
 
 
 class Ctk(Flags):
     """NVIDIA's tool for administrators."""
 
-    command, arguments, mixed = "nvidia-ctk", "COMMAND [ARG…]", False
-    summary = """Configure what is around GPU containers, as NVIDIA's tool does.
-
-  runtime configure                 register a runtime with docker, containerd or cri-o
-  cdi generate                      make a CDI spec of this host's GPUs
-  cdi list                          list the CDI devices of this host
-  cdi transform root                let the paths of a CDI spec begin elsewhere
-  hook NAME                         what nvidia-cdi-hook does
-  system create-dev-char-symlinks   make /dev/char/MAJOR:MINOR for the driver's nodes"""
+    command, mixed = "nvidia-ctk", False
 
 
 class Configure(CtkFlags):
     """Add a runtime to an engine's configuration."""
 
     command = "nvidia-ctk runtime configure"
-    runtime: str = flag("--runtime ENGINE", "docker, containerd or crio", default="docker")
-    config: str = flag(
-        "--config FILE", "the engine's configuration (default: where the engine reads it)"
-    )
-    drop_in_config: str = flag(
-        "--drop-in-config FILE", 'write to this file and import it; "" for the main file'
-    )
-    nvidia_runtime_name: str = flag(
-        "--nvidia-runtime-name NAME", "name of the runtime that is added", default="nvidia"
-    )
-    nvidia_runtime_path: str = flag(
-        "--nvidia-runtime-path --runtime-path PATH",
-        "its program (default: nvidia-container-runtime); minirun's path registers minirun",
-    )
-    nvidia_set_as_default: bool = flag(
-        "--nvidia-set-as-default --set-as-default", "make it the default runtime"
-    )
-    cdi_enabled: bool = flag(
-        "--cdi.enabled --cdi.enable --enable-cdi", "switch CDI on in the engine"
-    )
-    dry_run: bool = flag("--dry-run", "print the files and write nothing")
+    runtime: str = flag(default="docker")
+    config: str
+    drop_in_config: str
+    nvidia_runtime_name: str = flag(default="nvidia")
+    nvidia_runtime_path: str = flag("--runtime-path")
+    nvidia_set_as_default: bool = flag("--set-as-default")
+    cdi__enabled: bool = flag("--cdi.enable", "--enable-cdi")
+    dry_run: bool
 
 
 class Symlinks(CtkFlags):
     """Link /dev/char/MAJOR:MINOR to the nodes."""
 
     command = "nvidia-ctk system create-dev-char-symlinks"
-    create_all: bool = flag(
-        "--create-all", "for all nodes that there may be, not only those that are there"
-    )
-    driver_root: str = flag(
-        "--driver-root DIR", "where the driver is: its nodes are in DIR/dev", default="/"
-    )
-    dev_char_path: str = flag(
-        "--dev-char-path DIR", "where the links are made", default="/dev/char"
-    )
-    dry_run: bool = flag("--dry-run", "only say what would be made")
+    create_all: bool
+    driver_root: str = flag(default="/")
+    dev_char_path: str = flag(default="/dev/char")
+    dry_run: bool
 
 
-CTK_COMMANDS = {
-    "cdi": ("cli.cdi", "make, list and change CDI specs"),
-    "runtime": ("cli.ctk", "register a runtime with an engine"),
-    "system": ("cli.ctk", "make /dev/char"),
-}
+CTK_COMMANDS = {"cdi": "cli.cdi", "runtime": "cli.ctk", "system": "cli.ctk"}
 """A table as minirun.cli's, for the first word after nvidia-ctk: hooks need little of the rest."""
 
 
@@ -149,7 +97,7 @@ def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
     """Run one of its commands."""
     flags = Ctk(args)
     if not flags.args:
-        return flags.show_help()
+        flags.refuse()
     name = flags.args[0]
     if name == "hook":
         return main_nvidia_cdi_hook(flags.args[1:], settings)
@@ -215,7 +163,7 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> "EngineSetup":
         raise UsageError("runtime docker does not support drop-in configs", status=1)
     if drop_in and not drop_in.startswith("/"):
         raise UsageError(f'the drop-in-config path "{drop_in}" is not an absolute path', status=1)
-    if flags.cdi_enabled and flags.runtime == "crio":
+    if flags.cdi__enabled and flags.runtime == "crio":
         log.warning("Ignoring cdi.enabled flag for crio")
     return engines.EngineSetup(
         engine=flags.runtime,
@@ -224,7 +172,7 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> "EngineSetup":
         name=flags.nvidia_runtime_name,
         path=path,
         default=flags.nvidia_set_as_default,
-        cdi=flags.cdi_enabled,
+        cdi=flags.cdi__enabled,
     )
 
 
@@ -273,7 +221,7 @@ def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
     """Run one hook. Raises MinirunError, OSError."""
     flags = CdiHook(args)
     if not flags.args:
-        return flags.show_help()
+        flags.refuse()
     name = flags.args[0]
     if name not in _HOOKS:
         raise UsageError(f"unknown hook 'nvidia-cdi-hook {name}'", ", ".join(_HOOKS), 1)

@@ -14,7 +14,7 @@ import os
 import sys
 
 from minirun.cgroups import below, resources
-from minirun.cli.flags import Flags, each, flag
+from minirun.cli.flags import Flags, flag
 from minirun.cli.words import size, variables
 from minirun.core import endings, extras, jsonlite, places, state
 from minirun.core.config import Config
@@ -36,62 +36,48 @@ if TYPE_CHECKING:
 class Exec(Flags):
     """Run a command in a running container."""
 
-    command, arguments, mixed = "exec", "ID COMMAND [ARG…]", False
-    interactive: bool = flag("-i --interactive", "keep standard input open")
-    tty: bool = flag("-t --tty", "give the command a terminal")
-    detach: bool = flag("-d --detach", "do not wait for the command")
-    env: list[str] = each("-e --env NAME=VALUE", "set a variable")
-    workdir: str = flag("-w --workdir --cwd DIR", "working directory")
-    user: str = flag("-u --user USER[:GROUP]", "user of the command")
-    additional_gids: list[str] = each("-g --additional-gids GID", "one more group")
-    process: str = flag("-p --process FILE", "the command, as `process` of config.json has it")
-    cap: list[str] = each("-c --cap CAP", "one more capability")
-    no_new_privs: bool = flag("--no-new-privs", "no setuid program gives more rights than it has")
-    apparmor: str = flag("--apparmor PROFILE", "its AppArmor profile")
-    process_label: str = flag("--process-label LABEL", "its SELinux label")
-    cgroup: str = flag(
-        "--cgroup PATH", "[controller:]path of an existing cgroup below the container's"
-    )
-    ignore_paused: bool = flag(
-        "--ignore-paused", "start it in a paused container too; it runs after resume"
-    )
-    console_socket: str = flag(
-        "--console-socket PATH", "a socket that gets the terminal's master end"
-    )
-    pidfd_socket: str = flag(
-        "--pidfd-socket PATH", "a socket that gets a descriptor of the process"
-    )
-    preserve_fds: str = flag("--preserve-fds N", "hand N descriptors from 3 on to the command")
-    pid_file: str = flag("--pid-file FILE", "write the command's pid to FILE")
+    command, mixed = "exec", False
+    interactive: bool = flag("-i")
+    tty: bool = flag("-t")
+    detach: bool = flag("-d")
+    env: list[str] = flag("-e")
+    workdir: str = flag("-w", "--cwd")
+    user: str = flag("-u")
+    additional_gids: list[str] = flag("-g")
+    process: str = flag("-p")
+    cap: list[str] = flag("-c")
+    no_new_privs: bool
+    apparmor: str
+    process_label: str
+    cgroup: str
+    ignore_paused: bool
+    console_socket: str
+    pidfd_socket: str
+    preserve_fds: str
+    pid_file: str
 
 
 class Update(Flags):
     """Change the limits of a container."""
 
-    command, arguments = "update", "ID"
-    resources: str = flag("-r --resources FILE", "linux.resources as JSON; - is standard input")
-    blkio_weight: str = flag("--blkio-weight N", "share of block I/O, 10 to 1000")
-    cpu_period: str = flag("--cpu-period USEC", "the period in which --cpu-quota is counted")
-    cpu_quota: str = flag("--cpu-quota USEC", "CPU time allowed in each period; -1 for no limit")
-    cpu_burst: str = flag("--cpu-burst USEC", "CPU time that may be saved up for later periods")
-    cpu_share: str = flag(
-        "--cpu-share N", "share of CPU time, relative to others: 1024 is the default"
-    )
-    cpu_rt_period: str = flag(
-        "--cpu-rt-period USEC", "the period in which --cpu-rt-runtime is counted"
-    )
-    cpu_rt_runtime: str = flag("--cpu-rt-runtime USEC", "realtime CPU time allowed in each period")
-    cpu_idle: str = flag("--cpu-idle 0|1", "1: run only if no other process wants to (SCHED_IDLE)")
-    cpuset_cpus: str = flag("--cpuset-cpus LIST", "the CPUs to run on, such as 0-2,7")
-    cpuset_mems: str = flag("--cpuset-mems LIST", "the memory nodes to use")
-    memory: str = flag("--memory SIZE", "memory limit: bytes, or with b, k, m, g; -1 for none")
-    memory_reservation: str = flag(
-        "--memory-reservation SIZE", "what is left to it when memory is short"
-    )
-    memory_swap: str = flag("--memory-swap SIZE", "limit of memory and swap together; -1 for none")
-    pids_limit: str = flag("--pids-limit N", "limit of processes; -1 for none")
-    l3_cache_schema: str = flag("--l3-cache-schema TEXT", "refused: Intel RDT is not supported")
-    mem_bw_schema: str = flag("--mem-bw-schema TEXT", "refused: Intel RDT is not supported")
+    command = "update"
+    resources: str = flag("-r")
+    blkio_weight: str
+    cpu_period: str
+    cpu_quota: str
+    cpu_burst: str
+    cpu_share: str
+    cpu_rt_period: str
+    cpu_rt_runtime: str
+    cpu_idle: str
+    cpuset_cpus: str
+    cpuset_mems: str
+    memory: str
+    memory_reservation: str
+    memory_swap: str
+    pids_limit: str
+    l3_cache_schema: str
+    mem_bw_schema: str
 
 
 FAILED = 255

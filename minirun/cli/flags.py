@@ -2,6 +2,8 @@
 
 GNU's rules: ``--name value``, ``--name=value``, ``-it`` for ``-i -t``, ``-eA=1``, ``--`` ends the
 flags. docker's: in a command that takes an image and a command, flags end at the first argument.
+
+What each flag is for stands in help.toml, which is read for --help alone (minirun.cli.help).
 """
 
 import os
@@ -13,62 +15,61 @@ from minirun.core.visible import clean
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 class Flag(Record):
-    """One flag: its names, what its value is called ("" for a switch), and what it does."""
+    """What the parser knows of one flag."""
 
-    names: "tuple[str, ...]"
-    value: str
-    help: str
-    many: bool = False
+    names: "tuple[str, ...]" = ()
+    kind: "type" = str
+    """bool: a switch; str: it has a value; list[str]: it may stand more than once."""
     default: str = ""
     optional: str = ""
     """The value that the flag has without one; with it, a value needs the `=`."""
 
     @property
+    def many(self) -> bool:
+        """The flag may stand more than once."""
+        return self.kind not in (bool, str)
+
+    @property
     def empty(self) -> "bool | str | list[str]":
         """What the flag is if the command line does not have it."""
-        return [] if self.many else self.default if self.value else False
+        return [] if self.many else False if self.kind is bool else self.default
 
 
-def flag(names: str, text: str, default: str = "", optional: str = "") -> "Any":
-    """Declare a switch ("-q --quiet"), a bool, or a flag with a value ("--name NAME"), a str."""
-    return _flag(names, text)._replace(default=default, optional=optional)
+def flag(*names: str, default: str = "", optional: str = "") -> "Any":
+    """Declare a flag that has further names, such as -q, or a default."""
+    return Flag(names, str, default, optional)
 
 
-def each(names: str, text: str) -> "Any":
-    """Declare a flag that may stand more than once: a list."""
-    return _flag(names, text)._replace(many=True)
-
-
-def _flag(names: str, text: str) -> Flag:
-    words = names.split()
-    value = words.pop() if words[-1][0] != "-" else ""
-    return Flag(tuple(words), value, text)
+_PLAIN = Flag()
 
 
 class HelpAsked(Exception):
-    """The command line has --help; its argument is the help text."""
+    """The command line has --help, or (with a status) is so wrong that the help is the answer."""
+
+    def __init__(self, flags: "type[Flags]", status: int = 0, fd: int = 1) -> None:
+        super().__init__(flags, status, fd)
+        self.flags, self.status, self.fd = flags, status, fd
 
 
 class Flags:
-    """What one command line says. A command's subclass declares its flags as typed attributes.
+    """What one command line says. A command's subclass declares its flags: annotated attributes.
 
     class Kill(Flags):
-        "Send a signal to a container."  # its help
-        command, arguments = "kill", "ID [SIGNAL]"
-        all: bool = flag("-a --all", "signal all processes")
+        command = "kill"
+        all: bool = flag("-a")  # --all, or -a: a switch
+        cap_add: list[str]      # --cap-add, which may stand more than once
+
+    The name is made of the attribute's; `cdi__enabled` is --cdi.enabled, `from_` is --from.
     """
 
     command = ""
-    arguments = ""
-    summary = ""
-    """The help, if it is not the docstring: one of many lines, or one that is put together."""
     mixed = True
     """Flags may stand after arguments too."""
-    help: bool = flag("-h --help", "show this help and exit")
+    help: bool = flag("-h")
 
     def __init__(self, argv: "list[str]") -> None:
         """Read `argv`. Raises UsageError in docker's words, and HelpAsked for --help."""
@@ -81,16 +82,18 @@ class Flags:
             self._by_name.update((name, (key, one)) for name in one.names)
         self._read(list(argv))
         if self.help:
-            raise HelpAsked(self.usage())
+            raise HelpAsked(type(self))
 
     @classmethod
     def known(cls) -> "dict[str, Flag]":
         """Return the flags by attribute: the class's own, then those of its bases."""
         found: dict[str, Flag] = {}
-        for base in cls.__mro__:
-            for key, one in vars(base).items():
-                if isinstance(one, Flag):
-                    found.setdefault(key, one)
+        for base in cls.__mro__[:-1]:
+            for key, kind in base.__annotations__.items():
+                if key not in found:
+                    more, _, default, optional = vars(base).get(key, _PLAIN)
+                    name = key.rstrip("_").replace("__", ".").replace("_", "-")
+                    found[key] = Flag((f"--{name}", *more), kind, default, optional)
         return found
 
     def _read(self, rest: "list[str]") -> None:
@@ -115,7 +118,7 @@ class Flags:
         for index in range(1, len(word)):
             name = f"-{word[index]}"
             _, one = self._by_name.get(name, ("", None))
-            if one and one.value and index + 1 < len(word):
+            if one and one.kind is not bool and index + 1 < len(word):
                 self._take(name, word[index + 1 :].removeprefix("="), rest)
                 return
             self._take(name, None, rest)
@@ -126,7 +129,7 @@ class Flags:
             raise UsageError(f"unknown flag: {name}", hint)
         key, one = self._by_name[name]
         self.given.add(key)
-        if not one.value:
+        if one.kind is bool:
             if value not in (None, "true", "false"):
                 raise UsageError(f"invalid value {value!r} for {name}: true or false", hint)
             setattr(self, key, value != "false")
@@ -142,6 +145,14 @@ class Flags:
         else:
             setattr(self, key, value)
 
+    def check(self, key: str, *words: str, status: "int | None" = None) -> None:
+        """Raise UsageError if the flag's value is none of `words`."""
+        value = getattr(self, key)
+        if value not in words:
+            shown = [word for word in words if word]
+            hint = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+            raise UsageError(f"invalid --{key.replace('_', '-')} {value!r}", hint, status)
+
     def one_id(self) -> str:
         """Return the one argument, a container's id. Raises UsageError."""
         if len(self.args) != 1:
@@ -149,26 +160,9 @@ class Flags:
             raise UsageError(text, f"minirun {self.command} ID", 1)
         return self.args[0]
 
-    @classmethod
-    def usage(cls) -> str:
-        """Return the command's help text."""
-        first = f"Usage: minirun {cls.command} [flags] {cls.arguments}".rstrip()
-        flags = cls.known().values()
-        width = max(len(_left(one)) for one in flags) + 2
-        rows = [f"  {_left(one):<{width}}{one.help}" for one in flags]
-        return "\n".join([first, "", cls.summary or str(cls.__doc__), "", "Flags:", *rows]) + "\n"
-
-    def show_help(self) -> int:
-        """Print the help to a caller who has not asked for it; return 1."""
-        return write(self.usage()) or 1
-
-
-def _left(one: Flag) -> str:
-    names = ", ".join(sorted(one.names, key=len))
-    return f"{names}[={one.value}]" if one.optional else f"{names} {one.value}".rstrip()
-
-
-LANG = flag("--lang LANG", "en or ko: speak it, whatever the locale ($LANG) says")
+    def refuse(self) -> "NoReturn":
+        """Answer a command line that has too few or too many arguments with the help, and 1."""
+        raise HelpAsked(type(self), 1)
 
 
 def show(lines: "Iterable[str]") -> int:
@@ -176,9 +170,9 @@ def show(lines: "Iterable[str]") -> int:
     return write("".join(f"{clean(line)}\n" for line in lines))
 
 
-def write(text: str) -> int:
-    """Write to standard output, at once; return 0. Raises OSError."""
+def write(text: str, fd: int = 1) -> int:
+    """Write to standard output (or `fd`), at once; return 0. Raises OSError."""
     data = text.encode(errors="backslashreplace")
     while data:
-        data = data[os.write(1, data) :]
+        data = data[os.write(fd, data) :]
     return 0

@@ -1,7 +1,6 @@
 """`minirun gpu …`: what GPUs there are, who uses which (Figure 1), and how they are shared.
 
-A table of commands as in minirun.cli: name → (module of minirun, one line of
-help). The module has `main_NAME(args, settings)`, and is imported when it is called.
+A table of commands as in minirun.cli: a module is imported when its command is called.
 """
 
 from minirun.cli import entry_of
@@ -19,76 +18,54 @@ from minirun.gpu.share import usage as usage_of
 from minirun.show.columns import aligned
 
 COMMANDS = {
-    "list": ("cli.gpu", "what the host has: driver, GPUs, MIG devices"),
-    "ps": ("cli.gpu", "who uses which GPU: dedicated, shared or exclusive"),
-    "timeslice": ("cli.gpu", "how long one process keeps a GPU while others wait for it"),
-    "mps": ("cli.gpu", "NVIDIA's MPS daemon: several containers on a GPU at the same time"),
-    "why": ("cli.inspect", "what a container was asked for, given, and has in force now"),
-    "diff": ("cli.inspect", "the same request in legacy and in cdi mode, side by side"),
-}
-DRIVER = flag(
-    "--gpu-driver NAME", "nvidia, amd, intel, gaudi or simulated (default: what there is)"
-)
-GPUS = flag("--gpus --gpu GPUS", "which: all, or indices, or uuids", default="all")
+    "list": "cli.gpu", "ps": "cli.gpu", "timeslice": "cli.gpu", "mps": "cli.gpu",
+    "why": "cli.inspect", "diff": "cli.inspect",
+}  # fmt: skip
 
 
 class GpuCommand(Flags):
     """Show GPUs and the containers that use them."""
 
-    command, arguments, mixed = "gpu", "COMMAND …", False
-    summary = "\n".join(
-        ["Show GPUs and the containers that use them.", ""]
-        + [f"  {name:<11}{text}" for name, (_, text) in COMMANDS.items()]
-    )
-    gpu_driver: str = DRIVER
+    command, mixed = "gpu", False
+    gpu_driver: str
 
 
 class GpuList(Flags):
     """Show what GPUs the host has."""
 
     command = "gpu list"
-    gpu_driver: str = DRIVER
-    driver_root: str = flag("--driver-root DIR", "where the driver is, if not in /")
+    gpu_driver: str
+    driver_root: str
 
 
 class GpuPs(Flags):
     """Show who uses which GPU (Figure 1)."""
 
     command = "gpu ps"
-    gpu_driver: str = DRIVER
+    gpu_driver: str
 
 
 class Timeslice(Flags):
     """The time slice."""
 
-    command, arguments = "gpu timeslice", f"[{'|'.join(timeslice.SLICES)}]"
-    summary = """Set how long one process keeps a GPU while others wait; no word: show it.
-
-It is set with nvidia-smi, for the whole host, until the driver is unloaded."""
-    gpus: str = GPUS
-    gpu_driver: str = DRIVER
+    command = "gpu timeslice"
+    gpus: str = flag("--gpu", default="all")
+    gpu_driver: str
 
 
 class Mps(Flags):
     """NVIDIA's MPS daemon."""
 
-    command, arguments = "gpu mps", "start|stop|status"
-    summary = """Run NVIDIA's MPS daemon, so that containers use a GPU at the same time.
-
-  start    start it, for all GPUs or those of --gpus
-  stop     let it end
-  status   say whether it runs, and who its clients are; 1 where it does not
-
-A container is its client with: minirun run --gpus 0 --gpu-mps[=THREADS%,MEMORY] …"""
-    gpus: str = GPUS
-    gpu_driver: str = DRIVER
+    command = "gpu mps"
+    gpus: str = flag("--gpu", default="all")
+    gpu_driver: str
 
 
 def main(args: "list[str]", settings: Settings) -> int:
     """Call the command of the table that `args` names; flags may stand before its name."""
     before = GpuCommand(args)
     if not before.args:
-        return before.show_help()
+        before.refuse()
     name, rest = before.args[0], before.args[1:]
     if name not in COMMANDS:
         raise UsageError(f"unknown command 'gpu {name}'", f"one of {', '.join(COMMANDS)}", 1)

@@ -19,18 +19,10 @@ from minirun.show.columns import aligned
 class Images(Flags):
     """Images of the store."""
 
-    command, arguments = "images", "[NAME…]"
-    summary = f"""\
-List the images of the local store, or those named, with what each truly is.
-
-  minirun images build NAME…        make an image by its recipe: {", ".join(store.RECIPES)}
-  minirun images import NAME FILE   make one of a root filesystem's tar archive (- reads a pipe)
-  minirun images rm NAME…           remove images"""
-    quiet: bool = flag("-q --quiet", "print names only")
-    json: bool = flag("--json", "print all that is known, packages and versions too")
-    verify: bool = flag(
-        "--verify", "compare the images with the digests that were stored; 1 if one differs"
-    )
+    command = "images"
+    quiet: bool = flag("-q")
+    json: bool
+    verify: bool
 
 
 def main(args: "list[str]", settings: Settings) -> int:

@@ -10,7 +10,7 @@ import shutil
 import sys
 
 from minirun.cgroups.ruleset import listing
-from minirun.cli.flags import Flags, each, flag, show, write
+from minirun.cli.flags import Flags, show, write
 from minirun.core.config import environment_of
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
@@ -37,41 +37,35 @@ _MOST = 6
 class Inspect(Flags):
     """Show what a container is made of."""
 
-    command, arguments = "inspect", "ID"
-    devices: bool = flag("--devices", "only the effective device rules, from the kernel")
-    json: bool = flag("--json", "print everything as JSON")
+    command = "inspect"
+    devices: bool
+    json: bool
 
 
 class Why(Flags):
     """Say what GPUs a container was asked for, by whom, given, and has now; and what differs."""
 
-    command, arguments = "gpu why", "ID"
-    repair: bool = flag("--repair", "put back the device rules that another program took away")
-    json: bool = flag("--json", "print everything as JSON")
+    command = "gpu why"
+    repair: bool
+    json: bool
 
 
 class GpuDiff(Flags):
     """Show what legacy and what cdi mode would put into a container. Nothing is done."""
 
-    command, arguments = "gpu diff", "[IMAGE]"
-    gpus: str = flag(
-        "--gpus GPUS", "as in minirun run; without it the image's own environment asks"
-    )
-    gpu_driver: str = flag(
-        "--gpu-driver NAME", "nvidia, amd, intel, gaudi or simulated (default: what there is)"
-    )
-    cdi_spec_dir: list[str] = each(
-        "--cdi-spec-dir DIR", "CDI specs (default: /etc/cdi, then /var/run/cdi)"
-    )
-    all: bool = flag("--all", "name every file, link and rule, however many")
-    json: bool = flag("--json", "print everything as JSON")
+    command = "gpu diff"
+    gpus: str
+    gpu_driver: str
+    cdi_spec_dir: list[str]
+    all: bool
+    json: bool
 
 
 def main_inspect(args: "list[str]", settings: Settings) -> int:
     """Print what a container is made of, or its device rules."""
     flags = Inspect(args)
     if len(flags.args) != 1:
-        return flags.show_help()
+        flags.refuse()
     container = _load(settings, flags.args[0])
     if flags.devices:
         lines = _rules(container)
@@ -111,7 +105,7 @@ def main_why(args: "list[str]", settings: Settings) -> int:
     """Print why a container has the GPUs that it has."""
     flags = Why(args)
     if len(flags.args) != 1:
-        return flags.show_help()
+        flags.refuse()
     container = existing.load(*roots.locate(settings, flags.args[0]))
     if flags.repair:
         count = report.repair(container)
@@ -126,7 +120,7 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
     """Print how the two modes differ for one request."""
     flags = GpuDiff(args)
     if len(flags.args) > 1 or not (flags.args or flags.gpus):
-        return flags.show_help()
+        flags.refuse()
     found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
     old, new = _both(flags, settings, found)
     rows = diff.rows(old, new)

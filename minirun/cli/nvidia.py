@@ -14,7 +14,7 @@ import sys
 
 from minirun import __version__
 from minirun.cgroups import foreign
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import Flags, HelpAsked
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.settings import Settings
 from minirun.gpu.nvidia.cli import main as nvidia_container_cli
@@ -31,19 +31,10 @@ class Hook(Flags):
     """The prestart hook."""
 
     command = "nvidia-container-runtime-hook"
-    arguments, mixed = "prestart|poststart|poststop|version", False
-    summary = """\
-Turn a container's config.json into a call of nvidia-container-cli; its state is stdin.
-
-  prestart    put the GPUs in that the container's environment asks for
-  poststart   does nothing
-  poststop    does nothing
-  version     print the version and exit"""
-    config: str = flag(
-        "--config FILE", "config.toml (default: /etc/nvidia-container-runtime/config.toml)"
-    )
-    debug: bool = flag("--debug", "let nvidia-container-cli tell on stderr what it does")
-    version: bool = flag("--version", "print the version and exit")
+    mixed = False
+    config: str
+    debug: bool
+    version: bool
 
 
 def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) -> int:
@@ -53,8 +44,7 @@ def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) ->
         sys.stdout.write(f"NVIDIA Container Runtime Hook version {__version__} (minirun)\n")
         return 0
     if flags.args[:1] not in (["prestart"], ["poststart"], ["poststop"]):
-        sys.stderr.write(flags.usage())
-        return 2
+        raise HelpAsked(Hook, 2, 2)
     if flags.args[0] != "prestart":
         return 0
     try:

@@ -34,33 +34,33 @@ _SIGKILL = 9
 class Start(Flags):
     """Let a created container run its command."""
 
-    command, arguments = "start", "ID"
+    command = "start"
 
 
 class Kill(Flags):
     """Send a signal to a container."""
 
-    command, arguments = "kill", "ID [SIGNAL]"
-    all: bool = flag("-a --all", "signal all processes")
+    command = "kill"
+    all: bool = flag("-a")
 
 
 class Delete(Flags):
     """Delete containers."""
 
-    command, arguments = "delete", "ID…"
-    force: bool = flag("-f --force", "kill it first; none is no error")
+    command = "delete"
+    force: bool = flag("-f")
 
 
 class Pause(Flags):
     """Suspend all processes of a container."""
 
-    command, arguments = "pause", "ID"
+    command = "pause"
 
 
 class Resume(Flags):
     """Let a paused container go on."""
 
-    command, arguments = "resume", "ID"
+    command = "resume"
 
 
 def main_start(args: "list[str]", settings: Settings) -> int:

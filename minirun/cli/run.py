@@ -8,7 +8,7 @@ import os
 
 from minirun.cgroups import hierarchies
 from minirun.cli import run_options, words
-from minirun.cli.flags import flag, write
+from minirun.cli.flags import write
 from minirun.cli.run_options import RunFlags
 from minirun.core import errors, gates, jsonlite, places
 from minirun.core.config import Config
@@ -33,7 +33,7 @@ PROGRESS = ("auto", "plain", "tty", "quiet")
 class Run(RunFlags):
     """Run a command in a new container, and show the seven stages of its start on a terminal."""
 
-    command, arguments, mixed = "run", "IMAGE [COMMAND] [ARG…]", False
+    command, mixed = "run", False
 
 
 class RunBundle(Run):
@@ -45,10 +45,8 @@ class RunBundle(Run):
 class Spec(RunFlags):
     """Print the config.json for an image and flags; without an image, write a template."""
 
-    command, arguments, mixed = "spec", "[IMAGE [COMMAND…]]", False
-    rootless: bool = flag(
-        "--rootless", "for a user without root: a user namespace, and no more than that can have"
-    )
+    command, mixed = "spec", False
+    rootless: bool
 
 
 def main_run(args: "list[str]", settings: Settings) -> int:

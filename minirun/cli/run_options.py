@@ -3,7 +3,7 @@
 import os
 
 from minirun.cli import words
-from minirun.cli.flags import Flags, each, flag
+from minirun.cli.flags import Flags, flag
 from minirun.core.choices import GPU_DRIVERS, Choices
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
@@ -30,100 +30,55 @@ _SECURITY = (
 class RunFlags(Flags):
     """The flags of `run`, `run --bundle` and `spec`."""
 
-    interactive: bool = flag("-i --interactive", "keep standard input open")
-    tty: bool = flag("-t --tty", "give the command a terminal")
-    detach: bool = flag("-d --detach", "run in the background and print the container's id")
-    rm: bool = flag("--rm", "delete the container when its command ends")
-    name: str = flag("--name NAME", "name of the container (default: made up)")
-    env: list[str] = each("-e --env NAME=VALUE", "set a variable; NAME alone takes the caller's")
-    volume: list[str] = each("-v --volume SRC:DST[:ro]", "bind a host directory or file")
-    workdir: str = flag("-w --workdir DIR", "working directory")
-    user: str = flag("-u --user USER[:GROUP]", "user of the command, by name or number")
-    hostname: str = flag("--hostname NAME", "host name of the container")
-    memory: str = flag("-m --memory SIZE", "memory limit: bytes, or with b, k, m, g")
-    cpus: str = flag("--cpus NUMBER", "limit of CPUs, such as 1.5")
-    pids_limit: str = flag("--pids-limit N", "limit of processes (default: 2048); 0 or -1: none")
-    read_only: bool = flag("--read-only", "make the root filesystem read-only")
-    cap_add: list[str] = each("--cap-add CAP", "add a capability")
-    cap_drop: list[str] = each("--cap-drop CAP", "drop a capability")
-    security_opt: list[str] = each(
-        "--security-opt OPTION",
-        "seccomp=FILE|unconfined, no-new-privileges, apparmor=PROFILE, label=disable,"
-        " systempaths=unconfined",
-    )
-    device: list[str] = each(
-        "--device DEV[:DEV[:rwm]]", "add a host's device, or a CDI device: vendor.com/class=name"
-    )
-    cdi_spec_dir: list[str] = each(
-        "--cdi-spec-dir DIR", "CDI specs (default: /etc/cdi, then /var/run/cdi)"
-    )
-    network: str = flag("--network --net none|host", "none: a loopback of its own", default="none")
-    uidmap: list[str] = each("--uidmap C:H:SIZE", "a user namespace: container id, host id, size")
-    gidmap: list[str] = each("--gidmap C:H:SIZE", "the same for groups (default: as --uidmap)")
-    gpus: str = flag(
-        "--gpus --gpu GPUS",
-        "all, none, 0,1 (a bare number is an INDEX, not docker's count), device=…, count=N; "
-        "with ,exclusive no other container has or gets them",
-    )
-    gpu_driver: str = flag(
-        "--gpu-driver NAME", "nvidia, amd, intel, gaudi or simulated (default: what this host has)"
-    )
-    driver_root: str = flag(
-        "--driver-root DIR", "where the GPU driver is, if not in / (it is looked for)"
-    )
-    load_kmods: bool = flag("--load-kmods", "load NVIDIA's kernel modules and make its nodes first")
-    gpu_mode: str = flag(
-        "--gpu-mode MODE",
-        "legacy: stages 4 and 5, in-line; hook: an installed hook does them; cdi: config.json",
-        default="legacy",
-    )
-    gpu_mps: str = flag(
-        "--gpu-mps THREADS%,MEMORY",
-        "use the GPUs through MPS, at the same time as others (minirun gpu mps start)",
-        optional="on",
-    )
-    entrypoint: str = flag("--entrypoint PROGRAM", "instead of the image's entrypoint")
-    annotation: list[str] = each("--annotation KEY=VALUE", "put an annotation into config.json")
-    quiet: bool = flag("-q --quiet", "do not show the stages")
-    progress: str = flag(
-        "--progress HOW", "show the stages: auto, plain, tty or quiet", default="auto"
-    )
-    plain: bool = flag(
-        "--plain", "the same as --progress plain: one line after the other, no colours"
-    )
-    dry_run: bool = flag("--dry-run", "print what would be done, stage by stage, and do nothing")
-    step: str = flag(
-        "--step WHERE",
-        "stop before and after each stage and wait for a key; --step=syscall: after each event",
-        optional="stage",
-    )
-    script: str = flag(
-        "--script FILE", "with --step: play these keys, as a presenter would press them"
-    )
-    snapshots: bool = flag(
-        "--snapshots", "record the container's state at each stage's begin and end"
-    )
-    log_opt: list[str] = each(
-        "--log-opt KEY=VALUE",
-        "what `logs` keeps: max-size=20m of one file (-1: no limit), max-file=5",
-    )
-    log: str = flag("--log FILE", "append all events to FILE")
-    log_format: str = flag("--log-format FORMAT", "text or json")
-    bundle: str = flag("-b --bundle DIR", "run an OCI bundle; the argument is the container's id")
-    pid_file: str = flag("--pid-file FILE", "write init's pid to FILE")
-    console_socket: str = flag(
-        "--console-socket PATH", "a socket that gets the terminal's master end"
-    )
-    pidfd_socket: str = flag("--pidfd-socket PATH", "a socket that gets a descriptor of init")
-    preserve_fds: str = flag("--preserve-fds N", "hand N descriptors from 3 on to the command")
-    keep: bool = flag(
-        "--keep", "with --bundle: do not delete the container when its command has ended"
-    )
-    no_pivot: bool = flag(
-        "--no-pivot", "move the root instead, which a capable container can leave"
-    )
-    no_new_keyring: bool = flag("--no-new-keyring", "keep the caller's session keyring")
-    no_subreaper: bool = flag("--no-subreaper", "accepted: minirun is never one")
+    interactive: bool = flag("-i")
+    tty: bool = flag("-t")
+    detach: bool = flag("-d")
+    rm: bool
+    name: str
+    env: list[str] = flag("-e")
+    volume: list[str] = flag("-v")
+    workdir: str = flag("-w")
+    user: str = flag("-u")
+    hostname: str
+    memory: str = flag("-m")
+    cpus: str
+    pids_limit: str
+    read_only: bool
+    cap_add: list[str]
+    cap_drop: list[str]
+    security_opt: list[str]
+    device: list[str]
+    cdi_spec_dir: list[str]
+    network: str = flag("--net", default="none")
+    uidmap: list[str]
+    gidmap: list[str]
+    gpus: str = flag("--gpu")
+    gpu_driver: str
+    driver_root: str
+    load_kmods: bool
+    gpu_mode: str = flag(default="legacy")
+    gpu_mps: str = flag(optional="on")
+    entrypoint: str
+    annotation: list[str]
+    quiet: bool = flag("-q")
+    progress: str = flag(default="auto")
+    plain: bool
+    dry_run: bool
+    step: str = flag(optional="stage")
+    script: str
+    snapshots: bool
+    log_opt: list[str]
+    log: str
+    log_format: str
+    bundle: str = flag("-b")
+    pid_file: str
+    console_socket: str
+    pidfd_socket: str
+    preserve_fds: str
+    keep: bool
+    no_pivot: bool
+    no_new_keyring: bool
+    no_subreaper: bool
 
     def or_before(self, before: Choices) -> "RunFlags":
         """Take the flags before the command for those of the same names that are not given."""

@@ -41,53 +41,46 @@ _WIDEST = 100
 class ViewFlags(Flags):
     """What timeline and replay have in common."""
 
-    level: str = flag(
-        "--level LEVEL", "stages or syscalls (default: stages; with --text, syscalls)"
-    )
-    plain: bool = flag(
-        "--plain", "sentences, one after the other, nothing drawn: for a screen reader"
-    )
-    text: bool = flag("--text", "aligned columns, nothing cut: for a file")
-    html: str = flag("--html FILE", "write one self-contained page instead (-: standard output)")
-    trace: str = flag("--trace FILE", "write JSON for Perfetto or chrome://tracing instead")
-    lang: str = flag("--lang LANG", "en or ko: speak it, whatever the locale ($LANG) says")
+    level: str
+    plain: bool
+    text: bool
+    html: str
+    trace: str
+    lang: str
 
 
 class Timeline(ViewFlags):
     """Show the start of a container again; without an argument, list what is recorded."""
 
-    command, arguments = "timeline", "[ID|FILE]"
-    last: str = flag("-n --last N", "list the N newest; 0 for all", default="20")
+    command = "timeline"
+    last: str = flag("-n", default="20")
 
 
 class Replay(ViewFlags):
     """Play a recorded start; without an argument, list the recordings that are shipped."""
 
-    command, arguments = "replay", "[FILE|NAME]"
-    speed: str = flag(
-        "--speed N",
-        "times its own pace: 0.01 is slow, 0 at once (default: 1; at once off a terminal)",
-    )
+    command = "replay"
+    speed: str
 
 
 class Diff(Flags):
     """Show what a stage changed: run the container with --snapshots (or --step)."""
 
-    command, arguments = "diff", "ID|FILE"
-    stage: str = flag("--stage N", "what happened from the begin of this stage to its end")
-    between: str = flag("--between A,B", "from the end of stage A to the end of stage B: s4,s5")
-    only: str = flag("--only PART", "one of namespaces, mounts, devices, files, processes")
-    files: bool = flag("--files", "only names of files, as `diff before.txt after.txt` prints them")
-    json: bool = flag("--json", "as JSON")
+    command = "diff"
+    stage: str
+    between: str
+    only: str
+    files: bool
+    json: bool
 
 
 class Explain(Flags):
     """Explain an error, an event of the log, or a stage; without WORD list them all."""
 
-    command, arguments = "explain", "[WORD…]"
-    hints: bool = flag("--hints", "list every hint that an error prints, and which errors print it")
-    json: bool = flag("--json", "print topics as JSON")
-    lang: str = flag("--lang LANG", "en or ko: speak it, whatever the locale ($LANG) says")
+    command = "explain"
+    hints: bool
+    json: bool
+    lang: str
 
 
 def main_timeline(args: "list[str]", settings: Settings) -> int:

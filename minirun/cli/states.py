@@ -24,15 +24,15 @@ _NARROWEST, _GAP = 12, 3
 class State(Flags):
     """Print a container's state as JSON."""
 
-    command, arguments = "state", "ID"
+    command = "state"
 
 
 class List(Flags):
     """List containers, as runc does."""
 
     command = "list"
-    format: str = flag("-f --format FORMAT", "table or json", default="table")
-    quiet: bool = flag("-q --quiet", "only ids")
+    format: str = flag("-f", default="table")
+    quiet: bool = flag("-q")
 
 
 class Features(Flags):

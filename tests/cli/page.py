@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from minirun import cli
+from minirun.cli import help
 
 PAGE = Path(__file__).parents[2] / "tutorials/reference/commands.md"
 BELOW = {
@@ -46,10 +47,10 @@ def help_of(words: list[str]) -> str:
 
 def text() -> str:
     """Return the page."""
-    rows = [f"| [`{name}`](#{name}) | {what} |" for name, (_, what) in cli.COMMANDS.items()]
+    rows = [f"| [`{name}`](#{name}) | {what} |" for name, what in help.TEXTS["commands"].items()]
     flags = help_of([]).partition("\nFlags:\n")[2].rstrip()
     parts = [HEAD + "\n".join(rows), f"## Flags before the command\n\n```text\n{flags}\n```"]
-    for name in cli.COMMANDS:
+    for name in help.TEXTS["commands"]:
         pages = [help_of([name, *words.split()]) for words in ("", *BELOW.get(name, ()))]
         blocks = [f"```text\n{page.rstrip()}\n```" for page in pages]
         parts.append("\n\n".join([f"## {name}", *blocks]))

@@ -1,24 +1,37 @@
 """Reading a command line, by GNU's and docker's rules."""
 
+import importlib
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minirun.cli.flags import Flags, HelpAsked, each, flag
+from minirun import cli
+from minirun.cli import ctk, gpu, help
+from minirun.cli.flags import Flags, HelpAsked, flag
+from minirun.cli.images import Images
+from minirun.cli.run import Run as Run_
+from minirun.cli.words import PIDS_LIMIT
 from minirun.core.errors import UsageError
+from minirun.core.places import ROOT, STORE
+from minirun.gpu.share import timeslice
+from minirun.image.store import RECIPES
 
 
 class Run(Flags):
     """Run it."""
 
-    command, arguments, mixed = "run", "IMAGE", False
-    interactive: bool = flag("-i --interactive", "a switch")
-    tty: bool = flag("-t --tty", "another")
-    env: list[str] = each("-e --env NAME=VALUE", "many times")
-    workdir: str = flag("-w --workdir --cwd DIR", "with a value")
-    net: str = flag("--net MODE", "with a default", default="none")
+    command, mixed = "run", False
+    interactive: bool = flag("-i")
+    tty: bool = flag("-t")
+    env: list[str] = flag("-e")
+    workdir: str = flag("-w", "--cwd")
+    net: str = flag(default="none")
+    step: str = flag(optional="stage")
+    from_: str
+    cdi__enabled: bool
 
 
 class MixedRun(Run):
@@ -65,6 +78,9 @@ def test_nothing() -> None:
         ("-e=A=1", {"env": ["A=1"]}, []),
         ("-e -i", {"env": ["-i"]}, []),
         ("--net host", {"net": "host"}, []),
+        ("--step image", {"step": "stage"}, ["image"]),
+        ("--step=x image", {"step": "x"}, ["image"]),
+        ("--from /x --cdi.enabled", {"from_": "/x", "cdi__enabled": True}, []),
         ("image", {}, ["image"]),
         ("image -i", {}, ["image", "-i"]),
         ("-i image cmd -t --nosuch", {"interactive": True}, ["image", "cmd", "-t", "--nosuch"]),
@@ -171,14 +187,56 @@ def test_any_mix_is_read_as_it_was_written(flags: list[str], args: list[str]) ->
 def test_help_comes_before_all_else(words: list[str]) -> None:
     with pytest.raises(HelpAsked) as caught:
         Run(words)
-    assert str(caught.value) == Run.usage()
+    assert caught.value.flags is Run
 
 
-def test_the_help_text_names_every_flag() -> None:
-    text = Run.usage()
-    assert text.splitlines()[0] == "Usage: minirun run [flags] IMAGE"
-    assert "Run it." in text
-    for one in Run.known().values():
-        (line,) = [row for row in text.splitlines() if one.help in row]
+def test_a_value_is_one_of_some_words() -> None:
+    found = Run(["--net", "x"])
+    found.check("step", "", "stage")
+    with pytest.raises(UsageError) as caught:
+        found.check("net", "none", "host", "own", status=1)
+    assert caught.value.line() == "invalid --net 'x' (none, host or own)"
+    assert caught.value.status == 1
+
+
+def commands() -> list[type[Flags]]:
+    """All classes of flags that stand for a command."""
+    for name in {*cli.COMMANDS.values(), *gpu.COMMANDS.values(), *ctk.CTK_COMMANDS.values()}:
+        importlib.import_module(f"minirun.{name}")
+    found, pending = [], [Flags]
+    while pending:
+        pending += (below := pending.pop().__subclasses__())
+        found += [one for one in below if one.__module__.startswith("minirun.")]
+    named = [one for one in found if "text" in help.TEXTS.get(one.__name__, ())]
+    return sorted(named, key=lambda one: one.__name__)
+
+
+@pytest.mark.parametrize("flags", commands(), ids=lambda flags: flags.__name__)
+def test_the_help_text_names_every_flag(flags: type[Flags]) -> None:
+    lines = help.usage(flags).splitlines()
+    assert lines[0].startswith(f"Usage: minirun {flags.command}".rstrip() + " [flags]")
+    for one in flags.known().values():
+        name = rf"  (-.*, )?{re.escape(one.names[0])}( |,|\[|$)"
+        (line,) = [row for row in lines if re.match(name, row)]
         assert all(name in line for name in one.names)
-        assert one.value in line
+        assert line.split("  ")[-1], "and says what it does"
+
+
+def test_no_text_speaks_of_what_is_not_there() -> None:
+    every = {one.__name__: one for base in commands() for one in base.__mro__[:-1]}
+    sections = {name: texts for name, texts in help.TEXTS.items() if name != "commands"}
+    assert sorted(sections) == sorted(set(every) & set(sections))
+    below = {key for one in every.values() for key in one.known()}
+    for name, texts in sections.items():
+        own = below if name == "Flags" else every[name].known()
+        assert set(texts.get("flags", {})) <= set(own), name
+    assert sorted(help.TEXTS["commands"]) == sorted(cli.COMMANDS)
+
+
+def test_numbers_and_names_in_the_help_are_those_of_the_program() -> None:
+    assert f"default: {PIDS_LIMIT})" in help.usage(Run_)
+    assert f": {', '.join(RECIPES)}\n" in help.usage(Images)
+    assert f"[{'|'.join(timeslice.SLICES)}]" in help.usage(gpu.Timeslice)
+    assert f"({ROOT}, " in help.usage(cli.GlobalFlags)
+    assert f"({STORE}, " in help.usage(cli.GlobalFlags)
+    assert all(f"\n  {name} " in help.usage(gpu.GpuCommand) for name in gpu.COMMANDS)

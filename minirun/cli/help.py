@@ -1,0 +1,63 @@
+"""`minirun help [COMMAND]`, and what --help prints: the texts are in help.toml.
+
+A section of it belongs to one class of flags; what several classes say of a flag of one name stands
+with their base, down to [Flags] for all.
+"""
+
+import os
+import tomllib
+from typing import Any
+
+from minirun import cli
+from minirun.cli.flags import Flag, Flags, HelpAsked, write
+from minirun.core.settings import Settings
+
+with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:
+    TEXTS: dict[str, Any] = tomllib.load(file)
+
+
+class Help(Flags):
+    """Print the overview, or the help of a command."""
+
+    command, mixed = "help", False
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """Print what --help behind the same words prints."""
+    return cli.main([*Help(args).args, "--help"])
+
+
+def answer(asked: HelpAsked) -> int:
+    """Print the help that was asked for; return the exit status."""
+    return write(usage(asked.flags), asked.fd) or asked.status
+
+
+def usage(flags: type[Flags]) -> str:
+    """Return the help text of one command, or of the whole program."""
+    texts = TEXTS[flags.__name__]
+    words = ["Usage: minirun", flags.command, "[flags]", texts.get("arguments", "")]
+    blocks = [" ".join(filter(None, words)), texts["text"].rstrip()]
+    if flags is cli.GlobalFlags:
+        blocks.append(_table("Commands:", TEXTS["commands"]))
+    known = flags.known().items()
+    blocks.append(_table("Flags:", dict(_row(flags, key, one) for key, one in known)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _table(title: str, rows: dict[str, str]) -> str:
+    width = max(map(len, rows)) + 2
+    return "\n".join([title, *(f"  {left:<{width}}{right}" for left, right in rows.items())])
+
+
+def _row(flags: type[Flags], key: str, one: Flag) -> tuple[str, str]:
+    """Return a flag as the command line has it, and what it does."""
+    said = next(
+        texts[key]
+        for base in flags.__mro__
+        if key in (texts := TEXTS.get(base.__name__, {}).get("flags", {}))
+    )
+    names = ", ".join(sorted(one.names, key=len))
+    if one.kind is bool:
+        return names, said
+    value, text = said
+    return (f"{names}[={value}]" if one.optional else f"{names} {value}"), text
