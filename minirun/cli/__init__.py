@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMANDS = {
-    "run": "cli.run", "spec": "cli.run", "create": "cli.create", "start": "cli.oci",
+    "run": "cli.run", "spec": "cli.spec", "create": "cli.create", "start": "cli.oci",
     "state": "cli.states", "kill": "cli.oci", "delete": "cli.oci", "exec": "cli.exec",
     "ps": "cli.containers", "list": "cli.states", "pause": "cli.oci", "resume": "cli.oci",
     "update": "cli.exec", "events": "cli.containers", "checkpoint": "cli.checkpoint",

@@ -10,9 +10,9 @@ from minirun.core import state
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import build, catalogue, store
+from minirun.image import build, catalogue
+from minirun.image.grammar import parse as parse_reference
 from minirun.image.importer import import_tar
-from minirun.image.reference import parse as parse_reference
 from minirun.show.columns import aligned
 
 
@@ -80,7 +80,7 @@ def _verify(found: list[dict[str, Any]], settings: Settings) -> int:
 
 def _build(names: list[str], settings: Settings) -> int:
     if not names:
-        raise UsageError("images build needs a name", f"one of {', '.join(store.RECIPES)}")
+        raise UsageError("images build needs a name", f"one of {', '.join(catalogue.RECIPES)}")
     for name in names:
         image = build.build(settings.store, name, say)
         print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))

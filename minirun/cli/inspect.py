@@ -23,7 +23,7 @@ from minirun.gpu.cdi import registry, request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.selector import GpuSelector, parse_gpus
-from minirun.image import ensure
+from minirun.image.build import find_or_build
 from minirun.inspect import anatomy, device_names, page
 from minirun.inspect.gpu import diff, report
 from minirun.running import existing
@@ -142,7 +142,7 @@ def _both(
     """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
     env, place = [], "/"
     if flags.args:
-        image = ensure.find_or_build(settings.store, flags.args[0], say)
+        image = find_or_build(settings.store, flags.args[0], say)
         env = list(image.env)
         layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
         place = (layers or list(image.layers))[0]

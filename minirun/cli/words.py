@@ -1,4 +1,4 @@
-"""From a flag's words to its value: sizes, times, variables, devices, volumes, --security-opt.
+"""From a flag's words to its value: sizes, times, variables, devices, volumes.
 
 All raise UsageError, which names the flag and how it is to be written.
 """
@@ -6,6 +6,7 @@ All raise UsageError, which names the flag and how it is to be written.
 import os
 import stat
 
+from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
 from minirun.running import logfile
 
@@ -13,11 +14,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PIDS_LIMIT = 2048
-"""podman's default, against fork bombs; docker has none."""
+    from minirun.cli.run_options import RunFlags
+    from minirun.image.store import Image
+    from minirun.oci.generate import RunOptions
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _ID_MAX = 1 << 32
+
+
+def add(run: "RunOptions", flags: "RunFlags", image: "Image") -> "RunOptions":
+    """Return the options of `run` with what flags say whose words are read here."""
+    annotations = tuple(_pair(text, "--annotation") for text in flags.annotation)
+    for key, _ in annotations:
+        if key.startswith(ANNOTATION) and key != LOG:
+            hint = "a flag of run says it, such as --gpu-driver"
+            raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
+    return run._replace(
+        env=(*run.env, *variables(flags.env)),
+        memory=size(flags.memory) if flags.memory else 0,
+        cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
+        pids_limit=_pids_limit(flags.pids_limit) if flags.pids_limit else run.pids_limit,
+        mounts=tuple(_volume(text) for text in flags.volume),
+        devices=tuple(_device(text) for text in flags.device if text not in flags.cdi_devices),
+        uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
+        gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
+        annotations=annotations,
+    )
 
 
 def size(text: str) -> int:
@@ -85,7 +108,7 @@ def _log_size(text: str) -> int:
     return bytes_
 
 
-def cpus(text: str) -> float:
+def _cpus(text: str) -> float:
     """Return a number of CPUs."""
     plain = text.replace(".", "", 1)
     if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
@@ -99,14 +122,14 @@ def _whole(text: str, flag: str) -> int:
     return int(text)
 
 
-def pids_limit(text: str) -> int:
+def _pids_limit(text: str) -> int:
     """Return the limit of processes, 0 for none. Raises UsageError."""
     if text == "-1":
         return 0
-    return _whole(text, "--pids-limit") if text else PIDS_LIMIT
+    return _whole(text, "--pids-limit")
 
 
-def volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
+def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
     """Return (source, destination, options) of -v."""
     parts = text.split(":")
     if len(parts) not in (2, 3) or not parts[0] or not parts[1].startswith("/"):
@@ -123,7 +146,7 @@ def volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
     return source, parts[1], tuple(o for o in options if o not in ("z", "Z"))
 
 
-def device(text: str) -> "dict[str, Any]":
+def _device(text: str) -> "dict[str, Any]":
     """Return a row of linux.devices, with the access that the cgroup rule gives."""
     parts = text.split(":")
     source = parts[0]
@@ -147,14 +170,7 @@ def device(text: str) -> "dict[str, Any]":
     }  # fmt: skip
 
 
-def host_network(word: str) -> bool:
-    """Return True for --network host."""
-    if word not in ("none", "host"):
-        raise UsageError(f"network {word!r} is not supported", "--network none or host")
-    return word == "host"
-
-
-def id_map(text: str, flag: str) -> "tuple[int, int, int]":
+def _id_map(text: str, flag: str) -> "tuple[int, int, int]":
     """Return (container id, host id, size) of --uidmap."""
     parts = text.split(":")
     if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
@@ -165,7 +181,7 @@ def id_map(text: str, flag: str) -> "tuple[int, int, int]":
     return inside, outside, count
 
 
-def pair(text: str, flag: str) -> "tuple[str, str]":
+def _pair(text: str, flag: str) -> "tuple[str, str]":
     """Return KEY and VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:

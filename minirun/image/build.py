@@ -18,9 +18,24 @@ from minirun.core.errors import ImageError
 from minirun.image import busybox, catalogue, debian
 from minirun.image import store as shelf
 from minirun.image.catalogue import Draft
+from minirun.image.grammar import parse
 
 Notify = Callable[[str], None]
 """Takes one line for the user."""
+
+
+def find_or_build(store: str, reference: str, notify: Notify) -> shelf.Image:
+    """Return the image that `reference` names; build it if it is missing and has a recipe.
+
+    `notify` gets one line if anything is built or stands in for something else. Raises ImageError.
+    """
+    try:
+        return catalogue.resolve(store, reference)
+    except ImageError:
+        wanted = parse(reference)
+        if not catalogue.has_recipe(wanted):
+            raise
+    return build(store, wanted.familiar(), notify)
 
 
 def build(store: str, name: str, notify: Notify) -> shelf.Image:
@@ -28,8 +43,8 @@ def build(store: str, name: str, notify: Notify) -> shelf.Image:
 
     Raises ImageError: no such recipe, or a step of it failed.
     """
-    if name not in shelf.RECIPES:
-        raise ImageError(f"no recipe for {name}", f"there are {', '.join(shelf.RECIPES)}")
+    if name not in catalogue.RECIPES:
+        raise ImageError(f"no recipe for {name}", f"there are {', '.join(catalogue.RECIPES)}")
     try:
         with catalogue.making(store, name):
             catalogue.sweep(store)
@@ -43,7 +58,7 @@ def _intact(store: str, name: str, notify: Notify) -> shelf.Image | None:
     try:
         fault = catalogue.verify(store, name)
         if not fault:
-            return shelf.resolve(store, name)
+            return catalogue.resolve(store, name)
     except ImageError as error:
         if str(error).startswith("No such image"):
             return None
@@ -55,7 +70,8 @@ def _intact(store: str, name: str, notify: Notify) -> shelf.Image | None:
 
 def _make(store: str, name: str, notify: Notify) -> shelf.Image:
     if name == "ubuntu":
-        notify(f"{shelf.NO_PULL}: ubuntu is made of Debian's packages, a substitute and not Ubuntu")
+        substitute = "ubuntu is made of Debian's packages, a substitute and not Ubuntu"
+        notify(f"{catalogue.NO_PULL}: {substitute}")
         build(store, "debian", lambda line: None)
     else:
         notify(f"building {name}")
@@ -74,7 +90,7 @@ def _fill(store: str, name: str, draft: Draft) -> dict[str, Any]:
 def _substitute(store: str, draft: Draft) -> dict[str, Any]:
     """Share the files of the image `debian` (hard links; directories are copied)."""
     source = catalogue.details(store, "debian")
-    lower = shelf.resolve(store, "debian").layers[0]
+    lower = catalogue.resolve(store, "debian").layers[0]
     command = ["cp", "--archive", "--link", f"{lower}/.", draft.layer()]
     result = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"}

@@ -22,13 +22,20 @@ from minirun.core.errors import ImageError, StateError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import store as shelf
 from minirun.image import tree
-from minirun.image.reference import parse
+from minirun.image.grammar import parse
+from minirun.image.reference import Reference
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _DRAFT, _REMOVED = ".draft-", "removed"
 _IMAGE = frozenset(("image.json", "layers"))
 _PARTS = _IMAGE | {_REMOVED}
 """All that lies in the directory of an image, and of a draft."""
+
+
+NO_PULL = "registry pull is not available yet"
+
+RECIPES = ("busybox", "debian", "ubuntu")
+"""The images that minirun can build by itself (minirun.image.build)."""
 
 
 class Draft:
@@ -87,7 +94,7 @@ class Draft:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 raise _taken(str(self.reference)) from None
             raise
-        return shelf.resolve(os.path.dirname(self.images), str(self.reference))
+        return resolve(os.path.dirname(self.images), str(self.reference))
 
     def __exit__(
         self,
@@ -97,6 +104,32 @@ class Draft:
     ) -> None:
         remove_tree(self.path)
         os.close(self._fd)
+
+
+def resolve(store: str, reference: str) -> shelf.Image:
+    """Return the image that `reference` names in `store`.
+
+    Raises ImageError if there is none, it is broken, or the reference is.
+    """
+    wanted = parse(reference)
+    if image := shelf.find(store, wanted):
+        return image
+    raise ImageError(f"No such image: {wanted}", _next_step(wanted))
+
+
+def has_recipe(reference: Reference) -> bool:
+    """Return True if minirun can build the image of that name."""
+    return str(reference) in [f"{name}:latest" for name in RECIPES]
+
+
+def _next_step(reference: Reference) -> str:
+    """Return advice how to get an image of that name."""
+    if has_recipe(reference):
+        return f"minirun images build {reference.familiar()}"
+    return (
+        f"{NO_PULL}: minirun images lists what is here, "
+        "minirun images import NAME FILE.tar brings a root filesystem in"
+    )
 
 
 def list_images(store: str) -> list[dict[str, Any]]:
@@ -113,7 +146,7 @@ def list_images(store: str) -> list[dict[str, Any]]:
 
 def details(store: str, reference: str) -> dict[str, Any]:
     """Return all of image.json of one image. Raises ImageError."""
-    image = shelf.resolve(store, reference)
+    image = resolve(store, reference)
     return shelf.read_details(_path(store, image.name))
 
 
@@ -122,7 +155,7 @@ def verify(store: str, reference: str) -> str:
 
     Raises ImageError if there is no such image.
     """
-    image = shelf.resolve(store, reference)
+    image = resolve(store, reference)
     try:
         found = tree.summarize(list(image.layers)).digest
     except OSError as error:
@@ -137,7 +170,7 @@ def remove_image(store: str, reference: str) -> str:
     """
     wanted = parse(reference)
     if wanted.digest:
-        wanted = parse(shelf.resolve(store, reference).name)
+        wanted = parse(resolve(store, reference).name)
     path = _path(store, str(wanted))
     if os.path.lexists(path) and not _holds(path, _IMAGE):
         text = f"{path} is no image of minirun's: it is left as it is"

@@ -15,16 +15,11 @@ import os
 from minirun.core import jsonlite, places
 from minirun.core.errors import ImageError, from_os
 from minirun.core.record import Record
-from minirun.image.reference import Reference, parse
+from minirun.image.reference import Reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-NO_PULL = "registry pull is not available yet"
-
-RECIPES = ("busybox", "debian", "ubuntu")
-"""The images that minirun can build by itself (minirun.image.build)."""
 
 
 class Image(Record):
@@ -53,16 +48,16 @@ def directory_name(reference: Reference) -> str:
 
     No colon and no comma either, which would need an escape in overlay's options.
     """
-    name = reference.familiar().replace("/", "+").replace(":", "=")
-    return name if reference.tag == "latest" else f"{name}@{reference.tag}"
+    name = reference.familiar().replace(":", "=")
+    name = name if reference.tag == "latest" else f"{name}@{reference.tag}"
+    return name.replace("/", "+")
 
 
-def resolve(store: str, reference: str) -> Image:
-    """Return the image that `reference` names in `store`.
+def find(store: str, wanted: Reference) -> "Image | None":
+    """Return the image in `store` that a reference means; None if there is none.
 
-    Raises ImageError if there is none, it is broken, or the reference is.
+    Raises ImageError if it is broken.
     """
-    wanted = parse(reference)
     for name in _candidates(store, wanted):
         path = os.path.join(images_dir(store), name)
         try:
@@ -71,22 +66,7 @@ def resolve(store: str, reference: str) -> Image:
             continue
         if wanted.digest in ("", details["digest"]):
             return _image(path, details)
-    raise ImageError(f"No such image: {wanted}", next_step(wanted))
-
-
-def has_recipe(reference: Reference) -> bool:
-    """Return True if minirun can build the image of that name."""
-    return str(reference) in [f"{name}:latest" for name in RECIPES]
-
-
-def next_step(reference: Reference) -> str:
-    """Return advice how to get an image of that name."""
-    if has_recipe(reference):
-        return f"minirun images build {reference.familiar()}"
-    return (
-        f"{NO_PULL}: minirun images lists what is here, "
-        "minirun images import NAME FILE.tar brings a root filesystem in"
-    )
+    return None
 
 
 def read_details(path: str) -> "dict[str, Any]":
@@ -119,7 +99,7 @@ _KEYS = {
 
 def _candidates(store: str, wanted: Reference) -> "list[str]":
     """The directories to look into: one for a tag, all of the name's for a digest alone."""
-    if wanted.tag:
+    if wanted.tag or not wanted.digest:
         return [directory_name(wanted)]
     stem = directory_name(wanted._replace(tag="latest"))
     try:

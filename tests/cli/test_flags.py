@@ -13,11 +13,11 @@ from minirun.cli import ctk, gpu, help
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.images import Images
 from minirun.cli.run import Run as Run_
-from minirun.cli.words import PIDS_LIMIT
+from minirun.cli.run_options import PIDS_LIMIT
 from minirun.core.errors import UsageError
 from minirun.core.places import ROOT, STORE
 from minirun.gpu.share import timeslice
-from minirun.image.store import RECIPES
+from minirun.image.catalogue import RECIPES
 
 
 class Run(Flags):

@@ -10,7 +10,7 @@ import pytest
 
 from minirun import cli
 from minirun.core import state
-from minirun.image import store
+from minirun.image import catalogue
 from records import whole
 
 Run = Callable[..., tuple[int, str, str]]
@@ -55,7 +55,7 @@ def test_build_list_verify_remove(run: Run, tmp_path: Path) -> None:
     assert header.split() == ["REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"]
     assert row.split()[:2] == ["busybox", "latest"]
     assert "Debian's package busybox-static" in row
-    digest = store.resolve(str(tmp_path / "store"), "busybox").digest
+    digest = catalogue.resolve(str(tmp_path / "store"), "busybox").digest
     assert row.split()[2] == digest.split(":")[1][:12]
     assert row.index("Debian's") > header.index("ORIGIN")
     assert run("-q", "busybox")[1] == "busybox:latest\n"
@@ -74,7 +74,7 @@ def test_import_a_file(run: Run, archive: str, tmp_path: Path) -> None:
     status, out, _ = run("import", "team/app:1", archive)
     assert status == 0
     assert "imported from app.tar" in out
-    image = store.resolve(str(tmp_path / "store"), "team/app:1")
+    image = catalogue.resolve(str(tmp_path / "store"), "team/app:1")
     assert Path(image.layers[0], "bin/sh").read_text() == "hello"
 
 

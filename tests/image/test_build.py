@@ -12,7 +12,7 @@ import pytest
 
 from minirun.core.errors import ImageError
 from minirun.doctor.attempts import in_child
-from minirun.image import aptsources, build, catalogue, debian, ensure, store
+from minirun.image import aptsources, build, catalogue, debian
 from minirun.image.catalogue import Draft
 
 STORE = os.environ.get("MINIRUN_STORE", "/var/lib/minirun")
@@ -28,7 +28,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_busybox_runs_in_its_own_root(filled: str) -> None:
-    root = store.resolve(filled, "busybox").layers[0]
+    root = catalogue.resolve(filled, "busybox").layers[0]
     command = ["chroot", root, "/bin/sh", "-c", "id -un; ls -ld /tmp; awk 'BEGIN{print 6*7}'"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     user, directory, answer = output.splitlines()
@@ -43,7 +43,7 @@ def test_busybox_runs_in_its_own_root(filled: str) -> None:
 def test_two_builds_have_one_digest_and_say_what_they_are(filled: str, tmp_path: Path) -> None:
     told: list[str] = []
     again = build.build(str(tmp_path), "busybox", told.append)
-    assert again.digest == store.resolve(filled, "busybox").digest
+    assert again.digest == catalogue.resolve(filled, "busybox").digest
     assert told == ["building busybox"]
     recipe = catalogue.details(filled, "busybox")["recipe"]
     assert recipe["packages"]["busybox-static"] in again.origin
@@ -63,7 +63,7 @@ def test_an_intact_image_is_kept_and_a_damaged_one_built_again(tmp_path: Path) -
     assert build.build(str(tmp_path), "busybox", told.append).digest == first.digest
     assert "damaged" in told[0]
     Path(first.layers[0], "../../image.json").write_text("{")
-    assert ensure.find_or_build(str(tmp_path), "busybox", told.append).digest == first.digest
+    assert build.find_or_build(str(tmp_path), "busybox", told.append).digest == first.digest
 
 
 def test_a_name_without_a_recipe(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_a_name_without_a_recipe(tmp_path: Path) -> None:
 
 def test_ensure_builds_what_is_missing_and_says_so_once(tmp_path: Path) -> None:
     told: list[str] = []
-    image = ensure.find_or_build(str(tmp_path), "docker.io/library/busybox", told.append)
+    image = build.find_or_build(str(tmp_path), "docker.io/library/busybox", told.append)
     assert image.name == "busybox:latest"
-    assert ensure.find_or_build(str(tmp_path), "busybox", told.append) == image
+    assert build.find_or_build(str(tmp_path), "busybox", told.append) == image
     assert told == ["building busybox"]
 
 
@@ -89,13 +89,13 @@ def test_the_substitute_never_passes_for_ubuntu(tmp_path: Path) -> None:
         os.symlink("etc", layer / "link")
         draft.commit("Debian GNU/Linux 99", recipe={"name": "debian"}, cmd=["bash"])
     told: list[str] = []
-    image = ensure.find_or_build(str(tmp_path), "ubuntu", told.append)
+    image = build.find_or_build(str(tmp_path), "ubuntu", told.append)
     assert len(told) == 1
     assert "registry pull is not available yet" in told[0]
     assert "not Ubuntu" in told[0]
     assert image.origin == "not Ubuntu: Debian GNU/Linux 99, under the name ubuntu"
     assert image.cmd == ("bash",)
-    assert image.digest == store.resolve(str(tmp_path), "debian").digest
+    assert image.digest == catalogue.resolve(str(tmp_path), "debian").digest
     assert Path(image.layers[0], "etc/os-release").read_text() == "ID=debian\n"
     same = os.stat(layer / "etc/os-release") if layer.exists() else None
     assert same is None, "the draft was moved"
@@ -105,7 +105,7 @@ def test_the_substitute_never_passes_for_ubuntu(tmp_path: Path) -> None:
 
 def test_the_debian_in_the_store_is_trimmed_and_names_no_machine() -> None:
     details = catalogue.details(STORE, "debian")
-    root = store.resolve(STORE, "debian").layers[0]
+    root = catalogue.resolve(STORE, "debian").layers[0]
     assert os.listdir(os.path.join(root, "dev")) == []
     assert os.listdir(os.path.join(root, "var/lib/apt/lists")) == []
     assert Path(root, "etc/resolv.conf").read_text() == ""

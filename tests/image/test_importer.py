@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image import catalogue, store
+from minirun.image import catalogue
 from minirun.image.importer import import_tar
 
 
@@ -75,4 +75,4 @@ def test_a_taken_name_is_refused_before_anything_is_read(tmp_path: Path) -> None
     with pytest.raises(ImageError, match="already there"):
         import_tar(str(tmp_path), "app", stream, "two.tar")
     assert stream.tell() == 0
-    assert store.resolve(str(tmp_path), "app") == first
+    assert catalogue.resolve(str(tmp_path), "app") == first

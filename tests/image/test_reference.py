@@ -3,7 +3,7 @@
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image.reference import parse
+from minirun.image.grammar import parse
 
 DIGEST = "sha256:" + "ab" * 32
 

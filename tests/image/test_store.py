@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image import ensure, store
+from minirun.image import build, catalogue, store
 from minirun.image.catalogue import Draft
 
 
@@ -21,7 +21,7 @@ def make(path: Path, reference: str, text: str = "x", **details: object) -> stor
 
 def test_resolves_what_was_stored(tmp_path: Path) -> None:
     make(tmp_path, "app:1", env=["A=1"], entrypoint=["/e"], cmd=["c"], workdir="/w", user="u")
-    image = store.resolve(str(tmp_path), "docker.io/library/app:1")
+    image = catalogue.resolve(str(tmp_path), "docker.io/library/app:1")
     assert image.name == "app:1"
     assert (image.env, image.entrypoint, image.cmd) == (("A=1",), ("/e",), ("c",))
     assert (image.workdir, image.user, image.origin) == ("/w", "u", "made by a test")
@@ -35,7 +35,7 @@ def test_layers_are_in_order(tmp_path: Path) -> None:
         Path(lower, "name").write_text("lower")
         Path(upper, "name").write_text("upper")
         draft.commit("made by a test")
-    layers = store.resolve(str(tmp_path), "app").layers
+    layers = catalogue.resolve(str(tmp_path), "app").layers
     assert [Path(layer, "name").read_text() for layer in layers] == ["lower", "upper"]
 
 
@@ -44,36 +44,36 @@ def test_names_do_not_collide(tmp_path: Path) -> None:
     for reference in references:
         make(tmp_path, reference, reference)
     for reference in references:
-        layer = store.resolve(str(tmp_path), reference).layers[0]
+        layer = catalogue.resolve(str(tmp_path), reference).layers[0]
         assert Path(layer, "file").read_text() == reference
         assert not set(":,\\") & set(os.path.relpath(layer, tmp_path))
 
 
 def test_a_digest_picks_the_image(tmp_path: Path) -> None:
     old, new = make(tmp_path, "app:old", "o"), make(tmp_path, "app:new", "n")
-    assert store.resolve(str(tmp_path), f"app@{old.digest}").name == "app:old"
-    assert store.resolve(str(tmp_path), f"app:new@{new.digest}").name == "app:new"
+    assert catalogue.resolve(str(tmp_path), f"app@{old.digest}").name == "app:old"
+    assert catalogue.resolve(str(tmp_path), f"app:new@{new.digest}").name == "app:new"
     for text in (f"app:new@{old.digest}", f"other@{old.digest}", "app@sha256:" + "0" * 64):
         with pytest.raises(ImageError, match="No such image"):
-            store.resolve(str(tmp_path), text)
+            catalogue.resolve(str(tmp_path), text)
 
 
 def test_no_such_image_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as caught:
-        store.resolve(str(tmp_path), "nosuch")
+        catalogue.resolve(str(tmp_path), "nosuch")
     assert str(caught.value) == "No such image: nosuch:latest"
     assert caught.value.status == 125
     assert "minirun images import" in caught.value.hint
     with pytest.raises(ImageError) as caught:
-        store.resolve(str(tmp_path), "busybox")
+        catalogue.resolve(str(tmp_path), "busybox")
     assert caught.value.hint == "minirun images build busybox"
     with pytest.raises(ImageError, match=r"No such image: ubuntu:22\.04"):
-        ensure.find_or_build(str(tmp_path), "ubuntu:22.04", pytest.fail)
+        build.find_or_build(str(tmp_path), "ubuntu:22.04", pytest.fail)
 
 
 def test_a_name_too_long_for_a_directory_is_no_image(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match="No such image"):
-        store.resolve(str(tmp_path), "/".join(["a" * 80] * 3) + ":" + "t" * 128)
+        catalogue.resolve(str(tmp_path), "/".join(["a" * 80] * 3) + ":" + "t" * 128)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_damaged_record_is_an_error_of_one_line(tmp_path: Path, damage: str) -
     record = Path(image.layers[0], "../../image.json")
     record.write_text(damage, encoding="latin-1")
     with pytest.raises(ImageError, match=r"^image app: image\.json") as caught:
-        store.resolve(str(tmp_path), "app")
+        catalogue.resolve(str(tmp_path), "app")
     assert "\n" not in caught.value.line()
 
 
@@ -94,10 +94,10 @@ def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
     details = json.loads(record.read_text())
     record.write_text(json.dumps(details | {"cmd": "sh"}))
     with pytest.raises(ImageError, match="cmd is of the wrong type"):
-        store.resolve(str(tmp_path), "app")
+        catalogue.resolve(str(tmp_path), "app")
     record.write_text(json.dumps(details | {"layers": ["layers/0", "layers/1"]}))
     with pytest.raises(ImageError, match="layers/1 is missing"):
-        store.resolve(str(tmp_path), "app")
+        catalogue.resolve(str(tmp_path), "app")
 
 
 @pytest.mark.parametrize("layer", ["layers/../../other/layers/0", "/", "layers/1", "layers/0/", 7])
@@ -107,7 +107,7 @@ def test_a_layer_is_one_of_the_stores_own(tmp_path: Path, layer: object) -> None
     details = json.loads(record.read_text())
     record.write_text(json.dumps(details | {"layers": [layer]}))
     with pytest.raises(ImageError, match=r"layers\[0\] is .*, not layers/0"):
-        store.resolve(str(tmp_path), "app")
+        catalogue.resolve(str(tmp_path), "app")
 
 
 def test_a_layer_is_no_link(tmp_path: Path) -> None:
@@ -116,18 +116,18 @@ def test_a_layer_is_no_link(tmp_path: Path) -> None:
     layer.rename(layer.with_name("was"))
     layer.symlink_to("/")
     with pytest.raises(ImageError, match="layers/0 is missing"):
-        store.resolve(str(tmp_path), "app")
+        catalogue.resolve(str(tmp_path), "app")
 
 
-def test_ensure_keeps_silent_about_what_is_there(tmp_path: Path) -> None:
+def test_building_keeps_silent_about_what_is_there(tmp_path: Path) -> None:
     make(tmp_path, "busybox")
-    assert ensure.find_or_build(str(tmp_path), "busybox", pytest.fail).name == "busybox:latest"
+    assert build.find_or_build(str(tmp_path), "busybox", pytest.fail).name == "busybox:latest"
 
 
 def test_the_look_up_imports_nothing_heavy() -> None:
     code = (
         "import os, sys; sys.path[:0] = sys.argv[1:]; before = set(sys.modules);"
-        "from minirun.image import ensure; print(*sorted(set(sys.modules) - before))"
+        "from minirun.image import store; print(*sorted(set(sys.modules) - before))"
     )
     source = str(Path(store.__file__).parents[2])
     command = [sys.executable, "-ISc", code, source]
@@ -135,7 +135,7 @@ def test_the_look_up_imports_nothing_heavy() -> None:
     ours = {name for name in loaded if name.startswith("minirun")}
     assert set(loaded) - ours <= {"_json", "_collections", "errno"}
     assert ours == {
-        "minirun", "minirun.image", "minirun.image.ensure", "minirun.image.store",
+        "minirun", "minirun.image", "minirun.image.store",
         "minirun.image.reference", "minirun.core.places",
         "minirun.core", "minirun.core.jsonlite", "minirun.core.errors", "minirun.core.record",
         "minirun.core.visible",

@@ -1,0 +1,89 @@
+"""--user and --security-opt of `run`: whom its command runs as, and with which rights."""
+
+import os
+
+from minirun.cli.run_options import RunFlags
+from minirun.core.errors import UsageError
+from minirun.core.rootfs.inroot import Root
+from minirun.image.store import Image
+from minirun.oci import user
+from minirun.oci.generate import RunOptions
+from minirun.oci.seccomp import default as seccomp_default
+
+_UNCONFINED = "unconfined"
+_SECURITY = (
+    "seccomp=FILE|unconfined, no-new-privileges[=true|false], apparmor=PROFILE, label=disable,"
+    " systempaths=unconfined"
+)
+
+
+def add(run: RunOptions, flags: RunFlags, image: Image) -> RunOptions:
+    """Return the options with the command's user, and what --security-opt says.
+
+    Raises MinirunError, OSError.
+    """
+    run = run._replace(user=_user(flags.user or image.user, image))
+    return _confined(run, flags.security_opt)
+
+
+def _user(spec: str, image: Image) -> "tuple[int, int, tuple[int, ...]]":
+    """uid, gid and further groups, from the passwd and group files of the image's topmost layer."""
+    if not spec or spec in ("0", "0:0", "root"):
+        return (0, 0, ())
+    with_passwd = [p for p in reversed(image.layers) if os.path.lexists(f"{p}/etc/passwd")]
+    root = Root.at((with_passwd or list(image.layers))[0])
+    try:
+        found = user.resolve_user(root, spec)
+    finally:
+        root.close()
+    return (found.uid, found.gid, tuple(found.groups))
+
+
+def _confined(options: RunOptions, texts: "list[str]") -> RunOptions:
+    """Return the options with what --security-opt says; of two with one key the later counts.
+
+    As docker has it: `key=value`, or the older `key:value`. Raises UsageError.
+    """
+    for text in texts:
+        mark = "=" if "=" in text else ":"
+        key, given, value = text.partition(mark)
+        if key == "no-new-privileges" and (not given or value in ("true", "false")):
+            options = options._replace(no_new_privileges=value != "false")
+        elif key == "seccomp" and value:
+            options = options._replace(seccomp=_seccomp(value))
+        elif key == "apparmor" and value:
+            options = options._replace(apparmor=_apparmor(value))
+        elif key == "label" and value:
+            _label(value)
+        elif (key, value) == ("systempaths", _UNCONFINED):
+            options = options._replace(unmasked=True)
+        else:
+            raise UsageError(f'invalid --security-opt: "{text}"', _SECURITY)
+    return options
+
+
+def _seccomp(value: str) -> str:
+    if value == _UNCONFINED:
+        return ""
+    if value in (seccomp_default.NAME, "builtin"):  # docker's word for it
+        return seccomp_default.NAME
+    return os.path.abspath(value)
+
+
+def _apparmor(profile: str) -> str:
+    """Return the profile, "" for none. Raises UsageError where this kernel has no AppArmor."""
+    if profile == _UNCONFINED:
+        return ""
+    from minirun.oci.tuning import labels  # 10 ms, for AppArmor
+
+    if not labels.has_apparmor():
+        text = f"--security-opt apparmor={profile}: AppArmor is not enabled in this kernel"
+        raise UsageError(text, "leave it out: the container would not be confined by it")
+    return profile
+
+
+def _label(value: str) -> None:
+    """Take label=disable, which is how it is. Raises UsageError for any other label."""
+    if value != "disable":
+        text = f"--security-opt label={value}: minirun gives no SELinux labels"
+        raise UsageError(text, "leave it out, or label=disable")

@@ -1,0 +1,52 @@
+"""`minirun spec`: the config.json that `run` with the same flags would make (Figure 2).
+
+Without an image it is runc's command: it writes a template to config.json in the bundle.
+"""
+
+import os
+
+from minirun.cgroups import hierarchies
+from minirun.cli import run_options
+from minirun.cli.flags import write
+from minirun.cli.run_options import RunFlags
+from minirun.core import jsonlite, places
+from minirun.core.errors import UsageError
+from minirun.core.settings import Settings, unprivileged
+from minirun.engines import rootless_config
+from minirun.oci import generate, template
+from minirun.running.visible_json import clean_json
+
+
+class Spec(RunFlags):
+    """Print the config.json for an image and flags; without an image, write a template."""
+
+    command, mixed = "spec", False
+    rootless: bool
+
+
+def main_spec(args: "list[str]", settings: Settings) -> int:
+    """Print a config.json, or write the template."""
+    flags = Spec(args)
+    if flags.args:
+        options, _ = run_options.from_flags(flags, settings)
+        without_root = flags.rootless or unprivileged()
+        if not flags.pids_limit and (
+            without_root or not hierarchies.count_processes(settings.cgroup_version)
+        ):
+            options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
+        document = generate.config(flags.name or "minirun", options)
+        if without_root:
+            rootless_config.adapt(document)
+        return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
+    return _write_template(flags.bundle or ".", without_root=flags.rootless)
+
+
+def _write_template(bundle: str, *, without_root: bool) -> int:
+    """Write config.json into `bundle`, unless there is one. Raises UsageError, OSError."""
+    path = f"{bundle}/{places.CONFIG}"
+    if os.path.exists(path):
+        raise UsageError(f"File {os.path.basename(path)} exists. Remove it first", status=1)
+    text = jsonlite.dumps(template.document(rootless=without_root), indent=2)
+    with open(path, "w") as file:
+        file.write(text + "\n")
+    return 0
