@@ -13,7 +13,8 @@ import os
 from minirun.cgroups import hierarchies
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, checked_path
 from minirun.cgroups.ruleset import listing
-from minirun.core.errors import MinirunError
+from minirun.core import events
+from minirun.core.errors import ConfigError, MinirunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,38 @@ def of_container(container: "Container") -> Cgroup:
 
         return delegated.open_cgroup(path, named=named)
     return open_cgroup(path, version, every=named)
+
+
+def make(container: "Container") -> None:
+    """Create the container's cgroup, with its limits and device rules, before any process is in it.
+
+    Raises ConfigError, MinirunError, OSError.
+    """
+    cgroup = container.cgroup
+    resources = container.config.resources
+    cgroup.refuse_frozen()
+    cgroup.create()
+    _set_limits(container, resources)
+    cgroup.set_devices(resources.get("devices") or [])
+    cgroup.open_doors()  # while they can be opened: not from within a user namespace
+    container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
+
+
+def _set_limits(container: "Container", resources: "dict[str, Any]") -> None:
+    """Set the limits; a mere default is left out if it cannot be set.
+
+    Raises ConfigError, OSError.
+    """
+    try:
+        container.cgroup.set_resources(resources)
+    except ConfigError as error:
+        if not container.record.get("default_pids_limit"):
+            raise
+        rest = {name: value for name, value in resources.items() if name != "pids"}
+        container.cgroup.set_resources(rest)
+        container.record["pids_unlimited"] = True
+        why = f"it is a mere default: {error}"
+        events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
 
 
 def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgroup:

@@ -37,8 +37,6 @@ The root filesystem, in rootfs/.
     rootfs/build        the overlay, or the bundle's directory
     rootfs/plan         operations that can be described, and then executed
     rootfs/inroot       the one way to touch a file of an image
-    rootfs/nodes        /dev
-    rootfs/hide         what a container may not see of /proc and /sys
     rootfs/tree         the removal of a tree of files
 
 Becoming the command, in process/.
@@ -58,8 +56,6 @@ System calls, through ctypes, once, in kernel/.
     kernel/mounts       mount, pivot_root, open_tree, mount_setattr
     kernel/files        openat2, mkfifo, close_range
     kernel/process      prctl, capset, setuid, execve
-    kernel/net          an interface's flags, by ioctl
-    kernel/loopback     lo, up
     kernel/mountinfo    /proc/PID/mountinfo
 
 Small tools: record (a tuple with names), jsonlite (JSON without the library's import), visible (a

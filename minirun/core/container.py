@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LOG_LIMIT = 1 << 20
 """Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
-LEAST_FILES = 4
-"""Descriptors that a command needs to begin: 0 to 2, and the one that tells how its start went."""
 DETAILS = ("off", "stages", "syscalls")
 
 
@@ -77,7 +75,6 @@ class Container:
 
         After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
         """
-        _check_open_files(self.config)
         self.extras = extras.load(self, points)
         self.gpu_groups = extras.gpu_groups(self.config)
 
@@ -133,14 +130,6 @@ class Container:
             "bundle": self.config.bundle,
             "annotations": self.config.annotations,
         }
-
-
-def _check_open_files(config: Config) -> None:
-    """Refuse a limit below which the command could not begin, nor say why. Raises ConfigError."""
-    for index, row in enumerate(config.process.get("rlimits") or ()):
-        if row["type"] == "RLIMIT_NOFILE" and row["soft"] < LEAST_FILES:
-            text = f"{row['soft']} open files, and a start takes {LEAST_FILES}"
-            raise ConfigError(f"config.json: process.rlimits[{index}].soft: {text}")
 
 
 def detail(config: Config) -> str:

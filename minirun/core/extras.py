@@ -7,7 +7,7 @@ container's then. The module's function `extra` checks what is asked for, and re
 :class:`Extra`. At their points the stages call it.
 
 A property is a path of names. In a list, one member that has it is enough; `type=user` asks for
-that word, be it the value or in it.
+that word, be it the value or in it. What begins with -- is a flag of the caller's.
 """
 
 from minirun.core.choices import OTHER_VENDORS
@@ -27,19 +27,30 @@ if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
 
 _NAMESPACES = "minirun.oci.namespaces"
+_HIDE = ("minirun.oci.mounts.hide", ("hide",))
+_LIMITS = ("minirun.oci.tuning.limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.rare", ("limit",))
 
 TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.namespaces.path", f"{_NAMESPACES}.helper", ("clone",)),
     ("linux.namespaces.type=time", f"{_NAMESPACES}.helper", ("clone",)),
     ("linux.namespaces.type=user", f"{_NAMESPACES}.userns", ("from_outside",)),
+    ("linux.namespaces.type=network", "minirun.net.loopback", ("inside",)),
     ("linux.netDevices", "minirun.net.devices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation", ("isolate", "after_hiding")),
     ("mounts", "minirun.oci.mounts.listed", ("from_outside", "mounts", "last_mounts")),
+    ("mounts", "minirun.oci.mounts.nodes", ("nodes",)),
+    ("linux.devices", "minirun.oci.mounts.nodes", ("nodes",)),
+    ("--no-pivot", "minirun.oci.mounts.no_pivot", ("enter",)),
     ("linux.sysctl", "minirun.oci.tuning.sysctl", ("after_pivot",)),
+    ("linux.maskedPaths", *_HIDE),
+    ("linux.readonlyPaths", *_HIDE),
+    ("root.readonly", *_HIDE),
     ("process.terminal", "minirun.oci.terminal.terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.install",
      ("hand_over", "before_user", "after_user", "before_exec")),
+    ("process.rlimits", *_LIMITS),
+    ("process.oomScoreAdj", *_LIMITS),
     ("process.scheduler", *_TUNING),
     ("process.ioPriority", *_TUNING),
     ("process.apparmorProfile", *_TUNING),
@@ -68,8 +79,15 @@ class Extra:
         """Stage 1, init: say what mounts spread to and from the host. Return True if it did."""
         return False
 
+    def inside(self) -> None:
+        """Stage 1, init: it is in its new namespaces, and root of them."""
+
     def mounts(self) -> "Plan":
         """Stage 1, init: what is mounted before the device nodes are made."""
+        return ()
+
+    def nodes(self) -> "Plan":
+        """Stage 1, init: the device nodes."""
         return ()
 
     def last_mounts(self) -> "Plan":
@@ -86,8 +104,16 @@ class Extra:
     def lead_session(self) -> None:
         """Stage 7, init: it leads a new session by now."""
 
+    def enter(self, root: "Root") -> bool:
+        """Stage 7, init: make `root` the root without pivot_root. Return True if it did."""
+        return False
+
     def after_pivot(self) -> None:
         """Stage 7, init: the container's root is the root, and nothing in it is hidden yet."""
+
+    def hide(self) -> "Plan":
+        """Stage 7, init: what is made read-only, and what is hidden."""
+        return ()
 
     def after_hiding(self) -> None:
         """Stage 7, init: all that the container may not see is hidden."""
@@ -109,15 +135,7 @@ BECOMING = frozenset(
     ("hand_over", "connect", "lead_session", "limit", "before_user", "after_user", "before_exec")
 )
 """The points at which a process becomes the container's command; `exec` has these alone."""
-POINTS = BECOMING | {
-    "clone",
-    "from_outside",
-    "isolate",
-    "mounts",
-    "last_mounts",
-    "after_pivot",
-    "after_hiding",
-}
+POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
 
 
 def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str, Extra]":
@@ -126,9 +144,10 @@ def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str
     Raises MinirunError, OSError.
     """
     extras: dict[str, Extra] = {}
+    asked = {**container.config.raw, "--no-pivot": container.record.get("no_pivot")}
     for path, module, where in TABLE:
         wanted = module not in extras and not points.isdisjoint(where)
-        if wanted and _has(container.config.raw, path.split(".")):
+        if wanted and _has(asked, path.split(".")):
             extras[module] = __import__(module, fromlist=["extra"]).extra(container)
     return extras
 
@@ -138,7 +157,7 @@ def _has(value: "Any", names: "list[str]") -> bool:
     if isinstance(value, list):
         return any(_has(member, names) for member in value)
     if not names:
-        return value not in (None, False, "")
+        return value is not None and value is not False and value != ""
     if not isinstance(value, dict):
         return False
     name, _, word = names[0].partition("=")
@@ -153,6 +172,16 @@ def open_cgroup(container: "Container") -> "Cgroup":
     from minirun import cgroups
 
     return cgroups.of_container(container)
+
+
+def make_cgroup(container: "Container") -> None:
+    """Make it, with limits and device rules, before any process is in it.
+
+    Raises MinirunError, OSError.
+    """
+    from minirun import cgroups
+
+    cgroups.make(container)
 
 
 def cgroup_entrance(pid: int) -> "Callable[[], None]":

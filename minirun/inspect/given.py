@@ -2,7 +2,7 @@
 
 from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
-from minirun.core.rootfs import nodes
+from minirun.oci.mounts import nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Properties that are not listed are ignored, as the spec demands.
 """
 
 from minirun.core.errors import ConfigError
-from minirun.core.kernel.process import RLIMITS
+from minirun.oci.tuning.limits import RLIMITS
 from minirun.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
 
 TYPE_CHECKING = False

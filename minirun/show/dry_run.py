@@ -7,12 +7,11 @@ would do. What only a living container knows has its name in capitals: PID.
 import os
 
 from minirun.core import extras
-from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.kernel import namespaces
-from minirun.core.rootfs import build, hide
+from minirun.core.rootfs import build
 from minirun.core.rootfs.inroot import Root
-from minirun.core.stages import s1_clone, s3_prestart
+from minirun.core.stages import s1_clone, s3_prestart, s7_exec
 from minirun.core.visible import clean
 from minirun.gpu import apply, inject
 
@@ -38,7 +37,7 @@ def lines(container: Container) -> "Iterator[str]":
     if any(turn.in_line for turn in turns):
         yield from _gpus(container)
     yield from _stage(6, "runtime", "answer init", ["HOOKS_DONE → runtime.fifo"])
-    yield from _stage(7, "init", "pivot_root and exec", _last(config))
+    yield from _stage(7, "init", "pivot_root and exec", _last(container))
 
 
 def _stage(number: int, actor: str, name: str, steps: "Iterable[str]") -> "Iterator[str]":
@@ -85,11 +84,12 @@ def _gpus(container: Container) -> "Iterator[str]":
     yield from _stage(5, "cli", name, steps)
 
 
-def _last(config: Config) -> "Iterator[str]":
+def _last(container: Container) -> "Iterator[str]":
+    config = container.config
     yield "pivot_root . ."
     for key, value in (config.linux.get("sysctl") or {}).items():
         yield f"sysctl {key}={value}"
-    yield from _described(hide.plan(config))
+    yield from _described(s7_exec.plan(container))
     for row in config.process.get("rlimits") or ():
         yield f"setrlimit {row['type']} {row['soft']} {row['hard']}"
     user = config.process.get("user") or {}

@@ -32,19 +32,7 @@ _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
 _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
-_getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
-_setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
 _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
-RLIMITS = {
-    f"RLIMIT_{name}": number
-    for number, name in enumerate(
-        (
-            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
-            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
-        )
-    )
-}  # fmt: skip
-"""getrlimit(2), by asm-generic/resource.h."""
 
 
 def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -> int:
@@ -109,19 +97,6 @@ def join_session_keyring(name: str) -> None:
     """Leave the caller's keyring for a new one, so that its keys stay outside: keyctl(2)."""
     number = libc.number(250, 219)
     libc.check("keyctl", _keyctl(number, 1, name.encode(), 0, 0, 0))  # KEYCTL_JOIN_SESSION_KEYRING
-
-
-def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:
-    """Set a resource limit, soft and hard, in the limit's own unit: setrlimit(2)."""
-    limits = (ctypes.c_uint64 * 2)(soft, hard)
-    libc.check("setrlimit", _setrlimit(kind, ctypes.addressof(limits)), name)
-
-
-def getrlimit(kind: int) -> "tuple[int, int]":
-    """Return a resource limit, (soft, hard), in the limit's own unit: getrlimit(2)."""
-    limits = (ctypes.c_uint64 * 2)()
-    libc.check("getrlimit", _getrlimit(kind, ctypes.addressof(limits)))
-    return limits[0], limits[1]
 
 
 def setgroups(groups: "list[int]", *, why: str = "") -> None:

@@ -57,8 +57,6 @@ def leave_keyring(container: "Container") -> None:
 
 def limit(container: "Container") -> None:
     """Set what a process sets for itself alone. Raises OSError, ConfigError."""
-    for row in container.config.process.get("rlimits") or []:
-        process.setrlimit(process.RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
     for extra in container.extras.values():
         extra.limit()
 

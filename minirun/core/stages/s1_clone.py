@@ -7,20 +7,20 @@ twice here, because a Go program cannot enter namespaces once its threads run.
 
 import os
 
-from minirun.core import events, state
+from minirun.core import events, extras, state
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Ends, Message, make_fifos
-from minirun.core.kernel import loopback, mounts, namespaces, process
+from minirun.core.kernel import mounts, namespaces, process
 from minirun.core.record import Record
-from minirun.core.rootfs import build, nodes
+from minirun.core.rootfs import build
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import execute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
     from minirun.core.rootfs.plan import Plan
 
@@ -47,7 +47,7 @@ def make_places(container: Container) -> None:
     Raises OSError, MinirunError.
     """
     make_fifos(container.directory)
-    make_cgroup(container)
+    extras.make_cgroup(container)
     container.plan = plan(container)
 
 
@@ -56,13 +56,13 @@ def plan(container: Container) -> "Plan":
 
     The container's view of its cgroups comes last: the cgroup namespace has to be there.
     """
-    extras = container.extras.values()
+    needed = container.extras.values()
     new_cgroup = (NewCgroupNamespace(),) if container.config.new_namespace("cgroup") else ()
     return (
-        *(operation for extra in extras for operation in extra.mounts()),
-        *nodes.plan_dev(container.config),
+        *(operation for extra in needed for operation in extra.mounts()),
+        *(operation for extra in needed for operation in extra.nodes()),
         *new_cgroup,
-        *(operation for extra in extras for operation in extra.last_mounts()),
+        *(operation for extra in needed for operation in extra.last_mounts()),
     )
 
 
@@ -107,42 +107,8 @@ def wait(container: Container, init: Init) -> None:
     container.cgroup.entered()
 
 
-def make_cgroup(container: Container) -> None:
-    """Create the container's cgroup, with its limits and device rules, before anybody is in it."""
-    cgroup = container.cgroup
-    resources = container.config.resources
-    cgroup.refuse_frozen()
-    cgroup.create()
-    _set_limits(container, resources)
-    cgroup.set_devices(resources.get("devices") or [])
-    cgroup.open_doors()  # while they can be opened: not from within a user namespace
-    container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
-
-
-def _set_limits(container: Container, resources: "dict[str, Any]") -> None:
-    """Set the limits; a mere default is left out if it cannot be set.
-
-    Raises ConfigError, OSError.
-    """
-    try:
-        container.cgroup.set_resources(resources)
-    except ConfigError as error:
-        if not container.record.get("default_pids_limit"):
-            raise
-        rest = {name: value for name, value in resources.items() if name != "pids"}
-        container.cgroup.set_resources(rest)
-        container.record["pids_unlimited"] = True
-        why = f"it is a mere default: {error}"
-        events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
-
-
 def prepare_from_outside(container: Container, init: Init) -> None:
     """Do what init cannot do to itself: id maps, network devices, a score for the OOM killer."""
-    score = container.config.process.get("oomScoreAdj")
-    if score is not None:
-        fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(fd, str(score).encode())
-        os.close(fd)
     for extra in container.extras.values():
         extra.from_outside(init)
     if "user" in container.config.namespaces:
@@ -172,8 +138,8 @@ def init(container: Container, channel: Channel) -> Root:
     lower = container.lower_places()
     root = build.root_mount(config, lower, container.directory).execute()
     set_names(container)
-    if config.new_namespace("network"):
-        loopback.up()
+    for extra in container.extras.values():
+        extra.inside()
     execute(container.plan, root)
     container.cgroup.close()  # directories of the host: init takes none along
     channel.say(Message.READY, why="the root filesystem is built, but no process lives in it yet")

@@ -14,9 +14,8 @@ from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Message
-from minirun.core.kernel import mountinfo, mounts, process
+from minirun.core.kernel import mounts, process
 from minirun.core.process import barrier, caps, command, home, privileges, streams
-from minirun.core.rootfs import hide
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import execute
 from minirun.core.stages.s1_clone import Init
@@ -24,6 +23,8 @@ from minirun.core.stages.s1_clone import Init
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
+
+    from minirun.core.rootfs.plan import Plan
 
 
 class Ready:
@@ -60,15 +61,15 @@ def init(
         streams.lead_session(container)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
-        if container.record.get("no_pivot"):
-            move_root(root)
-        else:
+        if not any(extra.enter(root) for extra in container.extras.values()):
             enter(root, config)
         for extra in container.extras.values():
             extra.after_pivot()
-        hide_paths(config)
+        inside = Root.at("/")
+        execute(plan(container), inside)
+        inside.close()
         for extra in container.extras.values():
-            extra.after_hiding()  # after hide: what is unbindable could not be hidden any more
+            extra.after_hiding()  # because what is unbindable could not be hidden any more
         privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
@@ -83,11 +84,10 @@ def init(
         )
 
 
-def hide_paths(config: Config) -> None:
-    """Hide what the container may not see or write. Raises MinirunError, OSError."""
-    root = Root.at("/")
-    execute(hide.plan(config), root)
-    root.close()
+def plan(container: Container) -> "Plan":
+    """Return what is made read-only, and what is hidden, once the container's root is the root."""
+    needed = container.extras.values()
+    return tuple(operation for extra in needed for operation in extra.hide())
 
 
 def enter(root: Root, config: Config) -> None:
@@ -105,28 +105,6 @@ def enter(root: Root, config: Config) -> None:
     if config.linux.get("rootfsPropagation"):  # or the host would lose what is unmounted here
         mounts.mount(None, ".", None, mounts.MS_SLAVE | mounts.MS_REC, why="no way back")
     mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
-    os.chdir("/")
-
-
-def move_root(root: Root) -> None:
-    """Lay the container's root over the host's, and go there with chroot: --no-pivot, as in runc.
-
-    For a root on a ramdisk, which pivot_root refuses. The host's tree stays below: a process that
-    may chroot can leave. Its /proc and /sys at least are unmounted, because masks would not hold.
-    Raises OSError.
-    """
-    os.fchdir(root.fd)
-    root.close()
-    own = os.getcwd()
-    for mount in reversed(mountinfo.read()):
-        place = mount.mount_point
-        if mount.fs_type in ("proc", "sysfs") and not place.startswith(f"{own}/"):
-            try:
-                mounts.umount2(place, mounts.MNT_DETACH, why="nothing of the host to look into")
-            except OSError:
-                pass  # below one that has just gone
-    mounts.mount(".", "/", None, mounts.MS_MOVE, why="--no-pivot: the host's tree stays below it")
-    mounts.chroot(".")
     os.chdir("/")
 
 

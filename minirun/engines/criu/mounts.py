@@ -23,9 +23,8 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import files
 from minirun.core.kernel.mountinfo import Mount
-from minirun.core.rootfs import nodes
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import rows
+from minirun.oci.mounts import nodes, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

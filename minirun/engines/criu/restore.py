@@ -11,6 +11,7 @@ The restored command has the pid in there that it had. The host's number is anot
 
 import os
 
+from minirun import cgroups
 from minirun.core import places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -18,7 +19,6 @@ from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts as mount_calls
 from minirun.core.kernel import namespaces
 from minirun.core.rootfs import build
-from minirun.core.stages import s1_clone
 from minirun.engines.criu import mounts, outside, program, refuse, streams
 from minirun.engines.criu.dump import CriuOptions, common, forget, make_directory
 
@@ -44,7 +44,7 @@ def restore(container: Container, options: CriuOptions) -> "tuple[int, int]":
     make_directory(options.work)
     inherited = streams.inherit(options.images)
     joined, fds = outside.inherit(container.config)
-    s1_clone.make_cgroup(container)
+    cgroups.make(container)
     container.save()
     forget(options, LOG)
     argv = [criu, "restore", *_usual(container, options), *inherited.words, *joined]

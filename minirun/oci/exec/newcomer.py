@@ -11,6 +11,7 @@ a fork may not inherit, CAP_SYS_NICE.
 from minirun.core.kernel import files, libc, namespaces, process
 from minirun.core.process import caps, privileges
 from minirun.oci.exec import verdict
+from minirun.oci.tuning import limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ def drop_outside(container: "Container", sets: caps.Sets) -> None:
     process.restore_signals()
     files.close_range_cloexec(3)
     for row in container.config.process.get("rlimits") or []:
-        kind = process.RLIMITS[row["type"]]
-        soft, hard = process.getrlimit(kind)
+        kind = limits.RLIMITS[row["type"]]
+        soft, hard = limits.getrlimit(kind)
         room = max(soft, row["soft"]), max(hard, row["hard"])
-        process.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE
+        limits.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE
     arrived = privileges.try_to_go(container.config.process["cwd"])
     privileges.become(container, sets, arrived=arrived, more=_needed(container, sets))
 

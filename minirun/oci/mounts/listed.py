@@ -12,9 +12,9 @@ from minirun.core.errors import from_os
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
 from minirun.core.record import Record
-from minirun.core.rootfs import nodes, plan
+from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import options, rows
+from minirun.oci.mounts import nodes, options, rows
 from minirun.oci.mounts.over_proc import MountPoints
 
 TYPE_CHECKING = False

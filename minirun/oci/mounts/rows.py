@@ -12,8 +12,8 @@ from minirun.core.errors import ConfigError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.nodes import is_bind
 from minirun.oci.mounts import options
+from minirun.oci.mounts.nodes import is_bind
 from minirun.oci.mounts.over_proc import MountPoints
 
 TYPE_CHECKING = False

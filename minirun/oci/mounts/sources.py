@@ -20,8 +20,7 @@ import stat
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.rootfs import nodes
-from minirun.oci.mounts import copyup, options, rows  # noqa: F401  (copyup: init finds it loaded)
+from minirun.oci.mounts import copyup, nodes, options, rows  # noqa: F401  (copyup: init finds it loaded)
 from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False

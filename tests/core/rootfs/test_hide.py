@@ -12,7 +12,9 @@ import pytest
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.stages import s7_exec
+from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import execute
+from minirun.oci.mounts import hide
 from minirun.oci.tuning.sysctl import Sysctl
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
@@ -51,6 +53,12 @@ def inside(tree: Path, isolated: Any) -> Inside:
     return run
 
 
+def hide_paths(config: Config) -> None:
+    root = Root.at("/")
+    execute(hide.plan(config), root)
+    root.close()
+
+
 def refused(act: Callable[[], object]) -> int:
     with pytest.raises(OSError) as caught:
         act()
@@ -59,9 +67,7 @@ def refused(act: Callable[[], object]) -> int:
 
 def test_masked_paths(inside: Inside) -> None:
     def body() -> None:
-        s7_exec.hide_paths(
-            config(maskedPaths=["/etc/file", "/etc/dir", "/proc/version", "/proc/nosuch"])
-        )
+        hide_paths(config(maskedPaths=["/etc/file", "/etc/dir", "/proc/version", "/proc/nosuch"]))
         assert Path("/etc/file").read_bytes() == b""
         assert os.stat("/etc/file").st_rdev == os.makedev(1, 3)
         assert os.listdir("/etc/dir") == []
@@ -73,7 +79,7 @@ def test_masked_paths(inside: Inside) -> None:
 
 def test_read_only_paths(inside: Inside) -> None:
     def body() -> None:
-        s7_exec.hide_paths(config(readonlyPaths=["/proc/sys", "/etc/dir", "/etc/file"]))
+        hide_paths(config(readonlyPaths=["/proc/sys", "/etc/dir", "/etc/file"]))
         assert refused(lambda: Path("/proc/sys/kernel/hostname").write_text("x")) == errno.EROFS
         assert refused(lambda: Path("/etc/dir/new").write_text("x")) == errno.EROFS
         assert refused(lambda: Path("/etc/file").write_text("x")) == errno.EROFS
@@ -87,7 +93,7 @@ def test_read_only_holds_for_the_mounts_below(inside: Inside) -> None:
     def body() -> None:
         os.mkdir("/etc/dir/sub")
         mounts.mount("tmpfs", "/etc/dir/sub", "tmpfs")
-        s7_exec.hide_paths(config(readonlyPaths=["/etc/dir"]))
+        hide_paths(config(readonlyPaths=["/etc/dir"]))
         assert refused(lambda: Path("/etc/dir/sub/new").write_text("x")) == errno.EROFS
 
     inside(body)
@@ -97,7 +103,7 @@ def test_paths_that_are_not_there_are_passed_over(inside: Inside) -> None:
     def body() -> None:
         before = Path("/proc/self/mountinfo").read_text()
         paths = ["/nosuch", "/etc/nosuch/x"]
-        s7_exec.hide_paths(config(maskedPaths=[*paths, "/etc/file/below"], readonlyPaths=paths))
+        hide_paths(config(maskedPaths=[*paths, "/etc/file/below"], readonlyPaths=paths))
         assert Path("/proc/self/mountinfo").read_text() == before
 
     inside(body)
@@ -107,7 +113,7 @@ def test_a_masked_link_hides_what_it_points_to_inside(inside: Inside, tree: Path
     (tree / "link").symlink_to("../../../../etc/file")
 
     def body() -> None:
-        s7_exec.hide_paths(config(maskedPaths=["/link"]))
+        hide_paths(config(maskedPaths=["/link"]))
         assert Path("/etc/file").read_bytes() == b""
 
     inside(body)
@@ -129,7 +135,7 @@ def test_a_false_dev_null_is_found_out(inside: Inside, tree: Path, what: str) ->
 
     def body() -> None:
         with pytest.raises(MinirunError, match="/dev/null in the container is not the device 1:3"):
-            s7_exec.hide_paths(config(maskedPaths=["/proc/version"]))
+            hide_paths(config(maskedPaths=["/proc/version"]))
 
     inside(body)
 
@@ -138,7 +144,7 @@ def test_a_false_dev_null_is_found_out(inside: Inside, tree: Path, what: str) ->
 def test_a_read_only_root(inside: Inside, readonly: bool) -> None:
     def body() -> None:
         mounts.mount("tmpfs", "/etc/dir", "tmpfs")
-        s7_exec.hide_paths(config(readonly=readonly))
+        hide_paths(config(readonly=readonly))
         if readonly:
             assert refused(lambda: Path("/new").write_text("x")) == errno.EROFS
         else:
@@ -238,7 +244,7 @@ def test_nothing_leaks(inside: Inside) -> None:
         sysctl = {"kernel.hostname": "x"}
         made = config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly)
         Sysctl(made).after_pivot()
-        s7_exec.hide_paths(made)
+        hide_paths(made)
         assert os.listdir("/proc/self/fd") == before
 
     inside(body)

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rootless.conftest import UID
 
 from engines.rootless.conftest import UID
 from gpu.conftest import driver, store  # noqa: F401  (fixtures)
 from gpu.pretend import ROOT, Host
 from gpu.sandbox import debian_root
-from minirun.core.rootfs import nodes
+from minirun.oci.mounts import nodes
 
 HOOK = "nvidia-container-runtime-hook"
 SCRIPT = (

@@ -9,7 +9,9 @@ import os
 import stat
 
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, from_os
+from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
@@ -17,6 +19,22 @@ from minirun.core.rootfs.inroot import Root
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.rootfs.plan import Plan
+
+
+def extra(container: Container) -> Extra:
+    """Return what stage 7 calls."""
+    return Hide(container.config)
+
+
+class Hide(Extra):
+    """What one container may not write or see."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def hide(self) -> "Plan":
+        """Return how it is made read-only, or hidden; see :func:`plan`."""
+        return plan(self.config)
 
 
 def plan(config: Config) -> "Plan":

@@ -11,7 +11,9 @@ import os
 import stat
 
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError
+from minirun.core.extras import Extra
 from minirun.core.record import Record
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
@@ -30,6 +32,22 @@ LINKS = (
     ("pts/ptmx", "/dev/ptmx"),
 )  # fmt: skip
 """Devices and links that every container has: runtime-spec, config-linux.md, "Default Devices"."""
+
+
+def extra(container: Container) -> Extra:
+    """Return what stage 1 calls."""
+    return Nodes(container.config)
+
+
+class Nodes(Extra):
+    """The device nodes of one container."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def nodes(self) -> "plan.Plan":
+        """Return how to make them; see :func:`plan_dev`."""
+        return plan_dev(self.config)
 
 
 def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":

@@ -1,0 +1,74 @@
+"""process.rlimits and process.oomScoreAdj: what bounds one process, and what ends it first."""
+
+import ctypes
+import os
+
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import ConfigError
+from minirun.core.extras import Extra
+from minirun.core.kernel import libc
+from minirun.core.kernel.libc import c_int, c_void_p
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.stages.s1_clone import Init
+
+LEAST_FILES = 4
+"""Descriptors that a command needs to begin: 0 to 2, and the one that tells how its start went."""
+RLIMITS = {
+    f"RLIMIT_{name}": number
+    for number, name in enumerate(
+        (
+            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
+            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
+        )
+    )
+}  # fmt: skip
+"""getrlimit(2), by asm-generic/resource.h."""
+
+_getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
+_setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
+
+
+def extra(container: Container) -> Extra:
+    """Check the limits. Raises ConfigError."""
+    return Limits(container.config)
+
+
+class Limits(Extra):
+    """The limits of one container's command."""
+
+    def __init__(self, config: Config) -> None:
+        """Refuse a limit below which the command could not begin, nor say why."""
+        self.score = config.process.get("oomScoreAdj")
+        self.rows = config.process.get("rlimits") or ()
+        for index, row in enumerate(self.rows):
+            if row["type"] == "RLIMIT_NOFILE" and row["soft"] < LEAST_FILES:
+                text = f"{row['soft']} open files, and a start takes {LEAST_FILES}"
+                raise ConfigError(f"config.json: process.rlimits[{index}].soft: {text}")
+
+    def from_outside(self, init: "Init") -> None:
+        """Set the score by which the OOM killer chooses: proc_pid_oom_score_adj(5)."""
+        if self.score is not None:
+            fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+            os.write(fd, str(self.score).encode())
+            os.close(fd)
+
+    def limit(self) -> None:
+        """Set the limits of this process. Raises OSError."""
+        for row in self.rows:
+            setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
+
+
+def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:
+    """Set a resource limit, soft and hard, in the limit's own unit: setrlimit(2)."""
+    limits = (ctypes.c_uint64 * 2)(soft, hard)
+    libc.check("setrlimit", _setrlimit(kind, ctypes.addressof(limits)), name)
+
+
+def getrlimit(kind: int) -> "tuple[int, int]":
+    """Return a resource limit, (soft, hard), in the limit's own unit: getrlimit(2)."""
+    limits = (ctypes.c_uint64 * 2)()
+    libc.check("getrlimit", _getrlimit(kind, ctypes.addressof(limits)))
+    return limits[0], limits[1]
