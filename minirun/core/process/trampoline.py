@@ -31,10 +31,10 @@ trampoline; minirun sets none.
 
 import fcntl
 import os
+import struct
 
 from minirun.core.errors import MinirunError
 
-EM_X86_64, EM_AARCH64 = 62, 183
 LOAD_ADDRESS = 0x400000
 """Above vm.mmap_min_addr, and a multiple of every page size (4, 16 and 64 KiB)."""
 
@@ -44,96 +44,70 @@ MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 _F_SEAL_FUTURE_WRITE, _F_SEAL_EXEC = 0x10, 0x20  # Linux 5.1, Linux 6.3
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Listing = tuple[tuple[str, str, str], ...]
+X86_64 = """
+LOAD_FD         | mov edi, FD            | FD
+6a 02 5e        | push 2; pop rsi        | F_SETFD
+6a 01 5a        | push 1; pop rdx        | FD_CLOEXEC
+6a 48 58        | push 72; pop rax       | SYS_fcntl
+0f 05           | syscall                |
+85 c0           | test eax, eax          | failed?
+75 16           | jnz report             | then 22 bytes forward
+48 8b 7c 24 08  | mov rdi, [rsp+8]       | argv[0], above argc
+48 8d 74 24 10  | lea rsi, [rsp+16]      | argv + 1
+8b 04 24        | mov eax, [rsp]         | argc
+48 8d 14 c6     | lea rdx, [rsi+rax*8]   | envp, behind argv's NULL
+6a 3b 58        | push 59; pop rax       | SYS_execve
+0f 05           | syscall                | comes back only when it failed
+f7 d8           | report: neg eax        | errno
+50              | push rax               | into memory, little-endian
+LOAD_FD         | mov edi, FD            | FD
+48 89 e6        | mov rsi, rsp           | where errno lies
+6a 04 5a        | push 4; pop rdx        | its size
+6a 01 58        | push 1; pop rax        | SYS_write
+0f 05           | syscall                |
+58              | pop rax                | errno again
+31 ff           | xor edi, edi           | 0
+83 f8 02        | cmp eax, 2             | ENOENT?
+40 0f 94 c7     | sete dil               | then 1
+83 c7 7e        | add edi, 126           | 126 or 127
+b8 e7 00 00 00  | mov eax, 231           | SYS_exit_group
+0f 05           | syscall                | does not come back
+"""
+"""The program for x86_64: bytes, instructions in Intel's syntax, and what for.
 
+System calls: number in rax, arguments in rdi, rsi, rdx; the result comes in rax, -errno for a
+failure; rcx and r11 are lost. "push n; pop r" loads a small number in 3 bytes instead of 5.
+"""
 
-def x86_64(fd: int) -> "Listing":
-    """Return the program for x86_64: (bytes, instruction in Intel's syntax, what for).
-
-    System calls: number in rax, arguments in rdi, rsi, rdx; the result comes in rax, -errno for a
-    failure; rcx and r11 are lost. "push n, pop r" loads a small number in 3 bytes instead of 5.
-    """
-    number = fd.to_bytes(4, "little").hex(" ")
-    return (
-        # fcntl(FD, F_SETFD, FD_CLOEXEC)
-        (f"bf {number}", f"mov edi, {fd}", "FD"),
-        ("6a 02", "push 2", "F_SETFD"),
-        ("5e", "pop rsi", ""),
-        ("6a 01", "push 1", "FD_CLOEXEC"),
-        ("5a", "pop rdx", ""),
-        ("6a 48", "push 72", "SYS_fcntl"),
-        ("58", "pop rax", ""),
-        ("0f 05", "syscall", ""),
-        ("85 c0", "test eax, eax", "failed?"),
-        ("75 16", "jnz report", "then 22 bytes forward"),
-        # execve(argv[0], argv + 1, envp)
-        ("48 8b 7c 24 08", "mov rdi, [rsp+8]", "argv[0], above argc"),
-        ("48 8d 74 24 10", "lea rsi, [rsp+16]", "argv + 1"),
-        ("8b 04 24", "mov eax, [rsp]", "argc"),
-        ("48 8d 14 c6", "lea rdx, [rsi+rax*8]", "envp, behind argv's NULL"),
-        ("6a 3b", "push 59", "SYS_execve"),
-        ("58", "pop rax", ""),
-        ("0f 05", "syscall", "comes back only when it failed"),
-        # write(FD, &errno, 4)
-        ("f7 d8", "report: neg eax", "errno"),
-        ("50", "push rax", "into memory, little-endian"),
-        (f"bf {number}", f"mov edi, {fd}", "FD"),
-        ("48 89 e6", "mov rsi, rsp", "where errno lies"),
-        ("6a 04", "push 4", "its size"),
-        ("5a", "pop rdx", ""),
-        ("6a 01", "push 1", "SYS_write"),
-        ("58", "pop rax", ""),
-        ("0f 05", "syscall", ""),
-        # exit_group(errno == ENOENT ? 127 : 126)
-        ("58", "pop rax", "errno again"),
-        ("31 ff", "xor edi, edi", "0"),
-        ("83 f8 02", "cmp eax, 2", "ENOENT?"),
-        ("40 0f 94 c7", "sete dil", "then 1"),
-        ("83 c7 7e", "add edi, 126", "126 or 127"),
-        ("b8 e7 00 00 00", "mov eax, 231", "SYS_exit_group"),
-        ("0f 05", "syscall", "does not come back"),
-    )
-
-
-def aarch64(fd: int) -> "Listing":
-    """Return the program for aarch64: (bytes, instruction, what for).
-
-    System calls: number in x8, arguments in x0, x1, x2; the result comes in x0. Every instruction
-    is 4 bytes; movz carries its number in bits 5 to 20.
-    """
-    load_fd = (0xD2800000 | fd << 5).to_bytes(4, "little").hex(" ")
-    return (
-        # fcntl(FD, F_SETFD, FD_CLOEXEC)
-        (load_fd, f"mov x0, #{fd}", "FD"),
-        ("41 00 80 d2", "mov x1, #2", "F_SETFD"),
-        ("22 00 80 d2", "mov x2, #1", "FD_CLOEXEC"),
-        ("28 03 80 d2", "mov x8, #25", "SYS_fcntl"),
-        ("01 00 00 d4", "svc #0", ""),
-        ("e0 00 00 b5", "cbnz x0, report", "failed? then on 28 bytes from here"),
-        # execve(argv[0], argv + 1, envp)
-        ("e9 03 40 f9", "ldr x9, [sp]", "argc"),
-        ("e0 07 40 f9", "ldr x0, [sp, #8]", "argv[0], above argc"),
-        ("e1 43 00 91", "add x1, sp, #16", "argv + 1"),
-        ("22 0c 09 8b", "add x2, x1, x9, lsl #3", "envp, behind argv's NULL"),
-        ("a8 1b 80 d2", "mov x8, #221", "SYS_execve"),
-        ("01 00 00 d4", "svc #0", "comes back only when it failed"),
-        # write(FD, &errno, 4)
-        ("f3 03 00 4b", "report: neg w19, w0", "errno"),
-        ("f3 03 00 b9", "str w19, [sp]", "into memory, over argc, little-endian"),
-        (load_fd, f"mov x0, #{fd}", "FD"),
-        ("e1 03 00 91", "mov x1, sp", "where errno lies"),
-        ("82 00 80 d2", "mov x2, #4", "its size"),
-        ("08 08 80 d2", "mov x8, #64", "SYS_write"),
-        ("01 00 00 d4", "svc #0", ""),
-        # exit_group(errno == ENOENT ? 127 : 126)
-        ("c0 0f 80 52", "mov w0, #126", ""),
-        ("7f 0a 00 71", "cmp w19, #2", "ENOENT?"),
-        ("00 14 80 1a", "cinc w0, w0, eq", "then 127"),
-        ("c8 0b 80 d2", "mov x8, #94", "SYS_exit_group"),
-        ("01 00 00 d4", "svc #0", "does not come back"),
-    )
+AARCH64 = """
+LOAD_FD         | mov x0, #FD            | FD
+41 00 80 d2     | mov x1, #2             | F_SETFD
+22 00 80 d2     | mov x2, #1             | FD_CLOEXEC
+28 03 80 d2     | mov x8, #25            | SYS_fcntl
+01 00 00 d4     | svc #0                 |
+e0 00 00 b5     | cbnz x0, report        | failed? then on 28 bytes from here
+e9 03 40 f9     | ldr x9, [sp]           | argc
+e0 07 40 f9     | ldr x0, [sp, #8]       | argv[0], above argc
+e1 43 00 91     | add x1, sp, #16        | argv + 1
+22 0c 09 8b     | add x2, x1, x9, lsl #3 | envp, behind argv's NULL
+a8 1b 80 d2     | mov x8, #221           | SYS_execve
+01 00 00 d4     | svc #0                 | comes back only when it failed
+f3 03 00 4b     | report: neg w19, w0    | errno
+f3 03 00 b9     | str w19, [sp]          | into memory, over argc, little-endian
+LOAD_FD         | mov x0, #FD            | FD
+e1 03 00 91     | mov x1, sp             | where errno lies
+82 00 80 d2     | mov x2, #4             | its size
+08 08 80 d2     | mov x8, #64            | SYS_write
+01 00 00 d4     | svc #0                 |
+c0 0f 80 52     | mov w0, #126           |
+7f 0a 00 71     | cmp w19, #2            | ENOENT?
+00 14 80 1a     | cinc w0, w0, eq        | then 127
+c8 0b 80 d2     | mov x8, #94            | SYS_exit_group
+01 00 00 d4     | svc #0                 | does not come back
+"""
+"""The same for aarch64. System calls: number in x8, arguments in x0, x1, x2; the result comes
+in x0. Every instruction is 4 bytes; movz carries its number in bits 5 to 20.
+"""
 
 
 def build(fd: int, machine: str = "") -> bytes:
@@ -144,40 +118,32 @@ def build(fd: int, machine: str = "") -> bytes:
     """
     machine = machine or os.uname().machine
     if machine == "x86_64":
-        kind, listing = EM_X86_64, x86_64(fd)
+        kind, listing, load_fd = 62, X86_64, b"\xbf" + fd.to_bytes(4, "little")
     elif machine == "aarch64":
-        kind, listing = EM_AARCH64, aarch64(fd)
+        kind, listing, load_fd = 183, AARCH64, (0xD2800000 | fd << 5).to_bytes(4, "little")
     else:
         raise MinirunError(f"no trampoline for {machine}", "minirun runs on x86_64 and aarch64")
-    code = bytes.fromhex(" ".join(row[0] for row in listing))
-    return _elf(kind, code)
+    columns = " ".join(line.partition("|")[0] for line in listing.splitlines())
+    return _elf(kind, bytes.fromhex(columns.replace("LOAD_FD", load_fd.hex())))
 
 
 def _elf(machine: int, code: bytes) -> bytes:
-    """Return the smallest executable around `code`: elf(5), one header and one segment."""
+    """Return the smallest executable around `code`: elf(5), one header and one segment.
+
+    The header: 64 bits, little-endian, ET_EXEC, no sections. The segment: PT_LOAD, PF_R|PF_X.
+    """
     header_size, segment_size = 64, 56
     start = header_size + segment_size
-    ident = b"\x7fELF" + bytes((2, 1, 1, 0)) + bytes(8)  # 64 bits, little-endian, version 1
-    header = ident + b"".join(
-        value.to_bytes(size, "little")
-        for value, size in (
-            (2, 2), (machine, 2), (1, 4),                # e_type ET_EXEC, e_machine, e_version
-            (LOAD_ADDRESS + start, 8),                   # e_entry
-            (header_size, 8), (0, 8), (0, 4),            # e_phoff, e_shoff, e_flags
-            (header_size, 2), (segment_size, 2), (1, 2), # e_ehsize, e_phentsize, e_phnum
-            (0, 2), (0, 2), (0, 2),                      # no sections
-        )
-    )  # fmt: skip
     size = start + len(code)
-    segment = b"".join(
-        value.to_bytes(width, "little")
-        for value, width in (
-            (1, 4), (5, 4), (0, 8),                      # PT_LOAD, PF_R|PF_X, p_offset
-            (LOAD_ADDRESS, 8), (LOAD_ADDRESS, 8),        # p_vaddr, p_paddr
-            (size, 8), (size, 8), (0x10000, 8),          # p_filesz, p_memsz, p_align
+    return b"".join(
+        (
+            struct.pack("<4s12B", b"\x7fELF", 2, 1, 1, *bytes(9)),
+            struct.pack("<HHIQQQ", 2, machine, 1, LOAD_ADDRESS + start, header_size, 0),
+            struct.pack("<IHHHHHH", 0, header_size, segment_size, 1, 0, 0, 0),
+            struct.pack("<IIQQQQQQ", 1, 5, 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size, 0x10000),
+            code,
         )
-    )  # fmt: skip
-    return header + segment + code
+    )
 
 
 def open_sealed(fd: int) -> int:
