@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rootless.conftest import UID
 
 from engines.rootless.conftest import UID
 from gpu.conftest import driver, store  # noqa: F401  (fixtures)
