@@ -25,6 +25,7 @@ from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.selector import GpuSelector, parse_gpus
 from minirun.image.build import find_or_build
 from minirun.inspect import anatomy, device_names, page
+from minirun.inspect.given import saved_edits
 from minirun.inspect.gpu import diff, report
 from minirun.running import existing
 from minirun.show import find, paint
@@ -110,9 +111,10 @@ def main_why(args: "list[str]", settings: Settings) -> int:
     if flags.repair:
         count = report.repair(container)
         sys.stderr.write(f"minirun: {count} device rules put back\n")
-    found = report.document(container)
+    found = report.report(container)
     if flags.json:
-        return write(json.dumps(found, indent=2) + "\n")
+        document = report.document(found, saved_edits(container.record))
+        return write(json.dumps(document, indent=2) + "\n")
     return show(report.lines(found))
 
 

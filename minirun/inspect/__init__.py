@@ -13,7 +13,7 @@ from minirun.core.errors import StateError
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked
 from minirun.inspect.document import Anatomy
-from minirun.inspect.given import device_names, edits_of
+from minirun.inspect.given import device_names, saved_edits
 
 
 def anatomy(container: Container) -> Anatomy:
@@ -31,7 +31,7 @@ def anatomy(container: Container) -> Anatomy:
         "noNewPrivileges": None, "mounts": [], "devices": [], "deviceRules": None,
         "interfaces": [], "limits": {}, "usage": None, "memberOf": {},
         "hooks": past.hooks(container, found),
-        "gpus": edits_of(record),
+        "gpus": saved_edits(record),
         "stages": past.stages(found),
         "wanted": asked.wanted(container),
         "differences": [],
@@ -85,4 +85,4 @@ def _interfaces(pid: int) -> list[dict[str, Any]]:
     return [row._asdict() for row in interfaces.interfaces(pid)]
 
 
-__all__ = ["anatomy", "device_names", "edits_of"]
+__all__ = ["anatomy", "device_names"]

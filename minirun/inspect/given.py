@@ -2,6 +2,8 @@
 
 from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
+from minirun.gpu.cdi import container_edits
+from minirun.gpu.edits import Edits, GivenGpu
 from minirun.oci.mounts import nodes
 
 TYPE_CHECKING = False
@@ -9,8 +11,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def edits_of(record: "dict[str, Any]") -> "dict[str, Any]":
-    """Return what stage 5 put into a container, as it recorded it; empty without GPUs."""
+def edits_of(record: "dict[str, Any]") -> Edits:
+    """Return what stage 5 put into a container, without links; empty without GPUs."""
+    saved = saved_edits(record)
+    gpus = [
+        GivenGpu(row["index"], row["minor"], row["uuid"], row["model"])
+        for row in saved.get("gpus", ())
+    ]
+    return container_edits.parse(saved)._replace(
+        gpus=tuple(gpus), driver=saved.get("driver", ""), simulated=bool(saved.get("simulated"))
+    )
+
+
+def saved_edits(record: "dict[str, Any]") -> "dict[str, Any]":
+    """Return edits.json as it stands in a container's directory; empty without GPUs."""
     try:
         edits: dict[str, Any] = jsonlite.loads(
             state.read_text(f"{record['directory']}/{places.EDITS}")
@@ -25,6 +39,6 @@ def device_names(container: Container) -> "dict[tuple[str, int, int], str]":
     names = {("c", major, minor): path for path, major, minor in nodes.DEVICES}
     for row in container.config.linux.get("devices") or []:
         names[(row["type"], row.get("major", 0), row.get("minor", 0))] = row["path"]
-    for node in edits_of(container.record).get("deviceNodes", []):
-        names[(node["type"], node["major"], node["minor"])] = node["path"]
+    for node in edits_of(container.record).device_nodes:
+        names[(node.kind, node.major, node.minor)] = node.path
     return names

@@ -70,11 +70,8 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
 
     They are looked up below a descriptor of the container's root. Raises OSError.
     """
-    simulated = bool(edits_of(container.record).get("simulated"))
-    given = {
-        (n["type"], n["major"], n["minor"])
-        for n in edits_of(container.record).get("deviceNodes", [])
-    }
+    edits = edits_of(container.record)
+    given = {(node.kind, node.major, node.minor) for node in edits.device_nodes}
     rows: list[NodeFacts] = []
     root = Root.at(f"/proc/{pid}/root")
     try:
@@ -88,7 +85,7 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
             rows.append({
                 "path": f"/dev/{name}", "type": kind, "major": key[1], "minor": key[2],
                 "access": None if allowed is None else access(allowed, *key),
-                "simulated": simulated and key in given,
+                "simulated": edits.simulated and key in given,
             })  # fmt: skip
         os.close(fd)
     finally:

@@ -68,11 +68,7 @@ def _limit(value: int | None) -> int | None:
 def _rules(container: Container) -> list[DeviceRule]:
     """config.json's rules, and those that stage 5 added."""
     rows = container.config.resources.get("devices") or []
-    given = [
-        DeviceRule(True, node["type"], node["major"], node["minor"], node["permissions"])
-        for node in edits_of(container.record).get("deviceNodes", [])
-    ]
-    return effective([*container_rules(rows), *given])
+    return effective([*container_rules(rows), *edits_of(container.record).device_rules()])
 
 
 def _as_text(rule: DeviceRule) -> str:

@@ -13,10 +13,7 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.kernel import mountinfo
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from minirun.gpu.edits import DeviceNode, Edits
 
 
 class ObservedNode(Record):
@@ -46,40 +43,43 @@ class ObservedGpus(Record):
     deleted: "frozenset[str]"
     """Mount points whose file the host has no more."""
 
+    @property
+    def mounts(self) -> int:
+        """How many of the given mounts are still there."""
+        return sum(path in self.mounted for path in self.expected)
 
-def observe(pid: int, edits: "dict[str, Any]", rules: "list[DeviceRule] | None") -> ObservedGpus:
+
+def observe(pid: int, edits: Edits, rules: "list[DeviceRule] | None") -> ObservedGpus:
     """Return what the container of `pid` has of `edits`. Raises OSError if it has ended."""
     points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
     root = Root.at(f"/proc/{pid}/root")
     try:
-        nodes = tuple(_node(root, row, rules) for row in edits.get("deviceNodes", []))
-        rows = edits.get("mounts", [])
-        expected = tuple(_real(root, row["containerPath"]) for row in rows)
+        nodes = tuple(_node(root, node, rules) for node in edits.device_nodes)
+        expected = tuple(_real(root, mount.path) for mount in edits.mounts)
     finally:
         root.close()
     gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
     return ObservedGpus(nodes, rules, expected, frozenset(points), gone)
 
 
-def _node(root: Root, row: "dict[str, Any]", rules: "list[DeviceRule] | None") -> ObservedNode:
-    kind, major, minor = row["type"], row["major"], row["minor"]
+def _node(root: Root, given: DeviceNode, rules: "list[DeviceRule] | None") -> ObservedNode:
+    path, kind, major, minor = given[:4]
     found = ""
     try:
-        fd = root.open(row["path"], os.O_PATH | os.O_NOFOLLOW)
+        fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
     except OSError:
         pass
     else:
         found = _numbers_of(os.fstat(fd))
         os.close(fd)
     host = ""
-    if row.get("hostPath"):
+    if given.host_path:
         try:
-            host = _numbers_of(os.stat(row["hostPath"]))
+            host = _numbers_of(os.stat(given.host_path))
         except OSError:
             host = "nothing"
     access = None if rules is None else ruleset.access(rules, kind, major, minor)
-    given = row.get("permissions") or "rwm"
-    return ObservedNode(row["path"], kind, major, minor, given, found, host, access)
+    return ObservedNode(path, kind, major, minor, given.permissions or "rwm", found, host, access)
 
 
 def _numbers_of(status: os.stat_result) -> str:

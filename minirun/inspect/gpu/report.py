@@ -1,7 +1,7 @@
 """What a container was asked for, given, and has in force now: as data, and as text (`gpu why`)."""
 
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 from minirun.cgroups import foreign
 from minirun.cgroups.rules import DeviceRule, parse_rules
@@ -9,43 +9,63 @@ from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
 from minirun.gpu import drivers
-from minirun.inspect import edits_of
+from minirun.gpu.edits import Edits
+from minirun.inspect.given import edits_of, saved_edits
 from minirun.inspect.gpu import observed, why
 from minirun.show.columns import aligned
 
 _WIDTH = 100
 
 
-def document(container: Container) -> dict[str, Any]:
-    """Return all of it as plain data with stable keys. Raises OSError, GPUError."""
-    edits, config = edits_of(container.record), container.config
-    request = why.nvidia_request(config) if why.mode(config, edits) in ("legacy", "hook") else None
-    found: dict[str, Any] = {
-        "id": container.id,
-        "status": container.record["status"],
-        "mode": why.mode(config, edits),
-        "asked": [row._asdict() for row in why.request_sources(container.record, config, edits)],
-        "devices": list(request.devices) if request else list(edits.get("cdi") or []),
-        "capabilities": list(request.capabilities) if request else [],
-        "requirements": list(request.requirements) if request else [],
-        "given": edits,
-        "now": None,
-        "differences": [],
+class GpuReport(NamedTuple):
+    """What a container was asked for, given, and has in force now."""
+
+    id: str
+    status: str
+    mode: str
+    asked: list[why.RequestSource]
+    devices: list[str]
+    capabilities: list[str]
+    requirements: list[str]
+    given: Edits
+    now: observed.ObservedGpus | None
+    """None if the container does not run."""
+    differences: list[why.Difference]
+
+
+def report(container: Container) -> GpuReport:
+    """Return all of it. Raises OSError, GPUError."""
+    record, config = container.record, container.config
+    edits, cdi = edits_of(record), list(saved_edits(record).get("cdi") or [])
+    mode, now = why.mode(config, cdi), _now(container, edits)
+    request = why.nvidia_request(config) if mode in ("legacy", "hook") else None
+    return GpuReport(
+        container.id, record["status"], mode, why.request_sources(record, config, cdi),
+        list(request.devices) if request else cdi,
+        list(request.capabilities) if request else [],
+        list(request.requirements) if request else [],
+        edits, now,
+        why.differences(edits, now, _own_rules(container), _host_driver(edits)) if now else [],
+    )  # fmt: skip
+
+
+def document(found: GpuReport, given: dict[str, Any]) -> dict[str, Any]:
+    """Return it as plain data with stable keys; `given` is edits.json."""
+    now = found.now and {
+        "nodes": [node._asdict() for node in found.now.nodes],
+        "rules": None if found.now.rules is None else list(map(str, found.now.rules)),
+        "mounts": found.now.mounts,
     }
-    now = _now(container, edits)
-    if now:
-        rules = None if now.rules is None else [str(rule) for rule in now.rules]
-        found["now"] = {
-            "nodes": [node._asdict() for node in now.nodes],
-            "rules": rules,
-            "mounts": sum(path in now.mounted for path in now.expected),
-        }
-        rows = why.differences(edits, now, _own_rules(container), _host_driver(edits))
-        found["differences"] = [row._asdict() for row in rows]
-    return found
+    return {
+        **found._asdict(),
+        "asked": [row._asdict() for row in found.asked],
+        "given": given,
+        "now": now,
+        "differences": [row._asdict() for row in found.differences],
+    }
 
 
-def _now(container: Container, edits: dict[str, Any]) -> observed.ObservedGpus | None:
+def _now(container: Container, edits: Edits) -> observed.ObservedGpus | None:
     """Return what there is now; None where the container does not run."""
     if not container.record["pid"] or not state.is_alive(container.record["init"]):
         return None
@@ -67,9 +87,9 @@ def _own_rules(container: Container) -> frozenset[str]:
     return frozenset(map(str, parse_rules(rows)))
 
 
-def _host_driver(edits: dict[str, Any]) -> str:
+def _host_driver(edits: Edits) -> str:
     """Return the version of the driver that is loaded now; empty for none, or a simulated one."""
-    if not edits or edits.get("simulated"):
+    if not edits.driver or edits.simulated:
         return ""
     try:
         return drivers.inventory("nvidia", "").driver
@@ -87,10 +107,7 @@ def repair(container: Container) -> int:
     if now is None:
         raise StateError(f"container {container.id!r} is not running", "its rules end with it")
     if now.rules is None:  # another program than minirun's is attached: put the tests before it
-        rows = edits.get("deviceNodes", [])
-        rules = [
-            DeviceRule(True, n["type"], n["major"], n["minor"], n["permissions"]) for n in rows
-        ]
+        rules = edits.device_rules()
         foreign.of_process(str(container.record["pid"])).allow_devices(rules)
         return len(rules)
     missing = why.missing_rules(now)
@@ -100,13 +117,13 @@ def repair(container: Container) -> int:
     return len(missing)
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Return the document as lines of text."""
-    given, now = found["given"], found["now"]
-    driver = f", driver {given['driver']}" if given.get("driver") else ""
-    mark = ", SIMULATED" if given.get("simulated") else ""
-    how = f", mode {found['mode']}" if found["mode"] else ""
-    text = [f"container {found['id']}: {found['status']}{how}{driver}{mark}"]
+def lines(found: GpuReport) -> list[str]:
+    """Return it as lines of text."""
+    given, now = found.given, found.now
+    driver = f", driver {given.driver}" if given.driver else ""
+    mark = ", SIMULATED" if given.simulated else ""
+    how = f", mode {found.mode}" if found.mode else ""
+    text = [f"container {found.id}: {found.status}{how}{driver}{mark}"]
     text += ["", "asked", *_asked(found), "", "given", *_given(found)]
     if now is None:
         return [*text, "", "now", "  it does not run: the kernel knows nothing of it"]
@@ -115,49 +132,49 @@ def lines(found: dict[str, Any]) -> list[str]:
     return text
 
 
-def _asked(found: dict[str, Any]) -> list[str]:
+def _asked(found: GpuReport) -> list[str]:
     text = []
-    for row in found["asked"]:
-        verdict = "" if row["counts"] else " (does not count)"
-        text += _wrapped(f"{row['by']}: {row['what']}{verdict}")
+    for row in found.asked:
+        verdict = "" if row.counts else " (does not count)"
+        text += _wrapped(f"{row.by}: {row.what}{verdict}")
     for key in ("devices", "capabilities", "requirements"):
-        if found[key]:
-            text += _wrapped(f"{key}: {', '.join(found[key])}")
+        if values := getattr(found, key):
+            text += _wrapped(f"{key}: {', '.join(values)}")
     return text or ["  nothing: --gpus all asks for GPUs"]
 
 
-def _given(found: dict[str, Any]) -> list[str]:
-    given = found["given"]
-    if not given:
+def _given(found: GpuReport) -> list[str]:
+    given = found.given
+    if given == Edits():
         did = "another program did stages 4 and 5: what it gave is not recorded"
-        return [f"  {did}" if found["mode"] == "hook" else "  nothing"]
-    text = [f"  GPU {gpu['index']}: {gpu['uuid']} {gpu['model']}" for gpu in given["gpus"]]
-    paths = [row["containerPath"] for row in given["mounts"]]
+        return [f"  {did}" if found.mode == "hook" else "  nothing"]
+    text = [f"  GPU {gpu.name}: {gpu.uuid} {gpu.model}" for gpu in given.gpus]
+    paths = [mount.path for mount in given.mounts]
     libraries = sum(".so" in path.rpartition("/")[2] for path in paths)
-    nodes = given["deviceNodes"]
+    nodes = given.device_nodes
     text.append(
         f"  {len(nodes)} device nodes, {libraries} libraries, {len(paths) - libraries} other mounts"
     )
-    rules = [f"{n['type']} {n['major']}:{n['minor']} {n.get('permissions', 'rwm')}" for n in nodes]
-    if rules:
-        text += _wrapped(f"cgroup rules: {', '.join(rules)}")
-    for entry in given["env"]:
+    if nodes:
+        text += _wrapped(f"cgroup rules: {', '.join(map(str, given.device_rules()))}")
+    for entry in given.env:
         text += _wrapped(f"environment: {entry}")
     return text
 
 
-def _present(now: dict[str, Any]) -> list[str]:
+def _present(now: observed.ObservedGpus) -> list[str]:
     rows = [
-        (node["path"], node["found"] or "missing", f"cgroup: {_access(node['access'])}")
-        for node in now["nodes"]
+        (node.path, node.found or "missing", f"cgroup: {_access(node.access)}")
+        for node in now.nodes
     ]
     text = [f"  {line}" for line in aligned(rows)]
-    text.append(f"  {now['mounts']} mounts")
-    known = {f"{n['kind']} {n['major']}:{n['minor']}" for n in now["nodes"]}
-    if now["rules"] is None:
+    text.append(f"  {now.mounts} mounts")
+    known = {f"{node.kind} {node.major}:{node.minor}" for node in now.nodes}
+    if now.rules is None:
         text.append("  rules: the attached program is not minirun's and cannot be read")
     else:
-        others = [rule for rule in now["rules"] if rule.rpartition(" ")[0] not in known]
+        rules = map(str, now.rules)
+        others = [rule for rule in rules if rule.rpartition(" ")[0] not in known]
         text += _wrapped(f"other rules: {', '.join(others) or 'none'}")
     return text
 
@@ -166,12 +183,12 @@ def _access(access: str | None) -> str:
     return "unknown" if access is None else access or "denied"
 
 
-def _differences(found: dict[str, Any]) -> list[str]:
+def _differences(found: GpuReport) -> list[str]:
     text = []
-    for row in found["differences"]:
-        advice = row["advice"].replace(" ID ", f" {found['id']} ")
-        text += _wrapped(row["what"])
-        text += _wrapped(f"why: {row['reason']}", "      ")
+    for row in found.differences:
+        advice = row.advice.replace(" ID ", f" {found.id} ")
+        text += _wrapped(row.what)
+        text += _wrapped(f"why: {row.reason}", "      ")
         text += _wrapped(f"try: {advice}", "      ")
     return text or ["  none: all is as it was given"]
 

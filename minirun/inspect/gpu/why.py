@@ -15,6 +15,7 @@ from minirun.core.choices import OTHER_VENDORS
 from minirun.core.record import Record
 from minirun.gpu import variables
 from minirun.gpu.cdi import names
+from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.hook import command_line as hook
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from minirun.core.config import Config
     from minirun.gpu.request import NvidiaRequest
-    from minirun.inspect.gpu.observed import ObservedGpus
+    from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
@@ -47,9 +48,9 @@ class Difference(Record):
     advice: str
 
 
-def mode(config: "Config", edits: "dict[str, Any]") -> str:
+def mode(config: "Config", cdi: "list[str]") -> str:
     """Return how the GPUs came in: legacy, hook, cdi; empty if none were asked for."""
-    if edits.get("cdi"):
+    if cdi:
         return "cdi"
     hooks = [row for _, _, row in config.hooks_of_stage_3() if "nvidia-container" in row["path"]]
     if not hooks:
@@ -58,13 +59,13 @@ def mode(config: "Config", edits: "dict[str, Any]") -> str:
 
 
 def request_sources(
-    record: "dict[str, Any]", config: "Config", edits: "dict[str, Any]"
+    record: "dict[str, Any]", config: "Config", cdi: "list[str]"
 ) -> "list[RequestSource]":
-    """Return everything that asks for GPUs, first what counts."""
+    """Return everything that asks for GPUs, first what counts; `cdi`: the names of CDI devices."""
     found = []
-    how, managed = mode(config, edits), bool(record.get("managed"))
+    how, managed = mode(config, cdi), bool(record.get("managed"))
     env = config.environment.get(_VISIBLE, "")
-    devices = list(edits.get("cdi") or [])
+    devices = cdi
     if record.get("gpus"):
         found.append(RequestSource("command line", f"--gpus {record['gpus']}"))
         devices = [name for name in devices if not name.startswith("nvidia.com/gpu=")]
@@ -108,7 +109,7 @@ def nvidia_request(config: "Config") -> "NvidiaRequest | None":
 
 
 def differences(
-    edits: "dict[str, Any]",
+    edits: Edits,
     now: "ObservedGpus",
     own: "frozenset[str]" = frozenset(),
     host_driver: str = "",
@@ -127,15 +128,15 @@ def differences(
     if stale:
         what = f"{len(stale)} mounted files are deleted on the host, such as {stale[0]}"
         found.append(Difference(what, "the driver was updated or removed since the start", _ANEW))
-    if host_driver and edits.get("driver") and host_driver != edits["driver"]:
-        what = f"the driver is {host_driver} now; the container got files of {edits['driver']}"
+    if host_driver and edits.driver and host_driver != edits.driver:
+        what = f"the driver is {host_driver} now; the container got files of {edits.driver}"
         reason = 'updated since the start; programs say "Driver/library version mismatch"'
         found.append(Difference(what, reason, _ANEW))
     return found
 
 
-def _of_node(node: "Any") -> "list[Difference]":
-    """Return what is wrong with one device node (minirun.inspect.gpu.observed.Node)."""
+def _of_node(node: "ObservedNode") -> "list[Difference]":
+    """Return what is wrong with one device node."""
     numbers = f"{node.kind} {node.major}:{node.minor}"
     if not node.found:
         what = f"{node.path} is not in the container"
@@ -163,11 +164,9 @@ def _of_node(node: "Any") -> "list[Difference]":
     ]
 
 
-def _more(
-    edits: "dict[str, Any]", rules: "list[DeviceRule]", own: "frozenset[str]"
-) -> "list[Difference]":
+def _more(edits: Edits, rules: "list[DeviceRule]", own: "frozenset[str]") -> "list[Difference]":
     """Return rules that open nodes of the driver which were not asked for, or every node."""
-    given = {(node["major"], node["minor"]) for node in edits.get("deviceNodes", [])}
+    given = {(node.major, node.minor) for node in edits.device_nodes}
     majors = {major for major, _ in given}
     found = []
     for rule in rules:

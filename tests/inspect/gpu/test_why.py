@@ -11,6 +11,7 @@ from conftest import Program, wait_until
 from gpu import images
 from minirun import cgroups
 from minirun.cgroups.rules import DeviceRule
+from minirun.gpu.edits import DeviceNode, Edits
 from minirun.inspect.gpu import why
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
@@ -186,7 +187,7 @@ def test_what_only_a_real_driver_can_do() -> None:
     node = ObservedNode("/dev/nvidia-uvm", "c", 510, 0, "rw", "c 510:0", "c 511:0", "rw")
     path = "/usr/lib/libcuda.so.550.1"
     now = ObservedGpus((node,), [], (path,), frozenset((path,)), frozenset((path,)))
-    edits = {"driver": "550.1", "deviceNodes": [{"major": 510, "minor": 0}]}
+    edits = Edits((DeviceNode("/dev/nvidia-uvm", "c", 510, 0),), driver="550.1")
     said = [row.what for row in why.differences(edits, now, host_driver="560.2")]
     assert said == [
         "/dev/nvidia-uvm is c 511:0 on the host now, not c 510:0",
@@ -199,5 +200,5 @@ def test_a_program_of_another_runtime_gives_no_verdict() -> None:
     """Rules that cannot be read are no rules that deny."""
     node = ObservedNode("/dev/nvidia0", "c", 195, 0, "rw", "c 195:0", "", None)
     now = ObservedGpus((node,), None, (), frozenset(), frozenset())
-    assert why.differences({}, now) == []
+    assert why.differences(Edits(), now) == []
     assert why.missing_rules(now) == []
