@@ -10,10 +10,10 @@ from minirun.core.directories import make_root
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.engines import roots
-from minirun.gpu import driverroot, drivers, select, vendors
+from minirun.gpu import driverroot, drivers, select, share, vendors
 from minirun.gpu.inventory import Gpu, Inventory
-from minirun.gpu.selector import parse_gpus
-from minirun.gpu.share import mps, sharing, timeslice
+from minirun.gpu.select import parse_gpus
+from minirun.gpu.share import mps, timeslice
 from minirun.gpu.share import usage as usage_of
 from minirun.show.columns import aligned
 
@@ -91,7 +91,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """Print who uses which GPU."""
     GpuPs(args)
-    rows = [row for root in roots.known(settings) for row in sharing.holders(root)]
+    rows = [row for root in roots.known(settings) for row in share.holders(root)]
     return show(use_table(usage_of.who_uses(rows)))
 
 

@@ -22,7 +22,7 @@ from minirun.gpu import drivers
 from minirun.gpu.cdi import registry, request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.selector import GpuSelector, parse_gpus
+from minirun.gpu.select import GpuSelector, parse_gpus
 from minirun.image.build import find_or_build
 from minirun.inspect import anatomy, device_names, page
 from minirun.inspect.given import saved_edits

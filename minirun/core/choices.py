@@ -7,7 +7,7 @@ manifest, CRI-O too. So what chooses a source on the host, or a privilege, comes
     minirun --gpu-driver=amd create …                the flags before the command, for engines:
                                                      podman --runtime-flag, docker's runtimeArgs
     state.json                                       what one of these said, for later commands
-    /etc/nvidia-container-runtime/config.toml        root's word (gpu.nvidia.hook.hook_settings)
+    /etc/nvidia-container-runtime/config.toml        root's word (gpu.nvidia.hook.command_line)
 
 The real stack has such a list as well: of podman's, CRI-O's and containerd's annotations only those
 are obeyed that their configuration names.
@@ -45,7 +45,7 @@ class Choices(Record):
     gpu_hook: bool = False
     """NVIDIA's hook is executed as any other, and not taken in-line (--gpu-mode=hook)."""
     exclusive: bool = False
-    """No other container gets this one's GPUs while it runs (minirun.gpu.share.sharing)."""
+    """No other container gets this one's GPUs while it runs (minirun.gpu.share)."""
     layers: "tuple[str, ...]" = ()
     """Directories of the image's layers, lowest first; then root.path is an overlay of them."""
     volatile: bool = False

@@ -249,6 +249,6 @@ def gpu_arguments(config: "Config", state: "dict[str, Any]") -> "list[str] | Non
         from minirun.gpu import vendors
 
         return vendors.command_line(config, state["pid"])
-    from minirun.gpu.nvidia.hook import hook_settings
+    from minirun.gpu.nvidia.hook import command_line
 
-    return hook_settings.command_line(config, state)
+    return command_line.in_line(config, state)

@@ -9,7 +9,7 @@
     ROOT/                         a state root: --root, $MINIRUN_ROOT; an engine has one of its own
         .new/PID-TIME/            a container's directory without its name     core/directories
         .history/TIME.N.ID.jsonl  the log of a container that is gone          running/history
-        .gpus/holders.json        which container has which GPU                gpu/share/sharing
+        .gpus/holders.json        which container has which GPU                gpu/share
         .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                       gpu/share/mps
         ID/                       a container
 

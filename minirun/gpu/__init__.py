@@ -3,12 +3,12 @@
 inject      stage 5's work, from arguments to edits that are put in: begin here
 drivers     which driver the host has, and its inventory: nvidia.cli.real, or simulated
 inventory   the records of what a host has
-selector    what --gpus says; select: which GPUs of the inventory that means
+select      what --gpus says, and which GPUs of the inventory that means
 variables   what asks for another vendor's GPUs, and whether it may
 request     NvidiaRequest, which stage 4 makes and stage 5 reads
-edits       Edits: all that a container gets, as steps; each vendor's planner makes one
-apply       Edits → operations → the container; undo: what a failure puts back
-driverroot  the folder that the driver's files come from
+steps       what is done in a container; edits: all of it, which each vendor's planner makes
+apply       Edits → the container; undo: what a failure puts back
+driverroot  the folder that the driver's files come from; trusted: which folder that may be
 nvidia      a folder for each program of NVIDIA's stack; vendors: AMD, Intel, Gaudi
 cdi         the other way: device names → config.json
 share       which container has which GPU; time slices, MPS

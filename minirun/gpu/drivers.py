@@ -4,7 +4,6 @@ from minirun.core.choices import GPU_DRIVERS, OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import catalog
 
 DRIVERS = ("auto", *GPU_DRIVERS)
 _OTHERS = (
@@ -25,7 +24,10 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
         raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
     if driver != "auto":
         return driver
-    root = driverroot.check(root)
+    if root:
+        from minirun.gpu import trusted  # few name a root
+
+        root = trusted.check(root)
     if load_kmods or driverroot.is_loaded(root):
         return "nvidia"
     found: "list[str]" = []
@@ -57,7 +59,6 @@ def inventory(
     if which == "nvidia":
         from minirun.gpu.nvidia.cli import real  # a host has one of the two
 
-        cache = cache or catalog.LD_SO_CACHE
         return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
     from minirun.gpu import simulated
 

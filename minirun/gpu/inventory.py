@@ -56,6 +56,10 @@ class HostFile(Record):
     path: str
     needs: str = ""
 
+    def is_needed(self, capabilities: "frozenset[str]") -> bool:
+        """Return True if one of these capabilities brings it."""
+        return not self.needs or not capabilities.isdisjoint(self.needs.split())
+
 
 class ControlNode(Record):
     """A control node of the driver, which is not one of a GPU: nvidiactl, nvidia-uvm, …"""
@@ -86,6 +90,13 @@ class Inventory(Record):
     simulated: bool
     imex_major: int = 0
     """The major of the IMEX channels' nodes; 0 where there is none."""
+
+    def why_no_gpu(self) -> "tuple[str, str]":
+        """Return what to say if it has no GPU at all, and a hint."""
+        if self.simulated:
+            return "the SIMULATED driver has no gpu", "MINIRUN_SIM=count=4 gives it four"
+        text = f"this host has no gpu: driver {self.driver} is loaded and sees none"
+        return text, "nvidia-smi -L; dmesg | grep NVRM says why; --gpus none gives its files alone"
 
     def describe_gpus(self) -> str:
         """Say what there is: the hint of every error about a GPU that there is not."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from minirun.gpu.cdi.request import CdiEdits
 
+CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
+"""Of NVIDIA's driver, in the order of the hook's arguments (alphabetical)."""
+DEFAULT_CAPABILITIES = ("compute", "utility")
 CDI_ANNOTATION = "cdi.k8s.io/"
 """What the names of annotations begin with that ask for CDI devices."""
 VENDOR_VARIABLES = ("AMD_", "HABANA_")
@@ -28,7 +31,7 @@ class NvidiaRequest(Record):
     devices: "tuple[str, ...]" = ()
     """Selectors: all, index, UUID, PCI id, G:M. None of them: driver files, but no GPU."""
     capabilities: "tuple[str, ...]" = ()
-    """Out of minirun.gpu.nvidia.cli.catalog.CAPABILITIES."""
+    """Out of CAPABILITIES."""
     requirements: "tuple[str, ...]" = ()
     mig_config: str = ""
     mig_monitor: str = ""
@@ -51,6 +54,12 @@ class NvidiaRequest(Record):
     user: str = ""
     root: str = ""
     ldcache: str = ""
+
+    def leaves_out(self, path: str) -> bool:
+        """Return True for a daemon's socket that the container is not to get."""
+        return (self.no_persistenced and "/nvidia-persistenced/" in path) or (
+            self.no_fabricmanager and "/nvidia-fabricmanager/" in path
+        )
 
 
 class GpuOptions(Record):

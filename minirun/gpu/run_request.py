@@ -9,9 +9,9 @@ from minirun.core import jsonlite, places, state
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
 from minirun.core.visible import say
-from minirun.gpu import drivers
+from minirun.gpu import drivers, share
 from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, GpuOptions, RunGpus
-from minirun.gpu.selector import GpuSelector, parse_gpus
+from minirun.gpu.select import GpuSelector, parse_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def _variables(
         return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
     devices = ",".join(selector.devices)
     if selector.amount:
-        from minirun.gpu.share import sharing  # 3 ms, for a count
+        from minirun.gpu.share.count import GpuCount, pick  # few ask for a count
 
         there = selector.candidates(drivers.inventory(driver, settings.store, root))
-        count = sharing.GpuCount(there, selector.amount, selector.exclusive, driver)
-        devices = ",".join(sharing.pick(settings.root, count, container_id))
+        count = GpuCount(there, selector.amount, selector.exclusive, driver)
+        devices = ",".join(pick(settings.root, count, container_id))
     env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
     given = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in asked.env)
     if selector.capabilities or not given:
@@ -112,9 +112,10 @@ def _hook(driver: str, settings: "Settings") -> "dict[str, Any]":
         raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
     env = [f"PATH={lookup.DEFAULT_PATH}"]
     if driver == "simulated":
-        from minirun.gpu.simulated import spec
+        from minirun.gpu import simulated
 
-        env += [f"MINIRUN_SIM={spec.load(settings.store)}", f"MINIRUN_STORE={settings.store}"]
+        shown = simulated.describe(settings.store)
+        env += [f"MINIRUN_SIM={shown}", f"MINIRUN_STORE={settings.store}"]
     return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
 
 
@@ -164,10 +165,10 @@ def record_holders(container: "Container", cdi: "CdiEdits | None") -> None:
 
     Raises GPUError, OSError.
     """
-    from minirun.gpu.share import of_hook, sharing  # few runs
+    from minirun.gpu.share import of_hook  # few runs
 
     if cdi:
-        sharing.record_holders(container, cdi.edits.gpus, cdi.edits.simulated)
+        share.record_holders(container, cdi.edits.gpus, cdi.edits.simulated)
         state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(cdi.as_json()))
     else:
         of_hook.record(container, container.config.choices.gpu_driver)

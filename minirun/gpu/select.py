@@ -1,16 +1,149 @@
-"""Which GPUs: the selectors of NVIDIA_VISIBLE_DEVICES, against what the host has."""
+"""Which GPUs: what --gpus says, and which of the host's that means.
 
-from minirun.core.errors import GPUError
-from minirun.gpu.inventory import Gpu, Inventory, Mig
-from minirun.gpu.selector import pci
+    --gpus all | none | 0,1 | GPU-uuid | MIG-uuid | 3:0 | device=0,1 | count=2
+    0,exclusive   count=1,exclusive     nobody else has them, and nobody else gets them meanwhile
+    docker's own spelling too: '"device=0,1"' and 'device=0,"capabilities=compute,utility"'
+
+**A bare number is an index**: --gpus 3 is the GPU with index 3, where docker would give any three.
+The index is NVML's, not the number in /dev/nvidiaN. What --gpus says becomes the environment
+variables NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES, and everything after that reads
+only those, as in the real stack.
+"""
+
+from minirun.core.errors import GPUError, UsageError
+from minirun.core.record import Record
+from minirun.gpu.request import CAPABILITIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.inventory import Gpu, Inventory, Mig
+
+EXCLUSIVE = "exclusive"
+_KEYS = ("device", "count", "capabilities")
+_HINT = "as in --gpus all, --gpus 0,1, --gpus count=2, --gpus none; a bare number is an index"
+_HEX = frozenset("0123456789abcdefABCDEF")
 
 
-def choose(inventory: Inventory, devices: "tuple[str, ...]") -> "tuple[Gpu, ...]":
+class GpuSelector(Record):
+    """A parsed --gpus value: devices, or a number of them, and docker's capabilities."""
+
+    devices: "tuple[str, ...]" = ()
+    """Selectors; ("all",) or ("none",) alone."""
+    amount: int = 0
+    """How many GPUs, whichever they are; 0 where `devices` says which."""
+    capabilities: "tuple[str, ...]" = ()
+    exclusive: bool = False
+    """Whether the GPUs are to be this container's alone (minirun.gpu.share)."""
+
+    def candidates(self, inventory: "Inventory") -> "tuple[str, ...]":
+        """Return the indices that an amount can be chosen from.
+
+        Raises GPUError if the host has fewer.
+        """
+        if self.amount > len(inventory.gpus):
+            text = f"--gpus count={self.amount}: more than there are"
+            raise GPUError(text, inventory.describe_gpus())
+        return tuple(str(gpu.number) for gpu in inventory.gpus)
+
+
+def parse_gpus(text: str) -> GpuSelector:
+    """Parse the value of --gpus. Raises UsageError."""
+    values: "dict[str, list[str]]" = {}
+    key, exclusive = "device", False
+    for field in _fields(text):
+        name, equals, value = field.partition("=")
+        if equals:
+            if name not in _KEYS or name in values:
+                what = "given twice" if name in values else "unknown"
+                raise UsageError(f"--gpus {text}: {name} is {what}", f"one of {', '.join(_KEYS)}")
+            key, items = name, value.split(",")
+        else:
+            items = field.split(",")
+        named = [item for item in items if item != EXCLUSIVE]
+        exclusive = exclusive or named != items
+        if named or equals:
+            values.setdefault(key, []).extend(named)
+        key = "device" if key == "count" else key
+    amount = _amount(text, values["count"]) if "count" in values else 0
+    if amount and "device" in values:
+        raise UsageError(f"--gpus {text}: either a count or devices, not both", _HINT)
+    for name in values.get("capabilities", []):
+        if name not in ("gpu", "nvidia", "all", *CAPABILITIES):
+            known = f"one of {', '.join(CAPABILITIES)}, all"
+            raise UsageError(f"--gpus {text}: unknown capability {name!r}", known)
+    devices = () if amount else _devices(text, values.get("device", []))
+    capabilities = [c for c in values.get("capabilities", []) if c not in ("gpu", "nvidia")]
+    if exclusive and devices == ("none",):
+        raise UsageError(f"--gpus {text}: no gpu to be exclusive", _HINT)
+    return GpuSelector(devices, amount, tuple(dict.fromkeys(capabilities)), exclusive)
+
+
+def _fields(text: str) -> "list[str]":
+    """Split at commas outside of double quotes (docker reads --gpus as one line of CSV)."""
+    fields, quoted = [""], False
+    for sign in text:
+        if sign == '"':
+            quoted = not quoted
+        elif sign == "," and not quoted:
+            fields.append("")
+        else:
+            fields[-1] += sign
+    if quoted:
+        raise UsageError(f"--gpus {text}: a quote is not closed", _HINT)
+    return fields
+
+
+def _amount(text: str, items: "list[str]") -> int:
+    value = items[0]
+    if len(items) > 1 or not _is_index(value) or not int(value):
+        raise UsageError(f"--gpus {text}: {','.join(items)!r} is no count", "as in --gpus count=2")
+    return int(value)
+
+
+def _devices(text: str, items: "list[str]") -> "tuple[str, ...]":
+    """Check that each selector could be one; doubles are dropped. Raises UsageError."""
+    devices = tuple(dict.fromkeys(items))
+    for item in devices:
+        if item in ("all", "none") and len(devices) > 1:
+            raise UsageError(f"--gpus {text}: {item} stands alone", _HINT)
+        if item not in ("all", "none") and not _is_selector(item):
+            raise UsageError(f"--gpus {text}: {item!r} is no gpu", _HINT)
+    if not devices:
+        raise UsageError(f"--gpus {text}: it names no gpu", _HINT)
+    return devices
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 4 and str(int(text)) == text
+
+
+def _is_selector(text: str) -> bool:
+    prefix, _, rest = text.partition("-")
+    if prefix.upper() in ("GPU", "MIG") and rest:
+        return all(c in _HEX or c == "-" for c in rest)
+    if "." in text:
+        return pci(text) is not None
+    return all(_is_index(part) for part in text.split(":")) and text.count(":") <= 1
+
+
+def pci(text: str) -> "tuple[int, ...] | None":
+    """Return (domain, bus, device, function) of a PCI id in any zero padding; None for no id."""
+    head, dot, function = text.partition(".")
+    parts = [*head.split(":"), function]
+    if not dot or len(parts) not in (3, 4) or not all(p and set(p) <= _HEX for p in parts):
+        return None
+    numbers = [int(part, 16) for part in parts]
+    return tuple([0] * (4 - len(numbers)) + numbers)
+
+
+def choose(inventory: "Inventory", devices: "tuple[str, ...]") -> "tuple[Gpu, ...]":
     """Return the chosen GPUs in the order asked for, each with its chosen MIG devices only.
 
     Raises GPUError (`device error: X: unknown device`).
     """
     chosen: "dict[int, list[Mig]]" = {}
+    if not inventory.gpus and not {"", "none"}.issuperset(devices):
+        raise GPUError(*inventory.why_no_gpu())
     for device in devices:
         if device in ("", "none"):
             continue
@@ -28,7 +161,7 @@ def choose(inventory: Inventory, devices: "tuple[str, ...]") -> "tuple[Gpu, ...]
     )
 
 
-def _find(inventory: Inventory, device: str) -> "tuple[Gpu, Mig | None]":
+def _find(inventory: "Inventory", device: str) -> "tuple[Gpu, Mig | None]":
     """Return the GPU, and the MIG device of it, that one selector means. Raises GPUError."""
     bus_id = pci(device)
     for gpu in inventory.gpus:

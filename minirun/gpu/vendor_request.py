@@ -13,10 +13,10 @@ from minirun.core.choices import OTHER_VENDORS, Choices
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.core.settings import Settings
-from minirun.gpu import driverroot, drivers, vendors
+from minirun.gpu import drivers, trusted, vendors
 from minirun.gpu.request import GpuOptions, NvidiaRequest
-from minirun.gpu.selector import parse_gpus
-from minirun.gpu.share import sharing
+from minirun.gpu.select import parse_gpus
+from minirun.gpu.share.count import GpuCount, pick
 
 
 class VendorRequest(Record):
@@ -47,8 +47,8 @@ def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> VendorR
     devices = vendors.selectors_of_flag(selector, found)
     if selector.amount:
         there = tuple(str(card.number) for card in found.cards)
-        count = sharing.GpuCount(there, selector.amount, selector.exclusive, name)
-        devices = ",".join(sharing.pick(settings.root, count, container_id))
+        count = GpuCount(there, selector.amount, selector.exclusive, name)
+        devices = ",".join(pick(settings.root, count, container_id))
     return _found(asked, f"{name}={devices}", places)
 
 
@@ -62,7 +62,7 @@ def _places(asked: GpuOptions) -> Choices:
         if not os.path.isdir(asked.driver_root):
             text = f"--driver-root {asked.driver_root}: no such directory"
             raise UsageError(text, "the folder that has the driver's usr/lib, dev and proc or sys")
-        root = driverroot.check(asked.driver_root)
+        root = trusted.check(asked.driver_root)
     return Choices(driver_root=root, load_kmods=asked.load_kmods)
 
 

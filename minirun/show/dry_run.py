@@ -13,13 +13,14 @@ from minirun.core.rootfs import build
 from minirun.core.rootfs.inroot import Root
 from minirun.core.stages import s1_clone, s3_prestart, s7_exec
 from minirun.core.visible import clean
-from minirun.gpu import apply, inject
+from minirun.gpu import inject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from minirun.core.rootfs.plan import Operation
+    from minirun.gpu.steps import Step
 
 _PID = 4194305
 """A number that no process has: /proc/sys/kernel/pid_max is at most 1 << 22 (proc(5))."""
@@ -62,8 +63,8 @@ def _first(container: Container) -> "Iterator[str]":
     yield from _described(s1_clone.plan(container))
 
 
-def _described(plan: "Iterable[Operation]") -> "Iterator[str]":
-    return (operation.describe() for operation in plan)
+def _described(plan: "Iterable[Operation | Step]") -> "Iterator[str]":
+    return (line for operation in plan for line in operation.describe().splitlines())
 
 
 def _gpus(container: Container) -> "Iterator[str]":
@@ -80,7 +81,7 @@ def _gpus(container: Container) -> "Iterator[str]":
     rules = [f"devices.allow {rule}" for rule in edits.device_rules()]
     program = [edits.ldconfig] if edits.ldconfig else []
     name = "put the GPUs in" + " (SIMULATED)" * edits.simulated
-    steps = [*_described(apply.operations(edits)), *program, *rules]
+    steps = [*_described(edits.steps), *program, *rules]
     yield from _stage(5, "cli", name, steps)
 
 

@@ -21,7 +21,7 @@ from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import inject
 from minirun.gpu.drivers import inventory
-from minirun.gpu.nvidia.cli import cli_args, ldprogram
+from minirun.gpu.nvidia.cli import cli_args
 
 DATA = Path(__file__).parent / "data"
 BUSYBOX = "/bin/busybox"
@@ -126,10 +126,7 @@ class Sandbox:
             argv = ["configure", "--ldconfig=@/sbin/ldconfig", *options, self.root]
             found = inventory("simulated", store)
             request = cli_args.parse(argv).request
-            edits = inject.configure(
-                request, found=found, pid=self.pid, cgroup=recorder,
-                ldconfig_fd=ldprogram.open_host(request.ldconfig),
-            )  # fmt: skip
+            edits = inject.configure(request, found=found, pid=self.pid, cgroup=recorder)
             return {"edits": edits.as_json(), "rules": recorder.rules}
 
         return self._child(work)

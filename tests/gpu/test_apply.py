@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import Sandbox
-from minirun.gpu import apply
-from minirun.gpu.edits import BindMount, DeviceNode, Edits, Link
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import parse
+from minirun.gpu.steps import DeviceNode
 
 CONTAINER = nvidia.LibraryPlaces("/usr/lib64", "/usr/lib")
 WORDS = ["configure", "--device=0", "--compute", "--utility", "/r"]
@@ -19,7 +18,7 @@ WORDS = ["configure", "--device=0", "--compute", "--utility", "/r"]
 
 def test_a_plan_can_be_read_before_it_is_done(simulated: Inventory) -> None:
     edits = nvidia.plan(simulated, parse(WORDS).request, CONTAINER)
-    lines = "\n".join(doing.describe() for doing in apply.operations(edits)).splitlines()
+    lines = "\n".join(step.describe() for step in edits.steps).splitlines()
     root = simulated.root
     assert lines[:2] == [
         "mount -t tmpfs tmpfs /proc/driver -o mode=755",
@@ -34,19 +33,9 @@ def test_a_plan_can_be_read_before_it_is_done(simulated: Inventory) -> None:
     ]
 
 
-def test_each_step_is_one_operation_in_its_order() -> None:
-    steps = (
-        BindMount("/h/a", "/usr/bin/a"), BindMount("/h/c", "/usr/lib/c"), Link("a", "/usr/lib/d"),
-        BindMount("/h/e", "/usr/lib/e"), BindMount("/h/s", "/s", ("nosuid",)),
-    )  # fmt: skip
-    made = apply.operations(Edits(steps=steps))
-    assert [doing.path for doing in made] == [step.path for step in steps]
-
-
 def test_a_node_of_a_real_driver_is_bound() -> None:
     node = DeviceNode("/dev/nvidia0", "c", 195, 0, host_path="/dev/nvidia0")
-    (doing,) = apply.operations(Edits(steps=(node,)))
-    assert doing.describe() == "mount --bind /dev/nvidia0 /dev/nvidia0"
+    assert node.describe() == "mount --bind /dev/nvidia0 /dev/nvidia0"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.select import choose
-from minirun.gpu.selector import parse_gpus
+from minirun.gpu.select import choose, parse_gpus
 
 UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
 

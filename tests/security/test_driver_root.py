@@ -10,9 +10,10 @@ import pytest
 from conftest import Program
 from gpu.vendors.tree import DRM, amd_host, intel_host
 from minirun.core.errors import GPUError
-from minirun.gpu import driverroot, vendors
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu import driverroot, trusted, vendors
 from minirun.gpu.nvidia.cli import real
-from minirun.gpu.operations import HostNode
+from minirun.gpu.steps import DeviceNode, Place
 
 ADDRESS = "0000:00:02.0"
 BY_PATH = f"dev/dri/by-path/pci-{ADDRESS}-card"
@@ -37,8 +38,8 @@ def exchange(place: Path, target: str | Path) -> None:
 
 def test_roots_own_folder_is_one(tmp_path: Path) -> None:
     """Also below /tmp: it has the sticky bit, so no user can exchange what is root's."""
-    assert driverroot.check(f"{tmp_path}/.") == str(tmp_path)
-    assert driverroot.check("") == driverroot.check("/") == ""
+    assert trusted.check(f"{tmp_path}/.") == str(tmp_path)
+    assert trusted.check("") == trusted.check("/") == ""
 
 
 @pytest.mark.parametrize("above", [False, True])
@@ -52,12 +53,12 @@ def test_a_folder_that_another_user_can_change(tmp_path: Path, change: str, abov
     else:
         changed.chmod(0o775 if change == "group" else 0o757)
     with pytest.raises(GPUError, match=f"driver root {place}: {changed} "):
-        driverroot.check(str(place))
+        trusted.check(str(place))
 
 
 def test_in_a_user_namespace_where_root_has_no_name() -> None:
     """As rootless podman calls its runtime: "/" belongs to the overflow id there."""
-    code = "import os; from minirun.gpu.driverroot import check;"
+    code = "import os; from minirun.gpu.trusted import check;"
     code += " print(check('/usr/lib'), os.stat('/').st_uid)"
     user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
     argv = [*user, "unshare", "--user", "--map-root-user", sys.executable, "-B", "-c", code]
@@ -68,31 +69,31 @@ def test_in_a_user_namespace_where_root_has_no_name() -> None:
 def test_the_sticky_bit_is_enough_above_but_not_there(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     tmp_path.chmod(0o1777)
-    assert driverroot.check(f"{tmp_path}/a") == f"{tmp_path}/a"
+    assert trusted.check(f"{tmp_path}/a") == f"{tmp_path}/a"
     with pytest.raises(GPUError, match="may be changed by others"):
-        driverroot.check(str(tmp_path))
+        trusted.check(str(tmp_path))
 
 
-@pytest.mark.parametrize("mark", driverroot.MARKS)
+@pytest.mark.parametrize("mark", trusted.MARKS)
 def test_a_place_of_images_and_containers(tmp_path: Path, mark: str) -> None:
     place = tmp_path / "store/overlay/abc/diff/driver"
     place.mkdir(parents=True)
-    assert driverroot.check(str(place))
+    assert trusted.check(str(place))
     (tmp_path / "store" / mark).mkdir(parents=True)
     with pytest.raises(GPUError, match=f"{tmp_path}/store holds containers or images"):
-        driverroot.check(str(place))
+        trusted.check(str(place))
     (tmp_path / "link").symlink_to(place)
     with pytest.raises(GPUError, match="holds containers or images"):
-        driverroot.check(f"{tmp_path}/link")
+        trusted.check(f"{tmp_path}/link")
 
 
 def test_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also where such a place is a link to another disk."""
     (tmp_path / "data/overlay2/abc/merged").mkdir(parents=True)
     (tmp_path / "docker").symlink_to("data")
-    monkeypatch.setattr(driverroot, "STORES", (f"{tmp_path}/docker",))
+    monkeypatch.setattr(trusted, "STORES", (f"{tmp_path}/docker",))
     with pytest.raises(GPUError, match="holds containers or images"):
-        driverroot.check(f"{tmp_path}/data/overlay2/abc/merged")
+        trusted.check(f"{tmp_path}/data/overlay2/abc/merged")
 
 
 def test_the_layer_of_an_image_in_one_line(minirun: Program) -> None:
@@ -221,9 +222,10 @@ def test_nvidias_nodes_have_the_numbers_of_the_kernel(tmp_path: Path) -> None:
     assert [(node.path, node.major, node.minor) for node in found] == [
         ("/dev/nvidiactl", 195, 255), ("/dev/nvidia-uvm", 510, 0),
     ]  # fmt: skip
-    doing = HostNode(f"{tmp_path}/dev/nvidia-uvm", "/dev/nvidia-uvm", 510, 0, str(tmp_path))
+    path = "/dev/nvidia-uvm"
+    node = DeviceNode(path, "c", 510, 0, host_path=f"{tmp_path}{path}")
     with pytest.raises(GPUError, match="invalid device node: /dev/nvidia-uvm"):
-        doing.execute(None)  # type: ignore[arg-type]
+        node.execute(Place(Root(-1), str(tmp_path)))
 
 
 def test_it_is_looked_at_again_when_it_is_mounted(host: Path) -> None:
@@ -232,6 +234,7 @@ def test_it_is_looked_at_again_when_it_is_mounted(host: Path) -> None:
     os.mknod(host.parent / "outside/dri/card0", 0o020666, os.makedev(DRM, 0))
     (host / "dev/dri").rename(host / "dev/was")
     (host / "dev/dri").symlink_to(host.parent / "outside/dri")
-    doing = HostNode(f"{host}/dev/dri/card0", "/dev/dri/card0", DRM, 0, str(host))
+    path = "/dev/dri/card0"
+    node = DeviceNode(path, "c", DRM, 0, host_path=f"{host}{path}")
     with pytest.raises(GPUError, match="stat failed: /dev/dri/card0"):
-        doing.execute(None)  # type: ignore[arg-type]
+        node.execute(Place(Root(-1), str(host)))

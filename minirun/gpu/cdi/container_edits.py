@@ -5,7 +5,8 @@ there: a node's kind and numbers, which are then the host's, its mode and its ow
 reference library does, 0 and the empty list are not written.
 """
 
-from minirun.gpu.edits import BindMount, CdiHook, CdiNetDevice, DeviceNode, Edits
+from minirun.gpu.edits import CdiHook, CdiNetDevice, Edits
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from minirun.gpu.cdi.container_edits import dump
 from minirun.gpu.cdi.inject import join
 from minirun.gpu.cdi.registry import SIMULATED
-from minirun.gpu.edits import BindMount, DeviceNode, Edits
+from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.ctk.recipe import Recipe
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import stat
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi.container_edits import dump_hook
-from minirun.gpu.edits import BindMount, DeviceNode, Edits
+from minirun.gpu.edits import Edits
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,18 +16,19 @@ from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import drivers, vendors
 from minirun.gpu.cdi import container_edits, inject, registry, stale
-from minirun.gpu.edits import DeviceNode, Edits, GivenGpu
+from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.request import NvidiaRequest
-from minirun.gpu.share import sharing
+from minirun.gpu.share.count import GpuCount, pick
+from minirun.gpu.steps import DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.inventory import Inventory
-    from minirun.gpu.selector import GpuSelector
+    from minirun.gpu.select import GpuSelector
 
 HOOK = "nvidia-cdi-hook"
 
@@ -165,8 +166,8 @@ def _names(
         raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
     simulated = found.devices[f"{kind}={indices[0]}"].simulated
     driver = "simulated" if simulated else "nvidia"
-    count = sharing.GpuCount(tuple(map(str, indices)), selector.amount, selector.exclusive, driver)
-    return [f"{kind}={index}" for index in sharing.pick(place[0], count, place[1])]
+    count = GpuCount(tuple(map(str, indices)), selector.amount, selector.exclusive, driver)
+    return [f"{kind}={index}" for index in pick(place[0], count, place[1])]
 
 
 def _refuse(asked: CdiRequest, edits: Edits, simulated: bool) -> None:

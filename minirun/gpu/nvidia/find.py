@@ -47,12 +47,12 @@ class Finder:
         log: "ToolkitLog | None" = None,
         library_folders: "tuple[str, ...]" = (),
         config_folders: "tuple[str, ...]" = (),
-        cache: str = LD_SO_CACHE,
+        cache: str = "",
     ) -> None:
         self.root = root.rstrip("/")
         self.dev_root = self.root if dev_root is None else dev_root.rstrip("/")
         self.log = log
-        self._cache = cache
+        self._cache = cache or LD_SO_CACHE
         self._library_folders = library_folders
         data = os.environ.get("XDG_DATA_DIRS") or _DATA
         self._config_folders = config_folders or ("/etc", *filter(None, data.split(":")))

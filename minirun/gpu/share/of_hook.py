@@ -4,7 +4,7 @@ from minirun.core.container import Container
 from minirun.gpu import drivers, select
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.share.sharing import record_holders
+from minirun.gpu.share import record_holders
 
 
 def record(container: Container, driver: str) -> None:

@@ -2,7 +2,7 @@
 
 A GPU that one container has is dedicated to it, one that several have is shared among them (their
 processes take turns: time-slicing), and an exclusive one is dedicated and stays so. What counts is
-what stage 5 wrote down (minirun.gpu.share.sharing), not what was asked for. Pure functions: they
+what stage 5 wrote down (minirun.gpu.share), not what was asked for. Pure functions: they
 look at nothing else.
 """
 
@@ -11,7 +11,7 @@ from minirun.gpu.inventory import Inventory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.share.sharing import Holder
+    from minirun.gpu.share import Holder
 
 SHARED = "shared: their processes take turns (minirun gpu timeslice), but for clients of MPS"
 

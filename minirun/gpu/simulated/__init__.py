@@ -13,11 +13,9 @@ import os
 from binascii import crc32
 
 from minirun.core import jsonlite, places
-from minirun.core.errors import GPUError
+from minirun.core.errors import GPUError, UsageError
 from minirun.core.state import read_text
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory, Mig
-from minirun.gpu.simulated import spec as specification
-from minirun.gpu.simulated.spec import SimulatedSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,15 +31,14 @@ def inventory(store: str, simulation: str = "") -> Inventory:
     `simulation` says what it is to look like; "" for what $MINIRUN_SIM or the store says.
     Raises UsageError for a bad specification, GPUError where the store is broken, OSError.
     """
-    spec = specification.load(store, simulation)
-    root = driver_root(store, spec)
+    root = driver_root(store, simulation)
     path = f"{root}/inventory.json"
     try:
         text = read_text(path)
     except FileNotFoundError:
         from minirun.gpu.simulated import build  # once
 
-        build.make(root, spec)
+        build.make(root, *in_force(store, simulation))
         text = read_text(path)
     try:
         return _records(jsonlite.loads(text), root)
@@ -50,11 +47,34 @@ def inventory(store: str, simulation: str = "") -> Inventory:
         raise GPUError(f"simulated driver is broken: {path}: {error}", hint) from None
 
 
-def driver_root(store: str, spec: SimulatedSpec) -> str:
-    """Return the folder that holds the files of this specification."""
-    machine = os.uname().machine
-    key = crc32(f"{LAYOUT} {machine} {spec}".encode())
-    return f"{os.path.abspath(store)}/{places.DRIVERS}/simulated-{spec.driver}-{key:08x}"
+def in_force(store: str, simulation: str = "") -> "tuple[str, str]":
+    """Return (the specification in force, "" for the usual one; the file that says it, or "").
+
+    Raises UsageError, OSError.
+    """
+    if text := simulation or os.environ.get("MINIRUN_SIM", ""):
+        return text, ""
+    path = f"{store}/{places.DRIVERS}/simulated.json"
+    try:
+        return read_text(path), path
+    except FileNotFoundError:
+        return "", ""
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def describe(store: str) -> str:
+    """Return the specification in force in one line, as MINIRUN_SIM takes it. Raises UsageError."""
+    from minirun.gpu.simulated import build
+
+    return build.describe(*in_force(store))
+
+
+def driver_root(store: str, simulation: str = "") -> str:
+    """Return the folder of the files of a specification, which is a valid one if that is there."""
+    text, _ = in_force(store, simulation)
+    key = crc32(f"{LAYOUT} {os.uname().machine} {text}".encode())
+    return f"{os.path.abspath(store)}/{places.DRIVERS}/simulated-{key:08x}"
 
 
 def _records(values: "dict[str, Any]", root: str) -> Inventory:

@@ -13,7 +13,7 @@ from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.simulated import elf, files
-from minirun.gpu.simulated.spec import MODELS, SimulatedSpec, cuda_version
+from minirun.gpu.simulated.spec import MODELS, SimulatedSpec, cuda_version, load
 
 _HERE = os.path.dirname(__file__)
 _BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
@@ -22,11 +22,13 @@ UVM_MAJOR, CAPS_MAJOR, IMEX_MAJOR = 510, 508, 507
 MIG_INSTANCES = (7, 8, 9)
 
 
-def make(root: str, spec: SimulatedSpec) -> None:
-    """Make the driver's files for `spec` at `root`, unless somebody else is quicker.
+def make(root: str, text: str, path: str) -> None:
+    """Make the driver's files at `root`, unless another process is quicker.
 
-    Raises OSError.
+    `text` is the specification, as the file `path` says it, "" for MINIRUN_SIM. Raises UsageError,
+    OSError.
     """
+    spec = load(text, path)
     parent = os.path.dirname(root)
     os.makedirs(parent, 0o700, exist_ok=True)
     clean(parent)
@@ -41,6 +43,11 @@ def make(root: str, spec: SimulatedSpec) -> None:
     finally:
         os.umask(mask)
         remove_tree(temporary)
+
+
+def describe(text: str, path: str) -> str:
+    """Return a specification in one line, the same for all spellings of it. Raises UsageError."""
+    return str(load(text, path))
 
 
 def clean(drivers: str) -> None:

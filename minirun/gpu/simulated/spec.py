@@ -6,12 +6,9 @@ sheet: 4 × A100, driver 550.163.01, CUDA 12.4. It is parsed strictly: a typing 
 a host that nobody asked for.
 """
 
-import os
-
-from minirun.core import jsonlite, places
+from minirun.core import jsonlite
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
-from minirun.core.state import read_text
 
 MODELS = {
     "V100": ("Tesla V100-SXM2-16GB", "Tesla", "7.0"),
@@ -58,16 +55,15 @@ class SimulatedSpec(Record):
         return f"{base},mig={mig},mps={self.mps:d}"
 
 
-def load(store: str, simulation: str = "") -> SimulatedSpec:
-    """Return `simulation` parsed; "" for the specification that is in force. Raises UsageError."""
-    text = simulation or os.environ.get("MINIRUN_SIM", "")
-    if text:
-        return parse(text)
-    path = f"{store}/{places.DRIVERS}/simulated.json"
+def load(text: str, path: str = "") -> SimulatedSpec:
+    """Return the specification `text`, which the JSON file `path` has said, "" for MINIRUN_SIM.
+
+    Raises UsageError.
+    """
+    if not path:
+        return parse(text) if text else SimulatedSpec()
     try:
-        values = jsonlite.loads(read_text(path))
-    except FileNotFoundError:
-        return SimulatedSpec()
+        values = jsonlite.loads(text)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     if not isinstance(values, dict):

@@ -25,19 +25,20 @@ from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import Config
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.gpu import driverroot, variables
+from minirun.gpu import driverroot, trusted, variables
 from minirun.gpu.cdi import container_edits
-from minirun.gpu.edits import DeviceNode, Edits, GivenGpu, Link
+from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Notice
 from minirun.gpu.nvidia.cli import warn
 from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.steps import DeviceNode, Link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.edits import Step
-    from minirun.gpu.selector import GpuSelector
+    from minirun.gpu.select import GpuSelector
+    from minirun.gpu.steps import Step
 
 KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
 """Vendor → CDI kind."""
@@ -77,14 +78,14 @@ class Cards(Record):
 
 def find_cards(vendor: str, root: str = "") -> Cards:
     """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
-    root = driverroot.check(root)
+    root = trusted.check(root)
     found: Cards = __import__(f"minirun.gpu.vendors.{vendor}", fromlist=["cards"]).cards(root)
     return found._replace(root=root)
 
 
 def present_vendors(root: str = "") -> "list[str]":
     """Return the vendors that the host has at least one card of. Raises GPUError for a bad root."""
-    root = driverroot.check(root)
+    root = trusted.check(root)
     found = []
     for vendor in OTHER_VENDORS:
         try:

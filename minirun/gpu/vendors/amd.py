@@ -10,7 +10,7 @@ addresses, the partitions of one GPU next to each other. Mounts there are none.
 
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, vendors
-from minirun.gpu.edits import DeviceNode
+from minirun.gpu.steps import DeviceNode
 from minirun.gpu.vendors import Card, Cards
 
 _PCI = "/sys/module/amdgpu/drivers/pci:amdgpu"

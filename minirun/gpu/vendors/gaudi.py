@@ -10,7 +10,7 @@ into the container; here no interface is moved, so there is nothing to tell.
 
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, vendors
-from minirun.gpu.edits import DeviceNode
+from minirun.gpu.steps import DeviceNode
 from minirun.gpu.vendors import Card, Cards
 
 _DRIVER = "/sys/bus/pci/drivers/habanalabs"

@@ -11,7 +11,7 @@ import os
 
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, vendors
-from minirun.gpu.edits import DeviceNode, Link
+from minirun.gpu.steps import DeviceNode, Link
 from minirun.gpu.vendors import Card, Cards
 
 _DRIVERS = ("i915", "xe")

@@ -8,11 +8,12 @@ Users met these differences when NVIDIA's runtime changed its default from one t
 
 from minirun.core.record import Record
 from minirun.gpu.driverroot import PROC
-from minirun.gpu.edits import CdiHook, Edits, Tmpfs
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.hook import command_line as hook
+from minirun.gpu.steps import Tmpfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

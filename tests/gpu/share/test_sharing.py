@@ -14,8 +14,9 @@ import pytest
 from conftest import Program, wait_until
 from minirun.core import state
 from minirun.core.errors import GPUError
-from minirun.gpu.share import sharing
-from minirun.gpu.share.sharing import GpuCount, Holder
+from minirun.gpu import share
+from minirun.gpu.share import Holder
+from minirun.gpu.share.count import GpuCount, pick
 from records import whole
 
 SIMULATED = ("--gpu-driver", "simulated")
@@ -44,7 +45,7 @@ def in_child(work: Callable[[], bool]) -> int:
 
 def hold(root: str, tell: int) -> bool:
     """Hold the lock for a long time, and say so."""
-    with sharing.Locked(root):
+    with share.Locked(root):
         os.write(tell, b"x")
         time.sleep(60)
     return False
@@ -65,16 +66,16 @@ def row(gpu: str, name: str, created: str = TODAY, **more: Any) -> Holder:
     ],
 )  # fmt: skip
 def test_a_mig_device_is_a_part_of_its_gpu(one: str, other: str, same: bool) -> None:
-    assert sharing.overlap(one, other) is same
+    assert share.overlap(one, other) is same
 
 
 def test_who_shares_is_said(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         live(tmp_path, name)
-    assert sharing.claim(str(tmp_path), [row("0", "a"), row("1", "a")]) == {}
-    assert sharing.claim(str(tmp_path), [row("0", "b"), row("2", "b")]) == {"0": ["a"]}
-    assert sharing.claim(str(tmp_path), [row("0", "c")]) == {"0": ["a", "b"]}
-    held = [(holder.gpu, holder.container) for holder in sharing.holders(str(tmp_path))]
+    assert share.claim(str(tmp_path), [row("0", "a"), row("1", "a")]) == {}
+    assert share.claim(str(tmp_path), [row("0", "b"), row("2", "b")]) == {"0": ["a"]}
+    assert share.claim(str(tmp_path), [row("0", "c")]) == {"0": ["a", "b"]}
+    held = [(holder.gpu, holder.container) for holder in share.holders(str(tmp_path))]
     assert held == [("0", "a"), ("1", "a"), ("0", "b"), ("2", "b"), ("0", "c")]
 
 
@@ -97,36 +98,36 @@ def test_exclusive_on_either_side(tmp_path: Path, first: str, second: str, line:
     for name, text in (("a", first), ("b", second)):
         live(tmp_path, name)
         rows.append(row(text.rstrip("!"), name, exclusive=text.endswith("!")))
-    sharing.claim(str(tmp_path), rows[:1])
+    share.claim(str(tmp_path), rows[:1])
     if not line:
-        assert sharing.claim(str(tmp_path), rows[1:]) == {}
+        assert share.claim(str(tmp_path), rows[1:]) == {}
         return
     with pytest.raises(GPUError) as caught:
-        sharing.claim(str(tmp_path), rows[1:])
+        share.claim(str(tmp_path), rows[1:])
     assert str(caught.value) == line
     assert WHO in caught.value.hint
-    assert [holder.container for holder in sharing.holders(str(tmp_path))] == ["a"]
+    assert [holder.container for holder in share.holders(str(tmp_path))] == ["a"]
 
 
 def test_another_driver_counts_from_0_too(tmp_path: Path) -> None:
     live(tmp_path, "a")
-    sharing.claim(str(tmp_path), [row("0", "a", exclusive=True)])
-    assert sharing.claim(str(tmp_path), [row("0", "b", driver="amd", exclusive=True)]) == {}
+    share.claim(str(tmp_path), [row("0", "a", exclusive=True)])
+    assert share.claim(str(tmp_path), [row("0", "b", driver="amd", exclusive=True)]) == {}
 
 
 @pytest.mark.parametrize("gone", ["deleted", "stopped", "made anew"])
 def test_a_row_counts_while_its_container_runs(tmp_path: Path, gone: str) -> None:
     live(tmp_path, "a")
-    sharing.claim(str(tmp_path), [row("0", "a", exclusive=True)])
+    share.claim(str(tmp_path), [row("0", "a", exclusive=True)])
     if gone == "made anew":
         live(tmp_path, "a", created=TOMORROW)
     else:
         (tmp_path / "a/state.json").unlink()
     if gone == "stopped":
         live(tmp_path, "a", status=state.STOPPED, init=None)
-    assert sharing.holders(str(tmp_path)) == []
+    assert share.holders(str(tmp_path)) == []
     live(tmp_path, "b")
-    sharing.claim(str(tmp_path), [row("0", "b", exclusive=True)])
+    share.claim(str(tmp_path), [row("0", "b", exclusive=True)])
     table = json.loads((tmp_path / ".gpus/holders.json").read_text())
     assert [holder["container"] for holder in table] == ["b"], "what does not count goes"
 
@@ -135,7 +136,7 @@ def test_a_damaged_table_is_one_line(tmp_path: Path) -> None:
     (tmp_path / ".gpus").mkdir()
     (tmp_path / ".gpus/holders.json").write_text('[{"gpu": "0"}]')
     with pytest.raises(GPUError, match=r"holders\.json is damaged"):
-        sharing.claim(str(tmp_path), [row("0", "a")])
+        share.claim(str(tmp_path), [row("0", "a")])
 
 
 # --- count=N -----------------------------------------------------------------------------------
@@ -144,38 +145,38 @@ def test_a_damaged_table_is_one_line(tmp_path: Path) -> None:
 def test_a_count_takes_the_least_shared(tmp_path: Path) -> None:
     for name, gpus in (("a", "0 1"), ("b", "0 2"), ("c", "0 3:0 3:1")):
         live(tmp_path, name)
-        sharing.claim(str(tmp_path), [row(gpu, name) for gpu in gpus.split()])
+        share.claim(str(tmp_path), [row(gpu, name) for gpu in gpus.split()])
     for amount, chosen in ((1, ["1"]), (2, ["1", "2"]), (3, ["1", "2", "3"]), (4, [*FOUR])):
-        assert sharing.pick(str(tmp_path), GpuCount(FOUR, amount, False, "simulated")) == chosen
+        assert pick(str(tmp_path), GpuCount(FOUR, amount, False, "simulated")) == chosen
 
 
 def test_a_count_goes_around_exclusive_ones(tmp_path: Path) -> None:
     for name, gpu, exclusive in (("a", "0", True), ("b", "1", False), ("c", "3:1", True)):
         live(tmp_path, name)
-        sharing.claim(str(tmp_path), [row(gpu, name, exclusive=exclusive)])
-    assert sharing.pick(str(tmp_path), GpuCount(FOUR, 1, False, "simulated")) == ["2"]
-    assert sharing.pick(str(tmp_path), GpuCount(FOUR, 2, False, "simulated")) == ["1", "2"]
-    assert sharing.pick(str(tmp_path), GpuCount(FOUR, 1, True, "simulated")) == ["2"]
+        share.claim(str(tmp_path), [row(gpu, name, exclusive=exclusive)])
+    assert pick(str(tmp_path), GpuCount(FOUR, 1, False, "simulated")) == ["2"]
+    assert pick(str(tmp_path), GpuCount(FOUR, 2, False, "simulated")) == ["1", "2"]
+    assert pick(str(tmp_path), GpuCount(FOUR, 1, True, "simulated")) == ["2"]
     for ask, line in (
         (GpuCount(FOUR, 3, False, "simulated"), "--gpus count=3: 2 of 4 can be given"),
         (GpuCount(FOUR, 2, True, "simulated"), "--gpus count=2,exclusive: 1 of 4 can be given"),
     ):
         with pytest.raises(GPUError) as caught:
-            sharing.pick(str(tmp_path), ask)
+            pick(str(tmp_path), ask)
         assert str(caught.value) == line
         assert "container 'a' has 0" in caught.value.hint and WHO in caught.value.hint
 
 
 def test_a_choice_is_reserved_as_long_as_its_maker_lives(tmp_path: Path) -> None:
     root, ask = str(tmp_path / "root"), GpuCount(FOUR, 1, True, "simulated")
-    pid = in_child(lambda: sharing.pick(root, ask, "a") == ["0"])
+    pid = in_child(lambda: pick(root, ask, "a") == ["0"])
     assert os.waitpid(pid, 0)[1] == 0
-    assert sharing.pick(root, ask, "b") == ["0"], "the child is dead"
-    assert sharing.pick(root, ask, "c") == ["1"], "this process lives"
-    assert sharing.holders(root) == [], "nobody has it yet"
+    assert pick(root, ask, "b") == ["0"], "the child is dead"
+    assert pick(root, ask, "c") == ["1"], "this process lives"
+    assert share.holders(root) == [], "nobody has it yet"
     live(tmp_path / "root", "b")
-    sharing.claim(root, [row("0", "b", exclusive=True)])
-    assert [holder.container for holder in sharing.holders(root)] == ["b"]
+    share.claim(root, [row("0", "b", exclusive=True)])
+    assert [holder.container for holder in share.holders(root)] == ["b"]
 
 
 # --- containers --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 from minirun.cli.gpu import gpu_table, use_table
 from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.share.sharing import Holder
+from minirun.gpu.share import Holder
 from minirun.gpu.share.usage import who_uses
 
 

@@ -7,8 +7,8 @@ import pytest
 from gpu.vendors.tree import DRM, KFD, RENDER, VIDEO, Host, amd_host, gaudi_host, intel_host
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu import drivers, vendors
-from minirun.gpu.edits import DeviceNode, Link
 from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.steps import DeviceNode, Link
 from minirun.gpu.vendors import Cards
 
 

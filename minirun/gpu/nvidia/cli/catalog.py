@@ -6,11 +6,6 @@ driver of today does not ship any more (fatbinaryloader, compiler, ifr, cbl) are
 since an older host has them.
 """
 
-CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
-"""In the order of the hook's arguments (alphabetical)."""
-
-DEFAULT_CAPABILITIES = ("compute", "utility")
-
 _COMPUTE = "compute video"
 _GRAPHICS = "graphics display"
 
@@ -55,13 +50,6 @@ LIBRARIES = (
     ("libnvidia-cbl.so", _GRAPHICS),
 )
 
-LINKS = (
-    ("libcuda.so", "libcuda.so", "libcuda.so.1"),
-    ("libnvidia-opticalflow.so", "libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1"),
-    ("libGLX_nvidia.so", "libGLX_indirect.so.0", ""),
-)
-"""(library, name of a link beside it, the link's target: empty for the library's own file)."""
-
 BINARIES = (
     ("nvidia-smi", "utility"),
     ("nvidia-debugdump", "utility"),
@@ -71,10 +59,9 @@ BINARIES = (
     ("nvidia-cuda-mps-server", "compute"),
 )
 
-PERSISTENCED, FABRICMANAGER = "nvidia-persistenced", "nvidia-fabricmanager"
 SOCKETS = (
-    (f"/run/{PERSISTENCED}/socket", "utility"),
-    (f"/run/{FABRICMANAGER}/socket", "utility"),
+    ("/run/nvidia-persistenced/socket", "utility"),
+    ("/run/nvidia-fabricmanager/socket", "utility"),
 )
 MPS_PIPES, MPS_NEEDS = "/tmp/nvidia-mps", _COMPUTE
 

@@ -10,82 +10,86 @@ import os
 
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
-from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
 NAME = "nvidia-container-cli"
 
 
+_MIG = """\
+      --compat32                   Enable 32bits compatibility
+      --mig-config=ID              Enable configuration of MIG devices
+      --mig-monitor=ID             Enable monitoring of MIG devices
+      --imex-channel=CHANNEL       IMEX channel ID(s) to inject
+      --no-persistenced            Don't include the NVIDIA persistenced socket
+      --no-fabricmanager           Don't include the NVIDIA fabricmanager socket
+      --no-gsp-firmware            Don't include GSP firmware
+"""
+_HELP = """\
+  -?, --help                       Give this help list
+      --usage                      Give this help list, too
+  -V, --version                    Print program version
+"""
+OPTIONS = {
+    "": f"""\
+  -d, --debug=FILE                 Log debug information
+  -k, --load-kmods                 Load kernel modules
+  -n, --no-pivot                   Do not use pivot_root
+  -u, --user[=UID[:GID]]           User and group to ask the driver as
+  -r, --root=PATH                  Path to the driver root directory
+  -l, --ldcache=FILE               Path to the system's DSO cache
+      --no-create-imex-channels    Don't create IMEX channel device nodes
+      --gpu-driver=NAME            nvidia or simulated (minirun's own; default nvidia)
+{_HELP}""",
+    "info": f"""\
+      --csv                        Output in CSV format
+{_HELP}""",
+    "list": f"""\
+  -d, --device=ID                  Device UUID(s) or index(es) to list
+  -l, --libraries                  List driver libraries
+  -b, --binaries                   List driver binaries
+  -i, --ipcs                       List driver ipcs
+  -f, --firmwares                  List driver firmwares
+{_MIG}{_HELP}""",
+    "configure": f"""\
+  -p, --pid=PID                    Container PID (default: around this process)
+  -d, --device=ID                  Device UUID(s) or index(es) to isolate
+  -r, --require=EXPR               Check container requirements
+  -l, --ldconfig=PATH              Path to the ldconfig binary, @PATH for the host's
+  -c, --compute                    Enable compute capability
+  -u, --utility                    Enable utility capability
+  -v, --video                      Enable video capability
+  -g, --graphics                   Enable graphics capability
+  -D, --display                    Enable display capability
+  -n, --ngx                        Enable ngx capability
+      --no-cgroups                 Don't use cgroup enforcement
+      --no-devbind                 Don't bind mount devices
+      --cuda-compat-mode=MODE      CUDA compatibility: mount, ldconfig or disabled
+      --no-cntlibs                 The same as --cuda-compat-mode=disabled
+{_MIG}{_HELP}""",
+}
+"""Command → its options, as --help prints them; "" → the global ones before it."""
+HELP = ("--help", "--usage", "--version")
+
+
 class Option(Record):
-    """An option: long name, letters, what its value is called ("" for a switch), help."""
+    """An option: its long name, its letter, and whether it takes a value."""
 
     name: str
-    letters: str
-    value: str
-    help: str
-    optional: bool = False
+    letter: str
+    has_value: bool
+    is_optional: bool
     """The value may be left out: --user alone is the caller's uid and gid."""
 
 
-HELP = (
-    Option("--help", "?h", "", "Give this help list"),
-    Option("--usage", "", "", "Give this help list, too"),
-    Option("--version", "V", "", "Print program version"),
-)
-_MIG = (
-    Option("--mig-config", "", "ID", "Enable configuration of MIG devices"),
-    Option("--mig-monitor", "", "ID", "Enable monitoring of MIG devices"),
-    Option("--imex-channel", "", "CHANNEL", "IMEX channel ID(s) to inject"),
-)
-_NO = (
-    Option("--no-persistenced", "", "", "Don't include the NVIDIA persistenced socket"),
-    Option("--no-fabricmanager", "", "", "Don't include the NVIDIA fabricmanager socket"),
-    Option("--no-gsp-firmware", "", "", "Don't include GSP firmware"),
-)
-OPTIONS = {
-    "": (
-        Option("--debug", "d", "FILE", "Log debug information"),
-        Option("--load-kmods", "k", "", "Load kernel modules"),
-        Option("--no-pivot", "n", "", "Do not use pivot_root"),
-        Option("--user", "u", "UID[:GID]", "User and group to ask the driver as", optional=True),
-        Option("--root", "r", "PATH", "Path to the driver root directory"),
-        Option("--ldcache", "l", "FILE", "Path to the system's DSO cache"),
-        Option("--no-create-imex-channels", "", "", "Don't create IMEX channel device nodes"),
-        Option("--gpu-driver", "", "NAME", "nvidia or simulated (minirun's own; default nvidia)"),
-        *HELP,
-    ),
-    "info": (Option("--csv", "", "", "Output in CSV format"), *HELP),
-    "list": (
-        Option("--device", "d", "ID", "Device UUID(s) or index(es) to list"),
-        Option("--libraries", "l", "", "List driver libraries"),
-        Option("--binaries", "b", "", "List driver binaries"),
-        Option("--ipcs", "i", "", "List driver ipcs"),
-        Option("--firmwares", "f", "", "List driver firmwares"),
-        Option("--compat32", "", "", "Enable 32bits compatibility"),
-        *_MIG, *_NO, *HELP,
-    ),
-    "configure": (
-        Option("--pid", "p", "PID", "Container PID (default: around this process)"),
-        Option("--device", "d", "ID", "Device UUID(s) or index(es) to isolate"),
-        Option("--require", "r", "EXPR", "Check container requirements"),
-        Option("--ldconfig", "l", "PATH", "Path to the ldconfig binary, @PATH for the host's"),
-        Option("--compute", "c", "", "Enable compute capability"),
-        Option("--utility", "u", "", "Enable utility capability"),
-        Option("--video", "v", "", "Enable video capability"),
-        Option("--graphics", "g", "", "Enable graphics capability"),
-        Option("--display", "D", "", "Enable display capability"),
-        Option("--ngx", "n", "", "Enable ngx capability"),
-        Option("--compat32", "", "", "Enable 32bits compatibility"),
-        *_MIG,
-        Option("--no-cgroups", "", "", "Don't use cgroup enforcement"),
-        Option("--no-devbind", "", "", "Don't bind mount devices"),
-        *_NO,
-        Option("--cuda-compat-mode", "", "MODE", "CUDA compatibility: mount, ldconfig or disabled"),
-        Option("--no-cntlibs", "", "", "The same as --cuda-compat-mode=disabled"),
-        *HELP,
-    ),
-}  # fmt: skip
-"""Command → its options, "" → the global ones before it."""
+def options(command: str) -> "list[Option]":
+    """Return the options of a command."""
+    found = []
+    for row in OPTIONS[command].splitlines():
+        letter, (name, equals, _) = row[2:4].strip(), row[6:].split(" ", 1)[0].partition("=")
+        found.append(Option(name.rstrip("["), letter[1:], bool(equals), name.endswith("[")))
+    return found
+
+
 _LISTS = {"--device": "devices", "--imex-channel": "imex_channels", "--require": "requirements"}
 """Option that may be repeated → field of Request; all others are called as their field is."""
 
@@ -106,14 +110,14 @@ class CommandLine(Record):
 def parse(argv: "list[str]") -> CommandLine:
     """Read an argument list (without the program's name). Raises UsageError, in argp's words."""
     words, command, driver = list(argv), "", "nvidia"
-    request, typed, arguments = NvidiaRequest(), [], []
+    request, rows, typed, arguments = NvidiaRequest(), options(""), [], []
     while words:
         if words[0].startswith("-") and words[0] != "-":
-            for option, value in _next(command, words):
-                if option in HELP:
+            for option, value in _next(command, rows, words):
+                if option.name in HELP:
                     return CommandLine(command, NvidiaRequest(), help=option.name)
                 request = _with(request, option, value)
-                typed += [f"{option.name}={value}" if option.value else option.name]
+                typed += [f"{option.name}={value}" if option.has_value else option.name]
                 driver = value if option.name == "--gpu-driver" else driver
         elif command:
             arguments.append(words.pop(0))
@@ -121,6 +125,7 @@ def parse(argv: "list[str]") -> CommandLine:
             command, typed = words.pop(0), []
             if not command or command not in OPTIONS:
                 raise UsageError(synopsis(""), status=1)
+            rows = options(command)
     if not command or len(arguments) != (command == "configure"):
         raise UsageError(synopsis(command), status=1)
     capabilities = tuple(name for name in CAPABILITIES if name in request.capabilities)
@@ -134,34 +139,32 @@ def synopsis(command: str) -> str:
     return f"Usage: {f'{NAME} {command}'.rstrip()} [OPTION...]{arguments}"
 
 
-def _next(command: str, words: "list[str]") -> "list[tuple[Option, str]]":
+def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[tuple[Option, str]]":
     """Take the next word off `words`; return each option in it, with its value ("" of a switch).
 
-    A word of letters may hold several.
+    `rows` are the command's options. A word of letters may hold several.
     """
     word = words.pop(0)
     if word.startswith("--"):
         name, equals, value = word.partition("=")
-        option = _by_name(command, name)
+        option = _by_name(command, rows, name)
         return [(option, _value(command, option, value if equals else None, words))]
     found: "list[tuple[Option, str]]" = []
     for at, letter in enumerate(word[1:], 2):
-        fitting = (option for option in OPTIONS[command] if letter in option.letters)
-        letter_of = next(fitting, None)
-        if letter_of is None:
+        named = "?" if letter == "h" else letter
+        row = next((row for row in rows if row.letter == named), None)
+        if row is None:
             raise _error(command, f"invalid option -- '{letter}'")
-        if letter_of.value:
-            return [*found, (letter_of, _value(command, letter_of, word[at:] or None, words))]
-        found.append((letter_of, ""))
+        if row.has_value:
+            return [*found, (row, _value(command, row, word[at:] or None, words))]
+        found.append((row, ""))
     return found
 
 
-def _by_name(command: str, name: str) -> Option:
+def _by_name(command: str, rows: "list[Option]", name: str) -> Option:
     """Return the option with this name, or the only one whose name begins so."""
-    options = OPTIONS[command]
-    found = [option for option in options if option.name == name] or [
-        option for option in options if option.name.startswith(name)
-    ]
+    found = [row for row in rows if row.name == name]
+    found = found or [row for row in rows if row.name.startswith(name)]
     if len(found) != 1:
         text = f"option '{name}' is ambiguous" if found else f"unrecognized option '{name}'"
         raise _error(command, text)
@@ -170,11 +173,11 @@ def _by_name(command: str, name: str) -> Option:
 
 def _value(command: str, option: Option, value: "str | None", words: "list[str]") -> str:
     """Return the value of an option: the one given with it, or the next of `words`."""
-    if not option.value:
+    if not option.has_value:
         if value is not None:
             raise _error(command, f"option '{option.name}' doesn't allow an argument")
         return ""
-    if value is None and option.optional:
+    if value is None and option.is_optional:
         return f"{os.geteuid()}:{os.getegid()}"
     if value is None and not words:
         raise _error(command, f"option '{option.name}' requires an argument")
@@ -184,7 +187,7 @@ def _value(command: str, option: Option, value: "str | None", words: "list[str]"
 def _with(request: NvidiaRequest, option: Option, value: str) -> NvidiaRequest:
     """Return `request` with what one option says; unchanged if it has no field for that."""
     name, field = option.name[2:], _LISTS.get(option.name, option.name[2:].replace("-", "_"))
-    new: object = value if option.value else True
+    new: object = value if option.has_value else True
     if name in CAPABILITIES:
         field, new = "capabilities", (*request.capabilities, name)
     elif name == "require":

@@ -19,10 +19,10 @@ from minirun.core.errors import GPUError
 from minirun.core.kernel import files
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import RESOLVE, Root
-from minirun.gpu import escape
-from minirun.gpu.edits import CompatLibrary
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.steps import CompatLibrary
+from minirun.gpu.undo import resolve
 
 FOLDER = "/usr/local/cuda/compat"
 MODES = ("mount", "ldconfig", "disabled")
@@ -43,17 +43,14 @@ class CompatFile(Record):
         return self.name.partition(".so.")[2].partition(".")[0]
 
 
-def is_needed(request: NvidiaRequest) -> bool:
-    """Tell whether this request has anything to do with compatibility libraries."""
-    off = request.no_cntlibs or request.cuda_compat_mode == "disabled"
-    return "compute" in request.capabilities and not off
-
-
-def open_libraries(root: Root, rootfs: str) -> "tuple[CompatFile, ...]":
+def open_libraries(root: Root, request: NvidiaRequest) -> "tuple[CompatFile, ...]":
     """Open the compatibility libraries of the image, each once, in the order of their names.
 
-    `rootfs` is how errors call the root. Raises GPUError for a link out of it.
+    There are none if the request has nothing to do with them. Raises GPUError for a link out of
+    the root.
     """
+    if request.no_cntlibs or request.cuda_compat_mode == "disabled":
+        return ()
     try:
         folder = root.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -65,8 +62,10 @@ def open_libraries(root: Root, rootfs: str) -> "tuple[CompatFile, ...]":
     found: "dict[tuple[int, int], CompatFile]" = {}
     for name in names[:_MOST]:
         path = f"{FOLDER}/{name}"
-        if escape.escapes(root, path):
-            raise GPUError(f"container error: path error: {path} resolves outside of {rootfs}")
+        if resolve(root, path, {})[1]:
+            raise GPUError(
+                f"container error: path error: {path} resolves outside of {request.rootfs}"
+            )
         library = _open(root, path)
         if library is None:
             continue

@@ -5,9 +5,10 @@ and whose minor is N. The container gets those it asks for; there is nothing els
 """
 
 from minirun.core.errors import GPUError
-from minirun.gpu.edits import DeviceNode
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli.catalog import IMEX_FOLDER
+from minirun.gpu.nvidia.cli.planner import node_of
+from minirun.gpu.steps import DeviceNode
 
 _LONGEST = 7
 
@@ -33,10 +34,4 @@ def plan(inventory: Inventory, channels: "tuple[str, ...]") -> "list[DeviceNode]
     if wanted and not inventory.imex_major:
         hint = "the driver has no nvidia-caps-imex-channels in /proc/devices"
         raise GPUError("mount error: no IMEX channels on this host", hint)
-    return [
-        DeviceNode(
-            path(channel), "c", inventory.imex_major, channel,
-            host_path="" if inventory.simulated else inventory.root + path(channel),
-        )
-        for channel in wanted
-    ]  # fmt: skip
+    return [node_of(inventory, path(channel), inventory.imex_major, channel) for channel in wanted]

@@ -4,9 +4,8 @@ It makes the SONAME links of the libraries just mounted and writes /etc/ld.so.ca
 container's own layer. Real nvidia-container-cli (nvc_ldcache.c) opens the host's ldconfig first,
 then runs it after a pivot into the container's root, in new pid and ipc namespaces, with /sys and
 /dev hidden, and with limits. So does minirun (minirun.gpu.nvidia.cli.ldchild), and more: the
-program must be static (its loader would come from the image: minirun.gpu.nvidia.cli.ldprogram), it
-has no capability except CAP_DAC_OVERRIDE, it can open no device, and it works in the container's
-cgroup.
+program must be static (its loader would come from the image), it has no capability except
+CAP_DAC_OVERRIDE, it can open no device, and it works in the container's cgroup.
 
 What this withstands: an image's own ldconfig is never executed (CVE-2024-0136, -0137); the host's
 cannot be written to (CVE-2024-0135: it is held by a read-only descriptor and lives in no pid
@@ -18,21 +17,21 @@ time and the size of files are limited; a FIFO as ld.so.conf only costs PATIENCE
 
 import os
 import select
+import stat
 
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.kernel import namespaces, process
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
-from minirun.core.visible import clean
+from minirun.core.visible import clean, warn
 from minirun.gpu.nvidia.cli import ldchild
-from minirun.gpu.nvidia.cli.ldprogram import HINT
-from minirun.gpu.owner import ROOT, Owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from minirun.gpu.apply import Target
 
+_HINT = 'choose another with ldconfig = "@PATH" in the nvidia toolkit\'s config.toml'
+_PT_INTERP = 3
 TIMEOUT = 20
 """Seconds; a large image on a cold disk takes some."""
 PATIENCE = 5
@@ -44,84 +43,98 @@ _SHOWN = 500
 _IMAGE = "something in /etc/ld.so.conf of the image"
 
 
-class Running(Record):
-    """ldconfig at work: its process, and two pipes that it holds.
+def open_host(ldconfig: str) -> int:
+    """Open the host's program that `@PATH` names; -1, with a note, where there is none to run.
 
-    `failure` ends when the process is ldconfig; it brings the reason where that cannot be. `said`
-    brings what ldconfig prints.
+    On Ubuntu /sbin/ldconfig is a script and the program is ldconfig.real beside it.
+    Raises GPUError for a program that would load code of the image.
     """
-
-    pid: int
-    pidfd: int
-    failure: int
-    said: int
-
-    def finish(self) -> None:
-        """Wait for its end. Raises GPUError if it failed, slept for PATIENCE or took TIMEOUT."""
-        failure = said = None
+    if not ldconfig.startswith("@"):
+        why = "the container's own ldconfig is code of the image: it is never run"
+        events.emit("note", "ldconfig absent", {"ldconfig": ldconfig}, why=why)
+        if ldconfig:
+            warn(f"{ldconfig} is code of the image and is not run (@{ldconfig} is the host's)")
+        return -1
+    for path in (f"{ldconfig[1:]}.real", ldconfig[1:]):
         try:
-            failure = _drain(self.failure, None if events.observer else TIMEOUT)
-            said = _drain(self.said, TIMEOUT, self.pidfd) if failure == b"" else None
-        finally:
-            status = self.stop()
-        if failure:
-            raise GPUError(_clean(failure))
-        text = _clean(said or b"")
-        events.emit("note", "ldconfig ended", {"status": status, "said": text})
-        if said is None:
-            text = f"it slept for {PATIENCE} s, or took longer than {TIMEOUT} s"
-            raise GPUError(f"ldconfig did not end: {text}", f"{_IMAGE} blocks it")
-        if status < 0:
-            limits = f"{ldchild.SECONDS} s of processor time, or the container's memory limit"
-            hint = f"{_IMAGE} needs more than {limits}"
-            raise GPUError(f"ldconfig was killed by signal {-status}", hint)
-        if status != 0:
-            raise GPUError(f"ldconfig failed with error code: {status}: {text}", HINT)
-
-    def stop(self) -> int:
-        """Kill it, unless it has ended by itself; return its exit status, -n for signal n."""
-        # If it has closed its output it is in exit_group(2), whose status no signal can change.
-        process.pidfd_send_signal(self.pidfd, _SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        for fd in (self.pidfd, self.failure, self.said):
-            os.close(fd)
-        return status
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        if _is_static(fd):
+            return fd
+        os.close(fd)
+        raise GPUError(f"ldconfig error: {path} is no static program", _HINT)
+    why = "this host has none: the libraries get no SONAME links"
+    events.emit("note", "ldconfig absent", {"ldconfig": ldconfig}, why=why)
+    return -1
 
 
-def start(
-    fd: int,
-    root: Root,
-    folders: "tuple[str, ...]",
-    owner: Owner = ROOT,
-    path: str = "",
-    join: "Callable[[], None] | None" = None,
-) -> Running:
-    """Start the program `fd` in the container's root on its configuration and on `folders`.
+def _is_static(fd: int) -> bool:
+    """Tell whether this is an ELF program without PT_INTERP: elf(5)."""
+    header = os.pread(fd, 4096, 0)
+    if not stat.S_ISREG(os.fstat(fd).st_mode) or header[:5] != b"\x7fELF\x02":
+        return False
+    start = int.from_bytes(header[32:40], "little")
+    size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
+    kinds = (header[start + at * size : start + at * size + 4] for at in range(count))
+    return all(int.from_bytes(kind, "little") != _PT_INTERP for kind in kinds)
 
-    It writes as `owner`. Where that is not user 0, `path` is the root's in this mount namespace.
-    Its process calls `join` first, which moves it into the container's cgroups.
 
-    The caller is in the container's mount namespace, before pivot_root. The program sees what is
-    mounted there now, nothing that comes later. Raises OSError.
+def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
+    """Run the target's ldconfig, called `name`, on its configuration and on `folders`.
+
+    The program sees what is mounted there now, nothing that comes later. Raises OSError, and
+    GPUError in the words of nvidia-container-cli if it fails, sleeps for PATIENCE or takes TIMEOUT.
     """
-    _configuration(root)
-    place = ldchild.LdconfigPlace(root, _to_hide(root), owner, path, join)
+    _configuration(target.root)
+    hidden = _to_hide(target.root)
     failure, failed = os.pipe2(os.O_CLOEXEC)
     said, output = os.pipe2(os.O_CLOEXEC)
     try:
         flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
         why = "ldconfig reads files of the image: it sees no other process"
-        pid, pidfd = namespaces.clone3(flags, why=why)
-        if pid == 0:
-            ldchild.become(fd, folders, place, output, failed)
-    except OSError:
+        try:
+            pid, pidfd = namespaces.clone3(flags, why=why)
+            if pid == 0:
+                ldchild.become(target, folders, hidden, output, failed)
+        finally:
+            os.close(failed)
+            os.close(output)
+        _wait(name, pid, pidfd, failure, said)
+    finally:
         os.close(failure)
         os.close(said)
-        raise
+
+
+def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
+    """Wait for the end of the process.
+
+    The pipe `failure` ends when it is ldconfig, and brings the reason where that cannot be; `said`
+    brings what ldconfig prints.
+    """
+    text = None
+    try:
+        reason = _drain(failure, None if events.observer else TIMEOUT)
+        text = _drain(said, TIMEOUT, pidfd) if reason == b"" else None
     finally:
-        os.close(failed)
-        os.close(output)
-    return Running(pid, pidfd, failure, said)
+        # If it has closed its output it is in exit_group(2), whose status no signal can change.
+        process.pidfd_send_signal(pidfd, _SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.close(pidfd)
+    if reason:
+        raise GPUError(f"ldcache error: {_clean(reason)}")
+    shown = _clean(text or b"")
+    events.emit("note", "ldconfig ended", {"status": status, "said": shown})
+    if text is None:
+        what = f"it slept for {PATIENCE} s, or took longer than {TIMEOUT} s"
+        raise GPUError(f"ldcache error: ldconfig did not end: {what}", f"{_IMAGE} blocks it")
+    if status < 0:
+        limits = f"{ldchild.SECONDS} s of processor time, or the container's memory limit"
+        what = f"ldcache error: ldconfig was killed by signal {-status}"
+        raise GPUError(what, f"{_IMAGE} needs more than {limits}")
+    if status != 0:
+        what = f"process {name.lstrip('@')} failed with error code: {status}: {shown}"
+        raise GPUError(f"ldcache error: {what}", _HINT)
 
 
 def _configuration(root: Root) -> None:
@@ -134,7 +147,7 @@ def _configuration(root: Root) -> None:
         events.emit("note", "ld.so.conf absent", {"path": "/etc/ld.so.conf"}, why=why)
 
 
-def _to_hide(root: Root) -> "tuple[str, ...]":
+def _to_hide(root: Root) -> "list[str]":
     """Return which of /proc, /sys and /dev the container has; nothing changes them meanwhile."""
     found = []
     for path in ("/proc", "/sys", "/dev"):
@@ -143,7 +156,7 @@ def _to_hide(root: Root) -> "tuple[str, ...]":
         except OSError:
             continue  # not there, or not a folder: nothing to hide
         found.append(path)
-    return tuple(found)
+    return found
 
 
 def _drain(fd: int, seconds: "float | None", pidfd: int = -1) -> "bytes | None":

@@ -12,7 +12,7 @@ from minirun import __version__
 from minirun.core.errors import GPUError, MinirunError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
-from minirun.gpu import driverroot, simulated
+from minirun.gpu import simulated, trusted
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, kmods, real, warn
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from minirun.cgroups.foreign import DeviceCgroup
 
 _SIMULATED = "NO NVIDIA DRIVER BEHIND THIS: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
+
+_COMMANDS = """
+ Commands:
+  info        Report information about the driver and devices
+  list        List driver components
+  configure   Configure a container with GPU support
+"""
 
 
 def main(
@@ -81,17 +88,9 @@ def _help(line: CommandLine) -> str:
     if line.help == "--version":
         return f"cli-version: {__version__} (minirun)\nlib-version: {__version__} (minirun)\n"
     first = cli_args.synopsis(line.command)
-    lines = [first.replace(NAME, f"minirun {NAME} [flags]", 1), "", " Options:"]
-    for option in cli_args.OPTIONS[line.command]:
-        value = f"[={option.value}]" if option.optional else f"={option.value}" * bool(option.value)
-        letter = f"-{option.letters[0]}," if option.letters else "   "
-        lines.append(f"  {f'{letter} {option.name}{value}':<32} {option.help}")
-    if not line.command:
-        lines += ["", " Commands:"]
-        lines.append("  info        Report information about the driver and devices")
-        lines.append("  list        List driver components")
-        lines.append("  configure   Configure a container with GPU support")
-    return "\n".join(lines) + "\n"
+    first = first.replace(NAME, f"minirun {NAME} [flags]", 1)
+    text = f"{first}\n\n Options:\n{cli_args.OPTIONS[line.command]}"
+    return text if line.command else text + _COMMANDS
 
 
 def _run(
@@ -99,7 +98,7 @@ def _run(
 ) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     if line.command == "configure":
-        for notice in warn.check(found, line.request, line.request.ldcache or LD_SO_CACHE):
+        for notice in warn.check(found, line.request, line.request.ldcache):
             sys.stderr.write(f"{NAME}: warning: {clean(str(notice))}\n")
         configure(line, found, log, cgroup_of)
         return
@@ -122,7 +121,7 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
     elif line.gpu_driver == "nvidia":
         cache = request.ldcache or LD_SO_CACHE
         log.started(request, user, cache)
-        root = driverroot.check(request.root)
+        root = trusted.check(request.root)
         if request.load_kmods:
             channels = () if request.no_create_imex_channels else request.imex_channels
             kmods.load(root, channels, log.say)

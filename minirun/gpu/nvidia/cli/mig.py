@@ -1,41 +1,37 @@
-"""MIG configuration and monitoring: the right to split GPUs, and to look at all of their parts.
+"""MIG: the devices that a GPU is split into, and the right to split it, and to see all its parts.
 
-A MIG device is two keys (minirun.gpu.nvidia.cli.planner). To make such devices, nvidia-smi in a
-container needs the key "config", to see those of others the key "monitor", and then every key there
-may ever be: the whole folders /proc/driver/nvidia/capabilities and /dev/nvidia-caps, and rules in
-the cgroup for all of a GPU's minors in /proc/driver/nvidia-caps/mig-minors, whose devices do not
-exist yet. As in the real one only `all` can be asked for.
+A MIG device is two keys: access to its gpu instance, and to its compute instance. To make such
+devices, nvidia-smi in a container needs the key "config", to see those of others the key "monitor",
+and then every key there may ever be: the whole folders /proc/driver/nvidia/capabilities and
+/dev/nvidia-caps, and rules in the cgroup for all of a GPU's minors in
+/proc/driver/nvidia-caps/mig-minors, whose devices do not exist yet. As in the real one only `all`
+can be asked for.
 """
 
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
-from minirun.gpu.driverroot import PROC
-from minirun.gpu.edits import BindMount, DeviceNode
+from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.cli.planner import PROC_FILE, node_of
 from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.edits import Step
+    from minirun.gpu.steps import Step
 
 CAPABILITIES = f"{PROC}/capabilities"
 MINORS = "/proc/driver/nvidia-caps/mig-minors"
 KEYS = (("config", 1), ("monitor", 2))
 """Name below capabilities/mig, and its minor where the driver does not say another."""
-_PROC = ("ro", "nosuid", "nodev", "noexec")
 _FOLDER = ("nosuid", "noexec")
 
 
 def requested_keys(request: NvidiaRequest) -> "tuple[str, ...]":
-    """Return which of config and monitor a request asks for."""
-    return tuple(name for name, _ in KEYS if names_any(getattr(request, f"mig_{name}")))
-
-
-def names_any(value: str) -> bool:
-    """Tell whether an option's value names anything: empty items do not count."""
-    return any(value.split(","))
+    """Return which of config and monitor a request asks for; empty items do not count."""
+    return tuple(name for name, _ in KEYS if any(getattr(request, f"mig_{name}").split(",")))
 
 
 def check(request: NvidiaRequest, gpus: "tuple[Gpu, ...]") -> None:
@@ -64,8 +60,10 @@ def capable(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Gpu, ...]":
 def plan(
     inventory: Inventory, request: NvidiaRequest, gpus: "tuple[Gpu, ...]"
 ) -> "tuple[list[Step], list[DeviceRule]]":
-    """Return (steps, rules of the cgroup) for the asked keys. Raises OSError."""
-    steps: "list[Step]" = [BindMount(inventory.root + CAPABILITIES, CAPABILITIES, _PROC)]
+    """Return (steps, rules of the cgroup) for the keys, else the MIG devices. Raises OSError."""
+    if not requested_keys(request):
+        return [step for gpu in gpus for step in _devices(inventory, gpu)], []
+    steps: "list[Step]" = [BindMount(inventory.root + CAPABILITIES, CAPABILITIES, PROC_FILE)]
     rules: "list[DeviceRule]" = []
     if not inventory.caps_major:
         return steps, rules
@@ -80,6 +78,21 @@ def plan(
             minors += minors_of(inventory, gpu)
         rules += [DeviceRule(True, "c", inventory.caps_major, minor, "rw") for minor in minors]
     return steps, list(dict.fromkeys(rules))
+
+
+def _devices(inventory: Inventory, gpu: Gpu) -> "list[Step]":
+    """Return the keys of the chosen MIG devices of a GPU."""
+    steps: "list[Step]" = []
+    base = proc_root(inventory.root)
+    for mig in gpu.migs:
+        instance = f"{CAPABILITIES}/gpu{gpu.minor}/mig/gi{mig.gi}"
+        for folder, minor in ((instance, mig.gi_minor), (f"{instance}/ci{mig.ci}", mig.ci_minor)):
+            path = f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
+            steps += [
+                BindMount(f"{base}{folder}/access", f"{folder}/access", PROC_FILE),
+                node_of(inventory, path, inventory.caps_major, minor, 0o444),
+            ]
+    return steps
 
 
 def _simulated_nodes(inventory: Inventory) -> "list[Step]":

@@ -1,40 +1,47 @@
-"""The planner for NVIDIA: Inventory + Request + a few facts about the container → Edits.
+"""The planner for NVIDIA: Inventory + NvidiaRequest + a few facts about the container → Edits.
 
 It makes the steps in the order in which nvidia-container-cli works (nvc_mount.c): the view of
 /proc/driver/nvidia, application profile, binaries, libraries and their links, firmware, sockets,
 control nodes; then for each GPU its node and its entry in /proc; then MIG devices or the right to
 configure them; then IMEX channels. Nothing is done here: the result can be printed, compared and
-recorded before anything happens. Each step becomes one operation of minirun.gpu.operations, which
-does it. What few containers ask for (minirun.gpu.nvidia.cli.compat, mig,
-imex, require) is only imported for them.
+recorded before anything happens. What few containers ask for is only imported for them.
 """
 
 import os
 
-from minirun.cgroups.rules import DeviceRule
 from minirun.core import events
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.plan import WriteFile
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import PROC, proc_root
-from minirun.gpu.edits import BindMount, DeviceNode, Edits, File, GivenGpu, Link, Tmpfs
+from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
-from minirun.gpu.nvidia.cli.catalog import FABRICMANAGER, LINKS, PERSISTENCED
 from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.select import choose
+from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.edits import Step
+    from typing import Any
+
     from minirun.gpu.nvidia.cli.compat import CompatFile
+    from minirun.gpu.steps import Step
 
 _MULTIARCH = {
     "x86_64": ("x86_64-linux-gnu", "i386-linux-gnu"),
     "aarch64": ("aarch64-linux-gnu", "arm-linux-gnueabihf"),
 }
+LINKS = (
+    ("libcuda.so", "libcuda.so", "libcuda.so.1"),
+    ("libnvidia-opticalflow.so", "libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1"),
+    ("libGLX_nvidia.so", "libGLX_indirect.so.0", ""),
+)
+"""(library, name of a link beside it, the link's target: empty for the library's own file)."""
 _CUDA = "/usr/local/cuda/compat"
 _SOCKET = ("nosuid", "nodev", "noexec")
-_PROC = ("ro", "nosuid", "nodev", "noexec")
+PROC_FILE = ("ro", "nosuid", "nodev", "noexec")
+"""Options of what is mounted below /proc."""
 _PROFILE_FOLDER = "/etc/nvidia/nvidia-application-profiles-rc.d"
 _PROFILE = (
     '{ "profiles": [{"name": "_container_", "settings": ["EGLVisibleDGPUDevices", 0x%x]}], '
@@ -63,15 +70,11 @@ def find_library_places(root: Root, request: "NvidiaRequest | None" = None) -> L
         container = LibraryPlaces(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
     else:
         why = "the image has no /etc/debian_version"
-        container = LibraryPlaces(
-            "/usr/lib64", "/usr/lib32" if _has(root, "/usr/lib32") else "/usr/lib"
-        )
+        folder32 = "/usr/lib32" if _has(root, "/usr/lib32") else "/usr/lib"
+        container = LibraryPlaces("/usr/lib64", folder32)
     events.emit("note", "container library folder", {"path": container.libraries}, why=why)
     if request and "compute" in request.capabilities and _has(root, _CUDA):
-        from minirun.gpu.nvidia.cli import compat
-
-        if compat.is_needed(request):
-            return container._replace(compat=compat.open_libraries(root, request.rootfs))
+        return container._replace(compat=_part("compat").open_libraries(root, request))
     return container
 
 
@@ -83,27 +86,53 @@ def _has(root: Root, path: str) -> bool:
     return True
 
 
-def _rules(steps: "list[Step]") -> "list[DeviceRule]":
-    """Return the rules of the device nodes among `steps`."""
-    nodes = (step for step in steps if isinstance(step, DeviceNode))
-    return [DeviceRule(True, n.kind, n.major, n.minor, n.permissions) for n in nodes]
+def _part(name: str) -> "Any":
+    """Import what few containers ask for: a module beside this one."""
+    return __import__(f"minirun.gpu.nvidia.cli.{name}", fromlist=["plan"])
 
 
 def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces) -> Edits:
     """Return all that `request` adds to the container. Raises GPUError, OSError."""
     gpus = choose(inventory, request.devices)
     keys = request.mig_config or request.mig_monitor
-    if keys:
-        from minirun.gpu.nvidia.cli import mig  # few ask for what is imported late here
-
+    mig = _part("mig") if keys or any(gpu.migs for gpu in gpus) else None
+    if mig:
         mig.check(request, gpus)
-        keys = " ".join(mig.requested_keys(request))
     if request.requirements:
-        from minirun.gpu.nvidia.cli import require
+        _part("require").check(inventory, gpus, request.requirements)
+    steps, folders = _driver_files(inventory, request, gpus, container)
+    for gpu in gpus:
+        steps += _gpu(inventory, gpu)
+    rules = []
+    if mig:
+        more, rules = mig.plan(inventory, request, gpus)
+        steps += more
+    if request.imex_channels:
+        steps += _part("imex").plan(inventory, request.imex_channels)
+    edits = Edits(
+        steps=tuple(steps),
+        rules=tuple(rules),
+        gpus=given_gpus(inventory, gpus),
+        ldconfig=request.ldconfig,
+        library_folders=folders,
+        driver=inventory.driver,
+        simulated=inventory.simulated,
+        driver_root="" if inventory.simulated else inventory.root,
+    )
+    if request.no_devbind:
+        kept = tuple(step for step in steps if not isinstance(step, DeviceNode))
+        return edits._replace(steps=kept, rules=tuple(edits.device_rules()))
+    return edits
 
-        require.check(inventory, gpus, request.requirements)
+
+def _driver_files(
+    inventory: Inventory,
+    request: NvidiaRequest,
+    gpus: "tuple[Gpu, ...]",
+    container: LibraryPlaces,
+) -> "tuple[list[Step], tuple[str, ...]]":
+    """Return what the container gets of the driver, but for GPUs; and where ldconfig looks."""
     capabilities = frozenset(request.capabilities)
-
     steps: "list[Step]" = []
     if inventory.simulated:
         steps.append(Tmpfs("/proc/driver", mode=0o755))  # procfs has no nvidia to hide there
@@ -114,45 +143,24 @@ def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces)
     steps += _libraries(inventory, capabilities, container)
     folders: "tuple[str, ...]" = (container.libraries, container.libraries32)
     if container.compat:
-        from minirun.gpu.nvidia.cli import compat
-
-        more, found = compat.plan(container.compat, request, inventory.driver, folders[0])
+        more, found = _part("compat").plan(
+            container.compat, request, inventory.driver, container.libraries
+        )
         steps += more
         folders = (*found, *folders)
     if not request.no_gsp_firmware:
         steps += [BindMount(inventory.root + file.path, file.path) for file in inventory.firmware]
-    steps += _sockets(inventory, request, capabilities)
-    steps += _control_nodes(inventory, capabilities)
-    for gpu in gpus:
-        steps += _gpu(inventory, gpu)
-    rules: "list[DeviceRule]" = []
-    if keys:
-        keyed, rules = mig.plan(inventory, request, gpus)
-        steps += keyed
-    else:
-        for gpu in gpus:
-            steps += _migs(inventory, gpu)
-    if request.imex_channels:
-        from minirun.gpu.nvidia.cli import imex
-
-        steps += imex.plan(inventory, request.imex_channels)
-    if request.no_devbind:
-        rules = _rules(steps) + rules
-        steps = [step for step in steps if not isinstance(step, DeviceNode)]
-    return Edits(
-        steps=tuple(steps),
-        rules=tuple(rules),
-        gpus=given_gpus(inventory, gpus),
-        ldconfig=request.ldconfig,
-        library_folders=folders,
-        driver=inventory.driver,
-        simulated=inventory.simulated,
-        driver_root="" if inventory.simulated else inventory.root,
-    )
-
-
-def _wanted(needs: str, capabilities: "frozenset[str]") -> bool:
-    return not needs or not capabilities.isdisjoint(needs.split())
+    steps += [
+        BindMount(inventory.root + file.path, file.path, _SOCKET)
+        for file in inventory.sockets
+        if file.is_needed(capabilities) and not request.leaves_out(file.path)
+    ]
+    steps += [
+        node_of(inventory, node.path, node.major, node.minor)
+        for node in inventory.nodes
+        if not node.needs or capabilities & {*node.needs.split()}
+    ]
+    return steps, folders
 
 
 def _proc_view(inventory: Inventory) -> Tmpfs:
@@ -166,15 +174,15 @@ def _proc_view(inventory: Inventory) -> Tmpfs:
             continue
         if name == "params":
             data = data.replace(b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0")
-        files.append(File(f"{PROC}/{name}", data))
+        files.append(WriteFile(f"{PROC}/{name}", data, 0o444))
     return Tmpfs(PROC, tuple(files))
 
 
 def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:
     """Tell EGL which GPUs are the container's: a bit for each minor."""
     mask = sum(1 << gpu.minor for gpu in gpus)
-    file = File(f"{_PROFILE_FOLDER}/10-container.conf", (_PROFILE % mask).encode(), 0o555)
-    return Tmpfs(_PROFILE_FOLDER, (file,))
+    path = f"{_PROFILE_FOLDER}/10-container.conf"
+    return Tmpfs(_PROFILE_FOLDER, (WriteFile(path, (_PROFILE % mask).encode(), 0o555),))
 
 
 def _files(
@@ -187,7 +195,7 @@ def _files(
     return [
         BindMount(inventory.root + file.path, f"{folder}/{file.path.rpartition('/')[2]}")
         for file in files
-        if _wanted(file.needs, capabilities)
+        if file.is_needed(capabilities)
     ]
 
 
@@ -196,80 +204,43 @@ def _libraries(
 ) -> "list[Step]":
     """Libraries, then the links beside them that ldconfig would not make."""
     steps: "list[Step]" = []
+    links: "list[Step]" = []
     pairs = [(inventory.libraries, container.libraries)]
     if "compat32" in capabilities:
         pairs.append((inventory.libraries32, container.libraries32))
-    links: "list[Step]" = []
     for files, folder in pairs:
         mounts = _files(inventory, files, capabilities, folder)
         steps += mounts
         names = [mount.path.rpartition("/")[2] for mount in mounts]
         for library, link, target in LINKS:
-            for name in names:
-                if name.startswith(f"{library}."):
-                    links.append(Link(target or name, f"{folder}/{link}"))
+            there = [name for name in names if name.startswith(f"{library}.")]
+            links += [Link(target or name, f"{folder}/{link}") for name in there]
     return steps + links
 
 
-def _sockets(
-    inventory: Inventory, request: NvidiaRequest, capabilities: "frozenset[str]"
-) -> "list[BindMount]":
-    unwanted = []
-    if request.no_persistenced:
-        unwanted.append(f"/{PERSISTENCED}/")
-    if request.no_fabricmanager:
-        unwanted.append(f"/{FABRICMANAGER}/")
-    return [
-        BindMount(inventory.root + file.path, file.path, _SOCKET)
-        for file in inventory.sockets
-        if _wanted(file.needs, capabilities) and not any(name in file.path for name in unwanted)
-    ]
-
-
-def _node(inventory: Inventory, path: str, major: int, minor: int, mode: int = 0o666) -> DeviceNode:
+def node_of(
+    inventory: Inventory, path: str, major: int, minor: int, mode: int = 0o666
+) -> DeviceNode:
     """A node: the host's own, bound; where the driver is simulated there is none to bind."""
     host_path = "" if inventory.simulated else inventory.root + path
     return DeviceNode(path, "c", major, minor, mode, host_path=host_path)
 
 
-def _control_nodes(inventory: Inventory, capabilities: "frozenset[str]") -> "list[DeviceNode]":
-    return [
-        _node(inventory, node.path, node.major, node.minor)
-        for node in inventory.nodes
-        if _wanted(node.needs, capabilities)
-    ]
-
-
 def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
-    entry = f"gpus/{gpu.proc_name}"
+    entry = f"{PROC}/gpus/{gpu.proc_name}"
     return [
-        _node(inventory, gpu.node, inventory.major, gpu.minor),
-        BindMount(f"{proc_root(inventory.root)}{PROC}/{entry}", f"{PROC}/{entry}", _PROC),
+        node_of(inventory, gpu.node, inventory.major, gpu.minor),
+        BindMount(f"{proc_root(inventory.root)}{entry}", entry, PROC_FILE),
     ]
-
-
-def _migs(inventory: Inventory, gpu: Gpu) -> "list[Step]":
-    """A MIG device is two keys: access to its gpu instance, and to its compute instance."""
-    steps: "list[Step]" = []
-    base = proc_root(inventory.root) + PROC
-    for mig in gpu.migs:
-        instance = f"capabilities/gpu{gpu.minor}/mig/gi{mig.gi}"
-        for folder, minor in ((instance, mig.gi_minor), (f"{instance}/ci{mig.ci}", mig.ci_minor)):
-            path = f"/dev/nvidia-caps/nvidia-cap{minor}"
-            steps += [
-                BindMount(f"{base}/{folder}/access", f"{PROC}/{folder}/access", _PROC),
-                _node(inventory, path, inventory.caps_major, minor, 0o444),
-            ]
-    return steps
 
 
 def given_gpus(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[GivenGpu, ...]":
     """Name what the container gets: a whole GPU, or the MIG devices of one."""
+    all_migs = {gpu.number: gpu.migs for gpu in inventory.gpus}
     given = []
     for gpu in gpus:
-        all_migs = inventory.gpus[[g.number for g in inventory.gpus].index(gpu.number)].migs
         for mig in gpu.migs:
-            name = f"{gpu.number}:{all_migs.index(mig)}"
+            name = f"{gpu.number}:{all_migs[gpu.number].index(mig)}"
             given.append(GivenGpu(name, gpu.minor, mig.uuid, gpu.model))
         if not gpu.migs:
             given.append(GivenGpu(str(gpu.number), gpu.minor, gpu.uuid, gpu.model))

@@ -22,11 +22,10 @@ import stat
 
 from minirun.core import events
 from minirun.core.errors import GPUError
-from minirun.gpu import driverroot
+from minirun.gpu import driverroot, trusted
 from minirun.gpu.driverroot import PROC, character_majors, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
-from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
 from minirun.gpu.nvidia.find import Finder
 
 TYPE_CHECKING = False
@@ -40,16 +39,17 @@ _LOCAL_FOLDERS = (f"{_LOCAL}/lib64", f"{_LOCAL}/lib")
 
 def inventory(
     root: str = "",
-    cache: str = LD_SO_CACHE,
+    cache: str = "",
     *,
     strict: bool = False,
     user: "tuple[int, int]" = (nvml.NOBODY, nvml.NOBODY),
 ) -> Inventory:
     """Return what the driver below `root` has to give, by the loader's `cache` below it.
 
-    `user` is the uid and gid that NVML is asked as. Raises GPUError, OSError.
+    `cache` is "" for its usual place; `user` is the uid and gid that NVML is asked as.
+    Raises GPUError, OSError.
     """
-    root = driverroot.check(root)
+    root = trusted.check(root)
     finder = Finder(root, cache=cache)
     if strict:
         cuda, gpus = nvml.query(root, _nvml_path(finder) if root else "", user)
@@ -82,7 +82,7 @@ def inventory(
     )
 
 
-def driver_root(cache: str = LD_SO_CACHE) -> str:
+def driver_root(cache: str = "") -> str:
     """Return where the driver is installed: "" for the host's own root, and where nobody knows."""
     listed = _nvml_path(Finder(cache=cache)) or _local_library("", "libnvidia-ml.so.1")
     if not listed and _nvml_path(Finder(_CONTAINED)):

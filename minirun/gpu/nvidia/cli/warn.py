@@ -22,32 +22,23 @@ if TYPE_CHECKING:
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 
 
-def check(
-    found: Inventory, request: "NvidiaRequest", cache: str = catalog.LD_SO_CACHE
-) -> "list[Notice]":
+def check(found: Inventory, request: "NvidiaRequest", cache: str = "") -> "list[Notice]":
     """Return what is wrong with a host for a request; `cache` is its ld.so.cache.
 
     Raises GPUError where that is damaged.
     """
     said: "list[Notice]" = []
     if any(request.devices) and not found.gpus:
-        text = f"this host has no gpu: driver {found.driver} is loaded and sees none"
-        hint = "nvidia-smi -L; dmesg | grep NVRM says why; --gpus none gives its files alone"
-        if found.simulated:
-            text, hint = "the SIMULATED driver has no gpu", "MINIRUN_SIM=count=4 gives it four"
-        said.append(Notice(text, hint, fatal=True))
+        said.append(Notice(*found.why_no_gpu(), fatal=True))
     wanted = frozenset(request.capabilities)
     if not found.simulated and wanted:
         from minirun.gpu.nvidia.cli import skew  # and ldcache: of real drivers
 
-        said += skew.find_mismatches(found, wanted, cache)
+        said += skew.find_mismatches(found, wanted, cache or catalog.LD_SO_CACHE)
     there = [node.path for node in found.nodes]
     for path, _, _, needs in catalog.NODES:
         if path not in there and wanted & frozenset(needs.split()):
             said.append(Notice(f"{path} does not exist on this host", MODPROBE))
-    if request.ldconfig and not request.ldconfig.startswith("@"):
-        text = f"{request.ldconfig} is code of the image and is not run"
-        said.append(Notice(text, f"@{request.ldconfig} is the host's"))
     return said
 
 

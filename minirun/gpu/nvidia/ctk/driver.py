@@ -11,7 +11,8 @@ called like one (libNAME.so.N) tell it.
 import os
 
 from minirun.gpu import driverroot
-from minirun.gpu.nvidia.cli.catalog import LINKS, MPS_PIPES
+from minirun.gpu.nvidia.cli.catalog import MPS_PIPES
+from minirun.gpu.nvidia.cli.planner import LINKS
 from minirun.gpu.nvidia.find import Finder, glob
 
 FILE: "tuple[str, ...]" = ("ro", "nosuid", "nodev", "rbind", "rprivate")
@@ -74,7 +75,7 @@ def folders(paths: "list[str]") -> "list[str]":
 def links(root: str, paths: "list[str]") -> "list[str]":
     """Return the links beside the libraries, as `target::link`, library by library.
 
-    Those that programs wrongly rely on (minirun.gpu.nvidia.cli.catalog.LINKS) come first; then
+    Those that programs wrongly rely on (minirun.gpu.nvidia.cli.planner.LINKS) come first; then
     libNAME.so.N, the SONAME, and libNAME.so, where the host has such links.
     """
     here = {folder: _links_in(root, folder) for folder in folders(paths)}

@@ -18,11 +18,12 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.cdi.document import document, in_order
-from minirun.gpu.edits import BindMount, CdiHook, DeviceNode, Edits
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.ctk import driver, graphics
 from minirun.gpu.nvidia.ctk.recipe import Recipe, options
 from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from minirun.core.errors import MinirunError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import Bind
-from minirun.gpu.nvidia.cli import ldconfig, ldprogram
+from minirun.gpu.apply import Target
+from minirun.gpu.nvidia.cli import ldconfig
 
 _PROC = "/proc/driver/nvidia"
 _ASKED, _ANSWER = b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0"
@@ -71,10 +72,10 @@ def _is_link_to(parent: int, name: str, target: str) -> bool:
 
 def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
     """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError."""
-    fd = ldprogram.open_host(f"@{program.removeprefix('@')}")
+    fd = ldconfig.open_host(f"@{program.removeprefix('@')}")
     if fd < 0:
         raise MinirunError(f"nvidia-cdi-hook: there is no {program} on this host", "", 1)
-    ldconfig.start(fd, root, folders).finish()
+    ldconfig.run(Target(root, "/", fd), f"@{program}", folders)
 
 
 def pin_device_nodes(root: Root) -> None:

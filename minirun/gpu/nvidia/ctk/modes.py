@@ -12,12 +12,13 @@ import os
 
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.cdi.document import document
-from minirun.gpu.edits import BindMount, DeviceNode, Edits
+from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
 from minirun.gpu.nvidia.ctk.recipe import Recipe
 from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

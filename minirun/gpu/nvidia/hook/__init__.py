@@ -2,7 +2,7 @@
 
 environment     NVIDIA_VISIBLE_DEVICES and its relatives → NvidiaRequest
 command_line    config.json + state → the argument list
-hook_settings   what config.toml and flags say, in-line; program: the program of that name
+program         the program of that name
 
 Here: where config.toml is, which all of NVIDIA's programs read.
 """

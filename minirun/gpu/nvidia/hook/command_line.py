@@ -5,11 +5,16 @@
 An interface only: it decides nothing that is not in the argument list. minirun makes exactly the
 list that the real hook would execute nvidia-container-cli with, in the same order, so either can
 stand in for the other.
+
+In-line, what the flags do not say (--driver-root DIR, --load-kmods: minirun.core.choices) is in the
+toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
 """
 
 import os
 
-from minirun.core.config import environment_of
+from minirun.core.choices import Choices
+from minirun.core.config import Config, environment_of
+from minirun.gpu.nvidia.hook import config_path, ldconfig_of
 from minirun.gpu.nvidia.hook.environment import (
     DEFAULTS,
     HookSettings,
@@ -22,6 +27,32 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.request import NvidiaRequest
+
+_read: "list[HookSettings]" = []
+"""What config.toml says, once it was read."""
+
+
+def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
+    """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
+    return command_line(config.raw, state, settings(config.choices))
+
+
+def settings(chosen: Choices) -> HookSettings:
+    """Return what the in-line hook passes to nvidia-container-cli. Raises ConfigError."""
+    if not _read:
+        _read.append(_load())
+    found = _read[0]
+    if chosen.driver_root:
+        found = found._replace(root=chosen.driver_root)
+    return found._replace(load_kmods=True) if chosen.load_kmods else found
+
+
+def _load() -> HookSettings:
+    if not os.path.lexists(config_path()):
+        return DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
+    from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
+
+    return config.load().hook
 
 
 def command_line(

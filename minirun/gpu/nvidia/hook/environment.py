@@ -10,8 +10,7 @@ this rule holds as it is. `minirun run` itself treats an image's environment as 
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.gpu.nvidia.cli.catalog import CAPABILITIES, DEFAULT_CAPABILITIES
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import CAPABILITIES, DEFAULT_CAPABILITIES, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ version.
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 from minirun.gpu.cdi.document import in_order
-from minirun.gpu.edits import BindMount, CdiHook, DeviceNode, Edits
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
@@ -20,6 +20,7 @@ from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ changes (nvidia-container-toolkit #1456, #1470, #1555), and for comparing with r
     1.20   once; with OpenCL's file and EGL's newest; the application profile is a hook
 """
 
-from minirun.gpu.edits import BindMount, Edits
+from minirun.gpu.edits import Edits
+from minirun.gpu.steps import BindMount
 
 LEGACY, FIRST, LATEST = "1.17", "1.18", "1.20"
 VERSIONS = (LEGACY, FIRST, LATEST)

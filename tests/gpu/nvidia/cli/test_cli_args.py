@@ -3,9 +3,8 @@
 import pytest
 
 from minirun.core.errors import UsageError
-from minirun.gpu.nvidia.cli.catalog import CAPABILITIES
-from minirun.gpu.nvidia.cli.cli_args import HELP, OPTIONS, parse
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.nvidia.cli.cli_args import HELP, OPTIONS, options, parse
+from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
 WALK_THROUGH = (
     "--load-kmods configure --ldconfig=@/sbin/ldconfig.real --no-cgroups --utility --device 0 /r"
@@ -34,9 +33,10 @@ def test_letters_and_long_names_are_the_same() -> None:
 def test_every_option_reaches_the_request_or_the_words() -> None:
     """No option is read and then lost, but the driver's name, which stands beside the request."""
     lists = {"--device": "devices", "--imex-channel": "imex_channels", "--require": "requirements"}
-    for command, options in OPTIONS.items():
-        for option in (row for row in options if row not in HELP and row.name != "--gpu-driver"):
-            word = f"{option.name}=7" if option.value else option.name
+    for command in OPTIONS:
+        rows = (row for row in options(command) if row.name not in (*HELP, "--gpu-driver"))
+        for option in rows:
+            word = f"{option.name}=7" if option.has_value else option.name
             line = parse(
                 [word, "info"]
                 if not command

@@ -10,11 +10,12 @@ import pytest
 from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply, edits, escape
+from minirun.gpu import apply, edits, steps
 from minirun.gpu.drivers import inventory
-from minirun.gpu.nvidia.cli import cli_args, compat, ldprogram
+from minirun.gpu.nvidia.cli import cli_args, compat, ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.simulated import elf
+from minirun.gpu.undo import resolve
 
 WALK = """
 set -e
@@ -122,8 +123,8 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
         plan = nvidia.plan(found, request, nvidia.find_library_places(root, request))
         if more.get("change"):
             plan = more["change"](plan)
-        fd = ldprogram.open_host(request.ldconfig)
-        apply.apply(plan, root, more.get("cgroup"), fd, box.root)
+        fd = ldconfig.open_host(request.ldconfig)
+        apply.apply(plan, apply.Target(root, box.root, fd, cgroup=more.get("cgroup")))
         return {"rules": [str(rule) for rule in plan.device_rules()]}
 
     return box.inside(work)
@@ -135,7 +136,7 @@ def test_a_missing_node_leaves_nothing(debian: Sandbox, store: str) -> None:
     before = fingerprint(Path(debian.root)), debian.mounts(), os.listdir(debian.view("/dev"))
 
     def change(plan: edits.Edits) -> edits.Edits:
-        node = edits.DeviceNode("/dev/gone", "c", 195, 9, host_path="/nowhere/gone")
+        node = steps.DeviceNode("/dev/gone", "c", 195, 9, host_path="/nowhere/gone")
         return plan._replace(steps=(*plan.steps, node))
 
     outcome = configure(debian, store, "--device=all", "--compute", "--utility", change=change)
@@ -194,7 +195,7 @@ def test_compatibility_modes(
         plan = nvidia.plan(
             inventory("simulated", store), request, nvidia.find_library_places(root, request)
         )
-        held = [step for step in plan.steps if isinstance(step, edits.CompatLibrary)]
+        held = [step for step in plan.steps if isinstance(step, steps.CompatLibrary)]
         return [*plans, (bool(held), plan.library_folders[0] == compat.FOLDER)]
 
     assert debian.inside(work)["result"] == [[mounted, first]]
@@ -218,10 +219,14 @@ def test_where_a_path_leads(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     root = Root.at(str(tmp_path))
     try:
-        assert escape.resolve(root, "/a/d") == "/b/c/d"
-        assert escape.resolve(root, "/up/x") == "/etc/x"
-        found = [escape.escapes(root, path) for path in ("/a/d", "/up/x", "/loop", "/x/../y")]
-        assert found == [False, True, False, False]
+        seen: dict[str, str | None] = {}
+        paths = ("/a/d", "/up/x", "/loop", "/x/../y")
+        assert [resolve(root, path, seen) for path in paths] == [
+            ("/b/c/d", False), ("/etc/x", True), ("/", False), ("/y", False),
+        ]  # fmt: skip
+        assert [place for place, target in seen.items() if target is None] == [
+            "b", "b/c", "b/c/d", "etc", "etc/x", "x", "y",
+        ]  # fmt: skip
     finally:
         root.close()
 

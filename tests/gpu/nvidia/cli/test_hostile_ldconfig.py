@@ -20,8 +20,9 @@ from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
+from minirun.gpu.apply import Target
 from minirun.gpu.drivers import inventory
-from minirun.gpu.nvidia.cli import ldchild, ldconfig, ldprogram
+from minirun.gpu.nvidia.cli import ldchild, ldconfig
 from minirun.gpu.simulated import elf
 
 ZERO = os.makedev(1, 5)
@@ -46,8 +47,8 @@ def run(box: Sandbox, program: str = "/sbin/ldconfig", timeout: float = 20) -> d
     def work(root: Root) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (2 * _GIB, 2 * _GIB))
         ldconfig.TIMEOUT = timeout  # type: ignore[assignment]
-        fd = ldprogram.open_host(f"@{program}")
-        ldconfig.start(fd, root, (f"/{LIBRARIES}",)).finish()
+        fd = ldconfig.open_host(f"@{program}")
+        ldconfig.run(Target(root, box.root, fd), f"@{program}", (f"/{LIBRARIES}",))
 
     return box.inside(work)
 
@@ -111,7 +112,7 @@ def test_its_processor_time_is_limited(
     limits = [(name, 1 if name == "RLIMIT_CPU" else most) for name, most in ldchild.LIMITS]
     monkeypatch.setattr(ldchild, "LIMITS", tuple(limits))
     outcome = take(debian, greedy, "c")
-    assert outcome["error"].startswith("ldconfig was killed by signal 9 (")
+    assert outcome["error"].startswith("ldcache error: ldconfig was killed by signal 9 (")
     assert ended(outcome)["status"] == -9
 
 

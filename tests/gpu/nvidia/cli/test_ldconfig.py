@@ -12,7 +12,8 @@ import pytest
 from gpu.sandbox import Sandbox
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.nvidia.cli import ldcache, ldconfig, ldprogram
+from minirun.gpu.apply import Target
+from minirun.gpu.nvidia.cli import ldcache, ldconfig
 from required import installed
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -21,8 +22,8 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 def run(box: Sandbox, program: str, timeout: float = 20) -> dict[str, Any]:
     def work(root: Root) -> None:
         ldconfig.TIMEOUT = timeout  # type: ignore[assignment]
-        fd = ldprogram.open_host(f"@{program}")
-        ldconfig.start(fd, root, (LIBRARIES,)).finish()
+        fd = ldconfig.open_host(f"@{program}")
+        ldconfig.run(Target(root, box.root, fd), f"@{program}", (LIBRARIES,))
 
     return box.inside(work)
 
@@ -81,29 +82,35 @@ def test_a_script_is_refused(debian: Sandbox, tmp_path: Path) -> None:
 def test_ubuntus_program_is_the_one_beside_the_script(tmp_path: Path) -> None:
     (tmp_path / "ldconfig").write_text("#!/bin/sh\n")
     shutil.copy("/sbin/ldconfig", tmp_path / "ldconfig.real")
-    fd = ldprogram.open_host(f"@{tmp_path}/ldconfig")
+    fd = ldconfig.open_host(f"@{tmp_path}/ldconfig")
     assert os.readlink(f"/proc/self/fd/{fd}") == f"{tmp_path}/ldconfig.real"
     os.close(fd)
 
 
 @pytest.mark.parametrize("name", ("", "/sbin/ldconfig", "@/nowhere/ldconfig"))
 def test_the_containers_own_is_never_run(name: str) -> None:
-    assert ldprogram.open_host(name) == -1
+    assert ldconfig.open_host(name) == -1
+
+
+def test_the_user_is_told_that_it_is_not_run(capfd: pytest.CaptureFixture[str]) -> None:
+    ldconfig.open_host("/sbin/ldconfig")
+    text = "/sbin/ldconfig is code of the image and is not run (@/sbin/ldconfig is the host's)"
+    assert capfd.readouterr().err == f"minirun: warning: {text}\n"
 
 
 def test_it_fails(debian: Sandbox) -> None:
     debian.view("/etc/ld.so.cache~").mkdir()  # where the program makes its new cache
     error = run(debian, "/sbin/ldconfig")["error"]
-    assert error.startswith("ldconfig failed with error code: 1: ")
+    assert error.startswith("ldcache error: process /sbin/ldconfig failed with error code: 1: ")
     assert "/etc/ld.so.cache" in error
 
 
 def test_it_cannot_even_start(debian: Sandbox) -> None:
     def work(root: Root) -> None:
-        ldconfig.start(os.open("/etc", os.O_RDONLY), root, ()).finish()
+        ldconfig.run(Target(root, debian.root, os.open("/etc", os.O_RDONLY)), "@/etc", ())
 
     error = debian.inside(work)["error"]
-    assert error.startswith("execve: ldconfig: Permission denied")
+    assert error.startswith("ldcache error: execve: ldconfig: Permission denied")
 
 
 def test_a_fifo_as_configuration_costs_the_timeout(debian: Sandbox) -> None:
@@ -143,7 +150,7 @@ def test_no_configuration_at_all(busybox: Sandbox, store: str) -> None:
 
 def test_a_missing_program_is_told(debian: Sandbox) -> None:
     def work(root: Root) -> int:
-        return ldprogram.open_host("@/nowhere/ldconfig")
+        return ldconfig.open_host("@/nowhere/ldconfig")
 
     outcome = debian.inside(work)
     (note,) = (event for event in outcome["events"] if event["name"] == "ldconfig absent")
@@ -152,4 +159,4 @@ def test_a_missing_program_is_told(debian: Sandbox) -> None:
 
 def test_open_host_names_the_culprit() -> None:
     with pytest.raises(GPUError, match="/bin/true is no static program"):
-        ldprogram.open_host("@/bin/true")
+        ldconfig.open_host("@/bin/true")

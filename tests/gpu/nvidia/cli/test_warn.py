@@ -236,10 +236,3 @@ def test_a_host_without_fault(tmp_path: Path) -> None:
     assert warn.check(inventory(tmp_path, *names), COMPUTE) == []
     none = COMPUTE._replace(devices=())
     assert warn.check(inventory(tmp_path, *names)._replace(gpus=()), none) == []
-
-
-def test_the_images_own_ldconfig_is_not_run(tmp_path: Path) -> None:
-    (said,) = warn.check(inventory(tmp_path), NvidiaRequest(ldconfig="/sbin/ldconfig"))
-    assert str(said) == (
-        "/sbin/ldconfig is code of the image and is not run (@/sbin/ldconfig is the host's)"
-    )

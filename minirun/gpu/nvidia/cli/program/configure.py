@@ -12,7 +12,7 @@ from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import ldprogram
+from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
@@ -50,11 +50,8 @@ def configure(
     log.driver(found)
     try:
         edits = nvidia.plan(found, request, facts)
-        rootfs = request.rootfs
-        apply.apply(
-            edits, root, cgroup, program, rootfs, join=join,
-            tell=lambda step: log.doing(rootfs, step),
-        )  # fmt: skip
+        target = apply.Target(root, request.rootfs, program, join=join, cgroup=cgroup)
+        apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
         raise _told("mount error", error) from None
 
@@ -68,7 +65,7 @@ def _enter(request: "NvidiaRequest") -> Root:
 
 def _open_ldconfig(request: "NvidiaRequest") -> int:
     """Open the host's ldconfig; -1 where none is asked for. Raises GPUError where it is missing."""
-    fd = ldprogram.open_host(request.ldconfig)
+    fd = ldconfig.open_host(request.ldconfig)
     if fd < 0 and request.ldconfig.startswith("@"):
         path = request.ldconfig[1:]
         raise GPUError(f"ldcache error: open failed: {path}: no such file or directory")

@@ -9,18 +9,16 @@ import os
 import time
 
 from minirun import __version__
-from minirun.core.rootfs.plan import MountFs, Symlink
-from minirun.gpu.apply import FILE_ATTRIBUTES
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog, compat
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
 from minirun.gpu.nvidia.cli.planner import LibraryPlaces
-from minirun.gpu.operations import BindHeld, BindSource, HostNode, SimulatedNode
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import CAPABILITIES, NvidiaRequest
+from minirun.gpu.steps import FILE, CompatLibrary, DeviceNode, Link, Tmpfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.operations import Doing
+    from minirun.gpu.steps import Step
 
 _WARNING = "-- WARNING, the following logs are for debugging purposes only --"
 _WORDS = ("no-cgroups", "no-devbind", "no-gsp-firmware", "no-persistenced", "no-fabricmanager")
@@ -79,7 +77,7 @@ class DebugLog:
     ) -> None:
         """Say what is known of the container."""
         request = line.request
-        flags = [word[2:] for word in line.words if word[2:] in (*_WORDS, *catalog.CAPABILITIES)]
+        flags = [word[2:] for word in line.words if word[2:] in (*_WORDS, *CAPABILITIES)]
         mode = "supervised" if request.pid else "standalone"
         self.say(f"configuring container with '{' '.join([*flags, mode])}'")
         host = " (host relative)" if request.ldconfig.startswith("@") else ""
@@ -93,16 +91,17 @@ class DebugLog:
         self.say(f"setting ldconfig to {request.ldconfig}{host}")
         self.say(f"setting mount namespace to /proc/{pid}/ns/mnt")
 
-    def doing(self, rootfs: str, doing: "Doing | str") -> None:
+    def doing(self, rootfs: str, step: "Step | str") -> None:
         """Say what is about to be done; a string is the ldconfig that is executed."""
-        if isinstance(doing, str):
-            self.say(f"executing {doing.lstrip('@')} from host at {rootfs}")
-        elif isinstance(doing, MountFs):
-            self.say(f"mounting tmpfs at {rootfs}{doing.path}")
-        elif isinstance(doing, (BindHeld, BindSource, HostNode)):
-            flags = " with flags 0x7" if getattr(doing, "attributes", 0) == FILE_ATTRIBUTES else ""
-            self.say(f"mounting {doing.source} at {rootfs}{doing.path}{flags}")
-        elif isinstance(doing, Symlink):
-            self.say(f"creating symlink {rootfs}{doing.path} -> {doing.target}")
-        elif isinstance(doing, SimulatedNode):
-            self.say(f"making {rootfs}{doing.path} (SIMULATED)")
+        if isinstance(step, str):
+            self.say(f"executing {step.lstrip('@')} from host at {rootfs}")
+        elif isinstance(step, Tmpfs):
+            self.say(f"mounting tmpfs at {rootfs}{step.path}")
+        elif isinstance(step, Link):
+            self.say(f"creating symlink {rootfs}{step.path} -> {step.target}")
+        elif isinstance(step, DeviceNode) and not step.host_path:
+            self.say(f"making {rootfs}{step.path} (SIMULATED)")
+        else:
+            is_file = isinstance(step, CompatLibrary) or getattr(step, "options", ()) == FILE
+            flags = " with flags 0x7" if is_file else ""
+            self.say(f"mounting {step.host_path} at {rootfs}{step.path}{flags}")

@@ -78,11 +78,6 @@ def _cap(minor: int) -> str:
 
 
 def _files(inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]") -> "list[str]":
-    unwanted = []
-    if request.no_persistenced:
-        unwanted.append(f"/{catalog.PERSISTENCED}/")
-    if request.no_fabricmanager:
-        unwanted.append(f"/{catalog.FABRICMANAGER}/")
     groups = (
         ("--binaries", inventory.binaries),
         ("--libraries", inventory.libraries),
@@ -91,4 +86,4 @@ def _files(inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]"
         ("--firmwares", () if request.no_gsp_firmware else inventory.firmware),
     )
     paths = [file.path for switch, files in groups if switch in words for file in files]
-    return [path for path in paths if not any(name in path for name in unwanted)]
+    return [path for path in paths if not request.leaves_out(path)]

@@ -1,0 +1,53 @@
+"""The host of stage 5 with a real driver: found, completed, and checked.
+
+Where its driver is, the caller's flags and config.toml say (minirun.gpu.nvidia.hook.command_line);
+what it has, minirun.gpu.nvidia.cli.real; what is wrong with it, minirun.gpu.nvidia.cli.warn.
+"""
+
+import os
+
+from minirun.core import events
+from minirun.core.choices import Choices
+from minirun.gpu import trusted
+from minirun.gpu.inventory import Inventory, Notice
+from minirun.gpu.nvidia.cli import real, warn
+from minirun.gpu.nvidia.hook import command_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.request import NvidiaRequest
+
+_NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
+"""If one of them is missing the driver is not ready: after boot none loads nvidia-uvm."""
+
+
+def find(chosen: Choices, request: "NvidiaRequest") -> Inventory:
+    """Return what the host has. Raises GPUError, ConfigError, OSError."""
+    settings = command_line.settings(chosen)
+    cache = settings.ldcache
+    root = trusted.check(settings.root) or real.driver_root(cache)
+    if request.load_kmods and (chosen.load_kmods or not _has_nodes(root)):
+        _load_modules(root, request)
+    found = real.inventory(root, cache)
+    warn.report_notices(warn.check(found, request))
+    return found
+
+
+def _has_nodes(root: str) -> bool:
+    """Return True if the driver's nodes are there: it is complete, and nothing is to be loaded."""
+    return all(os.path.exists(root + path) for path in _NODES)
+
+
+def _load_modules(root: str, request: "NvidiaRequest") -> None:
+    """Load what is missing of the real driver, and make its nodes. Raises GPUError."""
+    from minirun.gpu.nvidia.cli import kmods  # once after boot
+
+    channels = () if request.no_create_imex_channels else request.imex_channels
+    if missing := kmods.load(root, channels, _log):
+        text = f"could not load kernel module {', '.join(missing)}"
+        hint = "modprobe -v says why; it must be of the running kernel, and no other driver's"
+        warn.report_notices([Notice(text, hint)])
+
+
+def _log(text: str) -> None:
+    events.emit("note", "kernel modules", {"text": text}, why="as nvidia-modprobe would")
