@@ -13,7 +13,8 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.kernel import mountinfo
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.edits import DeviceNode, Edits
+from minirun.gpu.edits import Edits
+from minirun.gpu.steps import DeviceNode
 
 
 class ObservedNode(Record):

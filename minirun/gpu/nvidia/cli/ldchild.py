@@ -10,6 +10,7 @@ flags".
 """
 
 import os
+import resource
 
 from minirun.core import events
 from minirun.core.errors import from_os
@@ -126,8 +127,9 @@ def _lock_securebits() -> None:
 def _limit() -> None:
     """Lower the limits of this process, as far as they are not lower. Raises OSError."""
     for name, most in LIMITS:
-        kind = process.RLIMITS[name]
-        value = min(most, process.getrlimit(kind)[1])
-        process.setrlimit(kind, name, value, value)
+        kind: int = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (value, value))
     why = "whatever the image has as configuration or library"
     events.emit("note", "ldconfig limited", dict(LIMITS), why=why)
