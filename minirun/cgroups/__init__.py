@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.cgroups.base import CgroupRecord
     from minirun.core.container import Container
 
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
@@ -120,7 +121,7 @@ def open_scope(cgroups_path: str, version: str) -> Cgroup:
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 
-def from_record(record: "dict[str, Any]") -> Cgroup:
+def from_record(record: "CgroupRecord") -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json."""
     if record.get("scope"):
         from minirun.cgroups import systemd

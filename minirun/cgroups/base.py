@@ -22,9 +22,25 @@ from minirun.core.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
+    from typing import Any, NotRequired, TypedDict
 
     from minirun.cgroups.rules import DeviceRule, Setting
+
+    class CgroupRecord(TypedDict):
+        """What state.json keeps of a cgroup."""
+
+        version: int
+        """0 if there is none."""
+        path: str
+        dirs: dict[str, str]
+        """Controller → directory; on version 2 the one name is empty."""
+        rootless: NotRequired[bool]
+        reason: NotRequired[str]
+        """Why there is none."""
+        slice: NotRequired[str]
+        scope: NotRequired[str]
+        """The unit of systemd."""
+
 
 SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
 _FREEZE_SECONDS = 2.0
@@ -151,7 +167,7 @@ class Cgroup(ABC):
         """Ask the kernel to freeze or thaw. Raises OSError, StateError."""
 
     @abstractmethod
-    def record(self) -> "dict[str, Any]":
+    def record(self) -> "CgroupRecord":
         """Return what state.json keeps; minirun.cgroups.from_record makes a Cgroup of it."""
 
     @abstractmethod

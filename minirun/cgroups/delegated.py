@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.rules import DeviceRule
 
 DELEGATE = "a delegated cgroup: systemd-run --user --scope -p Delegate=yes minirun …"
@@ -42,7 +43,7 @@ def open_cgroup(path: str, *, named: bool) -> Cgroup:
     return Delegated(path, place) if place else NoCgroup(path, reason, named=named)
 
 
-def from_record(record: "dict[str, Any]", init: "dict[str, Any] | None") -> Cgroup:
+def from_record(record: "CgroupRecord", init: "dict[str, Any] | None") -> Cgroup:
     """Return the cgroup that a record tells of; `init` is the identity of the container's."""
     if record["version"] == 0:
         return NoCgroup(record["path"], record["reason"], init=init)
@@ -112,7 +113,7 @@ class Delegated(CgroupV2):
         """Everything is allowed, as far as the nodes' own permissions go."""
         return [ruleset.ALL]
 
-    def record(self) -> "dict[str, Any]":
+    def record(self) -> "CgroupRecord":
         """Return what a plain one does, and that it is one of these."""
         return {**super().record(), "rootless": True}
 
@@ -215,10 +216,11 @@ class NoCgroup(Cgroup):
         text = f"a container without a cgroup cannot be paused: {self.reason}"
         raise StateError(text, f"needs {DELEGATE}")
 
-    def record(self) -> "dict[str, Any]":
+    def record(self) -> "CgroupRecord":
         """Return the record of no cgroup, with the reason."""
-        found = {"version": 0, "path": self.path, "dirs": {}, "reason": self.reason}
-        return {**found, "rootless": True}
+        return {
+            "version": 0, "path": self.path, "dirs": {}, "reason": self.reason, "rootless": True,
+        }  # fmt: skip
 
     def mounts_for_container(self) -> ContainerMounts:
         """Return nothing but an empty tmpfs: another view would show the host's cgroups."""

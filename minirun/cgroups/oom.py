@@ -12,14 +12,13 @@ from minirun.core import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.cgroups.base import CgroupRecord
 
 
 class OomNotice:
     """How the kernel tells that a cgroup was out of memory; `fd` is -1 if it cannot."""
 
-    def __init__(self, record: "dict[str, Any]") -> None:
-        """`record` is Cgroup.record()'s."""
+    def __init__(self, record: "CgroupRecord") -> None:
         self.wanted = select.POLLIN
         self.fd = -1
         self.version: int = record["version"]

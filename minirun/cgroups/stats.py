@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.cgroups.base import CgroupRecord
+
 UNLIMITED = 2**64 - 1
 """What runc prints for version 2's "max"."""
 _TICK = 10_000_000
@@ -27,8 +29,8 @@ _BLKIO = {
 }
 
 
-def stats(record: "dict[str, Any]") -> "dict[str, Any]":
-    """Return the counters of a cgroup by its record (Cgroup.record), in runc's shape.
+def stats(record: "CgroupRecord") -> "dict[str, Any]":
+    """Return the counters of a cgroup by its record, in runc's shape.
 
     A cgroup that has gone has none. Raises StateError if there never was one.
     """

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.hierarchies import Hierarchy
     from minirun.cgroups.rules import DeviceRule
 
@@ -212,7 +213,7 @@ class CgroupV1(Cgroup):
         state = "FROZEN" if frozen else "THAWED"
         self._joined["freezer"].write("freezer.state", state)
 
-    def record(self) -> "dict[str, Any]":
+    def record(self) -> "CgroupRecord":
         """Return version, path, and the directory of each controller joined."""
         dirs = {name: directory.path for name, directory in self._joined.items()}
         return {"version": 1, "path": self.path, "dirs": dirs}

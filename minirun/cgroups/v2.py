@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.rules import DeviceRule
 
 ALWAYS = ("cpu", "memory", "pids")
@@ -222,7 +223,7 @@ class CgroupV2(Cgroup):
                 pass  # Linux before 5.14, or removed in between
         super().kill(signal)
 
-    def record(self) -> "dict[str, Any]":
+    def record(self) -> "CgroupRecord":
         """Return version, path, and the directory."""
         return {"version": 2, "path": self.path, "dirs": {"": self._dir.path}}
 

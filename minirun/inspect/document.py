@@ -4,7 +4,10 @@ None, or an empty list, stands for what is not known: after the container's end 
 nothing of it, and `live` is false.
 """
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from minirun.cgroups.base import CgroupRecord
 
 
 class NamespaceFacts(TypedDict):
@@ -186,8 +189,7 @@ class Anatomy(TypedDict):
     image: str | None
     args: list[str] | None
     exitStatus: int | None
-    cgroup: dict[str, Any] | None
-    """As the container's record has it."""
+    cgroup: "CgroupRecord | None"
     namespaces: dict[str, NamespaceFacts]
     user: UserFacts | None
     capabilities: dict[str, list[str]]

@@ -5,7 +5,6 @@ None means that there is no limit, or that no controller of it is joined.
 
 import os
 import stat
-from typing import Any
 
 from minirun.cgroups.resources import LIMITS
 from minirun.cgroups.rules import DeviceRule
@@ -24,30 +23,30 @@ _UNLIMITED = 1 << 62
 def limits(container: Container) -> LimitFacts:
     """Return the limits in force: bytes, tasks, CPUs (1.5), and the list of CPUs as text."""
     record = container.cgroup.record()
-    quota, period = _read(record, "cpu.quota"), _read(record, "cpu.period")
+
+    def read(limit: str) -> str:
+        """Return what the file of a property holds; empty if there is none."""
+        file = LIMITS[limit].file(record["version"])
+        controller = file.split(".")[0] if record["version"] == 1 else ""
+        try:
+            return state.read_text(f"{record['dirs'][controller]}/{file}").strip()
+        except (KeyError, OSError):
+            return ""
+
+    quota, period = read("cpu.quota"), read("cpu.period")
     if record["version"] == 2:  # one file has both
         quota, _, period = quota.partition(" ")
     share, whole = _number(quota), _number(period)
     found: LimitFacts = {
-        "memory": _number(_read(record, "memory.limit")),
-        "pids": _number(_read(record, "pids.limit")),
+        "memory": _number(read("memory.limit")),
+        "pids": _number(read("pids.limit")),
         "cpus": share / whole if share and whole else None,
-        "cpuset": _read(record, "cpu.cpus") or None,
+        "cpuset": read("cpu.cpus") or None,
     }
-    swap, shares = _number(_read(record, "memory.swap")), _number(_read(record, "cpu.shares"))
+    swap, shares = _number(read("memory.swap")), _number(read("cpu.shares"))
     if record["version"] == 1:
         return {**found, "memoryAndSwap": swap, "cpuShares": shares}
     return {**found, "swap": swap, "cpuWeight": shares}
-
-
-def _read(record: dict[str, Any], limit: str) -> str:
-    """Return what the file of a property holds; empty if there is none."""
-    file = LIMITS[limit].file(record["version"])
-    controller = file.split(".")[0] if record["version"] == 1 else ""
-    try:
-        return state.read_text(f"{record['dirs'][controller]}/{file}").strip()
-    except (KeyError, OSError):
-        return ""
 
 
 def _number(text: str) -> int | None:

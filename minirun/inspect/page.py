@@ -196,7 +196,7 @@ def _devices(found: Anatomy) -> list[str]:
 
 
 def _wanted_rules(found: Anatomy) -> list[str]:
-    if (found["cgroup"] or {}).get("rootless"):
+    if found["cgroup"] and found["cgroup"].get("rootless"):
         return ["none: what its user may open, the container may"]
     return found["wanted"]["deviceRules"]
 

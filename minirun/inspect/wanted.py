@@ -4,8 +4,6 @@ A difference is no fault by itself: a command may change its user, and `--cap-ad
 minirun does not hold.
 """
 
-from typing import Any
-
 from minirun.cgroups.rules import DeviceRule, container_rules
 from minirun.cgroups.ruleset import effective
 from minirun.core import state
@@ -21,6 +19,7 @@ def wanted(container: Container) -> Wanted:
     process = config.process
     resources = config.resources
     quota = (resources.get("cpu") or {}).get("quota")
+    pids = (resources.get("pids") or {}).get("limit")
     period = (resources.get("cpu") or {}).get("period") or 100_000
     user = process.get("user") or {}
     return {
@@ -39,15 +38,11 @@ def wanted(container: Container) -> Wanted:
         "deviceRules": [_as_text(rule) for rule in _rules(container)],
         "limits": {
             "memory": _limit((resources.get("memory") or {}).get("limit")),
-            "pids": None if container.record.get("pids_unlimited") else _pids(resources),
+            "pids": None if container.record.get("pids_unlimited") else _limit(pids),
             "cpus": quota / period if quota and quota > 0 else None,
             "cpuset": (resources.get("cpu") or {}).get("cpus"),
         },
     }
-
-
-def _pids(resources: dict[str, Any]) -> int | None:
-    return _limit((resources.get("pids") or {}).get("limit"))
 
 
 def _profile(container: Container) -> WantedSeccomp | None:
@@ -87,18 +82,19 @@ def differences(found: Anatomy, rules: list[DeviceRule] | None) -> list[str]:
         sentences += _device_rules(
             asked["deviceRules"], [_as_text(rule) for rule in effective(rules)]
         )
-    sentences += _cgroups(found["cgroup"], found["memberOf"])
+    sentences += _cgroups(found)
     root = next((row for row in found["mounts"] if row["path"] == "/"), None)
     if root and asked["readonly"] != ("ro" in root["options"]):
         sentences.append(f"root.readonly: {asked['readonly']}; the kernel: {root['options'][0]}")
     return sentences
 
 
-def _cgroups(record: dict[str, Any] | None, found: dict[str, str]) -> list[str]:
+def _cgroups(found: Anatomy) -> list[str]:
     """Return a sentence for each hierarchy in which init is not in the cgroup made for it."""
+    record, joined = found["cgroup"], found["memberOf"]
     if not record:
         return []
-    by_name = {name: path for names, path in found.items() for name in names.split(",")}
+    by_name = {name: path for names, path in joined.items() for name in names.split(",")}
     return [
         f"cgroup {name}: {record['path']} was made for it; it is in {by_name.get(name)}"
         for name in record["dirs"]

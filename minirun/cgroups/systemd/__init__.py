@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NoReturn
 
+    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.rules import DeviceRule
     from minirun.cgroups.systemd.bus import Bus, Properties
 
@@ -104,7 +105,7 @@ def locate(cgroups_path: str) -> "tuple[str, str, str]":
     return f"{_top()}{expand(slice_name)}/{scope}", slice_name, scope
 
 
-def from_record(record: "dict[str, Any]") -> Cgroup:
+def from_record(record: "CgroupRecord") -> Cgroup:
     """Return the cgroup that :meth:`_Scope.record` described, from state.json."""
     if record["version"] == 2:
         mount: str = record["dirs"][""].removesuffix(record["path"])
@@ -221,7 +222,7 @@ class _Scope(Cgroup):
             self._bus().stop(self.scope)
             self._hang_up()
 
-    def record(self) -> "dict[str, Any]":
+    def record(self) -> "CgroupRecord":
         """Return what the plain cgroup keeps, and the unit: delete has no --systemd-cgroup."""
         plain = super().record()  # type: ignore[safe-super]
         return {**plain, "slice": self.slice, "scope": self.scope}
