@@ -153,7 +153,7 @@ ROWS = (
     Row("config-linux.md", "rootfsPropagation", "yes", ("oci/mounts/propagation.py",),
         ("spec/test_mounts.py::test_propagation_of_the_root", "core/rootfs/test_propagation.py")),
     Row("config-linux.md", "maskedPaths, readonlyPaths", "yes", ("oci/mounts/hide.py",),
-        ("spec/test_names.py::test_masked_and_read_only_paths", "core/rootfs/test_hide.py")),
+        ("spec/test_names.py::test_masked_and_read_only_paths", "oci/mounts/test_hide.py")),
     Row("config-linux.md", "personality", "yes", ("oci/tuning/tuning.py", "oci/tuning/sched.py"),
         ("spec/test_tuning.py::test_a_machine_of_32_bits",)),
     Row("runtime.md", "state", "yes", ("core/state.py",), ("core/test_state.py",)),
