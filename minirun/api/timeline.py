@@ -6,7 +6,7 @@ HTML page with lanes, arrows and reasons (minirun.show.html).
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from minirun.api.devices import DeviceDiff
 from minirun.api.drawing import Drawing
@@ -18,6 +18,9 @@ from minirun.show import html
 from minirun.show.event import Event
 from minirun.show.recording import FifoMessage, Recording, Stage
 from minirun.show.text import WIDTH
+
+if TYPE_CHECKING:
+    from minirun.inspect.snapshot import Snapshot
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
 
@@ -51,7 +54,7 @@ class Timeline(Shown):
         return self.recording.simulated
 
     @property
-    def snapshots(self) -> dict[str, dict[str, Any]]:
+    def snapshots(self) -> "dict[str, Snapshot]":
         """Boundary ("5:begin") → the container's state there; `run(snapshots=True)` takes them."""
         return self.recording.snapshots
 
@@ -83,10 +86,10 @@ class Timeline(Shown):
             raise StateError(f"{self.id} has no snapshots of stage 5", _HINT)
         return DeviceDiff.between(taken["5:begin"], taken["5:end"], simulated=self.simulated)
 
-    def _last(self, part: str) -> dict[str, str]:
+    def _last(self, part: Literal["namespaces", "host_namespaces"]) -> dict[str, str]:
         for taken in reversed(list(self.snapshots.values())):
-            if taken.get(part):
-                return dict(taken[part])
+            if found := taken.get(part):
+                return dict(found)
         raise StateError(f"{self.id} was recorded without snapshots", _HINT)
 
     def __len__(self) -> int:

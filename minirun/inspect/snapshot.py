@@ -1,24 +1,13 @@
 """A snapshot: what a container is made of at one moment, read from outside, from the kernel.
 
-Taken while the run is held at a gate, so nothing moves meanwhile. It is a plain record that goes
-into the log as an event, and every view of a recording can show it later:
-
-    at            "5:begin", the boundary (design: the seven stages)
-    namespaces    kind → inode, of init: /proc/PID/ns, namespaces(7); and the runtime's, which
-                  are the host's
-    mounts        "POINT FSTYPE SOURCE OPTIONS", as init sees them; a point of the host's
-                  tree, which init can still see before pivot_root, begins with host:
-    files         "./dev/nvidia0 c 195:0", "./usr/bin/", "./lib64 -> usr/lib64": the container's own
-                  layer (what is not in the image), its /dev and its /proc/driver
-    devices       the effective rules of its cgroup: "c 195:0 rw # /dev/nvidia0"
-    processes     who → pid, name, capabilities, open descriptors: proc_pid_status(5)
-
-No real runtime has anything like it: runc can be stopped only from a debugger.
+Taken while the run is held at a gate, so nothing moves meanwhile. It goes into the log as an event,
+and every view of a recording can show it later. No real runtime has anything like it: runc can be
+stopped only from a debugger.
 """
 
 import os
 import stat
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from minirun.cgroups.ruleset import listing
 from minirun.core import places
@@ -29,13 +18,48 @@ from minirun.core.rootfs.inroot import Root
 from minirun.inspect import processes
 from minirun.inspect.given import device_names
 
+
+class ProcessFacts(TypedDict):
+    """One process while it makes a container: proc_pid_status(5)."""
+
+    pid: int
+    name: str
+    capabilities: str
+    no_new_privs: NotRequired[bool]
+    seccomp: NotRequired[str]
+    cgroup: NotRequired[list[str]]
+    descriptors: list[str]
+    """Its open files: "0 /dev/pts/1", "5 …/init.fifo"."""
+
+
+class Snapshot(TypedDict):
+    """A container at one moment."""
+
+    at: str
+    """The boundary: "5:begin" (design: the seven stages)."""
+    namespaces: dict[str, str]
+    """Kind → "mnt:[4026531841]", of init: /proc/PID/ns, namespaces(7)."""
+    host_namespaces: dict[str, str]
+    """The runtime's, which are the host's."""
+    mounts: list[str]
+    """As init sees them, "POINT FSTYPE SOURCE OPTIONS"; a point of the host's tree, which init can
+    still see before pivot_root, begins with host: and its path."""
+    files: list[str]
+    """Of the container's own layer (what is not in the image), its /dev and its /proc/driver:
+    "./dev/nvidia0 c 195:0", "./usr/bin/", "./lib64 -> usr/lib64"."""
+    devices: list[str]
+    """The effective rules of its cgroup: "c 195:0 rw # /dev/nvidia0"."""
+    processes: dict[str, ProcessFacts]
+    """Who → what it is."""
+
+
 MOST_FILES = 5000
 """Of a container whose own layer is larger, the snapshot holds this many names and says so."""
 
 _WALKED = ("/dev", "/proc/driver")
 
 
-def take(container: Container, at: str, pids: dict[str, int]) -> dict[str, Any]:
+def take(container: Container, at: str, pids: dict[str, int]) -> Snapshot:
     """Return the snapshot of `container` at the boundary `at`.
 
     `pids` maps who → pid on the host; "init" is the one whose view counts. What is not there
@@ -171,7 +195,7 @@ def devices_of(container: Container) -> list[str]:
         return []
 
 
-def process(pid: int) -> dict[str, Any]:
+def process(pid: int) -> ProcessFacts:
     """Return what matters of a process while it makes a container."""
     status = processes.status(pid)
     return {
@@ -186,7 +210,6 @@ def process(pid: int) -> dict[str, Any]:
 
 
 def _descriptors(pid: int) -> list[str]:
-    """Return "0 /dev/pts/1", "5 …/init.fifo" for each open file of a process."""
     found = []
     try:
         numbers = sorted(os.listdir(f"/proc/{pid}/fd"), key=int)

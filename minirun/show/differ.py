@@ -5,16 +5,17 @@ the form of diff(1), `> ./dev/nvidia0` for what is new and `< …` for what has 
 """
 
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minirun.core.errors import UsageError
 from minirun.core.settings import BOUNDARIES
 from minirun.show.recording import Recording
 from minirun.show.text import clean
 
-PARTS = ("namespaces", "mounts", "devices", "files", "processes")
+if TYPE_CHECKING:
+    from minirun.inspect.snapshot import ProcessFacts, Snapshot
 
-Snapshot = dict[str, Any]
+PARTS = ("namespaces", "mounts", "devices", "files", "processes")
 
 
 class Part(NamedTuple):
@@ -25,7 +26,7 @@ class Part(NamedTuple):
     new: list[str]
 
 
-def compare(before: Snapshot, after: Snapshot) -> list[Part]:
+def compare(before: "Snapshot", after: "Snapshot") -> list[Part]:
     """Return the differences of two snapshots, part by part; equal parts have none."""
     found = []
     for name in PARTS:
@@ -35,7 +36,7 @@ def compare(before: Snapshot, after: Snapshot) -> list[Part]:
     return found
 
 
-def lines(snapshot: Snapshot, part: str) -> list[str]:
+def lines(snapshot: "Snapshot", part: str) -> list[str]:
     """Return a part of a snapshot as lines that can be compared."""
     value: Any = snapshot.get(part) or {}
     if part == "namespaces":
@@ -45,11 +46,11 @@ def lines(snapshot: Snapshot, part: str) -> list[str]:
     return [str(line) for line in value]
 
 
-def _process(who: str, facts: dict[str, Any]) -> list[str]:
+def _process(who: str, facts: "ProcessFacts") -> list[str]:
     head = [
-        f"{who} {key.replace('_', ' ')} {facts[key]}"
-        for key in ("pid", "name", "capabilities", "no_new_privs", "seccomp")
-        if key in facts
+        f"{who} {key.replace('_', ' ')} {value}"
+        for key, value in facts.items()
+        if key in ("pid", "name", "capabilities", "no_new_privs", "seccomp")
     ]
     cgroups = [f"{who} cgroup {line}" for line in facts.get("cgroup", [])]
     return [*head, *cgroups, *(f"{who} descriptor {line}" for line in facts["descriptors"])]
@@ -65,7 +66,7 @@ def text(parts: list[Part]) -> str:
     return "\n".join(blocks) + "\n"
 
 
-def normal_form(before: Snapshot, after: Snapshot) -> str:
+def normal_form(before: "Snapshot", after: "Snapshot") -> str:
     """Return the names of files that differ as diff(1) prints two listings of find(1).
 
     Each block begins with the lines' numbers and what happened: 48a49 for a line that came.
@@ -127,7 +128,7 @@ def _stage(word: str) -> int:
     return int(digits)
 
 
-def choose(recording: Recording, at: str) -> Snapshot:
+def choose(recording: Recording, at: str) -> "Snapshot":
     """Return the snapshot at a boundary. Raises UsageError if none was taken."""
     if at in recording.snapshots:
         return recording.snapshots[at]

@@ -8,10 +8,13 @@ container that still exists.
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from minirun.show import text
 from minirun.show.event import Event, Reader
+
+if TYPE_CHECKING:
+    from minirun.inspect.snapshot import Snapshot
 
 MOST_BYTES = 32 << 20
 """How large a recording may be: some hundred starts of a container. Read, it takes ten times that.
@@ -58,7 +61,7 @@ class Recording:
     """Lines of the file that are no events."""
     stages: list[Stage] = field(init=False)
     messages: list[FifoMessage] = field(init=False)
-    snapshots: dict[str, dict[str, Any]] = field(init=False)
+    snapshots: "dict[str, Snapshot]" = field(init=False)
     """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
 
     def __post_init__(self) -> None:

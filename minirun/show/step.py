@@ -10,7 +10,6 @@ it later; with --snapshots alone that is all it does.
 import os
 import subprocess
 import sys
-from typing import Any
 
 import minirun
 from minirun.core import events, gates, places
@@ -61,7 +60,7 @@ class Stepper:
         self.runtime_pipe = runtime_pipe
         self.runtime = os.getppid()
         self.pids: dict[str, int] = {"runtime": self.runtime}
-        self.taken: list[dict[str, Any]] = []
+        self.taken: list[snapshot.Snapshot] = []
         self.last: Event | None = None
         """The event before the gate."""
         self.running_on = chooser is None
@@ -113,7 +112,7 @@ class Stepper:
         now = self._snapshot(at)
         if at in BOUNDARIES:
             self.taken.append(now)
-            events.emit("note", "snapshot", now, why="the container as it is at this moment")
+            events.emit("note", "snapshot", dict(now), why="the container as it is at this moment")
         if self.running_on or self.chooser is None:
             return
         self._say(self._heading(gate))
@@ -131,7 +130,7 @@ class Stepper:
                 return
             self._answer(key, gate, now, back)
 
-    def _answer(self, key: keys.Key, gate: Event, now: dict[str, Any], back: int) -> None:
+    def _answer(self, key: keys.Key, gate: Event, now: snapshot.Snapshot, back: int) -> None:
         if key.name == "inspect":
             self._say(anatomy_text.page(now, self._terminal_width()))
         elif key.name == "back":
@@ -146,7 +145,7 @@ class Stepper:
         if key.name != "help":
             self._say(self._prompt())
 
-    def _snapshot(self, at: str) -> dict[str, Any]:
+    def _snapshot(self, at: str) -> snapshot.Snapshot:
         return snapshot.take(self._container(), at, self.pids)
 
     def _container(self) -> Container:
