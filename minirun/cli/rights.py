@@ -8,7 +8,7 @@ from minirun.core.rootfs.inroot import Root
 from minirun.image.store import Image
 from minirun.oci import user
 from minirun.oci.generate import RunOptions
-from minirun.oci.seccomp import default as seccomp_default
+from minirun.oci.seccomp.file import NAME as DEFAULT_PROFILE
 
 _UNCONFINED = "unconfined"
 _SECURITY = (
@@ -65,8 +65,8 @@ def _confined(options: RunOptions, texts: "list[str]") -> RunOptions:
 def _seccomp(value: str) -> str:
     if value == _UNCONFINED:
         return ""
-    if value in (seccomp_default.NAME, "builtin"):  # docker's word for it
-        return seccomp_default.NAME
+    if value in (DEFAULT_PROFILE, "builtin"):  # docker's word for it
+        return DEFAULT_PROFILE
     return os.path.abspath(value)
 
 

@@ -1,21 +1,34 @@
 """The default profile of system calls, group by group: its calls, its answer, and why.
 
-Calls and English reasons stand in the profile itself (minirun.oci.seccomp.default). What is said of
-them, and the reasons in other languages (titles), is in seccomp.toml, in forms with {placeholders}.
+Calls and English reasons stand in the profile itself (minirun/oci/seccomp/default.json): a comment
+is the group's name and the reason. What is said of them, and the reasons in other languages
+(titles), is in seccomp.toml, in forms with {placeholders}.
 """
 
+import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from minirun.knowledge.texts import ENGLISH, Topic, room, table
-from minirun.oci.seccomp import default
+from minirun.oci.seccomp.file import DEFAULT
 
-_ANSWERS: dict[str, tuple[default.Group | default.Capable, ...]] = {
-    "allowed": (*default.ALLOWED, default.ON_X86, default.ON_ARM),
-    "capable": default.CAPABLE,
-    "refused": default.REFUSED,
-    "unknown": default.UNKNOWN,
-}
+
+@cache
+def rows() -> list[tuple[str, str, dict[str, Any]]]:
+    """Return (name, why, entry) of each entry of the profile that has a comment."""
+    entries = json.loads(Path(DEFAULT).read_text())["syscalls"]
+    return [(*row["comment"].split(": ", 1), row) for row in entries if "comment" in row]
+
+
+def _answer(row: dict[str, Any]) -> str:
+    """Return which form of seccomp.toml an entry has."""
+    if "caps" in row.get("includes", ()):
+        return "capable"
+    if row["action"] == "SCMP_ACT_ALLOW":
+        return "allowed"
+    return "refused" if row["errnoRet"] == 1 else "unknown"
 
 
 @cache
@@ -23,18 +36,18 @@ def groups(language: str = ENGLISH) -> dict[Topic, tuple[str, ...]]:
     """Return each group of the profile as a topic, with its calls."""
     forms, titles = room("seccomp", language), table("seccomp", language).get("titles", {})
     found = {}
-    for answer, rows in _ANSWERS.items():
-        for row in rows:
-            name = row.capability if isinstance(row, default.Capable) else row.name
-            named = replace(forms[answer], name=f"seccomp {name}", title=titles.get(name, row.why))
-            flag = name.removeprefix("CAP_")
-            found[_filled(named, name=name, flag=flag, calls=row.calls)] = tuple(row.calls.split())
-    families = "; ".join(
-        f"{number} = {titles.get(str(number), what)}"
-        for number, what in default.HOST_FAMILIES.items()
-    )
+    families = []
+    for name, why, row in rows():
+        title = titles.get(name, why)
+        if "args" in row:
+            families.append(f"{name} = {title}")
+            continue
+        named = replace(forms[_answer(row)], name=f"seccomp {name}", title=title)
+        flag, calls = name.removeprefix("CAP_"), tuple(row["names"])
+        found[_filled(named, name=name, flag=flag, calls=" ".join(calls))] = calls
     for call in ("socket", "personality"):
-        found[_filled(forms[f"seccomp {call}"], families=families)] = (call,)
+        form = forms[f"seccomp {call}"]
+        found[_filled(form, families="; ".join(families))] = (call,)
     return found
 
 

@@ -2,7 +2,7 @@
 
 The defaults are docker's: fourteen capabilities, masked and read-only paths below /proc and /sys,
 a private /dev, a device list that ends with what every program needs; and a profile of the system
-calls (minirun.oci.seccomp.default), which depends on the capabilities.
+calls (minirun.oci.seccomp.file), which depends on the capabilities.
 """
 
 import os
@@ -14,7 +14,7 @@ from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
 from minirun.core.process.caps import NUMBERS
 from minirun.core.record import Record
-from minirun.oci.seccomp import default as seccomp_default
+from minirun.oci.seccomp import file as seccomp_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class RunOptions(Record):
     cap_drop: "tuple[str, ...]" = ()
     mounts: "tuple[tuple[str, str, tuple[str, ...]], ...]" = ()
     devices: "tuple[dict[str, Any], ...]" = ()
-    seccomp: str = seccomp_default.NAME
+    seccomp: str = seccomp_file.NAME
     """The profile of system calls: minirun's own, a file's path, or "" for none."""
     no_new_privileges: bool = False
     apparmor: str = ""
@@ -194,7 +194,8 @@ def _linux(run: RunOptions) -> "dict[str, Any]":
         "readonlyPaths": [] if run.unmasked else list(READONLY),
     }
     if run.seccomp:
-        linux["seccomp"] = _seccomp(run)
+        held = capabilities(run.cap_add, run.cap_drop)
+        linux["seccomp"] = seccomp_file.load(run.seccomp, held)
     if run.devices:
         linux["devices"] = list(run.devices)
     if run.uid_maps:
@@ -216,15 +217,6 @@ def masked(cpus: str = CPUS) -> "list[str]":
         hot = [f"{cpus}/{name}/thermal_throttle" for name in sorted(os.listdir(cpus))]
         hot = [path for path in hot if os.path.isdir(path)]
     return [*MASKED, "/proc/interrupts", *hot]
-
-
-def _seccomp(run: RunOptions) -> "dict[str, Any]":
-    held = capabilities(run.cap_add, run.cap_drop)
-    if run.seccomp == seccomp_default.NAME:
-        return seccomp_default.profile(held)
-    from minirun.oci.seccomp import file as seccomp_file
-
-    return seccomp_file.load(run.seccomp, held)
 
 
 def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":

@@ -16,7 +16,6 @@ from minirun.core.errors import HINTS, UsageError
 from minirun.knowledge import seccomp, texts
 from minirun.knowledge.language import choose
 from minirun.knowledge.texts import Topic
-from minirun.oci.seccomp import default as seccomp_default
 from minirun.show import html, text
 
 FOLDER = Path(package.__file__).parent / "knowledge"
@@ -113,9 +112,7 @@ def test_forms_have_the_same_placeholders(name: str) -> None:
 
 def test_every_reason_of_the_default_profile_is_translated() -> None:
     titles = raw("ko", "seccomp.toml")["titles"]
-    rows = [row for rows in seccomp._ANSWERS.values() for row in rows]
-    names = {getattr(row, "capability", "") or getattr(row, "name", "") for row in rows}
-    assert titles.keys() == names | set(map(str, seccomp_default.HOST_FAMILIES))
+    assert titles.keys() == {name for name, _, _ in seccomp.rows()}
     assert all(HANGUL.search(title) and not title.endswith(".") for title in titles.values())
 
 

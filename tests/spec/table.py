@@ -140,7 +140,7 @@ ROWS = (
         ("spec/test_names.py::test_sysctls", "spec/test_names.py::test_a_sysctl_that_is_refused"),
         "those that a namespace has for itself; any other is an error"),
     Row("config-linux.md", "seccomp", "yes",
-        ("oci/seccomp/profile.py", "oci/seccomp/compiler.py", "oci/seccomp/default.py"),
+        ("oci/seccomp/profile.py", "oci/seccomp/compiler.py", "oci/seccomp/default.json"),
         ("oci/seccomp/test_seccomp.py", "spec/test_seccomp.py::test_what_is_wrong",
          "oci/seccomp/test_default.py", "security/test_system_calls.py"),
         "`run IMAGE` and `spec IMAGE` write a default profile"),

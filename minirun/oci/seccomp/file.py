@@ -1,8 +1,38 @@
-"""A profile of system calls from a file: docker's format, or linux.seccomp as config.json has it.
+"""Which system calls a container of `run IMAGE` may make: a profile becomes config.json's
+linux.seccomp. The profile is minirun's own, default.json beside this module, or a file's.
 
-docker's (and podman's) says more than the runtime-spec: `archMap`, which goes by the machine, and
-for each entry `includes` and `excludes`: it counts only on some machines, with some capabilities,
-or from some kernel on. Here that is decided, and what is left is the spec's.
+A kernel has some 370 calls, and a fault in any of them is a way out of every container, since all
+share the kernel. So a container gets the calls that programs use. default.json has four answers:
+
+    SCMP_ACT_ALLOW   it reaches the kernel, which checks capabilities and permissions
+    errnoRet 1       EPERM, "you may not": no program of today needs the call; or a capability opens
+                     it (`includes`), and EPERM is for containers that lack it (`excludes`)
+    errnoRet 38      ENOSYS, "there is no such call": programs then fall back to an older way. All
+                     that is not named gets it too, as calls do that are newer than the file
+
+In effect this is podman's default profile as Debian 12 has it; tests/oci/seccomp/test_default.py
+compares call by call, and capability by capability. docker's differs:
+
+- docker lets mount, unshare, setns, clone with new namespaces and their relatives through with
+  CAP_SYS_ADMIN only. Here, as with podman, the kernel's own check decides: without the capability
+  the calls fail, except in a user namespace that the container makes itself, where a sandbox (a
+  browser's, bubblewrap, a build tool) is at work. With docker's file it is as with docker:
+  --security-opt seccomp=FILE. The same holds of NUMA policies (CAP_SYS_NICE there), which GPU
+  programs use, of keyctl, syslog, reboot and pidfd_getfd: the kernel checks.
+- docker's answer to all that is not allowed is EPERM. ENOSYS is kinder to programs.
+- CAP_BPF and CAP_PERFMON open bpf and perf_event_open, as with docker. Podman's file of that time
+  did not know the capabilities, which are parts of CAP_SYS_ADMIN.
+- Socket families 38 and 40 are refused, as with docker: podman allows them. The kernel looks at the
+  lower half of a register for a family, and so does the filter. docker's compares all of it: family
+  2^32 + 40 passes there, and is 40 to the kernel. The rows that refuse a family come first; the
+  last one has a condition that always holds, since a row without any would win over all others.
+- Of personality(2) Linux and PER_LINUX32 are allowed, each with UNAME26, and the question. Others
+  switch off address space randomization, or run programs as other systems did.
+
+The format is docker's (and podman's), which says more than the runtime-spec: `archMap`, which goes
+by the machine, and for each entry `includes` and `excludes`: it counts only on some machines, with
+some capabilities, or from some kernel on. Here that is decided, and what is left is the spec's.
+A file may also hold linux.seccomp as config.json has it.
 
 What the real stack does: dockerd and podman decide the same before they write config.json.
 """
@@ -17,6 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
+NAME = "default"
+"""What `inspect`, the log and --security-opt seccomp=… call minirun's own profile."""
+DEFAULT = f"{os.path.dirname(__file__)}/{NAME}.json"
 _MACHINES = {
     "x86_64": ("SCMP_ARCH_X86_64", "amd64"), "aarch64": ("SCMP_ARCH_AARCH64", "arm64"),
 }  # fmt: skip
@@ -26,15 +59,14 @@ _HINT = "docker's format, or linux.seccomp of config.json"
 
 
 def load(path: str, capabilities: "Collection[str]", machine: str = "") -> "dict[str, Any]":
-    """Return the linux.seccomp that a file means for a container with these capabilities.
+    """Return the linux.seccomp that a profile means for a container with these capabilities.
 
-    `machine` is as uname -m says it; by default this one.
-
+    `path` is a file's, or :data:`NAME`; `machine` is as uname -m says it, by default this one.
     Raises UsageError, with the path, for a file that cannot be read or is no profile.
     """
     where = f"seccomp profile {path}"
     try:
-        found = jsonlite.loads(state.read_text(path))
+        found = jsonlite.loads(state.read_text(DEFAULT if path == NAME else path))
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
         raise UsageError(f"opening {where} failed: {text}") from None

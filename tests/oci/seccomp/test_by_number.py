@@ -11,7 +11,7 @@ from minirun.core.kernel import process
 from minirun.oci import generate
 from minirun.oci.seccomp import by_number
 from minirun.oci.seccomp import compiler as kernel
-from minirun.oci.seccomp import default as seccomp_default
+from minirun.oci.seccomp import file as seccomp_file
 from minirun.oci.seccomp import profile as seccomp
 from oci.seccomp import interpreter
 
@@ -97,7 +97,7 @@ KILL = {"names": ["kill", "tkill", "getcwd"], "action": "SCMP_ACT_KILL_PROCESS"}
 @pytest.mark.parametrize(
     "config",
     [
-        seccomp_default.profile(generate.CAPABILITIES, "x86_64"),
+        seccomp_file.load(seccomp_file.NAME, generate.CAPABILITIES, "x86_64"),
         {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
             {**KILL, "names": ["mkdir"]}, KILL, {**KILL, "args": ABOVE},
         ]},

@@ -15,9 +15,9 @@ import pytest
 from conftest import STORE, skip
 from minirun import knowledge
 from minirun.core.process.caps import NUMBERS
+from minirun.knowledge.seccomp import rows
 from minirun.oci import generate
 from minirun.oci.seccomp import compiler as kernel
-from minirun.oci.seccomp import default as seccomp_default
 from minirun.oci.seccomp import file as seccomp_file
 from minirun.oci.seccomp import profile as seccomp
 from oci.seccomp import interpreter
@@ -27,19 +27,24 @@ X86_64, X86, X32, ARM64, ARM = 0xC000003E, 0x40000003, 0x4000003E, 0xC00000B7, 0
 """AUDIT_ARCH_*; x32's is libseccomp's own: the kernel says x86_64, and sets a bit in the number."""
 X32_BIT = 0x40000000
 ALLOW, EPERM, EINVAL, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050016, 0x00050026
-NETLINK, AUDIT = seccomp_default.AF_NETLINK, seccomp_default.NETLINK_AUDIT
+NETLINK, AUDIT = 16, 9  # AF_NETLINK, NETLINK_AUDIT
 CAPABILITIES = [(), generate.CAPABILITIES, tuple(NUMBERS), *((name,) for name in NUMBERS)]
 ARGUMENTS = [
     (0,), (8,), (0x20000,), (0x20008,), (0xFFFFFFFF,), (2**64 - 1,), (0x40000,), (1 << 32,),
     (NETLINK, 3, AUDIT), (NETLINK, 3, 0), (2, 1, AUDIT), (0x10000000,), (0x7E020000,),
 ]  # fmt: skip
 """personality's values, families, and flags of clone: all that some profile looks at."""
+HOST_FAMILIES = (38, 40)
 DIFFERENT = {"CAP_BPF": "bpf", "CAP_PERFMON": "perf_event_open"}
 """What these open here, as with docker."""
 
 
 LATER = DEBIANS.exists() and "fchmodat2" in DEBIANS.read_text()
 """Debian's is that of a later podman; ours follows podman 4's."""
+
+
+def default(held: tuple[str, ...] | list[str], machine: str = "") -> dict[str, Any]:
+    return seccomp_file.load(seccomp_file.NAME, held, machine)
 
 
 def program(profile: dict[str, Any]) -> bytes:
@@ -72,7 +77,7 @@ def test_as_debians(held: tuple[str, ...], machine: str, tokens: tuple[int, ...]
     if LATER:
         pytest.skip("this machine has the profile of a podman after 4, which other calls are in")
     profiles = [
-        (seccomp_default.profile(some, machine), seccomp_file.load(str(DEBIANS), some, machine))
+        (default(some, machine), seccomp_file.load(str(DEBIANS), some, machine))
         for some in (held, ())
     ]
     if held and profiles[0] == profiles[1]:
@@ -101,23 +106,21 @@ SOCKET = next(iter(kernel.Compiler(ALLOW).newest(["socket"]).items()))
 def test_families_that_reach_out_of_the_container_are_refused() -> None:
     """In either half of the register: the kernel looks at the lower one."""
     for held in ((), generate.CAPABILITIES, tuple(NUMBERS)):
-        made = seccomp.load(seccomp_default.profile(held)).bpf
+        made = seccomp.load(default(held)).bpf
         for family, above in itertools.product(range(60), (0, 1 << 32, 0xFFFFFFFF << 32)):
             said = interpreter.answer(made, *SOCKET, family + above, 1, 0)
-            assert said == (EPERM if family in seccomp_default.HOST_FAMILIES else ALLOW), family
+            assert said == (EPERM if family in HOST_FAMILIES else ALLOW), family
 
 
-GROUPS = (
-    *seccomp_default.ALLOWED, seccomp_default.ON_X86, seccomp_default.ON_ARM,
-    *seccomp_default.REFUSED, *seccomp_default.UNKNOWN,
-)  # fmt: skip
+GROUPS = [(name, row["names"], row.get("includes", {})) for name, _, row in rows()
+          if "args" not in row]  # fmt: skip
 
 
 def test_every_call_of_the_kernels_headers_is_in_a_group() -> None:
     headers = Path("/usr/include/x86_64-linux-gnu/asm")
     if not headers.is_dir():
         skip("the headers of an x86-64 kernel are not installed")
-    grouped = {call for row in (*GROUPS, *seccomp_default.CAPABLE) for call in row.calls.split()}
+    grouped = {call for _, calls, _ in GROUPS for call in calls}
     grouped |= {"socket", "personality"}
     text = (headers / "unistd_64.h").read_text() + (headers / "unistd_x32.h").read_text()
     named = re.findall(r"#define __NR_(\w+) (?:\(__X32_SYSCALL_BIT \+ )?(\d+)", text)
@@ -126,31 +129,43 @@ def test_every_call_of_the_kernels_headers_is_in_a_group() -> None:
 
 
 def test_no_call_is_in_two_groups() -> None:
-    arms = seccomp_default.ON_ARM.calls.split()
-    every = [call for row in GROUPS for call in row.calls.split() if call not in arms]
+    arms = next(calls for name, calls, _ in GROUPS if name == "arm")
+    plain = [calls for _, calls, includes in GROUPS if "caps" not in includes]
+    every = [call for calls in plain for call in calls if call not in arms]
     assert sorted(every) == sorted(set(every))
-    assert not {c for row in seccomp_default.CAPABLE for c in row.calls.split()} & set(every)
+    opened = {call for _, calls, includes in GROUPS if "caps" in includes for call in calls}
+    assert not opened & set(every)
+
+
+def test_what_a_capability_opens_is_refused_without_it() -> None:
+    entries = json.loads(Path(seccomp_file.DEFAULT).read_text())["syscalls"]
+    opened: set[tuple[str, str]] = set()
+    closed: set[tuple[str, str]] = set()
+    for row in entries:
+        if "args" not in row:
+            for pairs, key in ((opened, "includes"), (closed, "excludes")):
+                pairs.update(itertools.product(row["names"], row.get(key, {}).get("caps", ())))
+    assert opened == closed
 
 
 def test_explain_knows_each_group_and_call() -> None:
-    for row in (*GROUPS, *seccomp_default.CAPABLE):
-        name = row.name if isinstance(row, seccomp_default.Group) else row.capability
-        for call in row.calls.split():
+    for name, calls, _ in GROUPS:
+        for call in calls:
             topics = knowledge.profile(call)
             assert f"seccomp {name}" in [one.name for one in topics], call
             assert all(one.title for one in topics)
 
 
 def test_another_machine_has_its_native_calls_alone() -> None:
-    assert seccomp_default.profile((), "riscv64")["architectures"] == []
-    assert "SCMP_ARCH_ARM" in seccomp_default.profile((), "aarch64")["architectures"]
+    assert default((), "riscv64")["architectures"] == []
+    assert "SCMP_ARCH_ARM" in default((), "aarch64")["architectures"]
 
 
 def test_config_json_has_it(minirun: Any) -> None:
     """`spec IMAGE` writes it; without an image the template stays runc's, which has none."""
     told = json.loads(minirun("spec", "--cap-add", "SYS_PTRACE", "busybox", "true").stdout)
     wanted = [*generate.CAPABILITIES, "CAP_SYS_PTRACE"]
-    assert told["linux"]["seccomp"] == seccomp_default.profile(wanted)
+    assert told["linux"]["seccomp"] == default(wanted)
     off = minirun("spec", "--security-opt", "seccomp=unconfined", "busybox", "true").stdout
     assert "seccomp" not in json.loads(off)["linux"]
 
