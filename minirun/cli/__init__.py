@@ -8,9 +8,8 @@ from minirun.cli.flags import Flags, HelpAsked, flag, write
 from minirun.core import jsonlite, state
 from minirun.core.choices import Choices
 from minirun.core.errors import MinirunError, UsageError, as_runc, from_os
-from minirun.core.places import CONTAINERS
-from minirun.core.settings import LANGUAGES, Settings
-from minirun.engines import rootless
+from minirun.core.places import CONTAINERS, ROOT, STORE
+from minirun.core.settings import LANGUAGES, Settings, unprivileged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,8 +133,9 @@ def _settings(flags: GlobalFlags) -> Settings:
     store = flags.store or os.environ.get("MINIRUN_STORE") or ""
     root = flags.root or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/{CONTAINERS}")
     if not (store and root):
-        usual_store, usual_root = rootless.places()
-        store, root = store or usual_store, root or usual_root
+        is_root = sys.platform != "linux" or not unprivileged()
+        usual = (STORE, ROOT) if is_root else part("engines.rootless", "places")()
+        store, root = store or usual[0], root or usual[1]
     flags.check("cgroup", "auto", "v1", "v2")
     flags.check("log_format", "text", "json")
     flags.check("lang", "", *LANGUAGES)

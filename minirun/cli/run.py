@@ -8,11 +8,9 @@ from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import UsageError, as_runc
 from minirun.core.settings import Settings, unprivileged
-from minirun.engines import rootless
 from minirun.oci import generate
 from minirun.running import supervise
-from minirun.running.logfile import Limits
-from minirun.running.output import Viewers
+from minirun.running.output import Limits, Viewers
 from minirun.running.reserve import first_record, reserve
 
 TYPE_CHECKING = False
@@ -37,16 +35,15 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     flags.check("progress", "auto", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
-    rootless.check_home(settings.root)
+    if unprivileged():
+        part("engines.rootless_config", "check_home")(settings.root)
     settings = run_options.log_settings(flags, settings)
     container_id = flags.name or os.urandom(6).hex()
     options, image = run_options.from_flags(flags, settings, container_id)
     directory = f"{settings.root}/{container_id}"
     document = generate.config(container_id, options)
     if unprivileged():
-        from minirun.engines import rootless_config  # 7 ms, for users without root
-
-        rootless_config.adapt(document)
+        part("engines.rootless_config", "adapt")(document)
     config = Config(document, directory, options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
@@ -61,7 +58,8 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     }  # fmt: skip
     if flags.dry_run:
         return print_plan(settings, container_id, config, extra)
-    return supervise.run(lambda: reserve(settings, container_id, config, **extra), supervision)
+    run: Callable[..., int] = part("running.background", "run") if flags.detach else supervise.run
+    return run(lambda: reserve(settings, container_id, config, **extra), supervision)
 
 
 def print_plan(

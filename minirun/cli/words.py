@@ -8,7 +8,7 @@ import stat
 
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
-from minirun.running import logfile
+from minirun.running.output import Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ def duration(text: str) -> float:
     return total
 
 
-def log_limits(words: "list[str]") -> logfile.Limits:
+def log_limits(words: "list[str]") -> Limits:
     """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
-    found = logfile.Limits()
+    found = Limits()
     for word in words:
         key, _, value = word.partition("=")
         if key == "max-size":

@@ -10,15 +10,12 @@ What the specification says: of the XDG base directories, $XDG_RUNTIME_DIR is th
 gone after logout. What the real stack does: runc and crun keep their containers there too, and
 podman keeps its images below ~/.local/share.
 
-This module is all that the plain root's way meets, and reads one small file there.
+Imported only for a user without privileges.
 """
 
 import os
-import sys
 
-from minirun.core.errors import UsageError
 from minirun.core.places import CONTAINERS, ROOT, STORE
-from minirun.core.settings import unprivileged
 from minirun.core.visible import warn
 
 _DIRECTORY = 4
@@ -36,9 +33,7 @@ def places() -> "tuple[str, str]":
     need, is beside the root. If there is neither, the places are root's: that
     can be read (`replay` needs nothing else), and :func:`check_home` says why it is not written.
     """
-    if sys.platform != "linux":
-        return STORE, ROOT
-    if os.geteuid() == 0 and (not unprivileged() or os.access(os.path.dirname(STORE), os.W_OK)):
+    if os.geteuid() == 0 and os.access(os.path.dirname(STORE), os.W_OK):
         return STORE, ROOT
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     folders = (runtime, f"/run/user/{os.geteuid()}")
@@ -76,17 +71,3 @@ def why_not_own(folder: str) -> str:
     if found.st_uid != os.geteuid():
         return f"it belongs to user {found.st_uid}"
     return "other users may write to it" if found.st_mode & 0o022 else ""
-
-
-def check_root(root: str) -> None:
-    """Raise UsageError if a user is about to keep containers where another one may write."""
-    if reason := why_not_own(root):
-        hint = f"another --root, or a directory of your own: chmod 700 {root}"
-        raise UsageError(f"{root}: no containers are kept there: {reason}", hint)
-
-
-def check_home(root: str) -> None:
-    """Raise UsageError if a user is about to keep containers in root's place."""
-    if root == ROOT and unprivileged() and not os.access(os.path.dirname(STORE), os.W_OK):
-        hint = "export HOME=…, or name both: --root DIR --store DIR"
-        raise UsageError("there is no $HOME to keep images and containers below", hint)

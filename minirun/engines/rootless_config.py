@@ -8,10 +8,14 @@ What the real stack does: runc's `spec --rootless` makes a config.json with the 
 runc refuses the same things. Imported only for such a user.
 """
 
+import os
+
 from minirun.core import state
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, UsageError
+from minirun.core.places import ROOT, STORE
 from minirun.core.process import caps
+from minirun.engines import rootless
 from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
@@ -22,6 +26,20 @@ if TYPE_CHECKING:
 
 _SETGROUPS = "where only one's own group is mapped, setgroups(2) is denied: user_namespaces(7)"
 _MORE = "ids in /etc/subuid and /etc/subgid, and newuidmap, give more"
+
+
+def check_root(root: str) -> None:
+    """Raise UsageError if a user is about to keep containers where another one may write."""
+    if reason := rootless.why_not_own(root):
+        hint = f"another --root, or a directory of your own: chmod 700 {root}"
+        raise UsageError(f"{root}: no containers are kept there: {reason}", hint)
+
+
+def check_home(root: str) -> None:
+    """Raise UsageError if a user is about to keep containers in root's place."""
+    if root == ROOT and not os.access(os.path.dirname(STORE), os.W_OK):
+        hint = "export HOME=…, or name both: --root DIR --store DIR"
+        raise UsageError("there is no $HOME to keep images and containers below", hint)
 
 
 def adapt(document: "dict[str, Any]") -> None:

@@ -25,12 +25,10 @@ _LONGEST = 64
 
 
 def remember(settings: Settings) -> None:
-    """Write down that this root is in use, unless it is the store's own, or known already.
+    """Write down that this root, which is not the store's own, is in use, unless it is known.
 
     Costs one stat(2). If the store cannot be written, containers are made all the same.
     """
-    if settings.root == f"{settings.store}/{places.CONTAINERS}":
-        return
     entry = entry_of(settings.store, settings.root)
     try:
         os.lstat(entry)

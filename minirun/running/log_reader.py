@@ -5,7 +5,7 @@ import sys
 from collections import deque
 
 from minirun.core import jsonlite
-from minirun.running import logfile
+from minirun.core.places import OUTPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class OutputReader:
     def _lines(self) -> "Iterator[bytes]":
         """Yield the whole lines from where it has stopped; begin with the oldest file."""
         try:
-            files: list[BinaryIO] = [open(fd, "rb") for fd in logfile.open_all(self.directory)]
+            files: list[BinaryIO] = [open(fd, "rb") for fd in open_all(self.directory)]
         except FileNotFoundError:  # the container has gone
             files = []
         for file in self._after_current(files):
@@ -74,3 +74,30 @@ def _show(row: "dict[str, Any]", timestamps: bool) -> None:
     stream = sys.stderr if row["stream"] == "stderr" else sys.stdout
     stream.write((f"{row['time']} " if timestamps else "") + row["log"])
     stream.flush()
+
+
+def open_all(directory: str) -> "list[int]":
+    """Return descriptors of all files that there are, the oldest first. Raises OSError.
+
+    A name may become another file's between two looks: then all are looked for again.
+    """
+    while True:
+        names = _names(directory)
+        opened: list[int] = []
+        try:
+            for name in names:
+                opened.append(os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC))
+            now = [os.stat(f"{directory}/{name}").st_ino for name in names]
+            if _names(directory) == names and now == [os.fstat(fd).st_ino for fd in opened]:
+                return opened
+        except FileNotFoundError:
+            pass
+        for fd in opened:
+            os.close(fd)
+
+
+def _names(directory: str) -> "list[str]":
+    """Return the names of a container's log files, the oldest first."""
+    numbers = [name[len(OUTPUT) + 1 :] for name in os.listdir(directory) if name.startswith(OUTPUT)]
+    rotated = sorted((int(text) for text in numbers if text.isdecimal()), reverse=True)
+    return [*(f"{OUTPUT}.{number}" for number in rotated), *([OUTPUT] if "" in numbers else [])]

@@ -11,28 +11,21 @@ import os
 
 from minirun.core import jsonlite, state
 from minirun.core.places import OUTPUT
-from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minirun.running.output import Limits
+
 _LONGEST = 65536
 """Bytes: what is longer than that without a line's end is written as it is."""
-
-
-class Limits(Record):
-    """How much is kept."""
-
-    max_size: int = 20 << 20
-    """Bytes of one file; -1: no limit."""
-    max_file: int = 5
 
 
 class OutputLog:
     """The writer: the container's supervisor."""
 
-    def __init__(self, directory: str, limits: Limits) -> None:
+    def __init__(self, directory: str, limits: "Limits") -> None:
         self.path = f"{directory}/{OUTPUT}"
         self.limits = limits
         self.rest = {"stdout": b"", "stderr": b""}
@@ -94,30 +87,3 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-
-
-def open_all(directory: str) -> "list[int]":
-    """Return descriptors of all files that there are, the oldest first. Raises OSError.
-
-    A name may become another file's between two looks: then all are looked for again.
-    """
-    while True:
-        names = _names(directory)
-        opened: list[int] = []
-        try:
-            for name in names:
-                opened.append(os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC))
-            now = [os.stat(f"{directory}/{name}").st_ino for name in names]
-            if _names(directory) == names and now == [os.fstat(fd).st_ino for fd in opened]:
-                return opened
-        except FileNotFoundError:
-            pass
-        for fd in opened:
-            os.close(fd)
-
-
-def _names(directory: str) -> "list[str]":
-    """Return the names of a container's log files, the oldest first."""
-    numbers = [name[len(OUTPUT) + 1 :] for name in os.listdir(directory) if name.startswith(OUTPUT)]
-    rotated = sorted((int(text) for text in numbers if text.isdecimal()), reverse=True)
-    return [*(f"{OUTPUT}.{number}" for number in rotated), *([OUTPUT] if "" in numbers else [])]

@@ -5,7 +5,16 @@ import os
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.process.streams import Console
-from minirun.running import logfile, pipes
+from minirun.core.record import Record
+from minirun.running import pipes
+
+
+class Limits(Record):
+    """How much of the output is kept."""
+
+    max_size: int = 20 << 20
+    """Bytes of one file; -1: no limit."""
+    max_file: int = 5
 
 
 class Streams:
@@ -21,7 +30,7 @@ class Streams:
         container: Container,
         interactive: bool,
         detach: bool,
-        log: "logfile.Limits | None" = None,
+        log: "Limits | None" = None,
     ) -> None:
         self.flows: list[tuple[int, int, int, str]] = []
         self.theirs: list[int] = []
@@ -96,7 +105,11 @@ class Streams:
         return endings.wait(pidfd, pid)
 
     def _copy(self, pidfd: int) -> None:
-        log = logfile.OutputLog(self.directory, self.log) if self.log else None
+        log = None
+        if self.log:
+            from minirun.running import logfile  # what --rm has shown is not kept
+
+            log = logfile.OutputLog(self.directory, self.log)
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None

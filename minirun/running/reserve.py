@@ -9,7 +9,6 @@ from minirun.core.container import Container, detail
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.core.settings import Settings, unprivileged
-from minirun.engines import rootless, roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,10 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     container = Container(settings, config, first_record(settings, container_id, config) | extra)
     container.cgroup.directories()  # a wrong path is refused before anything is made
     directories.make_root(settings.root)
-    roots.remember(settings)
+    if settings.root != f"{settings.store}/{places.CONTAINERS}":
+        from minirun.engines import roots  # an engine has a root of its own
+
+        roots.remember(settings)
     path = directories.make(settings.root)
     try:
         _fill(path, container)
@@ -57,10 +59,10 @@ def first_record(settings: Settings, container_id: str, config: Config) -> "dict
         KEY: config.choices.as_json(),
     }  # fmt: skip
     if record["unprivileged"]:
-        rootless.check_home(settings.root)
-        rootless.check_root(settings.root)
         from minirun.engines import rootless_config as without_root
 
+        without_root.check_home(settings.root)
+        without_root.check_root(settings.root)
         record["groups_denied"] = without_root.check(config)
     return record
 

@@ -11,7 +11,6 @@ waits for a hook.
 """
 
 import _signal
-import os
 
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import process
@@ -39,7 +38,7 @@ def block() -> None:
 
 def catch() -> None:
     """Let a signal end this command: the first one raises Interrupted (status 128 + number)."""
-    _handle(ENDING, _interrupt)
+    handle(ENDING, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -61,7 +60,7 @@ def forward_once_running(runs: "Callable[[], bool]", pidfd: int) -> None:
         else:
             _interrupt(number, frame)
 
-    _handle(ENDING, either)
+    handle(ENDING, either)
 
 
 def queue() -> None:
@@ -69,12 +68,12 @@ def queue() -> None:
 
     There is no other end then than SIGKILL, should the start hang, as with runc.
     """
-    _handle(FORWARDED, lambda number, frame: _queued.append(number))
+    handle(FORWARDED, lambda number, frame: _queued.append(number))
 
 
 def forward(pidfd: int) -> None:
     """From now on, pass signals on to the process of `pidfd`, and those that were queued."""
-    _handle(FORWARDED, lambda number, frame: _pass_on(pidfd, number))
+    handle(FORWARDED, lambda number, frame: _pass_on(pidfd, number))
     while _queued:
         _pass_on(pidfd, _queued.pop(0))
 
@@ -86,12 +85,8 @@ def _pass_on(pidfd: int, number: int) -> None:
         pass
 
 
-def forward_to_child(pid: int) -> None:
-    """From now on, pass signals that end a command on to our child `pid`."""
-    _handle(ENDING, lambda number, frame: os.kill(pid, number))
-
-
-def _handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
+def handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
+    """Let `handler` have these signals from now on, whatever the caller has blocked or ignored."""
     for number in numbers:
         _signal.signal(number, handler)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)

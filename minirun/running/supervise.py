@@ -1,19 +1,15 @@
 """What `run` does around a container: the live view, its streams, signals, its end.
 
-The process that does this is the container's supervisor. With -d it is a process of its own, in
-its own session; its parent returns as soon as the container runs. When a supervisor is killed,
-`gc` finds its container and ends it.
+The process that does this is the container's supervisor. With -d it is a process of its own
+(minirun.running.background). When a supervisor is killed, `gc` finds its container and ends it.
 """
-
-import os
 
 from minirun.core import endings, events, gates, lifecycle, state
 from minirun.core.container import Container
-from minirun.core.errors import MinirunError, from_os
-from minirun.core.kernel import process
+from minirun.core.errors import from_os
 from minirun.core.record import Record
 from minirun.core.visible import warn
-from minirun.running import logfile, output, signals
+from minirun.running import output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,28 +24,21 @@ class SupervisorOptions(Record):
     auto_remove: bool = False
     viewers: output.Viewers = output.Viewers()
     pid_file: str = ""
-    log: logfile.Limits = logfile.Limits()
+    log: output.Limits = output.Limits()
     """How much of its output is kept."""
     begin: "Callable[[Container], None] | None" = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
 
 
-def run(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
-    """Make, run and end a container; return the exit status of its command.
-
-    Raises MinirunError, OSError.
-    """
-    if options.detach:
-        return _in_background(reserve, options)
-    return _run(reserve, options)
-
-
-def _run(
+def run(
     reserve: "Callable[[], Container]",
     options: SupervisorOptions,
     started: "Callable[[Container], None] | None" = None,
 ) -> int:
-    """Do all of it; call `started` once the command runs."""
+    """Make, run and end a container; return the exit status of its command.
+
+    `started` is called once the command runs. Raises MinirunError, OSError.
+    """
     signals.block()
     container = reserve()
     viewers = options.viewers
@@ -109,54 +98,3 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         line = from_os(error, "the end of the container is not recorded").line()
         warn(line)
     events.close_log()
-
-
-def _in_background(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
-    """Fork the supervisor; print the id when the container runs, or its error."""
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    signals.block()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read_end)
-        os._exit(_background(reserve, options, write_end))
-    signals.forward_to_child(pid)
-    os.close(write_end)
-    text = bytearray()
-    while chunk := os.read(read_end, 4096):
-        text += chunk
-    kind, _, rest = text.decode(errors="replace").partition("\n")
-    if kind != "ok":
-        status, _, line = rest.partition("\n")
-        raise MinirunError(line or "the supervisor died", status=int(status or 125))
-    os.write(1, rest.encode())
-    return 0
-
-
-def _background(
-    reserve: "Callable[[], Container]", options: SupervisorOptions, write_end: int
-) -> int:
-    """In the supervisor: run the container, and tell the parent how its start went."""
-    os.setsid()
-    process.become_named("minirun:watch")
-    try:
-        null = os.open("/dev/null", os.O_RDWR)
-        for number in (0, 1):
-            os.dup2(null, number)
-        return _run(reserve, options, lambda container: _tell_started(container, write_end))
-    except BaseException as caught:
-        error = from_os(caught) if isinstance(caught, OSError) else caught
-        status = error.status if isinstance(error, MinirunError) else 125
-        line = error.line() if isinstance(error, MinirunError) else repr(error)
-        try:
-            os.write(write_end, f"error\n{status}\n{line}".encode())
-        except OSError:
-            pass
-        return 1
-
-
-def _tell_started(container: Container, write_end: int) -> None:
-    os.write(write_end, f"ok\n{container.id}\n".encode())
-    os.close(write_end)
-    null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 2)
-    os.close(null)

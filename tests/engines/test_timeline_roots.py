@@ -166,7 +166,7 @@ def test_a_root_that_is_gone_is_forgotten(host: Host, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         roots.remember(host.settings._replace(root=str(tmp_path / name)))
-    roots.remember(host.settings)
+    host.good("run", "--rm", "busybox", "true")
     assert len(host.registered()) == 2, "the store's own root needs no entry"
     (tmp_path / "a").rmdir()
     assert roots.known(host.settings) == [str(host.own), str(tmp_path / "b")]
