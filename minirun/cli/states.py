@@ -4,13 +4,13 @@ All are runc's. `minirun ps` is friendlier than `list`, which has runc's columns
 programs that parse them. dockerd and containerd ask for `features` once.
 """
 
+from minirun.cli import part
 from minirun.cli.flags import Flags, flag, show, write
 from minirun.core import jsonlite, state
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.running import stored
 from minirun.running.visible_json import clean_json
-from minirun.show.columns import aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def main_list(args: "list[str]", settings: Settings) -> int:
         return write(jsonlite.dumps(rows) + "\n")
     else:
         cells = [[str(row[name]) for name in COLUMNS] for row in rows]
-        lines = aligned([[name.upper() for name in COLUMNS], *cells], _GAP, _NARROWEST)
+        head = [name.upper() for name in COLUMNS]
+        lines = part("show.columns", "aligned")([head, *cells], _GAP, _NARROWEST)
     return show(lines)
 
 
@@ -79,6 +80,4 @@ def main_features(args: "list[str]", settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
     flags = Features(args)
     _take_no_argument(flags)
-    from minirun.oci import features  # 10 ms, which `state` need not wait for
-
-    return write(jsonlite.dumps(features.document(), indent=4) + "\n")
+    return write(jsonlite.dumps(part("oci.features", "document")(), indent=4) + "\n")
