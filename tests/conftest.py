@@ -147,6 +147,19 @@ def minirun_both(request: pytest.FixtureRequest, command: str, tmp_path: Path) -
     program.clean()
 
 
+@pytest.fixture
+def nodes_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose device nodes can be opened. /tmp may be mounted nodev, as systemd does it."""
+    path = tmp_path / "nodes"
+    path.mkdir()
+    if not os.statvfs(path).f_flag & os.ST_NODEV:
+        yield path
+        return
+    subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
 def cgroup(program: Program, container_id: str) -> str:
     """The directory of a container's cgroup: version 1's for pids, or version 2's."""
     dirs = json.loads(program("inspect", "--json", container_id).stdout)["cgroup"]["dirs"]

@@ -1,6 +1,7 @@
 """Writes tutorials/reference/commands.md from the parser of the command line: `make reference`."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def help_of(words: list[str]) -> str:
         os.dup2(file.fileno(), 1)
         try:
             assert cli.main([*words, "--help"]) == 0
+            sys.stdout.flush()
         finally:
             os.dup2(kept, 1)
             os.close(kept)

@@ -30,8 +30,8 @@ def report(tmp_path: Path, *before: str) -> tuple[int, dict[str, AbilityReport],
     return result.returncode, {f.name: f for f in findings}, broken_by(findings)
 
 
-def test_every_ability_is_reported_and_nothing_stays(tmp_path: Path) -> None:
-    status, findings, broken = report(tmp_path)
+def test_every_ability_is_reported_and_nothing_stays(nodes_path: Path) -> None:
+    status, findings, broken = report(nodes_path)
     assert list(findings) == [ability.name for ability in ABILITIES]
     assert {finding.stage for finding in findings.values()} == set(range(9))
     assert (status == 0) == (not broken)
@@ -39,9 +39,9 @@ def test_every_ability_is_reported_and_nothing_stays(tmp_path: Path) -> None:
     for finding in findings.values():
         assert finding.found
         assert bool(finding.advice) != finding.works
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(nodes_path) == []
     with open("/proc/self/mountinfo") as mounts:
-        assert str(tmp_path) not in mounts.read()
+        assert f"{nodes_path}/" not in mounts.read()
 
 
 def test_what_is_said_is_so(tmp_path: Path) -> None:
@@ -71,15 +71,14 @@ def test_without_root_it_says_what_a_user_can_do(tmp_path: Path) -> None:
     assert findings["user namespace"].needed
 
 
-def test_the_page_for_people(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folders = ["--root", str(tmp_path / "root"), "--store", str(tmp_path / "store")]
+def test_the_page_for_people(nodes_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folders = ["--root", str(nodes_path / "root"), "--store", str(nodes_path / "store")]
     assert cli.main([*folders, "doctor"]) == 0
     page = capfd.readouterr().out
     assert all(title in page for title in care.STAGES)
     assert page.endswith("minirun run works here\n")
-    assert (
-        f"  --  images             none in {tmp_path}/store  (minirun images build ubuntu)" in page
-    )
+    empty = f"none in {nodes_path}/store  (minirun images build ubuntu)"
+    assert f"  --  images             {empty}" in page
     assert cli.main(["doctor", "nurse"]) == 125
 
 

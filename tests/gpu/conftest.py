@@ -40,8 +40,8 @@ def sandbox(tmp_path: Path) -> Iterator[Callable[[Path], Sandbox]]:
 
 
 @pytest.fixture
-def debian(tmp_path: Path, sandbox: Callable[[Path], Sandbox]) -> Sandbox:
-    return sandbox(debian_root(tmp_path / "root"))
+def debian(nodes_path: Path, sandbox: Callable[[Path], Sandbox]) -> Sandbox:
+    return sandbox(debian_root(nodes_path / "root"))
 
 
 @pytest.fixture

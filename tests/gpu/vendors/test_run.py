@@ -21,8 +21,8 @@ def root(path: Path) -> tuple[str, str]:
 
 
 @pytest.fixture
-def amd(tmp_path: Path) -> tuple[str, ...]:
-    return ("--gpu-driver=amd", *root(amd_host(tmp_path / "amd", 4).root))
+def amd(nodes_path: Path) -> tuple[str, ...]:
+    return ("--gpu-driver=amd", *root(amd_host(nodes_path / "amd", 4).root))
 
 
 def run(program: Program, *words: str) -> list[str]:
@@ -196,10 +196,10 @@ def test_gaudi_in_the_environment_of_a_bundle(
 
 
 def test_the_users_word_counts_and_the_images_does_not(
-    minirun: Program, amd: tuple[str, ...], tmp_path: Path
+    minirun: Program, amd: tuple[str, ...], nodes_path: Path, tmp_path: Path
 ) -> None:
     script = "ls /dev/dri 2>/dev/null || echo none"
-    place = root(tmp_path / "amd")
+    place = root(nodes_path / "amd")
     flags = ("-e", "AMD_VISIBLE_DEVICES=3", *place)
     assert run(minirun, *flags, "busybox", "sh", "-c", script) == ["card4", "renderD131"]
     images.make(tmp_path / "store", "greedy", ("AMD_VISIBLE_DEVICES=all",))
@@ -253,9 +253,9 @@ def test_one_line_and_nothing_stays(
 
 
 def test_a_missing_node_is_told_and_nothing_stays(
-    minirun: Program, amd: tuple[str, ...], tmp_path: Path
+    minirun: Program, amd: tuple[str, ...], nodes_path: Path
 ) -> None:
-    (tmp_path / "amd/dev/dri/renderD128").unlink()
+    (nodes_path / "amd/dev/dri/renderD128").unlink()
     done = minirun("run", "--rm", "--gpus", "0", *amd, "busybox", "true")
     assert done.returncode == 125
     assert "mount error: stat failed: /dev/dri/renderD128: no such file" in done.stderr
