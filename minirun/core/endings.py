@@ -30,8 +30,12 @@ def start(
 ) -> None:
     """Let init become the container's command, and make sure that it did; call `running` then.
 
-    Raises CommandError (126, 127) where execve failed, MinirunError where init died before.
+    Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """
+    following, changes = "", {"status": state.RUNNING, "complete": True}
+    if not container.record["complete"]:  # of one that `create` has made, exec.fifo's end says it
+        # now, since the command may fill the disk
+        following = state.write_next(container.directory, container.record | changes)
     try:
         handshake.start(container.directory)
     except OSError:
@@ -41,8 +45,9 @@ def start(
         raise _start_failure(container, said)
     if running:
         running()
-    if not container.record["complete"]:  # of one that `create` has made, exec.fifo's end says it
-        container.save(status=state.RUNNING, complete=True)
+    if following:
+        state.take_next(container.directory, following)
+        container.record.update(changes)
     if rows := container.config.hooks("poststart"):
         _poststart(container, rows)
 

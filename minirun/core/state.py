@@ -93,11 +93,19 @@ def is_alive(process: "dict[str, Any] | None") -> bool:
 
 def save(directory: str, record: "dict[str, Any]") -> None:
     """Write state.json. Raises OSError."""
-    replace(
-        f"{directory}/{places.STATE}",
-        jsonlite.dumps(record),
-        f"{directory}/{places.NEXT_STATE}{os.getpid()}",
-    )
+    take_next(directory, write_next(directory, record))
+
+
+def write_next(directory: str, record: "dict[str, Any]") -> str:
+    """Write what state.json will say, beside it; return its path. Raises OSError."""
+    path = f"{directory}/{places.NEXT_STATE}{os.getpid()}"
+    _write_or_remove(path, jsonlite.dumps(record))
+    return path
+
+
+def take_next(directory: str, path: str) -> None:
+    """Make state.json of what :func:`write_next` wrote, even on a full disk. Raises OSError."""
+    os.rename(path, f"{directory}/{places.STATE}")
 
 
 def replace(path: str, text: str, temporary: str) -> None:
@@ -105,9 +113,13 @@ def replace(path: str, text: str, temporary: str) -> None:
 
     `temporary` is a path beside it that only this process writes.
     """
+    _write_or_remove(temporary, text)
+    os.rename(temporary, path)
+
+
+def _write_or_remove(temporary: str, text: str) -> None:
     try:
         write(temporary, text)
-        os.rename(temporary, path)
     except OSError:
         try:
             os.unlink(temporary)  # on a full disk every page counts
