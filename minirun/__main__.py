@@ -9,6 +9,15 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+def open_stdio() -> None:
+    """Open /dev/null where the caller closed 0, 1 or 2, so that no other file lands there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # the lowest number that is free is the one that open(2) takes
+            os.set_inheritable(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC), True)
+
+
 def main() -> int:
     """Run the command line; return its exit status."""
     try:
@@ -17,9 +26,7 @@ def main() -> int:
         os.write(2, f"minirun: cannot be loaded: {error} (ulimit -n)\n".encode())
         return 125
     if sys.platform == "linux":  # `replay` and `timeline FILE` run elsewhere too
-        from minirun.core.process import streams
-
-        streams.open_stdio()
+        open_stdio()
         _forget_the_caller()
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # None where the caller had closed it
     sys.stderr = sys.stderr or open(2, "w", closefd=False)

@@ -11,9 +11,9 @@ import ctypes
 import errno
 import os
 import struct
+from ctypes import c_int, c_uint, c_void_p
 
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_int, c_uint, c_void_p
 
 PROG_LOAD, PROG_ATTACH, PROG_DETACH, PROG_GET_FD_BY_ID = 5, 8, 9, 13
 OBJ_GET_INFO_BY_FD, PROG_QUERY = 15, 16

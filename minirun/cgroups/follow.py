@@ -10,7 +10,19 @@ import os
 from minirun.cgroups import hierarchies, tree
 from minirun.core import events
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _WHY = "what works on the container's files is in the container's cgroup"
+
+
+def entrance(pid: int) -> "Callable[[], None]":
+    """Return a function that moves its caller into the cgroups of process `pid`.
+
+    All that it needs is imported by now: its caller may be in the container then.
+    """
+    return lambda: join(pid)
 
 
 def join(pid: int) -> None:

@@ -1,5 +1,6 @@
 """The command line: a table of commands, each in a module that is imported when it is called."""
 
+import errno
 import os
 import sys
 
@@ -7,7 +8,7 @@ from minirun import __version__
 from minirun.cli.flags import Flags, HelpAsked, flag, write
 from minirun.core import jsonlite, state
 from minirun.core.choices import Choices
-from minirun.core.errors import MinirunError, UsageError, as_runc, from_os
+from minirun.core.errors import MinirunError, UsageError, from_os
 from minirun.core.places import CONTAINERS, ROOT, STORE
 from minirun.core.settings import LANGUAGES, Settings, unprivileged
 
@@ -112,6 +113,24 @@ def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
     if name in RUNC:
         return as_runc(lambda: entry(args, settings))
     return entry(args, settings)
+
+
+def as_runc(act: "Callable[[], int]") -> int:
+    """Return what `act` returns; errors of it end with status 1, as runc's do: docker's is 125.
+
+    Raises MinirunError; OSError if the reader of our output has gone.
+    """
+    try:
+        return act()
+    except OSError as caught:
+        if caught.errno == errno.EPIPE:
+            raise
+        error = from_os(caught)
+    except MinirunError as caught:
+        error = caught
+    if 125 <= error.status <= 127:
+        error.status = 1
+    raise error from None
 
 
 def entry_of(name: str, table: "dict[str, str]") -> "Callable[[list[str], Settings], int]":

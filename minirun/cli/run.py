@@ -2,11 +2,11 @@
 
 import os
 
-from minirun.cli import part, run_options
+from minirun.cli import as_runc, part, run_options
 from minirun.cli.run_options import RunFlags
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.errors import UsageError, as_runc
+from minirun.core.errors import UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.oci import generate
 from minirun.running import supervise

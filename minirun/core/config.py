@@ -70,12 +70,6 @@ class Config:
         return list(self.choices.layers)
 
     @property
-    def ignored_annotations(self) -> "list[str]":
-        """The annotations in minirun's own name that it does not obey: all but LOG."""
-        own = (key for key in self.annotations if key.startswith(ANNOTATION))
-        return sorted(key for key in own if key != LOG)
-
-    @property
     def namespaces(self) -> "dict[str, str]":
         """Kind of namespace → path of an existing one to join, or "" for a new one."""
         return {ns["type"]: ns.get("path", "") for ns in self.linux.get("namespaces") or []}
@@ -124,7 +118,8 @@ def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     path = f"{bundle}/{places.CONFIG}"
     try:
-        return Config(extras.check_config(jsonlite.loads(_read(path))), bundle, choices)
+        document = extras.door("check_config")(jsonlite.loads(_read(path)))
+        return Config(document, bundle, choices)
     except FileNotFoundError:
         hint = "a bundle is a directory with a config.json; minirun spec makes one"
         raise ConfigError(f"{path}: no such file", hint, status=1) from None

@@ -38,8 +38,6 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
-        self.gpu_groups: list[int] = []
-        """Groups that its user joins besides those of config.json."""
         self.plan: Plan = ()
         """What init will do to its root filesystem in stage 1."""
         self.extras: dict[str, Extra] = {}
@@ -54,7 +52,7 @@ class Container:
     def cgroup(self) -> "Cgroup":
         """Its cgroup, looked for when it is first asked for: `start`, for one, needs none."""
         if self._cgroup is None:
-            self._cgroup = extras.open_cgroup(self)
+            self._cgroup = extras.door("open_cgroup")(self)
         return self._cgroup
 
     @cgroup.setter
@@ -76,7 +74,6 @@ class Container:
         After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
         """
         self.extras = extras.load(self, points)
-        self.gpu_groups = extras.gpu_groups(self.config)
 
     def lower_places(self) -> "list[str]":
         """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""

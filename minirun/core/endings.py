@@ -120,7 +120,7 @@ def destroy(container: Container) -> None:
     outlive_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
-    extras.keep_log(container)
+    extras.door("keep_log")(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
@@ -148,7 +148,7 @@ def _empty(container: Container, fd: int) -> None:
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
-        extras.empty_directory(container, fd)
+        extras.door("empty_directory")(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:

@@ -17,11 +17,6 @@ import os
 
 from minirun.core.visible import clean
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 _LONGEST = 500
 """Characters of an error: of a longer one, which quotes what is wrong, the middle is left out."""
 
@@ -128,24 +123,6 @@ def hint(call: str, number: int) -> str:
     """What to try after `call` failed with errno `number`; empty where nothing is known."""
     name = errno_name(number)
     return HINTS.get((call, name)) or _GENERAL.get(name, "")
-
-
-def as_runc(act: "Callable[[], int]") -> int:
-    """Return what `act` returns; errors of it end with status 1, as runc's do: docker's is 125.
-
-    Raises MinirunError; OSError if the reader of our output has gone.
-    """
-    try:
-        return act()
-    except OSError as caught:
-        if caught.errno == _errno.EPIPE:
-            raise
-        error = from_os(caught)
-    except MinirunError as caught:
-        error = caught
-    if 125 <= error.status <= 127:
-        error.status = 1
-    raise error from None
 
 
 def from_os(error: OSError, doing: str = "") -> MinirunError:

@@ -14,7 +14,7 @@ from minirun.core.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from minirun.cgroups import Cgroup as Cgroup
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.plan import Plan
     from minirun.core.stages.s1_clone import Init
 
+_VENDORS = ("minirun.gpu.vendors", ("groups",))
 _NAMESPACES = "minirun.oci.namespaces"
 _HIDE = ("minirun.oci.mounts.hide", ("hide",))
 _LIMITS = ("minirun.oci.tuning.limits", ("from_outside", "limit"))
@@ -59,6 +60,9 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.memoryPolicy", *_TUNING),
     ("linux.mountLabel", *_TUNING),
     ("linux.intelRdt", *_TUNING),
+    ("--gpu-driver=amd", *_VENDORS),
+    ("--gpu-driver=intel", *_VENDORS),
+    ("--gpu-driver=gaudi", *_VENDORS),
 )  # fmt: skip
 
 
@@ -121,6 +125,10 @@ class Extra:
     def limit(self) -> None:
         """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
 
+    def groups(self) -> "Sequence[int]":
+        """Stage 7, init: the groups that its user joins besides those of config.json."""
+        return ()
+
     def before_user(self, channel: "Channel") -> None:
         """Stage 7, init: the last moment with all privileges."""
 
@@ -132,8 +140,11 @@ class Extra:
 
 
 BECOMING = frozenset(
-    ("hand_over", "connect", "lead_session", "limit", "before_user", "after_user", "before_exec")
-)
+    (
+        "hand_over", "connect", "lead_session", "limit", "groups", "before_user", "after_user",
+        "before_exec",
+    )
+)  # fmt: skip
 """The points at which a process becomes the container's command; `exec` has these alone."""
 POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
 
@@ -144,7 +155,11 @@ def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str
     Raises MinirunError, OSError.
     """
     extras: dict[str, Extra] = {}
-    asked = {**container.config.raw, "--no-pivot": container.record.get("no_pivot")}
+    flags = {
+        "--no-pivot": container.record.get("no_pivot"),
+        "--gpu-driver": container.config.choices.gpu_driver,
+    }
+    asked = container.config.raw | flags
     for path, module, where in TABLE:
         wanted = module not in extras and not points.isdisjoint(where)
         if wanted and _has(asked, path.split(".")):
@@ -167,59 +182,23 @@ def _has(value: "Any", names: "list[str]") -> bool:
     return _has(found, names[1:])
 
 
-def open_cgroup(container: "Container") -> "Cgroup":
-    """Return the container's cgroup, made or not. Raises MinirunError, OSError."""
-    from minirun import cgroups
-
-    return cgroups.of_container(container)
-
-
-def make_cgroup(container: "Container") -> None:
-    """Make it, with limits and device rules, before any process is in it.
-
-    Raises MinirunError, OSError.
-    """
-    from minirun import cgroups
-
-    cgroups.make(container)
+DOORS = {
+    "check_config": ("minirun.oci.validate", "check"),
+    "check_record": ("minirun.running.record_fields", "check"),
+    "open_cgroup": ("minirun.cgroups", "of_container"),
+    "make_cgroup": ("minirun.cgroups", "make"),
+    "cgroup_entrance": ("minirun.cgroups.follow", "entrance"),
+    "empty_directory": ("minirun.oci.namespaces.userns", "empty_directory"),
+    "keep_log": ("minirun.running.history", "keep"),
+}
+"""What the core asks of a ring whatever config.json says: name → module and function."""
 
 
-def cgroup_entrance(pid: int) -> "Callable[[], None]":
-    """Return a function that moves its caller into the cgroups of process `pid`.
-
-    All that it needs is imported now: its caller may be in the container by then.
-    """
-    from minirun.cgroups import follow
-
-    return lambda: follow.join(pid)
-
-
-def check_config(document: "Any") -> "dict[str, Any]":
-    """Return config.json's document if it is what the specification allows. Raises ConfigError."""
-    from minirun.oci import validate
-
-    return validate.check(document)
-
-
-def empty_directory(container: "Container", fd: int) -> None:
-    """Remove what a user namespace's ids own in the container's directory `fd`. Raises OSError."""
-    from minirun.oci.namespaces import userns
-
-    userns.empty_directory(container, fd)
-
-
-def check_record(value: "Any", directory: str) -> None:
-    """Raise ValueError unless `value` is a record that minirun has written for `directory`."""
-    from minirun.running import record_fields
-
-    record_fields.check(value, directory)
-
-
-def keep_log(container: "Container") -> None:
-    """Keep the log of a container that goes."""
-    from minirun.running import history
-
-    history.keep(container.settings.root, container.id)
+def door(name: str) -> "Callable[..., Any]":
+    """Return the function that has this name in DOORS; its module is imported now."""
+    module, function = DOORS[name]
+    found: Callable[..., Any] = getattr(__import__(module, fromlist=[function]), function)
+    return found
 
 
 def gpu_vendor(config: "Config") -> str:
@@ -229,15 +208,6 @@ def gpu_vendor(config: "Config") -> str:
     from minirun.gpu import variables
 
     return variables.vendor(config)
-
-
-def gpu_groups(config: "Config") -> "list[int]":
-    """Return the groups that own another vendor's device nodes. Raises GPUError."""
-    if config.choices.gpu_driver not in OTHER_VENDORS:
-        return []
-    from minirun.gpu import vendors
-
-    return vendors.groups_to_join(config)
 
 
 def gpu_arguments(config: "Config", state: "dict[str, Any]") -> "list[str] | None":

@@ -88,23 +88,18 @@ class Channel:
         except PeerDied:
             pass
 
-    def expect(self, message: str) -> None:
-        """Wait for `message`. Raises PeerDied, or the error that the other side sent instead."""
-        line = self.read_line()
-        if line == message:
-            return
-        if not line:
-            raise PeerDied(f"{self.peer} died before it said {message}")
-        raise error_from(line)
+    def expect(self, message: str) -> str:
+        """Wait for `message`; return what it carries, such as a number.
 
-    def expect_number(self, message: str) -> int:
-        """Wait for `message` with a number. Raises PeerDied, or the other side's error."""
+        Raises PeerDied, or the error that the other side sent instead.
+        """
         line = self.read_line()
         if not line:
             raise PeerDied(f"{self.peer} died before it said {message}")
-        if not line.startswith(f"{message} "):
+        word, _, rest = line.partition(" ")
+        if word != message:
             raise error_from(line)
-        return int(line[len(message) :])
+        return rest
 
     def read_line(self) -> str:
         """Return the next line without its end; empty at the end of file."""
@@ -128,14 +123,6 @@ class Channel:
         if len(self.buffer) > MOST_BYTES:
             raise PeerDied(f"{self.peer} said more than {MOST_BYTES} bytes")
         return bool(chunk)
-
-    def is_closed(self) -> bool:
-        """Return True if the other side has closed its end; its last words may still be unread."""
-        import select  # only a signal asks
-
-        poll = select.poll()
-        poll.register(self.read_fd, 0)
-        return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def close(self) -> None:
         """Close both ends."""

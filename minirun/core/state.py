@@ -9,7 +9,6 @@ A process is remembered by pid, start time and boot: a process with a reused pid
 
 import os
 import time
-from binascii import crc32
 
 from minirun.core import jsonlite, places
 from minirun.core import state_file as records
@@ -155,15 +154,6 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
 def missing(container_id: str) -> StateError:
     """Return the error for a container that does not exist."""
     return StateError(f"container {container_id!r} does not exist", "minirun ps -a lists all")
-
-
-def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:
-    """Return the cgroup of a container whose config.json names none.
-
-    An id is unique below one state root; below another one a cgroup has that root's mark.
-    """
-    mark = "" if root == places.ROOT else f".{crc32(root.encode()):08x}"
-    return f"{':minirun:' if systemd else '/minirun/'}{container_id}{mark}"
 
 
 def refresh(record: "dict[str, Any]") -> "dict[str, Any]":

@@ -104,7 +104,7 @@ def configure(
     called with what will be done, and may refuse it. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
-    join = extras.cgroup_entrance(pid)
+    join = extras.door("cgroup_entrance")(pid)
     uid, gid = 0, 0
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
         from minirun.gpu import owner  # for user namespaces alone

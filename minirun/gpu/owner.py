@@ -5,12 +5,14 @@ EOVERFLOW. So mount points are made, and ldconfig writes, as the user that the c
 mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of /proc/PID.
 """
 
+from ctypes import c_uint
+
 from minirun.core import state
 from minirun.core.kernel import libc, namespaces, process
 from minirun.core.settings import unprivileged
 
-_setfsuid = libc.bind("setfsuid", libc.c_uint)
-_setfsgid = libc.bind("setfsgid", libc.c_uint)
+_setfsuid = libc.bind("setfsuid", c_uint)
+_setfsgid = libc.bind("setfsgid", c_uint)
 
 
 def enter(pid: int) -> "tuple[int, int]":

@@ -10,11 +10,11 @@ What the real stack does: runc brings lo up in its init through netlink; engines
 
 import ctypes
 import os
+from ctypes import c_int, c_ulong, c_void_p
 
 from minirun.core.container import Container
 from minirun.core.extras import Extra
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_int, c_ulong, c_void_p
 
 AF_UNIX, SOCK_DGRAM, SOCK_CLOEXEC = 1, 2, 0o2000000
 SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914

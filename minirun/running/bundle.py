@@ -9,7 +9,7 @@ import os
 from minirun.core import config as oci_config
 from minirun.core import endings, events, gates, lifecycle, state
 from minirun.core.choices import NOTHING, OTHER_VENDORS, Choices
-from minirun.core.config import Config
+from minirun.core.config import ANNOTATION, LOG, Config
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.process.streams import Console
@@ -80,7 +80,7 @@ def run(options: BundleOptions, settings: Settings) -> int:
         if streams:
             streams.close_containers_ends()
         handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
-        signals.forward_once_running(init.channel.is_closed, init.pidfd)
+        signals.forward_once_running(init.channel, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
         endings.destroy(container)
@@ -159,7 +159,8 @@ def _warn_of_ignored(config: Config) -> None:
     if vendor := variables.refused(config):
         text = f"ignored variable: {OTHER_VENDORS[vendor]}"
         _warn(text, f"--gpu-driver={vendor} before the command obeys it")
-    names = config.ignored_annotations
+    own = (name for name in config.annotations if name.startswith(ANNOTATION))
+    names = sorted(name for name in own if name != LOG)
     if not names:
         return
     shown = [clean(name[:60]) for name in names[:_SHOWN]]

@@ -8,6 +8,7 @@ from minirun.core import state_file as records
 from minirun.core.choices import Choices
 from minirun.core.container import Container
 from minirun.core.settings import Settings
+from minirun.running.reserve import own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") 
     named: str = record["cgroup_path"]
     if config:
         root, container_id = record["directory"].rsplit("/", 1)
-        own = state.own_cgroup(root, container_id, systemd=record["systemd_cgroup"])
+        own = own_cgroup(root, container_id, systemd=record["systemd_cgroup"])
         if named != (config.cgroups_path or own):
             return f"cgroup_path is {named!r}, and not {config.cgroups_path or own!r}"
     saved = record.get("cgroup")

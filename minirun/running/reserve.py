@@ -1,6 +1,7 @@
 """The first record of a container, and its directory: before a cgroup or a process is made."""
 
 import os
+from binascii import crc32
 
 from minirun.core import directories, jsonlite, places, state
 from minirun.core.choices import KEY
@@ -53,7 +54,7 @@ def first_record(settings: Settings, container_id: str, config: Config) -> "dict
         "supervisor": state.identity(os.getpid()), "complete": False,
         "managed": False, "auto_remove": False,
         "cgroup_path": config.cgroups_path
-        or state.own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
+        or own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
         "systemd_cgroup": settings.systemd_cgroup,
         "cgroup_version": settings.cgroup_version, "unprivileged": unprivileged(),
         KEY: config.choices.as_json(),
@@ -91,3 +92,12 @@ def _name_in_use(container: Container) -> StateError:
         return StateError(text, f"minirun delete {name}, or another --name", status=125)
     hint = f"minirun delete {name}, or another id"
     return StateError("container with given ID already exists", hint)
+
+
+def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:
+    """Return the cgroup of a container whose config.json names none.
+
+    An id is unique below one state root; below another one a cgroup has that root's mark.
+    """
+    mark = "" if root == places.ROOT else f".{crc32(root.encode()):08x}"
+    return f"{':minirun:' if systemd else '/minirun/'}{container_id}{mark}"

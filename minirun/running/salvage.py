@@ -10,12 +10,13 @@ import os
 
 from minirun import cgroups
 from minirun.cgroups import Cgroup
-from minirun.core import directories, state
+from minirun.core import directories
 from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.kernel import mountinfo, mounts
 from minirun.core.settings import Settings
 from minirun.running import existing, history
+from minirun.running.reserve import own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> s
         _refuse_occupied(container_id, named)
     roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
     names = [
-        state.own_cgroup(root, container_id, systemd=systemd)
+        own_cgroup(root, container_id, systemd=systemd)
         for root in roots
         for systemd in (False, True)
     ]

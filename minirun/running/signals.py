@@ -11,6 +11,7 @@ waits for a hook.
 """
 
 import _signal
+import select
 
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import process
@@ -18,6 +19,8 @@ from minirun.core.kernel import process
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from minirun.core.handshake import Channel
 
 ENDING = (1, 2, 15)
 """SIGHUP, INT, TERM."""
@@ -47,15 +50,18 @@ def _interrupt(number: int, frame: object) -> None:
     raise Interrupted(f"interrupted by signal {number}", status=128 + number)
 
 
-def forward_once_running(runs: "Callable[[], bool]", pidfd: int) -> None:
-    """From now on, a signal goes to the container if `runs` says that its command runs by now.
+def forward_once_running(channel: "Channel", pidfd: int) -> None:
+    """From now on, a signal goes to the container if its command runs by now.
 
+    Its init has closed its end of `channel` then; its last words may still be unread.
     Before it does, the signal ends this command as an error. The command may have been running,
     and have said so, for a while when we hear of it.
     """
 
     def either(number: int, frame: object) -> None:
-        if runs():
+        poll = select.poll()
+        poll.register(channel.read_fd, 0)
+        if any(event & select.POLLHUP for _, event in poll.poll(0)):
             _pass_on(pidfd, number)
         else:
             _interrupt(number, frame)

@@ -55,7 +55,7 @@ def run(
         streams.close_containers_ends()
         if options.pid_file:
             state.write(options.pid_file, str(init.pid))
-        signals.forward_once_running(init.channel.is_closed, init.pidfd)
+        signals.forward_once_running(init.channel, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # no gate is held after the start
         viewers.finish()

@@ -14,6 +14,7 @@ from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
 from minirun.core import state
 from minirun.running import record_fields as fields
+from minirun.running.reserve import own_cgroup
 from records import whole
 
 NAME = "broken"
@@ -152,7 +153,7 @@ def damaged(request: pytest.FixtureRequest, minirun: Program) -> Iterator[Path]:
         directory.mkdir(parents=True, mode=0o700)
         config = {"ociVersion": "1.2.0", "root": {"path": "rootfs"}, "linux": {"namespaces": []}}
         (directory / "config.json").write_text(json.dumps(config))
-        own = state.own_cgroup(str(minirun.root), name, systemd=False)
+        own = own_cgroup(str(minirun.root), name, systemd=False)
         gone = {"pid": 1, "start": 1, "boot": "an earlier one"}
         row = whole(
             str(directory), cgroup_path=own, init=gone, supervisor=gone, image="busybox:latest"

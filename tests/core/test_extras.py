@@ -29,6 +29,11 @@ def test_all_points_are_known() -> None:
     assert {point for _, _, points in TABLE for point in points} == NAMES
 
 
+@pytest.mark.parametrize("name", extras.DOORS)
+def test_behind_each_door_is_a_function(name: str) -> None:
+    assert inspect.isfunction(extras.door(name))
+
+
 @pytest.mark.parametrize(
     ("document", "path", "expected"),
     [

@@ -3,16 +3,15 @@
 import ctypes
 import os
 import stat
+from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 from minirun.core import events
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS = 0x1, 0x2, 0x4
 RESOLVE_BENEATH, RESOLVE_IN_ROOT = 0x8, 0x10
 
 PROC_SUPER_MAGIC = 0x9FA0
-CGROUP2_SUPER_MAGIC = 0x63677270
 
 CLOSE_RANGE_CLOEXEC = 4
 

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from ctypes import c_char_p, c_int, c_long, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
+from ctypes import c_int, c_long
 
 from minirun.core import events
 from minirun.core.errors import errno_name
@@ -21,11 +21,6 @@ MACHINE = os.uname().machine
 def bind(symbol: str, *argtypes: "Any") -> "Any":
     """Return libc's function `symbol` with its argument types set once; it returns an int."""
     return _typed(symbol, c_int, argtypes)
-
-
-def bind_pointer(symbol: str, *argtypes: "Any") -> "Any":
-    """Return libc's function `symbol`, which returns an address."""
-    return _typed(symbol, c_void_p, argtypes)
 
 
 def bind_syscall(*argtypes: "Any") -> "Any":
@@ -87,39 +82,11 @@ def log_failure(error: OSError, shown: "dict[str, Any]", dur: int, why: str) -> 
     events.emit("syscall", name, shown, ret=-1, errno=code, dur=dur, why=why)
 
 
-_flag_texts: "dict[tuple[int, int], str]" = {}
-
-
 def flag_names(value: int, names: "dict[str, int]") -> str:
-    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 where no flag is set.
-
-    `names` is a table that stays: what was found in it is remembered.
-    """
-    key = (value, id(names))
-    text = _flag_texts.get(key)
-    if text is None:
-        found = [name for name, bit in names.items() if value & bit == bit and bit]
-        text = _flag_texts[key] = "|".join(found) or "0"
-    return text
+    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 where no flag is set."""
+    return "|".join(name for name, bit in names.items() if bit and value & bit == bit) or "0"
 
 
-__all__ = [
-    "MACHINE",
-    "bind",
-    "bind_pointer",
-    "bind_syscall",
-    "c_char_p",
-    "c_int",
-    "c_long",
-    "c_size_t",
-    "c_uint",
-    "c_uint64",
-    "c_ulong",
-    "c_void_p",
-    "check",
-    "failure",
-    "flag_names",
-    "log_failure",
-    "logged",
-    "number",
-]
+def table(module: "dict[str, Any]", *prefixes: str) -> "dict[str, int]":
+    """Return the constants of a module, its globals(), whose names begin with a prefix."""
+    return {name: value for name, value in module.items() if name.startswith(prefixes)}

@@ -7,9 +7,9 @@ path is looked up twice, so an image cannot swap a directory for a link in betwe
 
 import ctypes
 import os
+from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
 
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_SYNCHRONOUS, MS_REMOUNT, MS_MANDLOCK, MS_DIRSYNC = 0x10, 0x20, 0x40, 0x80
@@ -32,19 +32,10 @@ FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC = 1, 1
 FSCONFIG_SET_FLAG, FSCONFIG_SET_STRING, FSCONFIG_CMD_CREATE = 0, 1, 6
 AT_FDCWD = -100
 
-_MS_NAMES = {name: value for name, value in globals().items() if name.startswith("MS_")}
-_ATTR_NAMES = {
-    name: value
-    for name, value in globals().items()
-    if name.startswith("MOUNT_ATTR_") and name != "MOUNT_ATTR__ATIME"
-}
-
-_TREE_NAMES = {
-    "OPEN_TREE_CLONE": OPEN_TREE_CLONE, "OPEN_TREE_CLOEXEC": OPEN_TREE_CLOEXEC,
-    "AT_EMPTY_PATH": AT_EMPTY_PATH, "AT_RECURSIVE": AT_RECURSIVE,
-    "AT_SYMLINK_NOFOLLOW": AT_SYMLINK_NOFOLLOW,
-}  # fmt: skip
-_UMOUNT_NAMES = {"MNT_DETACH": MNT_DETACH, "UMOUNT_NOFOLLOW": UMOUNT_NOFOLLOW}
+_MS_NAMES, _UMOUNT_NAMES = libc.table(globals(), "MS_"), libc.table(globals(), "MNT_", "UMOUNT_")
+_ATTR_NAMES = libc.table(globals(), "MOUNT_ATTR_")
+_ATTR_NAMES.pop("MOUNT_ATTR__ATIME")  # a mask of the others
+_TREE_NAMES = libc.table(globals(), "OPEN_TREE_", "AT_EMPTY", "AT_RECURSIVE", "AT_SYMLINK")
 
 _mount = libc.bind("mount", c_char_p, c_char_p, c_char_p, c_ulong, c_char_p)
 _umount2 = libc.bind("umount2", c_char_p, c_int)
@@ -61,12 +52,7 @@ _fsmount = libc.bind_syscall(c_int, c_uint, c_uint)
 class MountAttr(ctypes.Structure):
     """struct mount_attr of mount_setattr(2)."""
 
-    _fields_ = [
-        ("attr_set", c_uint64),
-        ("attr_clr", c_uint64),
-        ("propagation", c_uint64),
-        ("userns_fd", c_uint64),
-    ]
+    _fields_ = [(name, c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
 
 
 def _bytes(text: "str | None") -> "bytes | None":

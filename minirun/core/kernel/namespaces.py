@@ -2,10 +2,10 @@
 
 import ctypes
 import os
+from ctypes import c_int, c_size_t, c_uint64, c_void_p
 
 from minirun.core import events
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_int, c_size_t, c_uint64, c_void_p
 
 CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x2000000, 0x4000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
@@ -16,27 +16,16 @@ SIGCHLD = 17
 CLONE_INTO_CGROUP = 0x200000000
 
 FLAGS = {
-    "mount": CLONE_NEWNS,
-    "pid": CLONE_NEWPID,
-    "uts": CLONE_NEWUTS,
-    "ipc": CLONE_NEWIPC,
-    "network": CLONE_NEWNET,
-    "cgroup": CLONE_NEWCGROUP,
-    "user": CLONE_NEWUSER,
+    "mount": CLONE_NEWNS, "pid": CLONE_NEWPID, "uts": CLONE_NEWUTS, "ipc": CLONE_NEWIPC,
+    "network": CLONE_NEWNET, "cgroup": CLONE_NEWCGROUP, "user": CLONE_NEWUSER,
     "time": CLONE_NEWTIME,
-}
+}  # fmt: skip
 """config.json's names of namespaces (runtime-spec, config-linux.md) and clone's flags."""
 
 PROC_NAMES = {"mount": "mnt", "network": "net"}
 """Where /proc/PID/ns uses another word than config.json."""
 
-NAMES = {
-    "CLONE_NEWTIME": CLONE_NEWTIME, "CLONE_NEWNS": CLONE_NEWNS,
-    "CLONE_NEWCGROUP": CLONE_NEWCGROUP, "CLONE_NEWUTS": CLONE_NEWUTS,
-    "CLONE_NEWIPC": CLONE_NEWIPC, "CLONE_NEWUSER": CLONE_NEWUSER,
-    "CLONE_NEWPID": CLONE_NEWPID, "CLONE_NEWNET": CLONE_NEWNET, "CLONE_PIDFD": CLONE_PIDFD,
-    "CLONE_INTO_CGROUP": CLONE_INTO_CGROUP, "CLONE_PARENT": CLONE_PARENT,
-}  # fmt: skip
+NAMES = libc.table(globals(), "CLONE_")
 
 _unshare = libc.bind("unshare", c_int)
 _setns = libc.bind("setns", c_int, c_int)

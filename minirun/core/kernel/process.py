@@ -3,10 +3,10 @@
 import _signal  # the C half: signal itself imports enum, 3 ms
 import ctypes
 import os
+from ctypes import c_char_p, c_int, c_long, c_size_t, c_ulong, c_void_p
 
 from minirun.core import events
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_char_p, c_int, c_long, c_size_t, c_ulong, c_void_p
 
 try:
     import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import

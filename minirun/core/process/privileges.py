@@ -69,7 +69,8 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
         why = "this runtime does not hold them: the specification makes it a warning"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
-    become_user(user, container.gpu_groups, denied=container.groups_denied)
+    more_groups = [gid for extra in container.extras.values() for gid in extra.groups()]
+    become_user(user, more_groups, denied=container.groups_denied)
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because root may not be let in: a file system over the network

@@ -76,12 +76,3 @@ def _above_stdio(fd: int) -> int:
         return _above_stdio(fd)
     finally:
         os.close(copy)
-
-
-def open_stdio() -> None:
-    """Open /dev/null where the caller closed 0, 1 or 2, so that no other file lands there."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:  # the lowest number that is free is the one that open(2) takes
-            os.set_inheritable(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC), True)

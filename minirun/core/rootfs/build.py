@@ -29,7 +29,6 @@ class RootMount(Record):
     options: str = ""
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         if not self.layers:
             return f"mount --rbind {self.path} {self.path}"
         return f"mount -t overlay overlay {self.path} -o {self._data()}"

@@ -30,21 +30,6 @@ if TYPE_CHECKING:
 KINDS = {"c": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}
 
 
-class MakeDir(Record):
-    """Make a directory and its parents."""
-
-    path: str
-    mode: int = 0o755
-
-    def describe(self) -> str:
-        """Return it as a shell would say it."""
-        return f"mkdir -p -m {self.mode:o} {self.path}"
-
-    def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
-        os.close(root.make_dir(self.path, self.mode))
-
-
 class Symlink(Record):
     """Make a symbolic link `path` that points to `target`; an existing name is left as it is."""
 
@@ -52,11 +37,9 @@ class Symlink(Record):
     path: str
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         return f"ln -s {self.target} {self.path}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
         parent, name = root.parent(self.path)
         try:
             files.symlinkat(self.target, parent, name, shown=self.path)
@@ -78,11 +61,9 @@ class MakeNode(Record):
     gid: int = 0
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         return f"mknod -m {self.mode:o} {self.path} {self.kind} {self.major} {self.minor}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
         parent, name = root.parent(self.path)
         try:
             device = os.makedev(self.major, self.minor)
@@ -102,11 +83,9 @@ class WriteFile(Record):
     mode: int = 0o644
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         return f"write {len(self.data)} bytes to {self.path}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
         parent, name = root.parent(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
@@ -132,12 +111,10 @@ class MountFs(Record):
     why: str = ""
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         options = f" -o {self.data}" if self.data else ""
         return f"mount -t {self.fstype} {self.source} {self.path}{options}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
         fd = root.make_dir(self.path)
         try:
             mounts.mount(
@@ -161,11 +138,9 @@ class Bind(Record):
     why: str = ""
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         return f"mount --{'r' if self.recursive else ''}bind {self.source} {self.path}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
         source = os.open(self.source, os.O_PATH | os.O_CLOEXEC)
         try:
             bind_fd(root, source, self.source, self.path, self.attributes, self.recursive, self.why)

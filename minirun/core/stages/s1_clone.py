@@ -47,7 +47,7 @@ def make_places(container: Container) -> None:
     Raises OSError, MinirunError.
     """
     make_fifos(container.directory)
-    extras.make_cgroup(container)
+    extras.door("make_cgroup")(container)
     container.plan = plan(container)
 
 
@@ -70,11 +70,9 @@ class NewCgroupNamespace(Record):
     """Make a cgroup namespace. Its root is the cgroup that init is in at this moment."""
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
         return "unshare --cgroup"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
         why = "now /proc/self/cgroup reads '/': the container sees its own cgroup as the root"
         namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
 

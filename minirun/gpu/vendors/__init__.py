@@ -23,7 +23,9 @@ import stat
 
 from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import GPUError
+from minirun.core.extras import Extra
 from minirun.core.record import Record
 from minirun.gpu import driverroot, trusted, variables
 from minirun.gpu.cdi import container_edits
@@ -147,6 +149,22 @@ def plan(found: Cards, request: NvidiaRequest) -> Edits:
         steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root,
         groups=tuple(groups),
     )  # fmt: skip
+
+
+def extra(container: Container) -> Extra:
+    """Find the groups. Raises GPUError."""
+    return Groups(groups_to_join(container.config))
+
+
+class Groups(Extra):
+    """The groups that own the device nodes of one container."""
+
+    def __init__(self, gids: "list[int]") -> None:
+        self.gids = gids
+
+    def groups(self) -> "list[int]":
+        """Return them."""
+        return self.gids
 
 
 def groups_to_join(config: Config) -> "list[int]":

@@ -86,7 +86,7 @@ def _follow(
     """Listen to the command's process until it has become the command, or says why not."""
     try:
         try:
-            pid = channel.expect_number("PID")
+            pid = int(channel.expect("PID"))
         finally:
             os.waitpid(joiner, 0)
         joined = Joined(pid, os.pidfd_open(pid))

@@ -1,9 +1,10 @@
 """Two system calls that `exec` alone needs: clone(2) of a sibling, and close_range(2) around."""
 
+from ctypes import c_ulong
+
 from minirun.core import events
 from minirun.core.kernel import libc
 from minirun.core.kernel.files import close_range
-from minirun.core.kernel.libc import c_ulong
 from minirun.core.kernel.namespaces import CLONE_PARENT, NAMES
 
 _clone = libc.bind_syscall(c_ulong, c_ulong, c_ulong, c_ulong, c_ulong)

@@ -62,7 +62,7 @@ def clone(container: Container, flags: int) -> "tuple[int, int]":
         os.close(fd)
     channel = Channel(read_end, -1, "the helper")
     try:
-        init = channel.expect_number("PID")
+        init = int(channel.expect("PID"))
     finally:
         os.close(read_end)
         os.waitpid(pid, 0)

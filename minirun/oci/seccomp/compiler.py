@@ -7,9 +7,9 @@ It is opened here directly: its Python wrappers search for it by running ldconfi
 
 import ctypes
 import os
+from ctypes import c_char_p, c_int, c_uint, c_uint64, c_void_p
 
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_char_p, c_int, c_uint, c_uint64, c_void_p
 from minirun.core.record import Record
 
 TYPE_CHECKING = False

@@ -32,7 +32,7 @@ def hand_over(
 
     `status` is the container's. Raises MinirunError, OSError.
     """
-    number = channel.expect_number(Message.LISTENER)
+    number = int(channel.expect(Message.LISTENER))
     listener = seccomp.pidfd_getfd(pidfd, number)
     try:
         _send(container, to, listener, pid, status)

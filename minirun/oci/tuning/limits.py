@@ -2,13 +2,13 @@
 
 import ctypes
 import os
+from ctypes import c_int, c_void_p
 
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_int, c_void_p
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ What is set here stays over execve and goes along with fork.
 """
 
 import ctypes
+from ctypes import c_int, c_uint, c_ulong, c_void_p
 
 from minirun.core.kernel import libc
-from minirun.core.kernel.libc import c_int, c_uint, c_ulong, c_void_p
 
 IOPRIO_WHO_PGRP = 2
 _IOPRIO_CLASS_SHIFT = 13

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Program
 from containers import container
+from minirun.__main__ import open_stdio
 from minirun.core.process import streams
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
@@ -54,7 +55,7 @@ def test_closed_streams_become_dev_null(closed: tuple[int, ...]) -> None:
             for fd in closed:
                 os.close(fd)
             before = os.listdir("/proc/self/fd")
-            streams.open_stdio()
+            open_stdio()
             null = os.stat("/dev/null")
             assert all(os.path.samestat(os.fstat(fd), null) for fd in closed)
             assert all(os.get_inheritable(fd) for fd in closed)

@@ -24,7 +24,6 @@ def host(tmp_path: Path) -> Path:
 
 
 OPERATIONS: list[tuple[Any, str]] = [
-    (plan.MakeDir("/a/b", 0o711), "mkdir -p -m 711 /a/b"),
     (plan.Symlink("/proc/self/fd", "/dev/fd"), "ln -s /proc/self/fd /dev/fd"),
     (plan.MakeNode("/dev/null", "c", 1, 3, 0o666), "mknod -m 666 /dev/null c 1 3"),
     (plan.WriteFile("/etc/hostname", b"c1\n"), "write 3 bytes to /etc/hostname"),
@@ -58,12 +57,6 @@ def test_no_operation_follows_a_link_to_the_host(
         assert str(host) not in Path("/proc/self/mountinfo").read_text()
 
     isolated(body)
-
-
-def test_make_dir(tree: Path, root: Root) -> None:
-    plan.MakeDir("/a/b", 0o700).execute(root)
-    plan.MakeDir("/a/b", 0o777).execute(root)
-    assert stat.S_IMODE((tree / "a/b").stat().st_mode) == 0o700
 
 
 def test_symlink_leaves_what_is_there(tree: Path, root: Root) -> None:
@@ -211,10 +204,9 @@ def test_a_bind_of_something_that_is_not_there(root: Root, tree: Path) -> None:
 
 def test_a_plan_is_executed_in_order(tree: Path, root: Root) -> None:
     steps: plan.Plan = (
-        plan.MakeDir("/etc"),
         plan.WriteFile("/etc/a", b"1"),
         plan.Symlink("a", "/etc/b"),
-        plan.MakeDir("/etc/b/below"),
+        plan.MountFs("tmpfs", "tmpfs", "/etc/b/below"),
         plan.WriteFile("/etc/never", b""),
     )
     with pytest.raises(NotADirectoryError):

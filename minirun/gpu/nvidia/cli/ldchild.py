@@ -11,6 +11,7 @@ flags".
 
 import os
 import resource
+from ctypes import c_int, c_ulong
 
 from minirun.core import events
 from minirun.core.errors import from_os
@@ -41,7 +42,7 @@ _TREE = mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_N
 _COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
-_prctl = libc.bind("prctl", libc.c_int, *[libc.c_ulong] * 4)
+_prctl = libc.bind("prctl", c_int, *[c_ulong] * 4)
 
 
 def become(

@@ -39,7 +39,7 @@ def configure(
     try:
         pid = request.pid or os.getppid()
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
-        join = extras.cgroup_entrance(request.pid) if request.pid else None
+        join = extras.door("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)
         root = _enter(request)
         status = os.stat(f"/proc/{request.pid or 'self'}")
