@@ -149,7 +149,7 @@ def _generate(args: "list[str]", log: ToolkitLog) -> int:
     flags = CdiGenerate(args)
     _from_environment(flags)
     form = _checked(flags, log)
-    root = (flags.driver_root or config.load().hook.root).rstrip("/")
+    root = (flags.driver_root or config.load().hook.options.root).rstrip("/")
     finder = Finder(
         root, flags.dev_root or None, log,
         tuple(flags.library_search_path), tuple(flags.config_search_path),

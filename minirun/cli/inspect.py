@@ -23,6 +23,7 @@ from minirun.gpu.cdi import registry, request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.select import GpuSelector, parse_gpus
+from minirun.gpu.share import count
 from minirun.image.build import find_or_build
 from minirun.inspect import anatomy, device_names, page
 from minirun.inspect.given import saved_edits
@@ -150,9 +151,11 @@ def _both(
         place = (layers or list(image.layers))[0]
     if flags.gpus:
         selector = parse_gpus(flags.gpus)
-        chosen = selector.devices
+        chosen = list(selector.devices)
         if selector.amount:
-            chosen = selector.candidates(found)[: selector.amount]
+            there, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
+            driver = "simulated" if found.simulated else "nvidia"
+            chosen = count.choose(selector, there, driver, (settings.root, ""), hint)
         env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
         if selector.capabilities:
             env.append(f"NVIDIA_DRIVER_CAPABILITIES={','.join(selector.capabilities)}")

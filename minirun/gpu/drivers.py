@@ -2,7 +2,7 @@
 
 from minirun.core.choices import GPU_DRIVERS, OTHER_VENDORS
 from minirun.core.errors import UsageError
-from minirun.gpu import driverroot
+from minirun.gpu import driverroot, simulated
 from minirun.gpu.inventory import Inventory
 
 DRIVERS = ("auto", *GPU_DRIVERS)
@@ -60,6 +60,4 @@ def inventory(
         from minirun.gpu.nvidia.cli import real  # a host has one of the two
 
         return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
-    from minirun.gpu import simulated
-
     return simulated.inventory(store, simulation)

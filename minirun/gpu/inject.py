@@ -15,6 +15,7 @@ from minirun.gpu import apply, share
 from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, ldconfig, planner
+from minirun.gpu.nvidia.hook import command_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | C
         return inventory("simulated", store, simulation=_simulation(config))
     from minirun.gpu.nvidia.cli import host  # of a real driver alone
 
-    return host.find(config.choices, request)
+    options = command_line.settings(config.choices).options
+    return host.find(options, request, load_kmods=config.choices.load_kmods)
 
 
 def _vendors() -> "ModuleType":

@@ -85,11 +85,12 @@ def _variables(
         return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
     devices = ",".join(selector.devices)
     if selector.amount:
-        from minirun.gpu.share.count import GpuCount, pick  # few ask for a count
+        from minirun.gpu.share import count  # few ask for a count
 
-        there = selector.candidates(drivers.inventory(driver, settings.store, root))
-        count = GpuCount(there, selector.amount, selector.exclusive, driver)
-        devices = ",".join(pick(settings.root, count, container_id))
+        found = drivers.inventory(driver, settings.store, root)
+        indices, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
+        place = (settings.root, container_id)
+        devices = ",".join(count.choose(selector, indices, driver, place, hint))
     env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
     given = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in asked.env)
     if selector.capabilities or not given:

@@ -35,16 +35,6 @@ class GpuSelector(Record):
     exclusive: bool = False
     """Whether the GPUs are to be this container's alone (minirun.gpu.share)."""
 
-    def candidates(self, inventory: "Inventory") -> "tuple[str, ...]":
-        """Return the indices that an amount can be chosen from.
-
-        Raises GPUError if the host has fewer.
-        """
-        if self.amount > len(inventory.gpus):
-            text = f"--gpus count={self.amount}: more than there are"
-            raise GPUError(text, inventory.describe_gpus())
-        return tuple(str(gpu.number) for gpu in inventory.gpus)
-
 
 def parse_gpus(text: str) -> GpuSelector:
     """Parse the value of --gpus. Raises UsageError."""

@@ -16,7 +16,7 @@ from minirun.core.settings import Settings
 from minirun.gpu import drivers, trusted, vendors
 from minirun.gpu.request import GpuOptions, NvidiaRequest
 from minirun.gpu.select import parse_gpus
-from minirun.gpu.share.count import GpuCount, pick
+from minirun.gpu.share import count
 
 
 class VendorRequest(Record):
@@ -44,11 +44,12 @@ def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> VendorR
         return VendorRequest(choices=places)
     found = vendors.find_cards(name, root)
     selector = parse_gpus(asked.gpus)
-    devices = vendors.selectors_of_flag(selector, found)
+    devices = ",".join(selector.devices)
     if selector.amount:
-        there = tuple(str(card.number) for card in found.cards)
-        count = GpuCount(there, selector.amount, selector.exclusive, name)
-        devices = ",".join(pick(settings.root, count, container_id))
+        there = [str(card.number) for card in found.cards]
+        place = (settings.root, container_id)
+        hint = f"this host has {len(there)}"
+        devices = ",".join(count.choose(selector, there, name, place, hint))
     return _found(asked, f"{name}={devices}", places)
 
 

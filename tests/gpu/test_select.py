@@ -38,10 +38,6 @@ def test_exclusive(text: str, devices: tuple[str, ...], amount: int) -> None:
     assert (selector.devices, selector.amount, selector.exclusive) == (devices, amount, True)
 
 
-def test_a_count_chooses_among_all(simulated: Inventory) -> None:
-    assert parse_gpus("count=2").candidates(simulated) == ("0", "1", "2", "3")
-
-
 @pytest.mark.parametrize(
     ("text", "devices", "capabilities"),
     (
@@ -74,14 +70,6 @@ def test_everything_else_is_refused(text: str) -> None:
         parse_gpus(text)
     assert str(caught.value).startswith("--gpus")
     assert "\n" not in caught.value.line()
-
-
-def test_more_gpus_than_there_are(simulated: Inventory) -> None:
-    with pytest.raises(GPUError) as caught:
-        parse_gpus("count=5").candidates(simulated)
-    assert caught.value.line() == (
-        "--gpus count=5: more than there are (the simulated driver has 0, 1, 2, 3)"
-    )
 
 
 @pytest.mark.parametrize(

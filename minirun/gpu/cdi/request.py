@@ -20,7 +20,7 @@ from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.request import NvidiaRequest
-from minirun.gpu.share.count import GpuCount, pick
+from minirun.gpu.share import count
 from minirun.gpu.steps import DeviceNode
 
 TYPE_CHECKING = False
@@ -161,13 +161,11 @@ def _names(
         return [f"{kind}={device}" for device in selector.devices if device != "none"]
     there = [name.partition("=")[2] for name in found.devices if name.startswith(f"{kind}=")]
     indices = sorted(int(name) for name in there if name.isdigit())
-    if selector.amount > len(indices):
-        hint = f"the CDI specs have {len(indices)}"
-        raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
-    simulated = found.devices[f"{kind}={indices[0]}"].simulated
+    simulated = any(found.devices[f"{kind}={index}"].simulated for index in indices[:1])
     driver = "simulated" if simulated else "nvidia"
-    count = GpuCount(tuple(map(str, indices)), selector.amount, selector.exclusive, driver)
-    return [f"{kind}={index}" for index in pick(place[0], count, place[1])]
+    hint = f"the CDI specs have {len(indices)}"
+    chosen = count.choose(selector, [str(index) for index in indices], driver, place, hint)
+    return [f"{kind}={index}" for index in chosen]
 
 
 def _refuse(asked: CdiRequest, edits: Edits, simulated: bool) -> None:

@@ -39,7 +39,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.select import GpuSelector
     from minirun.gpu.steps import Step
 
 KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
@@ -188,20 +187,6 @@ def command_line(config: Config, pid: int) -> "list[str]":
     """Return the arguments of stage 5: which devices, for which container."""
     devices = ",".join(variables.selectors(config))
     return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]
-
-
-def selectors_of_flag(selector: "GpuSelector", found: Cards) -> str:
-    """Return what --gpus means, as selectors with commas. Raises GPUError where there are too few.
-
-    A count is met by the cards with the least index.
-    """
-    if selector.amount > len(found.cards):
-        hint = f"this host has {len(found.cards)}"
-        raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
-    if selector.amount:
-        return ",".join(str(card.number) for card in found.cards[: selector.amount])
-    choose(found, selector.devices)
-    return ",".join(selector.devices)
 
 
 def spec(found: Cards) -> "dict[str, Any]":

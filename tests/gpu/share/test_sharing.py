@@ -15,14 +15,18 @@ from conftest import Program, wait_until
 from minirun.core import state
 from minirun.core.errors import GPUError
 from minirun.gpu import share
-from minirun.gpu.share import Holder
-from minirun.gpu.share.count import GpuCount, pick
+from minirun.gpu.select import GpuSelector
+from minirun.gpu.share import Holder, count
 from records import whole
 
 SIMULATED = ("--gpu-driver", "simulated")
 WHO = "minirun gpu ps shows who has which"
 TODAY, TOMORROW = "2026-01-01T00:00:00.000000000Z", "2026-01-02T00:00:00.000000000Z"
-FOUR = ("0", "1", "2", "3")
+FOUR = ["0", "1", "2", "3"]
+
+
+def pick(root: str, ask: GpuSelector, container: str = "") -> list[str]:
+    return count.choose(ask, FOUR, "simulated", (root, container), "")
 
 
 def live(root: Path, name: str, created: str = TODAY, **changes: object) -> None:
@@ -146,20 +150,20 @@ def test_a_count_takes_the_least_shared(tmp_path: Path) -> None:
     for name, gpus in (("a", "0 1"), ("b", "0 2"), ("c", "0 3:0 3:1")):
         live(tmp_path, name)
         share.claim(str(tmp_path), [row(gpu, name) for gpu in gpus.split()])
-    for amount, chosen in ((1, ["1"]), (2, ["1", "2"]), (3, ["1", "2", "3"]), (4, [*FOUR])):
-        assert pick(str(tmp_path), GpuCount(FOUR, amount, False, "simulated")) == chosen
+    for amount, chosen in ((1, ["1"]), (2, ["1", "2"]), (3, ["1", "2", "3"]), (4, FOUR)):
+        assert pick(str(tmp_path), GpuSelector(amount=amount)) == chosen
 
 
 def test_a_count_goes_around_exclusive_ones(tmp_path: Path) -> None:
     for name, gpu, exclusive in (("a", "0", True), ("b", "1", False), ("c", "3:1", True)):
         live(tmp_path, name)
         share.claim(str(tmp_path), [row(gpu, name, exclusive=exclusive)])
-    assert pick(str(tmp_path), GpuCount(FOUR, 1, False, "simulated")) == ["2"]
-    assert pick(str(tmp_path), GpuCount(FOUR, 2, False, "simulated")) == ["1", "2"]
-    assert pick(str(tmp_path), GpuCount(FOUR, 1, True, "simulated")) == ["2"]
+    assert pick(str(tmp_path), GpuSelector(amount=1)) == ["2"]
+    assert pick(str(tmp_path), GpuSelector(amount=2)) == ["1", "2"]
+    assert pick(str(tmp_path), GpuSelector(amount=1, exclusive=True)) == ["2"]
     for ask, line in (
-        (GpuCount(FOUR, 3, False, "simulated"), "--gpus count=3: 2 of 4 can be given"),
-        (GpuCount(FOUR, 2, True, "simulated"), "--gpus count=2,exclusive: 1 of 4 can be given"),
+        (GpuSelector(amount=3), "--gpus count=3: 2 of 4 can be given"),
+        (GpuSelector(amount=2, exclusive=True), "--gpus count=2,exclusive: 1 of 4 can be given"),
     ):
         with pytest.raises(GPUError) as caught:
             pick(str(tmp_path), ask)
@@ -168,7 +172,7 @@ def test_a_count_goes_around_exclusive_ones(tmp_path: Path) -> None:
 
 
 def test_a_choice_is_reserved_as_long_as_its_maker_lives(tmp_path: Path) -> None:
-    root, ask = str(tmp_path / "root"), GpuCount(FOUR, 1, True, "simulated")
+    root, ask = str(tmp_path / "root"), GpuSelector(amount=1, exclusive=True)
     pid = in_child(lambda: pick(root, ask, "a") == ["0"])
     assert os.waitpid(pid, 0)[1] == 0
     assert pick(root, ask, "b") == ["0"], "the child is dead"

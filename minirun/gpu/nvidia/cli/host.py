@@ -1,17 +1,14 @@
 """The host of stage 5 with a real driver: found, completed, and checked.
 
-Where its driver is, the caller's flags and config.toml say (minirun.gpu.nvidia.hook.command_line);
-what it has, minirun.gpu.nvidia.cli.real; what is wrong with it, minirun.gpu.nvidia.cli.warn.
+What it has: minirun.gpu.nvidia.cli.real; what is wrong with it: minirun.gpu.nvidia.cli.warn.
 """
 
 import os
 
 from minirun.core import events
-from minirun.core.choices import Choices
 from minirun.gpu import trusted
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import real, warn
-from minirun.gpu.nvidia.hook import command_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +18,15 @@ _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """If one of them is missing the driver is not ready: after boot none loads nvidia-uvm."""
 
 
-def find(chosen: Choices, request: "NvidiaRequest") -> Inventory:
-    """Return what the host has. Raises GPUError, ConfigError, OSError."""
-    settings = command_line.settings(chosen)
-    cache = settings.ldcache
-    root = trusted.check(settings.root) or real.driver_root(cache)
-    if request.load_kmods and (chosen.load_kmods or not _has_nodes(root)):
+def find(options: "NvidiaRequest", request: "NvidiaRequest", *, load_kmods: bool) -> Inventory:
+    """Return what the host has: `options` say where, `request` what it is for.
+
+    With `load_kmods` modules are loaded even if all nodes are there. Raises GPUError, OSError.
+    """
+    root = trusted.check(options.root) or real.driver_root(options.ldcache)
+    if request.load_kmods and (load_kmods or not _has_nodes(root)):
         _load_modules(root, request)
-    found = real.inventory(root, cache)
+    found = real.inventory(root, options.ldcache)
     warn.report_notices(warn.check(found, request))
     return found
 

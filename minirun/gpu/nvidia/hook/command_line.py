@@ -13,14 +13,9 @@ toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, â
 import os
 
 from minirun.core.choices import Choices
-from minirun.core.config import Config, environment_of
+from minirun.core.config import Config
 from minirun.gpu.nvidia.hook import config_path, ldconfig_of
-from minirun.gpu.nvidia.hook.environment import (
-    DEFAULTS,
-    HookSettings,
-    environment_request,
-    mounted_devices,
-)
+from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,15 +36,19 @@ def settings(chosen: Choices) -> HookSettings:
     """Return what the in-line hook passes to nvidia-container-cli. Raises ConfigError."""
     if not _read:
         _read.append(_load())
-    found = _read[0]
-    if chosen.driver_root:
-        found = found._replace(root=chosen.driver_root)
-    return found._replace(load_kmods=True) if chosen.load_kmods else found
+    options = _read[0].options
+    return _read[0]._replace(
+        options=options._replace(
+            root=chosen.driver_root or options.root,
+            load_kmods=chosen.load_kmods or options.load_kmods,
+        )
+    )
 
 
 def _load() -> HookSettings:
     if not os.path.lexists(config_path()):
-        return DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
+        ldconfig = ldconfig_of(DEFAULTS.options.ldconfig)
+        return DEFAULTS._replace(options=DEFAULTS.options._replace(ldconfig=ldconfig))
     from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
 
     return config.load().hook
@@ -67,34 +66,22 @@ def command_line(
     if asked is None:
         return None
     rootfs = os.path.join(state["bundle"], config["root"]["path"])
-    return arguments(asked._replace(pid=state["pid"], rootfs=rootfs), settings)
+    return arguments(asked._replace(pid=state["pid"], rootfs=rootfs))
 
 
-def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "NvidiaRequest | None":
-    """Return what config.json asks for, without pid and root; None for nothing. Raises GPUError."""
-    process = config.get("process") or {}
-    env = environment_of(process.get("env"))
-    bounding = (process.get("capabilities") or {}).get("bounding") or []
-    mounts = mounted_devices(config.get("mounts") or [])
-    asked = environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
-    if asked and settings.ignore_imex_channels:
-        return asked._replace(imex_channels=())
-    return asked
-
-
-def arguments(asked: "NvidiaRequest", settings: HookSettings = DEFAULTS) -> "list[str]":
+def arguments(asked: "NvidiaRequest") -> "list[str]":
     """Write a request as an argument list, in the order in which the real hook does."""
     words = [
-        _option("--root", settings.root),
-        "--load-kmods" if settings.load_kmods else "",
-        "--no-create-imex-channels" if settings.no_create_imex_channels else "",
-        "--no-pivot" if settings.no_pivot else "",
-        _option("--debug", settings.debug),
-        _option("--ldcache", settings.ldcache),
-        _option("--user", settings.user),
+        _option("--root", asked.root),
+        "--load-kmods" if asked.load_kmods else "",
+        "--no-create-imex-channels" if asked.no_create_imex_channels else "",
+        "--no-pivot" if asked.no_pivot else "",
+        _option("--debug", asked.debug),
+        _option("--ldcache", asked.ldcache),
+        _option("--user", asked.user),
         "configure",
-        _option("--ldconfig", settings.ldconfig),
-        "--no-cgroups" if settings.no_cgroups else "",
+        _option("--ldconfig", asked.ldconfig),
+        "--no-cgroups" if asked.no_cgroups else "",
         _option("--device", ",".join(asked.devices)),
         _option("--mig-config", asked.mig_config),
         _option("--mig-monitor", asked.mig_monitor),

@@ -27,20 +27,13 @@ _IMEX, _CDI = "imex/", "cdi/"
 class HookSettings(Record):
     """The toolkit's config.toml, as far as the hook reads it; the defaults are the toolkit's."""
 
-    root: str = ""
-    load_kmods: bool = True
-    no_pivot: bool = False
-    debug: str = ""
-    ldcache: str = ""
-    user: str = ""
-    ldconfig: str = "@/sbin/ldconfig"
-    no_cgroups: bool = False
+    options: NvidiaRequest = NvidiaRequest(load_kmods=True, ldconfig="@/sbin/ldconfig")
+    """What nvidia-container-cli is given for every container."""
     disable_require: bool = False
     supported_capabilities: "tuple[str, ...]" = CAPABILITIES
     swarm_resources: "tuple[str, ...]" = ()
     accept_env_unprivileged: bool = True
     accept_volume_mounts: bool = False
-    no_create_imex_channels: bool = False
     ignore_imex_channels: bool = False
 
 
@@ -50,6 +43,19 @@ DEFAULTS = HookSettings()
 def of_config(config: "dict[str, Any]") -> "dict[str, str]":
     """Return the environment in a config.json."""
     return environment_of((config.get("process") or {}).get("env"))
+
+
+def request(
+    config: "dict[str, Any]", settings: HookSettings = DEFAULTS, ignored: "tuple[str, ...]" = ()
+) -> "NvidiaRequest | None":
+    """Return what a config.json asks for, but for pid and root; None where it asks for nothing.
+
+    `ignored` are variables that do not count. Raises GPUError.
+    """
+    env = {name: value for name, value in of_config(config).items() if name not in ignored}
+    bounding = ((config.get("process") or {}).get("capabilities") or {}).get("bounding") or []
+    mounts = mounted_devices(config.get("mounts") or [])
+    return environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
 
 
 def environment_request(
@@ -67,7 +73,7 @@ def environment_request(
     devices = _devices(env, settings, privileged, legacy, devices_from_mounts)
     if devices is None:
         return None
-    return NvidiaRequest(
+    return settings.options._replace(
         devices=devices,
         capabilities=_capabilities(env, settings.supported_capabilities, legacy),
         requirements=_requirements(env, settings, legacy),
@@ -93,6 +99,8 @@ def _imex_channels(
     env: "dict[str, str]", settings: HookSettings, privileged: bool, from_mounts: "tuple[str, ...]"
 ) -> "tuple[str, ...]":
     """Return the IMEX channels: of the mounts imex/N, where they count, else of the environment."""
+    if settings.ignore_imex_channels:
+        return ()
     channels = tuple(name[len(_IMEX) :] for name in from_mounts if name.startswith(_IMEX))
     if settings.accept_volume_mounts and channels:
         return channels

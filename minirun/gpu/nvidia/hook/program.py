@@ -42,7 +42,7 @@ def arguments(text: str, toolkit: Toolkit, *, debug: bool = False) -> "list[str]
     config = _config(state["bundle"])
     settings = toolkit.hook
     if debug:
-        settings = settings._replace(debug="/dev/stderr")
+        settings = settings._replace(options=settings.options._replace(debug="/dev/stderr"))
     argv = hook.command_line(config, state, settings)
     if argv:
         _check_mode(toolkit)

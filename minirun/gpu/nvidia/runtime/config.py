@@ -11,7 +11,7 @@ from minirun.core.state import read_text
 from minirun.gpu.nvidia.hook import config_path, ldconfig_of
 from minirun.gpu.nvidia.hook.environment import HookSettings
 from minirun.gpu.nvidia.runtime import versions
-from minirun.gpu.request import CAPABILITIES
+from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _toolkit(read: _ConfigReader) -> Toolkit:
 
 def _hook(read: _ConfigReader) -> HookSettings:
     cli, accept = "nvidia-container-cli", "accept-nvidia-visible-devices"
-    return HookSettings(
+    options = NvidiaRequest(
         root=read.text(f"{cli}.root"),
         load_kmods=read.switch(f"{cli}.load-kmods", True),
         no_pivot=read.switch(f"{cli}.no-pivot"),
@@ -151,6 +151,10 @@ def _hook(read: _ConfigReader) -> HookSettings:
         user=read.text(f"{cli}.user"),
         ldconfig=ldconfig_of(read.text(f"{cli}.ldconfig") or "@/sbin/ldconfig"),
         no_cgroups=read.switch(f"{cli}.no-cgroups"),
+        no_create_imex_channels=read.switch("features.disable-imex-channel-creation"),
+    )
+    return HookSettings(
+        options=options,
         disable_require=read.switch("disable-require"),
         supported_capabilities=_capabilities(read),
         swarm_resources=tuple(
@@ -158,7 +162,6 @@ def _hook(read: _ConfigReader) -> HookSettings:
         ),
         accept_env_unprivileged=read.switch(f"{accept}-envvar-when-unprivileged", True),
         accept_volume_mounts=read.switch(f"{accept}-as-volume-mounts"),
-        no_create_imex_channels=read.switch("features.disable-imex-channel-creation"),
         ignore_imex_channels=read.switch("features.ignore-imex-channel-requests"),
     )
 

@@ -15,7 +15,6 @@ from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import host, jit
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
-from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     """
     wanted = _named(config, toolkit) or _in_words(config)
     if not wanted:
-        request = _request(config, toolkit)
+        ignored = (environment.DRIVER_CAPABILITIES,)
+        request = environment.request(config, toolkit.hook, ignored)
         if request is None:
             return False
         if toolkit.mode != "cdi":
@@ -78,13 +78,3 @@ def _in_words(config: "dict[str, Any]") -> "list[str]":
     if "void" in words or not any(map(names.is_qualified, words)):
         return []
     return list(dict.fromkeys(words))
-
-
-def _request(config: "dict[str, Any]", toolkit: Toolkit) -> "NvidiaRequest | None":
-    """Return what the environment asks for; None for nothing at all. Raises GPUError."""
-    env = environment.of_config(config)
-    env.pop(environment.DRIVER_CAPABILITIES, None)
-    bounding = ((config.get("process") or {}).get("capabilities") or {}).get("bounding") or []
-    mounts = environment.mounted_devices(config.get("mounts") or [])
-    privileged = "CAP_SYS_ADMIN" in bounding
-    return environment.environment_request(env, toolkit.hook, privileged, mounts)

@@ -42,7 +42,7 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
         return False
     if asked is None or not {"graphics", "display"} & set(asked.capabilities):
         return False
-    finder = Finder(toolkit.hook.root)
+    finder = Finder(toolkit.hook.options.root)
     gpus = [gpu for gpu in real.proc_gpus(finder.root) if _chosen(gpu, asked.devices)]
     made = _edits(finder, gpus, toolkit)
     inject.apply(config, inject.complete(versions.fitting(made, toolkit.version)))

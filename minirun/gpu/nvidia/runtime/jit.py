@@ -73,7 +73,7 @@ def program(toolkit: Toolkit) -> HookProgram:
 
 def _host(toolkit: Toolkit) -> Inventory:
     """Return what the host has, the driver below config.toml's root. Raises GPUError, OSError."""
-    return host.host_inventory(toolkit.hook.root.rstrip("/"), prestart.environment(toolkit))
+    return host.host_inventory(toolkit.hook.options.root.rstrip("/"), prestart.environment(toolkit))
 
 
 def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:

@@ -21,8 +21,10 @@ def test_the_real_default_file_is_our_default(version: str) -> None:
     else:
         assert found.runtimes == default.runtimes
     assert found._replace(source="", runtimes=()) == default._replace(runtimes=())
-    there = DEFAULTS._replace(ldconfig=ldconfig_of(DEFAULTS.ldconfig))
-    assert default.hook == there  # what the in-line step takes where there is no file
+    options = DEFAULTS.options._replace(ldconfig=ldconfig_of(DEFAULTS.options.ldconfig))
+    assert default.hook == DEFAULTS._replace(
+        options=options
+    )  # what the in-line step takes where there is no file
 
 
 def test_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +54,8 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     ),
 )  # fmt: skip
 def test_what_the_hook_gets(text: str, key: str, value: object) -> None:
-    assert config.parse(text, "x").hook._asdict()[key] == value
+    hook = config.parse(text, "x").hook
+    assert {**hook.options._asdict(), **hook._asdict()}[key] == value
 
 
 @pytest.mark.parametrize(
