@@ -6,7 +6,7 @@ looked at (state.json, /proc, the log) is read here.
 
 import json
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minirun.api import recordings
 from minirun.api.child import TICK, Location
@@ -16,6 +16,9 @@ from minirun.api.table import Shown, Table
 from minirun.api.timeline import Timeline
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError
+
+if TYPE_CHECKING:
+    from minirun.inspect.document import Anatomy
 
 REMOVED = "removed"
 
@@ -106,9 +109,9 @@ class Container(Shown):
             return timeline.devices
         return DeviceDiff.from_edits(self.inspect()["gpus"])
 
-    def inspect(self) -> dict[str, Any]:
+    def inspect(self) -> "Anatomy":
         """Return what `minirun inspect` knows of it. Raises StateError."""
-        document: dict[str, Any] = json.loads(self._call("inspect", "--json", self.id))
+        document: Anatomy = json.loads(self._call("inspect", "--json", self.id))
         return document
 
     def logs(self) -> str:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from minirun.cli.flags import Flags, flag
 from minirun.core import state
@@ -14,6 +14,9 @@ from minirun.image import build, catalogue
 from minirun.image.grammar import parse as parse_reference
 from minirun.image.importer import import_tar
 from minirun.show.columns import aligned
+
+if TYPE_CHECKING:
+    from minirun.image.store import ImageDetails
 
 
 class Images(Flags):
@@ -43,17 +46,17 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def _wanted(names: list[str], settings: Settings) -> list[dict[str, Any]]:
+def _wanted(names: list[str], settings: Settings) -> "list[ImageDetails]":
     if not names:
         return catalogue.list_images(settings.store)
     return [catalogue.details(settings.store, name) for name in names]
 
 
-def _name(image: dict[str, Any]) -> str:
+def _name(image: "ImageDetails") -> str:
     return f"{image['name']}:{image['tag']}"
 
 
-def _row(image: dict[str, Any]) -> tuple[str, ...]:
+def _row(image: "ImageDetails") -> tuple[str, ...]:
     if "broken" in image:
         return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
     digest = image["digest"].removeprefix("sha256:")[:12]
@@ -69,7 +72,7 @@ def _human(size: float) -> str:
     return f"{size:.3g}GB"
 
 
-def _verify(found: list[dict[str, Any]], settings: Settings) -> int:
+def _verify(found: "list[ImageDetails]", settings: Settings) -> int:
     failed = 0
     for image in found:
         fault = image.get("broken") or catalogue.verify(settings.store, _name(image))

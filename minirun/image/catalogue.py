@@ -132,9 +132,9 @@ def _next_step(reference: Reference) -> str:
     )
 
 
-def list_images(store: str) -> list[dict[str, Any]]:
+def list_images(store: str) -> "list[shelf.ImageDetails]":
     """Return image.json of every image, by name; a broken one has only `name`, `tag`, `broken`."""
-    found = []
+    found: list[shelf.ImageDetails] = []
     for name in sorted(_names(store)):
         try:
             found.append(shelf.read_details(os.path.join(shelf.images_dir(store), name)))
@@ -144,7 +144,7 @@ def list_images(store: str) -> list[dict[str, Any]]:
     return found
 
 
-def details(store: str, reference: str) -> dict[str, Any]:
+def details(store: str, reference: str) -> "shelf.ImageDetails":
     """Return all of image.json of one image. Raises ImageError."""
     image = resolve(store, reference)
     return shelf.read_details(_path(store, image.name))

@@ -19,7 +19,27 @@ from minirun.image.reference import Reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
+
+    class ImageDetails(TypedDict, total=False):
+        """image.json; `size` and what follows are not read by `run`."""
+
+        name: str
+        tag: str
+        origin: str
+        digest: str
+        layers: list[str]
+        env: list[str]
+        entrypoint: list[str]
+        cmd: list[str]
+        workdir: str
+        user: str
+        size: int
+        architecture: str
+        created: str
+        recipe: dict[str, Any]
+        broken: str
+        """In a list of images: why there is no more than its name and tag."""
 
 
 class Image(Record):
@@ -69,14 +89,14 @@ def find(store: str, wanted: Reference) -> "Image | None":
     return None
 
 
-def read_details(path: str) -> "dict[str, Any]":
+def read_details(path: str) -> "ImageDetails":
     """Return image.json of the image in directory `path`.
 
     Raises FileNotFoundError if there is none, ImageError if it cannot be used.
     """
     try:
         with open(os.path.join(path, "image.json"), encoding="utf-8") as file:
-            details: "dict[str, Any]" = jsonlite.loads(file.read())
+            details = jsonlite.loads(file.read())
         missing = [key for key in _KEYS if not isinstance(details[key], _KEYS[key])]
     except FileNotFoundError:
         raise
@@ -88,7 +108,8 @@ def read_details(path: str) -> "dict[str, Any]":
         raise _broken(path, f"image.json: {error}") from None
     if missing:
         raise _broken(path, f"image.json: {missing[0]} is of the wrong type")
-    return details
+    checked: "ImageDetails" = details
+    return checked
 
 
 _KEYS = {
@@ -109,7 +130,7 @@ def _candidates(store: str, wanted: Reference) -> "list[str]":
     return [name for name in names if name.partition("@")[0] == stem]
 
 
-def _image(path: str, details: "dict[str, Any]") -> Image:
+def _image(path: str, details: "ImageDetails") -> Image:
     for number, layer in enumerate(details["layers"]):
         if layer != f"layers/{number}":
             raise _broken(path, f"image.json: layers[{number}] is {layer!r}, not layers/{number}")

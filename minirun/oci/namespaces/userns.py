@@ -22,8 +22,6 @@ from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from minirun.core.stages.s1_clone import Init
 
 
@@ -69,11 +67,11 @@ def _read_map(pid: int, name: str) -> "list[dict[str, int]]":
     return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
 
 
-def host_id(rows: "list[dict[str, Any]]", inside: int) -> int:
+def host_id(rows: "list[dict[str, int]]", inside: int) -> int:
     """Return the host's id for an id in the container. Raises MinirunError if none is mapped."""
     for row in rows:
         if row["containerID"] <= inside < row["containerID"] + row["size"]:
-            return int(row["hostID"] + inside - row["containerID"])
+            return row["hostID"] + inside - row["containerID"]
     raise MinirunError(f"config.json: linux.uidMappings: {inside} is not mapped")
 
 
