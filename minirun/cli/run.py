@@ -75,12 +75,12 @@ def print_plan(
 
 def _note_holders(options: generate.RunOptions) -> "Callable[[Container], None] | None":
     """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
-    cdi = options.cdi
-    if not (cdi or options.gpu_hook):
-        return None
-    from minirun.gpu import run_request
-
-    return lambda container: run_request.record_holders(container, cdi)
+    if options.cdi:
+        return options.cdi.record
+    record: Callable[[Container], None] | None = None
+    if options.gpu_hook:
+        record = part("gpu.nvidia.hook.installed", "record")
+    return record
 
 
 def _bundle_follows(flags: Run) -> bool:

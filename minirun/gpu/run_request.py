@@ -5,19 +5,13 @@ hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. GPUs of othe
 NVIDIA: minirun.gpu.vendor_request.
 """
 
-from minirun.core import jsonlite, places, state
-from minirun.core.config import GPU_HOOK
-from minirun.core.errors import UsageError
 from minirun.core.visible import say
-from minirun.gpu import drivers, share
+from minirun.gpu import drivers
 from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, GpuOptions, RunGpus
 from minirun.gpu.select import GpuSelector, parse_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from minirun.core.container import Container
     from minirun.core.settings import Settings
     from minirun.gpu.cdi.request import CdiEdits
     from minirun.gpu.consent import EnvironmentRequest
@@ -50,7 +44,11 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
     cdi = _cdi(asked, settings, own, container_id, cdi_names)
     if asked.mode != "cdi" and not vendor and (own or asked.gpus is not None):
         env, driver = _variables(asked, settings, own, container_id)
-        hook = _hook(driver, settings) if asked.mode == "hook" else None
+        hook = None
+        if asked.mode == "hook":
+            from minirun.gpu.nvidia.hook import installed  # for this mode alone
+
+            hook = installed.row(driver, settings.store)
         choices = found.choices._replace(gpu_driver=driver, gpu_hook=asked.mode == "hook")
         found = found._replace(env=env, hook=hook, choices=choices)
     if asked.gpus is not None:
@@ -99,27 +97,6 @@ def _variables(
     return tuple(env), driver
 
 
-def _hook(driver: str, settings: "Settings") -> "dict[str, Any]":
-    """Return NVIDIA's hook as config.json names it: the installed program. Raises UsageError.
-
-    Hooks get no environment but this. If the driver is simulated, it says so to minirun's own hook;
-    the real one fails then.
-    """
-    from minirun.gpu.nvidia.runtime import lookup  # only for --gpu-mode hook
-
-    path = lookup.program(GPU_HOOK)
-    if not path:
-        hint = "install NVIDIA's container toolkit, or leave --gpu-mode out"
-        raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
-    env = [f"PATH={lookup.DEFAULT_PATH}"]
-    if driver == "simulated":
-        from minirun.gpu import simulated
-
-        shown = simulated.describe(settings.store)
-        env += [f"MINIRUN_SIM={shown}", f"MINIRUN_STORE={settings.store}"]
-    return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
-
-
 def _cdi(
     asked: GpuOptions,
     settings: "Settings",
@@ -136,40 +113,12 @@ def _cdi(
     annotated = any(key.startswith(CDI_ANNOTATION) for key, _ in asked.annotations)
     if not (gpus or annotated or named or asked.devices):
         return None
-    from minirun.gpu.cdi import names, registry, request  # 15 ms, for CDI
+    from minirun.gpu.cdi import request  # 15 ms, for CDI
 
-    for text in asked.devices:
-        if not names.is_qualified(text):
-            hint = "as in --device nvidia.com/gpu=0"
-            raise UsageError(f"--device {text}: invalid CDI device name", hint)
-    devices = (*asked.devices, *named, *names.from_annotations(asked.annotations))
-    selector = parse_gpus(asked.gpus or "") if gpus and not own else None
-    if gpus and own:
-        selector = GpuSelector(own.devices or ("none",))
-    folders = asked.spec_dirs or registry.FOLDERS
-    place = (settings.root, container_id)
-    found = request.resolve(
-        request.CdiRequest(
-            devices, selector, asked.driver, folders, asked.mapped, place, asked.driver_root
-        ),
-        settings.store,
-    )
-    for text in found.warnings:
-        say(f"warning: {text}")
+    selector = None
+    if gpus:
+        selector = GpuSelector(own.devices or ("none",)) if own else parse_gpus(asked.gpus or "")
+    found = request.of_flags(asked, settings, container_id, selector, named)
     if found.edits.simulated and not asked.driver:
         say(_SIMULATED)
     return found
-
-
-def record_holders(container: "Container", cdi: "CdiEdits | None") -> None:
-    """Write down who has which GPU, if no stage 5 of minirun's does: CDI, and a hook's own.
-
-    Raises GPUError, OSError.
-    """
-    from minirun.gpu.share import of_hook  # few runs
-
-    if cdi:
-        share.record_holders(container, cdi.edits.gpus, cdi.edits.simulated)
-        state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(cdi.as_json()))
-    else:
-        of_hook.record(container, container.config.choices.gpu_driver)

@@ -12,14 +12,18 @@ devices' edits come before the common ones.
 import os
 import sys
 
-from minirun.core.errors import GPUError
+from minirun.core import jsonlite, places, state
+from minirun.core.container import Container
+from minirun.core.errors import GPUError, UsageError
 from minirun.core.record import Record
-from minirun.gpu import drivers, vendors
-from minirun.gpu.cdi import container_edits, inject, registry, stale
+from minirun.core.settings import Settings
+from minirun.core.visible import warn as warn_user
+from minirun.gpu import drivers, share, vendors
+from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import GpuOptions, NvidiaRequest
 from minirun.gpu.share import count
 from minirun.gpu.steps import DeviceNode
 
@@ -63,9 +67,41 @@ class CdiEdits(Record):
         hooks = [container_edits.dump_hook(hook) for hook in self.edits.hooks]
         return {"cdi": list(self.devices), **self.edits.as_json(), "hooks": hooks}
 
+    def record(self, container: Container) -> None:
+        """Write down who has which GPU, which no stage 5 does. Raises GPUError, OSError."""
+        share.record_holders(container, self.edits.gpus, self.edits.simulated)
+        state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(self.as_json()))
+
     def put_into(self, config: "dict[str, Any]") -> None:
         """Put them into a config.json document."""
         inject.apply(config, self.edits)
+
+
+def of_flags(
+    asked: GpuOptions,
+    settings: Settings,
+    container_id: str,
+    selector: "GpuSelector | None",
+    named: "tuple[str, ...]",
+) -> CdiEdits:
+    """Return the edits of what the flags of `run` ask for; warnings go to standard error.
+
+    `named` are names besides those of --device. Raises UsageError, GPUError.
+    """
+    for text in asked.devices:
+        if not names.is_qualified(text):
+            hint = "as in --device nvidia.com/gpu=0"
+            raise UsageError(f"--device {text}: invalid CDI device name", hint)
+    devices = (*asked.devices, *named, *names.from_annotations(asked.annotations))
+    folders = asked.spec_dirs or registry.FOLDERS
+    place = (settings.root, container_id)
+    request = CdiRequest(
+        devices, selector, asked.driver, folders, asked.mapped, place, asked.driver_root
+    )
+    found = resolve(request, settings.store)
+    for text in found.warnings:
+        warn_user(text)
+    return found
 
 
 def resolve(asked: CdiRequest, store: str) -> CdiEdits:

@@ -2,7 +2,7 @@
 
 environment     NVIDIA_VISIBLE_DEVICES and its relatives → NvidiaRequest
 command_line    config.json + state → the argument list
-program         the program of that name
+program         the program of that name; installed: NVIDIA's own, for --gpu-mode hook
 
 Here: where config.toml is, which all of NVIDIA's programs read.
 """
