@@ -33,6 +33,10 @@ GPUS = {
 """What the GPU rows ask for. NVIDIA's own chain adds 22 ms to a run of GPUs 0,1 where runc takes
 19.5, which is 1.13 × runc."""
 
+NEW_IMAGE = "bench-new"
+"""Imported anew before each run of it: what an image's first container pays, and later ones do
+not, is in these rows."""
+
 HIDE_UNIFIED = (
     "unshare", "--mount", "sh", "-c",
     "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\"", "sh",
@@ -62,8 +66,15 @@ def main() -> int:
         for name, asked in GPUS.items():
             flags = f"--gpu-driver=simulated {asked}"
             commands[f"minirun, {name}"] = f"{minirun} run --rm {flags} {TRUE}"
+        new, renew = _new_image(directory, minirun)
+        for name, flags in (
+            ("", ""),
+            (", GPUs 0,1", f" --gpu-driver=simulated {GPUS['GPUs 0,1']}"),
+        ):
+            commands[f"minirun, new image{name}"] = f"{new} run --rm{flags} {NEW_IMAGE} /bin/true"
         commands["minirun, no log"] = f"env MINIRUN_LOG=off {commands['minirun']}"
-        found = medians(commands, args.runs, directory, HIDE_UNIFIED)
+        prepare = {name: renew for name in commands if "new image" in name}
+        found = medians(commands, args.runs, directory, HIDE_UNIFIED, prepare)
         print(f"runtime's peak memory: {_peak(commands['minirun']):.1f} MB")
     return _report(found, args.limit)
 
@@ -106,6 +117,16 @@ def make_bundle(directory: Path, minirun: str, *flags: str) -> Path:
     return bundle
 
 
+def _new_image(directory: Path, minirun: str) -> tuple[str, str]:
+    """Return minirun with a store of its own, and the command that imports NEW_IMAGE anew there."""
+    layer = str(next(Path(STORE, "images").glob("busybox*/layers/0")))
+    subprocess.run(["tar", "-C", layer, "-cf", str(directory / "new.tar"), "."], check=True)
+    own = minirun.replace(STORE, str(directory / "store"))
+    images = f"{own} images"
+    steps = f"{images} rm {NEW_IMAGE}; {images} import {NEW_IMAGE} {directory}/new.tar"
+    return own, f"sh -c '{{ {steps}; }} >{directory}/import.log 2>&1'"
+
+
 def _works(peer: str, bundle: Path) -> bool:
     argv = [*HIDE_UNIFIED, peer, "run", "-b", str(bundle), "bench-try"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
@@ -115,9 +136,15 @@ def _works(peer: str, bundle: Path) -> bool:
 
 
 def medians(
-    commands: dict[str, str], runs: int, directory: Path, around: tuple[str, ...] = ()
+    commands: dict[str, str],
+    runs: int,
+    directory: Path,
+    around: tuple[str, ...] = (),
+    prepare: dict[str, str] | None = None,
 ) -> dict[str, float]:
     """Return each command's median, in seconds; `around` is a command that hyperfine is run by.
+
+    `prepare` has what is run, and not measured, before each run of some of the commands.
 
     The commands take turns, run by run: a machine that others share is a third slower in one second
     than in the next. Where each had a second of its own, its median would be of the one kind or of
@@ -130,7 +157,7 @@ def medians(
     for _ in range(runs + WARMUPS):
         random.shuffle(turns)
         for name, command in turns:
-            argv += ["-n", name, command]
+            argv += ["-p", (prepare or {}).get(name, "true"), "-n", name, command]
             order.append(name)
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -161,7 +188,7 @@ def _peak(command: str) -> float:
 def _report(found: dict[str, float], limit: float | None) -> int:
     own = found["minirun"]
     for name, median in found.items():
-        print(f"{name:<20} {median * 1000:7.1f} ms   {median / own:5.2f} × minirun")
+        print(f"{name:<28} {median * 1000:7.1f} ms   {median / own:5.2f} × minirun")
     if "runc" in found:
         ratio = own / found["runc"]
         print(f"\nminirun / runc          {ratio:.2f}")
@@ -171,6 +198,8 @@ def _report(found: dict[str, float], limit: float | None) -> int:
         added = found[f"minirun, {name}"] - own
         of_runc = f", {added / found['runc']:.2f} × runc" if "runc" in found else ""
         print(f"{name} add            {added * 1000:.1f} ms{of_runc}")
+    first = (found["minirun, new image, GPUs 0,1"] - found["minirun, new image"]) * 1000
+    print(f"GPUs 0,1 add            {first:.1f} ms to the first container of an image")
     for name in ("minirun", "runc"):
         if f"{name}, no profile" in found:
             costs = (found[name] - found[f"{name}, no profile"]) * 1000

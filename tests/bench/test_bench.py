@@ -14,7 +14,7 @@ BENCH = Path(__file__).parent
     [
         (
             "run", (),
-            ("minirun / runc", "GPUs 0,1 add", "GPUs all add", "the profile costs",
+            ("minirun / runc", "GPUs 0,1 add", "to the first container", "GPUs all add", "the profile costs",
              "ms in runc", "the log costs"),
         ),
         (
