@@ -11,8 +11,10 @@ make them, over D-Bus: minirun.cgroups.systemd, imported only then.
 import os
 
 from minirun.cgroups import hierarchies
-from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, checked_path
-from minirun.cgroups.ruleset import listing
+from minirun.cgroups.base import Cgroup as Cgroup
+from minirun.cgroups.base import ContainerMounts as ContainerMounts
+from minirun.cgroups.base import checked_path
+from minirun.cgroups.rules import container_rules
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError
 
@@ -59,7 +61,7 @@ def make(container: "Container") -> None:
     cgroup.refuse_frozen()
     cgroup.create()
     _set_limits(container, resources)
-    cgroup.set_devices(resources.get("devices") or [])
+    cgroup.set_device_rules(container_rules(resources.get("devices") or []))
     cgroup.open_doors()  # while they can be opened: not from within a user namespace
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
@@ -140,16 +142,3 @@ def _v2(path: str, mount: str) -> Cgroup:
     from minirun.cgroups.v2 import CgroupV2
 
     return CgroupV2(path, mount)
-
-
-__all__ = [
-    "Cgroup",
-    "CgroupMount",
-    "ContainerMounts",
-    "Usage",
-    "from_record",
-    "listing",
-    "of_container",
-    "open_cgroup",
-    "open_scope",
-]

@@ -15,7 +15,6 @@ import time
 from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
-from minirun.cgroups.rules import container_rules
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.record import Record
 
@@ -48,15 +47,6 @@ _GENTLE_ROUNDS = 20
 _LONGEST_PATH = 1024  # bytes: with the mount in front, and files behind, PATH_MAX has to hold it
 REMOVE_SECONDS = 5.0
 """How long :meth:`Cgroup.remove` waits for ended processes to be gone."""
-
-
-class Usage(Record):
-    """What a cgroup has used: bytes, nanoseconds, tasks; None if no controller counts it."""
-
-    memory: "int | None"
-    memory_peak: "int | None"
-    cpu: "int | None"
-    pids: "int | None"
 
 
 class CgroupMount(Record):
@@ -135,13 +125,6 @@ class Cgroup(ABC):
         cannot hold the list, MinirunError, OSError.
         """
 
-    def set_devices(self, rows: "list[dict[str, Any]]") -> None:
-        """Set the device rules of config.json's linux.resources.devices, after the default ones.
-
-        Raises ConfigError, MinirunError, OSError.
-        """
-        self.set_device_rules(container_rules(rows))
-
     @abstractmethod
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
         """Add `rules` to those in force; they override them. Raises MinirunError, OSError."""
@@ -153,10 +136,6 @@ class Cgroup(ABC):
     @abstractmethod
     def _places(self) -> "list[str]":
         """Return where the cgroup's directories are, or would be."""
-
-    @abstractmethod
-    def stat(self) -> Usage:
-        """Return what the cgroup has used. Raises OSError."""
 
     @abstractmethod
     def frozen(self) -> bool:

@@ -14,7 +14,7 @@ asks for none runs, is killed as a whole by the end of its pid namespace, and ca
 import os
 
 from minirun.cgroups import hierarchies, ruleset
-from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, Usage, checked_path
+from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, checked_path
 from minirun.cgroups.v2 import CgroupV2
 from minirun.core import events, state
 from minirun.core.errors import ConfigError, StateError
@@ -203,10 +203,6 @@ class NoCgroup(Cgroup):
     def kill(self, signal: int = SIGKILL) -> None:
         """Send `signal` to every process, one after the other: they cannot be frozen meanwhile."""
         self._signal_each(signal)
-
-    def stat(self) -> Usage:
-        """Nothing is counted."""
-        return Usage(None, None, None, None)
 
     def frozen(self) -> bool:
         """Never."""

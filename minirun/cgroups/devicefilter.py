@@ -30,7 +30,7 @@ own tests to whatever program is attached.
 
 import struct
 
-from minirun.cgroups import ruleset
+from minirun.cgroups import reading, ruleset
 from minirun.cgroups.rules import DeviceRule
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ def assemble(rules: "Iterable[DeviceRule]") -> bytes:
     has nothing to remove.
     """
     blocks = [PROLOGUE]
-    for rule in reversed(ruleset.effective(rules)):
+    for rule in reversed(reading.effective(rules)):
         blocks.append(_block(rule))
         if rule == ruleset.ALL:
             return b"".join(blocks)

@@ -31,21 +31,6 @@ def mounted() -> "list[Hierarchy]":
     return hierarchies_of(mountinfo.read(fs_type="cgroup"))
 
 
-def count_processes(version: str) -> bool:
-    """Return True if a hierarchy of `version` (v1, v2, auto) has the pids controller.
-
-    Raises OSError.
-    """
-    for one in mounted():
-        if one.version == 1 and version != "v2" and "pids" in one.names:
-            return True
-        if one.version == 2 and version != "v1":
-            with open(f"{one.path}/cgroup.controllers", encoding="ascii") as file:
-                if "pids" in file.read().split():
-                    return True
-    return False
-
-
 def hierarchies_of(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
     """Return the hierarchies among the mounts of cgroup file systems.
 

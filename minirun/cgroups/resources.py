@@ -4,9 +4,10 @@ runtime-spec, config-linux.md, "Control groups"; Documentation/admin-guide/cgrou
 cgroup-v2.rst. What is null, and a 0 that means nothing, is not set (docker and containerd send
 such members); pids.limit is exact since version 1.3 of the spec: 0 is 0, -1 is unlimited.
 
-blockIO, hugepageLimits, network and rdma: minirun.cgroups.perdevice. Passed over: what the spec
-does not have, as it demands; memory.kernel (ignored since Linux 5.16) and memory.useHierarchy
-(always so since 5.11). checkBeforeUpdate is for version 2; version 1's kernel always checks.
+Version 2's own: minirun.cgroups.resources_v2. blockIO, hugepageLimits, network and rdma:
+minirun.cgroups.perdevice. Passed over: what the spec does not have, as it demands; memory.kernel
+(ignored since Linux 5.16) and memory.useHierarchy (always so since 5.11). checkBeforeUpdate is for
+version 2; version 1's kernel always checks.
 """
 
 from minirun.cgroups.rules import PER_DEVICE, Setting
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
 
 
 class Limit(Record):
-    """A property of linux.resources: the kernel's file for it, and systemd's property of a unit."""
+    """A property of linux.resources, and the kernel's file for it."""
 
     v1: str
     v2: str = ""
     """Empty if version 2 has none."""
-    unit_v1: str = ""
-    """systemd.resource-control(5); empty if systemd has none."""
-    unit_v2: str = ""
     kind: "type[int | str]" = int
     zero_counts: bool = False
     """True if 0 is a value; else it means, as null does, that nothing is set."""
@@ -35,31 +33,27 @@ class Limit(Record):
         """Return the file of version 1 or 2; empty if there is none."""
         return self.v1 if version == 1 else self.v2
 
-    def unit(self, version: int) -> str:
-        """Return systemd's property for cgroups of version 1 or 2; empty if there is none."""
-        return self.unit_v1 if version == 1 else self.unit_v2
-
 
 LIMITS = {
-    "memory.limit": Limit("memory.limit_in_bytes", "memory.max", "MemoryLimit", "MemoryMax"),
-    "memory.swap": Limit("memory.memsw.limit_in_bytes", "memory.swap.max", "", "MemorySwapMax"),
-    "memory.reservation": Limit("memory.soft_limit_in_bytes", "memory.low", "", "MemoryLow"),
+    "memory.limit": Limit("memory.limit_in_bytes", "memory.max"),
+    "memory.swap": Limit("memory.memsw.limit_in_bytes", "memory.swap.max"),
+    "memory.reservation": Limit("memory.soft_limit_in_bytes", "memory.low"),
     "memory.kernelTCP": Limit("memory.kmem.tcp.limit_in_bytes"),
     "memory.swappiness": Limit("memory.swappiness", zero_counts=True),
     "memory.disableOOMKiller": Limit("memory.oom_control", kind=bool),
-    "cpu.shares": Limit("cpu.shares", "cpu.weight", "CPUShares", "CPUWeight"),
+    "cpu.shares": Limit("cpu.shares", "cpu.weight"),
     "cpu.period": Limit("cpu.cfs_period_us", "cpu.max"),
     "cpu.quota": Limit("cpu.cfs_quota_us", "cpu.max"),
     "cpu.burst": Limit("cpu.cfs_burst_us", "cpu.max.burst", zero_counts=True),
     "cpu.idle": Limit("cpu.idle", "cpu.idle", zero_counts=True),
     "cpu.realtimePeriod": Limit("cpu.rt_period_us"),
     "cpu.realtimeRuntime": Limit("cpu.rt_runtime_us"),
-    "cpu.cpus": Limit("cpuset.cpus", "cpuset.cpus", "", "AllowedCPUs", str),
-    "cpu.mems": Limit("cpuset.mems", "cpuset.mems", "", "AllowedMemoryNodes", str),
-    "pids.limit": Limit("pids.max", "pids.max", "TasksMax", "TasksMax", zero_counts=True),
+    "cpu.cpus": Limit("cpuset.cpus", "cpuset.cpus", str),
+    "cpu.mems": Limit("cpuset.mems", "cpuset.mems", str),
+    "pids.limit": Limit("pids.max", "pids.max", zero_counts=True),
 }
 """In the order in which a new cgroup takes them. Both versions take the number as it is, except
-for version 2's swap, shares, quota and period: see :func:`for_v2`."""
+for version 2's swap, shares, quota and period."""
 
 
 def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
@@ -89,42 +83,13 @@ def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
     return found
 
 
-def _per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
+def per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
     """Return the settings of the sections that name devices. Raises ConfigError."""
     if not any(map(resources.get, PER_DEVICE)):
         return []
     from minirun.cgroups import perdevice
 
     return perdevice.settings(resources, version)
-
-
-def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any]":
-    """Return linux.resources with `changes`: some files need to know others' values (swap, quota).
-
-    Memory without limit takes the limit of memory and swap away too, unless `changes` names that.
-    """
-    merged = dict(limits)
-    for section, values in changes.items():
-        old = limits.get(section)
-        merged[section] = {**old, **values} if isinstance(old, dict) else values
-    memory = changes.get("memory") or {}
-    if memory.get("limit") == -1 and "swap" not in memory:
-        merged["memory"]["swap"] = -1
-    return merged
-
-
-def check_usage(resources: "dict[str, Any]", current: "int | None") -> None:
-    """Refuse, with memory.checkBeforeUpdate, a limit below what is in use. Raises ConfigError.
-
-    Version 2's kernel would take it, and kill processes until it is met.
-    """
-    memory = resources.get("memory") or {}
-    limit = memory.get("limit") or 0
-    if memory.get("checkBeforeUpdate") and current is not None and 0 < limit < current:
-        raise ConfigError(
-            f"linux.resources.memory.limit: {limit} is less than the {current} bytes in use",
-            "leave checkBeforeUpdate out to have processes killed until it is met",
-        )
 
 
 def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
@@ -138,84 +103,16 @@ def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
     if todo.get("memory.limit") == -1 and "memory.swap" not in todo:
         todo["memory.swap"] = -1  # unlimited memory above limited memory and swap is refused
     return [
-        _setting(name, LIMITS[name].v1, _or_max(value) if name == "pids.limit" else str(value))
+        setting(name, LIMITS[name].v1, or_max(value) if name == "pids.limit" else str(value))
         for name, value in todo.items()
-    ] + _per_device(resources, 1)
+    ] + per_device(resources, 1)
 
 
-def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
-    """Return the settings for version 2's files. Raises ConfigError."""
-    todo = values(resources)
-    settings = []
-    for name in todo:
-        if not LIMITS[name].v2:
-            raise ConfigError(
-                f"linux.resources.{name}: cgroup2 has no such setting",
-                "take it out of config.json, or choose cgroup v1",
-            )
-        if name != "cpu.quota" or "cpu.period" not in todo:  # one file has both
-            settings.append(_setting(name, LIMITS[name].v2, _v2_value(name, todo)))
-    return settings + _per_device(resources, 2) + _unified(resources.get("unified") or {})
-
-
-def _v2_value(name: str, todo: "dict[str, int | str]") -> str:
-    value = todo[name]
-    if name == "memory.swap":
-        return _swap_alone(todo)
-    if name == "cpu.shares":
-        return str(weight(int(value)))
-    if name == "cpu.period":
-        return f"{_or_max(todo.get('cpu.quota', -1))} {value}"
-    return _or_max(value)
-
-
-def _setting(name: str, file: str, value: str) -> Setting:
+def setting(name: str, file: str, value: str) -> Setting:
+    """Return the value of a property as one for a file."""
     return Setting(f"linux.resources.{name}", file.split(".")[0], file, value)
 
 
-def _or_max(value: "int | str") -> str:
+def or_max(value: "int | str") -> str:
+    """Return a value as a file takes it that says "max" for unlimited."""
     return "max" if isinstance(value, int) and value < 0 else str(value)
-
-
-def _swap_alone(todo: "dict[str, int | str]") -> str:
-    """Return swap.max: the spec's swap is the sum of memory and swap, version 2's is not."""
-    swap, limit = int(todo["memory.swap"]), int(todo.get("memory.limit", 0))
-    if swap < 0:
-        return "max"
-    if limit <= 0:
-        raise ConfigError(
-            "linux.resources.memory.swap: cgroup2 needs memory.limit beside it",
-            "swap is the sum of memory and swap; give memory.limit as well",
-        )
-    return str(swap - limit)
-
-
-def weight(shares: int) -> int:
-    """Convert cpu.shares (2 to 262144, 1024 by default) to cpu.weight (1 to 10000, 100).
-
-    The curve through (2, 1), (1024, 100) and (262144, 10000) of runc 1.3.2 and crun 1.23; before,
-    both drew a straight line, which made 39 of the default.
-    """
-    from math import ceil, log2
-
-    if shares <= 2:
-        return 1
-    if shares >= 262144:
-        return 10000
-    power = log2(shares)
-    return ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
-
-
-def _unified(files: "dict[str, Any]") -> "list[Setting]":
-    """Return linux.resources.unified as settings: file name to value, as they are."""
-    for file, value in files.items():
-        if "/" in file or "." not in file or not isinstance(value, str):
-            raise ConfigError(
-                f"linux.resources.unified: {file!r} must be the name of a cgroup2 file,"
-                " and its value a string",
-                'write it as "memory.high": "1048576"',
-            )
-    return [
-        Setting(f"linux.resources.unified.{file}", file.split(".")[0], file, value)
-        for file, value in files.items()
-    ]

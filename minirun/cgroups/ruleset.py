@@ -13,7 +13,7 @@ A list may have tens of thousands of rules, so no rule is compared with all othe
 matter to it are found by kind and numbers, or the wildcards in their places.
 """
 
-from itertools import dropwhile, product
+from itertools import product
 
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import ConfigError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     _Key = tuple[str | int | None, ...]
 
 ALL = DeviceRule(True, "a", None, None, "rwm")
-NOTHING = DeviceRule(False, "a", None, None, "rwm")
 _MOST_JOINED = 1 << 16
 _ACCESS = ("", "m", "r", "rm", "w", "wm", "rw", "rwm")
 
@@ -40,15 +39,7 @@ def letters(mask: int) -> str:
     return _ACCESS[mask & 7]
 
 
-def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
-    """Return the same list without what has no effect in it: the shortest order-true form.
-
-    Denials that stand before the first permission go too: there is nothing yet that they deny.
-    """
-    return list(dropwhile(lambda rule: not rule.allow, _not_overridden(rules)))
-
-
-def _not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
+def not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
     """Take from each rule the access that a later rule decides otherwise for all of its nodes.
 
     A rule that says nothing new goes; one that says something new stays as it was written.
@@ -96,7 +87,7 @@ def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule
     """
     defaults = [n for n, rule in enumerate(rules) if rule._replace(allow=True) == ALL]
     default = bool(defaults) and rules[defaults[-1]].allow
-    left = _not_overridden(rules[defaults[-1] + 1 :] if defaults else rules)
+    left = not_overridden(rules[defaults[-1] + 1 :] if defaults else rules)
     exceptions = [rule for rule in left if rule.allow != default]
     if len(exceptions) < len(left):
         _refuse_holes(left, default)
@@ -156,35 +147,8 @@ def _say(rule: DeviceRule) -> str:
     return f"{'allow' if rule.allow else 'deny'} '{rule}'"
 
 
-def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> str:
-    """Return what rules allow of one node, out of "rwm": the last one that speaks of it decides."""
-    mask = 0
-    for rule in rules:
-        fits = rule.kind in ("a", kind) and rule.major in (None, major)
-        if fits and rule.minor in (None, minor):
-            mask = mask | bits(rule.access) if rule.allow else mask & ~bits(rule.access)
-    return letters(mask)
-
-
 def parse(line: str) -> DeviceRule:
     """Read one line of devices.list, such as "c 195:0 rw". Raises ValueError."""
     kind, numbers, access = line.split()
     major, minor = (None if n == "*" else int(n) for n in numbers.split(":"))
     return DeviceRule(True, kind, major, minor, access)
-
-
-def listing(rules: "Iterable[DeviceRule]", names: "dict[tuple[str, int, int], str]") -> "list[str]":
-    """Return rules as aligned lines: c 195:0 rw   # /dev/nvidia0.
-
-    `names` maps (kind, major, minor) to a path. A denial says so behind the #.
-    """
-    rows = [(str(rule), _remark(rule, names)) for rule in rules]
-    width = max((len(text) for text, _ in rows), default=0)
-    return [f"{text:<{width}} # {remark}" if remark else text for text, remark in rows]
-
-
-def _remark(rule: DeviceRule, names: "dict[tuple[str, int, int], str]") -> str:
-    name = ""
-    if rule.major is not None and rule.minor is not None:
-        name = names.get((rule.kind, rule.major, rule.minor), "")
-    return name if rule.allow else f"denied {name}".rstrip()

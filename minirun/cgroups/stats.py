@@ -44,6 +44,18 @@ def stats(record: "CgroupRecord") -> "dict[str, Any]":
             files.close()
 
 
+def usage(record: "CgroupRecord") -> "dict[str, int | None]":
+    """Return what a cgroup uses: bytes, nanoseconds, tasks; None if no controller counts it."""
+    if not record["version"]:
+        return dict.fromkeys(("memory", "memory_peak", "cpu", "pids"))
+    found = stats(record)
+    memory = found["memory"]["usage"]
+    return {
+        "memory": memory.get("usage"), "memory_peak": memory.get("max"),
+        "cpu": found["cpu"]["usage"].get("total"), "pids": found["pids"].get("current"),
+    }  # fmt: skip
+
+
 class _Files(Dir):
     """A cgroup's directory, whose missing files are empty."""
 

@@ -13,7 +13,7 @@ its parent's rules, so /minirun, the parent, keeps everything allowed.
 import os
 
 from minirun.cgroups import ruleset, tree
-from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, Usage, apply
+from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, apply
 from minirun.core.errors import ConfigError, MinirunError, StateError
 
 TYPE_CHECKING = False
@@ -184,18 +184,6 @@ class CgroupV1(Cgroup):
         """Return a directory in every hierarchy, joined or not."""
         everywhere = [hierarchy.path + self.path for hierarchy in self._mounts.values()]
         return list(dict.fromkeys([*self._dirs, *everywhere]))
-
-    def stat(self) -> Usage:
-        """Read the counters of memory, cpuacct and pids."""
-        return Usage(
-            memory=self._number("memory", "memory.usage_in_bytes"),
-            memory_peak=self._number("memory", "memory.max_usage_in_bytes"),
-            cpu=self._number("cpuacct", "cpuacct.usage"),
-            pids=self._number("pids", "pids.current"),
-        )
-
-    def _number(self, controller: str, file: str) -> "int | None":
-        return self._joined[controller].number(file) if controller in self._joined else None
 
     def frozen(self) -> bool:
         """Read freezer.state: THAWED, FREEZING or FROZEN."""

@@ -18,7 +18,6 @@ from minirun.cgroups.base import (
     Cgroup,
     CgroupMount,
     ContainerMounts,
-    Usage,
     apply,
 )
 from minirun.core.errors import ConfigError, MinirunError
@@ -99,7 +98,7 @@ class CgroupV2(Cgroup):
         """Write each limit to its file, after handing down the controller it needs."""
         if not resources.keys() - {"devices"}:
             return
-        from minirun.cgroups import resources as oci
+        from minirun.cgroups import resources_v2 as oci
 
         settings = oci.for_v2(resources)
         oci.check_usage(resources, self._dir.number("memory.current"))
@@ -192,16 +191,6 @@ class CgroupV2(Cgroup):
     def _places(self) -> "list[str]":
         """Return the one directory."""
         return [self._dir.path]
-
-    def stat(self) -> Usage:
-        """Read the counters; cpu time is counted without any controller."""
-        spent = dict(line.split(" ", 1) for line in self._dir.read("cpu.stat").splitlines())
-        return Usage(
-            memory=self._dir.number("memory.current"),
-            memory_peak=self._dir.number("memory.peak"),
-            cpu=int(spent["usage_usec"]) * 1000,
-            pids=self._dir.number("pids.current"),
-        )
 
     def frozen(self) -> bool:
         """Read "frozen" in cgroup.events."""

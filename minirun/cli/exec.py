@@ -13,7 +13,7 @@ in it are passed over, as runc does: what stage 5 has allowed stays.
 import os
 import sys
 
-from minirun.cgroups import below, resources
+from minirun.cgroups import below
 from minirun.cli.flags import Flags, flag
 from minirun.cli.words import size, variables
 from minirun.core import endings, extras, jsonlite, places, state
@@ -275,11 +275,26 @@ def main_update(args: "list[str]", settings: Settings) -> int:
     if container.record["status"] in (state.STOPPED, state.CREATING):
         raise StateError("container not running", f"it is {container.record['status']}")
     limits = container.record.get("resources") or container.config.resources
-    merged = resources.merge(limits, changes)
+    merged = merge(limits, changes)
     names = merged if container.cgroup.takes_all_limits else changes
     container.cgroup.set_resources({name: merged[name] for name in names})
     container.save(resources=merged, cgroup=container.cgroup.record())
     return 0
+
+
+def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any]":
+    """Return linux.resources with `changes`: some files need to know others' values (swap, quota).
+
+    Memory without limit takes the limit of memory and swap away too, unless `changes` names that.
+    """
+    merged = dict(limits)
+    for section, values in changes.items():
+        old = limits.get(section)
+        merged[section] = {**old, **values} if isinstance(old, dict) else values
+    memory = changes.get("memory") or {}
+    if memory.get("limit") == -1 and "swap" not in memory:
+        merged["memory"]["swap"] = -1
+    return merged
 
 
 def _resources_of_file(path: str) -> "dict[str, Any]":

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from minirun.cgroups.ruleset import listing
+from minirun.cgroups.reading import listing
 from minirun.cli.flags import Flags, show, write
 from minirun.core.config import environment_of
 from minirun.core.container import Container

@@ -30,15 +30,28 @@ def main_spec(args: "list[str]", settings: Settings) -> int:
     if flags.args:
         options, _ = run_options.from_flags(flags, settings)
         without_root = flags.rootless or unprivileged()
-        if not flags.pids_limit and (
-            without_root or not hierarchies.count_processes(settings.cgroup_version)
-        ):
+        if not flags.pids_limit and (without_root or not _count_processes(settings.cgroup_version)):
             options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = generate.config(flags.name or "minirun", options)
         if without_root:
             rootless_config.adapt(document)
         return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
     return _write_template(flags.bundle or ".", without_root=flags.rootless)
+
+
+def _count_processes(version: str) -> bool:
+    """Return True if a hierarchy of `version` (v1, v2, auto) has the pids controller.
+
+    Raises OSError.
+    """
+    for one in hierarchies.mounted():
+        if one.version == 1 and version != "v2" and "pids" in one.names:
+            return True
+        if one.version == 2 and version != "v1":
+            with open(f"{one.path}/cgroup.controllers", encoding="ascii") as file:
+                if "pids" in file.read().split():
+                    return True
+    return False
 
 
 def _write_template(bundle: str, *, without_root: bool) -> int:

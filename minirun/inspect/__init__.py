@@ -6,6 +6,7 @@ end), and if the two differ.
 
 from typing import Any
 
+from minirun.cgroups import stats
 from minirun.cgroups.rules import DeviceRule
 from minirun.core import state
 from minirun.core.container import Container
@@ -57,7 +58,7 @@ def _ask_kernel(container: Container, document: Anatomy) -> None:
     if container.cgroup.exists():
         rules = limits.rules(container)
         document["limits"] = limits.limits(container)
-        document["usage"] = container.cgroup.stat()._asdict()
+        document["usage"] = stats.usage(container.cgroup.record())
         document["deviceRules"] = None if rules is None else list(map(str, rules))
     document["devices"] = limits.nodes(container, pid, rules)
     if not container.unprivileged:  # a process without privileges cannot setns back out

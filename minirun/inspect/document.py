@@ -202,7 +202,7 @@ class Anatomy(TypedDict):
     """As minirun.net.interfaces has them."""
     limits: LimitFacts
     usage: dict[str, int | None] | None
-    """As minirun.cgroups.base.Usage has it."""
+    """As minirun.cgroups.stats.usage has it."""
     memberOf: dict[str, str]
     """Hierarchy → init's cgroup."""
     hooks: list[HookFacts]

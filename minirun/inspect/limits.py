@@ -6,9 +6,9 @@ None means that there is no limit, or that no controller of it is joined.
 import os
 import stat
 
+from minirun.cgroups.reading import access
 from minirun.cgroups.resources import LIMITS
 from minirun.cgroups.rules import DeviceRule
-from minirun.cgroups.ruleset import access
 from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError

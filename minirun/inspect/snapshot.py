@@ -9,7 +9,7 @@ import os
 import stat
 from typing import NotRequired, TypedDict
 
-from minirun.cgroups.ruleset import listing
+from minirun.cgroups.reading import listing
 from minirun.core import places
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError

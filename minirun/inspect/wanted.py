@@ -4,8 +4,8 @@ A difference is no fault by itself: a command may change its user, and `--cap-ad
 minirun does not hold.
 """
 
+from minirun.cgroups.reading import effective
 from minirun.cgroups.rules import DeviceRule, container_rules
-from minirun.cgroups.ruleset import effective
 from minirun.core import state
 from minirun.core.container import Container
 from minirun.inspect.document import Anatomy, LimitFacts, NamespaceFacts, Wanted, WantedSeccomp

@@ -14,8 +14,8 @@ BENCH = Path(__file__).parent
     [
         (
             "run", (),
-            ("minirun / runc", "GPUs 0,1 add", "to the first container", "GPUs all add", "the profile costs",
-             "ms in runc", "the log costs"),
+            ("minirun / runc", "GPUs 0,1 add", "to the first container", "GPUs all add",
+             "the profile costs", "ms in runc", "the log costs"),
         ),
         (
             "with_engines", ("--containers", "2"),

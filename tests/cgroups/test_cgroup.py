@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minirun import cgroups
-from minirun.cgroups import hierarchies
+from minirun.cgroups import hierarchies, stats
 from minirun.core.errors import ConfigError, MinirunError, StateError
 
 BOTH = pytest.mark.parametrize("version", ["v1", "v2"])
@@ -208,15 +208,15 @@ def test_usage_counts(open_cgroup, sleeper, version):
     cgroup.create()
     process = sleeper(sys.executable, "-I", "-S", "-c", SPENDER)
     cgroup.add(process.pid)
-    wait_for(lambda: (cgroup.stat().cpu or 0) > 50_000_000)
-    usage = cgroup.stat()
-    assert usage.cpu is not None
-    assert usage.cpu < 60e9
+    wait_for(lambda: (stats.usage(cgroup.record())["cpu"] or 0) > 50_000_000)
+    usage = stats.usage(cgroup.record())
+    assert usage["cpu"] is not None
+    assert usage["cpu"] < 60e9
     if version == "v1":
-        assert usage.pids == 1
-        assert usage.memory is not None
-        assert usage.memory_peak is not None
-        assert 4 << 20 < usage.memory <= usage.memory_peak < 1 << 30
+        assert usage["pids"] == 1
+        assert usage["memory"] is not None
+        assert usage["memory_peak"] is not None
+        assert 4 << 20 < usage["memory"] <= usage["memory_peak"] < 1 << 30
 
 
 @BOTH

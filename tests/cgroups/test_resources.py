@@ -2,7 +2,7 @@
 
 import pytest
 
-from minirun.cgroups import resources
+from minirun.cgroups import resources, resources_v2
 from minirun.core.errors import ConfigError
 
 
@@ -11,7 +11,7 @@ def v1(given):
 
 
 def v2(given):
-    return {setting.file: setting.value for setting in resources.for_v2(given)}
+    return {setting.file: setting.value for setting in resources_v2.for_v2(given)}
 
 
 DOCKERS_NOTHING = {
@@ -93,7 +93,7 @@ def test_none_zero_and_unlimited(given, one, two):
 
 def test_the_curve_of_shares():
     shares = [1, 2, 512, 1024, 2048, 262144, 999999]
-    assert [resources.weight(n) for n in shares] == [1, 1, 59, 100, 174, 10000, 10000]
+    assert [resources_v2.weight(n) for n in shares] == [1, 1, 59, 100, 174, 10000, 10000]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_unified_takes_names_of_files_only(file):
 
 def test_unified_comes_last_and_as_it_is():
     given = {"pids": {"limit": 4}, "unified": {"pids.max": "5", "io.max": "8:0 rbps=1"}}
-    told = [(s.controller, s.file, s.value, s.origin) for s in resources.for_v2(given)]
+    told = [(s.controller, s.file, s.value, s.origin) for s in resources_v2.for_v2(given)]
     assert told == [
         ("pids", "pids.max", "4", "linux.resources.pids.limit"),
         ("pids", "pids.max", "5", "linux.resources.unified.pids.max"),

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from minirun.cgroups import devicefilter, listing, ruleset
+from minirun.cgroups import devicefilter, ruleset
+from minirun.cgroups.reading import effective, listing
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import ConfigError
 
@@ -53,7 +54,7 @@ def test_access_is_a_set_whatever_its_order():
     ],
 )
 def test_what_has_no_effect_is_left_out(given, left):
-    assert ruleset.effective(rules(*given)) == rules(*left)
+    assert effective(rules(*given)) == rules(*left)
 
 
 def test_halves_of_an_open_for_both_are_joined_for_version_1():
@@ -116,7 +117,7 @@ def work(function, *args):
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize(
     "function",
-    [ruleset.effective, ruleset.as_exceptions, devicefilter.assemble],
+    [effective, ruleset.as_exceptions, devicefilter.assemble],
     ids=["effective", "as_exceptions", "assemble"],
 )
 def test_twice_as_many_rules_are_twice_the_work(function, kind):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minirun import cgroups
 from minirun.cgroups import hierarchies, ruleset
+from minirun.cgroups.reading import listing
 from minirun.cgroups.rules import DeviceRule
 from minirun.cgroups.v1 import ALWAYS, CgroupV1
 from minirun.core.errors import ConfigError, MinirunError, StateError
@@ -150,7 +150,9 @@ def test_everything_stays_allowed_in_the_parent(cgroup):
 
 
 def test_one_write_a_rule(cgroup, log):
-    cgroup.set_device_rules([ruleset.NOTHING, ruleset.parse("c 1:3 rwm"), ruleset.parse("b *:* m")])
+    cgroup.set_device_rules(
+        [ruleset.ALL._replace(allow=False), ruleset.parse("c 1:3 rwm"), ruleset.parse("b *:* m")]
+    )
     cgroup.allow_devices([ruleset.parse("c 195:0 rw"), DeviceRule(False, "c", 1, 3, "m")])
     writes = [(event["args"]["path"].rpartition("/")[2], event["args"]["data"]) for event in log()]
     assert writes == [
@@ -160,7 +162,7 @@ def test_one_write_a_rule(cgroup, log):
         ("devices.allow", "c 195:0 rw"),
         ("devices.deny", "c 1:3 m"),
     ]
-    told = cgroups.listing(cgroup.effective_device_rules(), {("c", 195, 0): "/dev/nvidia0"})
+    told = listing(cgroup.effective_device_rules(), {("c", 195, 0): "/dev/nvidia0"})
     assert set(told) == {"c 1:3 rw", "b *:* m", "c 195:0 rw # /dev/nvidia0"}
 
 

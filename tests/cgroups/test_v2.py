@@ -7,6 +7,7 @@ import pytest
 
 from minirun import cgroups
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset
+from minirun.cgroups.reading import listing
 from minirun.core.errors import ConfigError, MinirunError
 
 
@@ -102,7 +103,7 @@ def test_another_process_adds_to_what_the_kernel_has(cgroup):
     cgroup.set_device_rules([ruleset.parse("c 1:3 r")])
     other = cgroups.from_record(cgroup.record())
     other.allow_devices([ruleset.parse("c 195:0 rw")])
-    told = cgroups.listing(other.effective_device_rules(), {("c", 195, 0): "/dev/nvidia0"})
+    told = listing(other.effective_device_rules(), {("c", 195, 0): "/dev/nvidia0"})
     other.close()
     assert told == ["c 1:3 r", "c 195:0 rw # /dev/nvidia0"]
 

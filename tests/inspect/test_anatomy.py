@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minirun.cgroups import ruleset
+from minirun.cgroups import reading
 from minirun.cgroups.ruleset import parse
 from minirun.core.kernel import mountinfo
 from minirun.inspect import mounts, page
@@ -29,13 +29,13 @@ CONTAINER: Any = SimpleNamespace(
     ],
 )
 def test_what_rules_allow_of_a_node(rules: list[str], expected: str) -> None:
-    assert ruleset.access([parse(rule) for rule in rules], "c", 195, 0) == expected
+    assert reading.access([parse(rule) for rule in rules], "c", 195, 0) == expected
 
 
 def test_the_last_rule_decides() -> None:
     everything, none = parse("a *:* rwm"), parse("c 195:0 w")._replace(allow=False)
-    assert ruleset.access([everything, none], "c", 195, 0) == "rm"
-    assert ruleset.access([none, everything], "c", 195, 0) == "rwm"
+    assert reading.access([everything, none], "c", 195, 0) == "rm"
+    assert reading.access([none, everything], "c", 195, 0) == "rwm"
 
 
 def test_an_overlay_of_mountinfo() -> None:

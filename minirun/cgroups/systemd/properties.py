@@ -10,8 +10,7 @@ minor, or a list of denials, has no such form. On cgroup2 systemd is then told t
 wins, it is told what can be said, so that a daemon-reload takes devices away rather than adds any.
 """
 
-from minirun.cgroups import resources as oci
-from minirun.cgroups import ruleset
+from minirun.cgroups import resources, resources_v2, ruleset
 from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
     from minirun.cgroups.systemd.bus import Properties
 
 INFINITY = (1 << 64) - 1
+_UNITS = {
+    "memory.limit": ("MemoryLimit", "MemoryMax"), "memory.swap": ("", "MemorySwapMax"),
+    "memory.reservation": ("", "MemoryLow"), "cpu.shares": ("CPUShares", "CPUWeight"),
+    "cpu.cpus": ("", "AllowedCPUs"), "cpu.mems": ("", "AllowedMemoryNodes"),
+    "pids.limit": ("TasksMax", "TasksMax"),
+}  # fmt: skip
+"""A property of linux.resources → systemd's for cgroups of version 1 and 2; empty for none."""
 _MORE = {
     "blkio.weight": "BlockIOWeight", "memory.min": "MemoryMin", "memory.high": "MemoryHigh",
 }  # fmt: skip
@@ -31,11 +37,13 @@ _PERIOD = 100_000  # microseconds: the kernel's default
 _STEP = 10_000  # microseconds of CPU time a second: systemd counts in whole percent
 
 
-def of_resources(resources: "dict[str, Any]", version: int) -> "Properties":
-    """Return the properties that say what `resources` says. Raises ConfigError."""
-    settings = oci.for_v1(resources) if version == 1 else oci.for_v2(resources)
+def of_resources(limits: "dict[str, Any]", version: int) -> "Properties":
+    """Return the properties that say what linux.resources says. Raises ConfigError."""
+    settings = (resources.for_v1 if version == 1 else resources_v2.for_v2)(limits)
     values = {setting.file: setting.value for setting in settings}
-    names = _MORE | {limit.file(version): limit.unit(version) for limit in oci.LIMITS.values()}
+    names = _MORE | {
+        resources.LIMITS[name].file(version): units[version - 1] for name, units in _UNITS.items()
+    }
     found: "Properties" = []
     for file, value in values.items():
         name = names.get(file)

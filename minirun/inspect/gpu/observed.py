@@ -8,7 +8,7 @@ deleted under a mount is marked //deleted there.
 import os
 import stat
 
-from minirun.cgroups import ruleset
+from minirun.cgroups import reading
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.kernel import mountinfo
 from minirun.core.record import Record
@@ -79,7 +79,7 @@ def _node(root: Root, given: DeviceNode, rules: "list[DeviceRule] | None") -> Ob
             host = _numbers_of(os.stat(given.host_path))
         except OSError:
             host = "nothing"
-    access = None if rules is None else ruleset.access(rules, kind, major, minor)
+    access = None if rules is None else reading.access(rules, kind, major, minor)
     return ObservedNode(path, kind, major, minor, given.permissions or "rwm", found, host, access)
 
 
