@@ -19,17 +19,6 @@ from minirun.api.table import Table
 from minirun.api.timeline import Timeline
 
 __all__ = [
-    "Container",
-    "DeviceDiff",
-    "Namespaces",
-    "Prediction",
-    "Result",
-    "RunError",
-    "Table",
-    "Timeline",
-    "Verdict",
-    "can_run",
-    "predict",
-    "replay",
-    "run",
-]
+    "Container", "DeviceDiff", "Namespaces", "Prediction", "Result", "RunError", "Table",
+    "Timeline", "Verdict", "can_run", "predict", "replay", "run",
+]  # fmt: skip

@@ -12,7 +12,7 @@ from minirun.api import recordings
 from minirun.api.child import TICK, Location
 from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
-from minirun.api.table import Shown, Table
+from minirun.api.table import Table, Tabular
 from minirun.api.timeline import Timeline
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError
@@ -39,7 +39,7 @@ class Result(NamedTuple):
         printer.text(str(self))
 
 
-class Container(Shown):
+class Container(Tabular):
     """A container by its id, made by :func:`minirun.run` or on the command line.
 
     As a context manager it is removed at the end of the block.
@@ -189,9 +189,3 @@ class Container(Shown):
             simulated = " (SIMULATED)" if self.timeline.simulated else ""
             rows.append(("GPUs", f"{record['gpus']}{simulated}"))
         return Table(("container", self.id), rows)
-
-    def __str__(self) -> str:
-        return str(self._table())
-
-    def _repr_html_(self) -> str:
-        return self._table()._repr_html_()

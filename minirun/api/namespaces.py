@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from minirun.api.table import Shown, Table
+from minirun.api.table import Table, Tabular
 
 KINDS = {
     "mnt": "what is mounted",
@@ -24,7 +24,7 @@ KINDS = {
 _LINK = re.compile(r"(\w+):\[(\d+)\]")
 
 
-class Namespaces(Shown, Mapping[str, int]):
+class Namespaces(Tabular, Mapping[str, int]):
     """Kind ("mnt", "pid", …) → inode, of one process. Two can be compared."""
 
     def __init__(self, inodes: Mapping[str, int], whose: str = "") -> None:
@@ -77,12 +77,6 @@ class Namespaces(Shown, Mapping[str, int]):
     def _table(self) -> Table:
         rows = [(kind, number, KINDS[kind]) for kind, number in self.items()]
         return Table(("namespace", "inode", "isolates"), rows, self.whose)
-
-    def __str__(self) -> str:
-        return str(self._table())
-
-    def _repr_html_(self) -> str:
-        return self._table()._repr_html_()
 
 
 def _verdict(kind: str, one: Namespaces, other: Namespaces) -> str:

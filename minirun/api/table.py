@@ -23,6 +23,19 @@ class Shown:
         printer.text(str(self))
 
 
+class Tabular(Shown):
+    """Base of what shows itself as one table."""
+
+    def _table(self) -> "Table":
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return str(self._table())
+
+    def _repr_html_(self) -> str:
+        return self._table()._repr_html_()
+
+
 class Table(Shown):
     """Rows of text under a heading. `mark`: the numbers of the rows to set in bold."""
 

@@ -6,7 +6,7 @@ HTML page with lanes, arrows and reasons (minirun.show.html).
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 from minirun.api.devices import DeviceDiff
 from minirun.api.drawing import Drawing
@@ -16,11 +16,8 @@ from minirun.core.errors import StateError
 from minirun.core.settings import BOUNDARIES
 from minirun.show import html
 from minirun.show.event import Event
-from minirun.show.recording import FifoMessage, Recording, Stage
+from minirun.show.recording import Recording
 from minirun.show.text import WIDTH
-
-if TYPE_CHECKING:
-    from minirun.inspect.snapshot import Snapshot
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
 
@@ -32,31 +29,15 @@ class Timeline(Shown):
         self.recording = recording
         self.level = level
         """What its text shows: "stages" and their milestones, or all "syscalls"."""
-
-    @property
-    def id(self) -> str:
-        """The container's id."""
-        return self.recording.id
-
-    @property
-    def stages(self) -> list[Stage]:
+        self.id = recording.id
+        self.stages = recording.stages
         """The stages of Figure 3 that began; times in nanoseconds (CLOCK_MONOTONIC)."""
-        return self.recording.stages
-
-    @property
-    def messages(self) -> list[FifoMessage]:
+        self.messages = recording.messages
         """What runtime and init said to each other through the FIFOs."""
-        return self.recording.messages
-
-    @property
-    def simulated(self) -> bool:
-        """Return True if the GPUs in it are the simulated driver's."""
-        return self.recording.simulated
-
-    @property
-    def snapshots(self) -> "dict[str, Snapshot]":
+        self.simulated = recording.simulated
+        """True if the GPUs in it are the simulated driver's."""
+        self.snapshots = recording.snapshots
         """Boundary ("5:begin") → the container's state there; `run(snapshots=True)` takes them."""
-        return self.recording.snapshots
 
     @property
     def pids(self) -> dict[str, int]:

@@ -172,7 +172,7 @@ def _oracle(args: "list[str]", settings: Settings) -> int:
     found = witness.judge(watched)
     if flags.json:
         told = report.document(found, watched, flags.args, verbose=flags.verbose)
-        sys.stdout.write(report.dumps(told))
+        print(json.dumps(told, indent=2))
     else:
         report.show(found, watched, verbose=flags.verbose)
     return 1 if found.untrue or found.missing else 0

@@ -120,12 +120,12 @@ def _criu_options(flags: CriuFlags) -> dump.CriuOptions:
     """Return what both commands tell CRIU. Raises UsageError."""
     if flags.lazy_pages:
         raise _lazy_pages()
-    mode = flags.manage_cgroups_mode
-    if mode not in MODES:
-        raise UsageError(f"invalid --manage-cgroups-mode {mode!r}", ", ".join(MODES), 1)
-    if flags.empty_ns not in ("", "network"):
-        raise UsageError(f"invalid --empty-ns {flags.empty_ns!r}", "network", 1)
-    words = [f"--manage-cgroups={mode}", *(["--empty-ns", "net"] if flags.empty_ns else [])]
+    flags.check("manage_cgroups_mode", *MODES, status=1)
+    flags.check("empty_ns", "", "network", status=1)
+    words = [
+        f"--manage-cgroups={flags.manage_cgroups_mode}",
+        *(["--empty-ns", "net"] if flags.empty_ns else []),
+    ]
     words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(flags, name)]
     images = os.path.abspath(flags.image_path or "checkpoint")
     return dump.CriuOptions(images, os.path.abspath(flags.work_path or images), words)

@@ -67,8 +67,7 @@ class Events(Flags):
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """List containers, or with an id its processes."""
     flags = Ps(args)
-    if flags.format not in FORMATS:
-        raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
+    flags.check("format", *FORMATS, status=1)
     if flags.args:
         return _processes(flags, settings)
     found = [record for root in roots.known(settings) for record in stored.records(root)]
@@ -116,31 +115,29 @@ def age(stamp: str) -> str:
 def _processes(flags: Ps, settings: Settings) -> int:
     """Print the processes of a container. Raises MinirunError, OSError."""
     container = existing.load(*roots.locate(settings, flags.args[0]))
-    form, options = _split(flags)
+    options = _options(flags)
     pids = container.cgroup.processes() if container.cgroup.exists() else []
-    if form == "json":
+    if flags.format == "json":
         return write(jsonlite.dumps(pids) + "\n")
     from minirun.running import processes  # subprocess: 10 ms
 
     return show(processes.table(pids, options))
 
 
-def _split(flags: Ps) -> "tuple[str, list[str]]":
-    """Return the format and ps's options; --format and `-f json` may stand behind the id too."""
-    form = flags.format
+def _options(flags: Ps) -> "list[str]":
+    """Return ps's options; --format and `-f json` may stand behind the id too."""
     rest = flags.args[1:]
     options = []
     while rest:
         word = rest.pop(0)
         if word.startswith("--format="):
-            form = word.partition("=")[2]
+            flags.format = word.partition("=")[2]
         elif word == "--format" or (word == "-f" and rest and rest[0] in FORMATS):
-            form = rest.pop(0) if rest else ""
+            flags.format = rest.pop(0) if rest else ""
         else:
             options.append(word)
-    if form not in FORMATS:
-        raise UsageError(f"invalid --format {form!r}", "table or json", 1)
-    return form, options
+    flags.check("format", *FORMATS, status=1)
+    return options
 
 
 def main_logs(args: "list[str]", settings: Settings) -> int:

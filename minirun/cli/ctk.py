@@ -89,41 +89,24 @@ class Symlinks(CtkFlags):
     dry_run: bool
 
 
-CTK_COMMANDS = {"cdi": "cli.cdi", "runtime": "cli.ctk", "system": "cli.ctk"}
-"""A table as minirun.cli's, for the first word after nvidia-ctk: hooks need little of the rest."""
-
-
 def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
     """Run one of its commands."""
     flags = Ctk(args)
     if not flags.args:
         flags.refuse()
-    name = flags.args[0]
+    name, rest = flags.args[0], flags.args[1:]
     if name == "hook":
-        return main_nvidia_cdi_hook(flags.args[1:], settings)
-    if name not in CTK_COMMANDS:
+        return main_nvidia_cdi_hook(rest, settings)
+    if name == "cdi":
+        return entry_of(name, {name: "cli.cdi"})(rest, settings)  # hooks need nothing of it
+    commands = {
+        "runtime configure": _configure, "system create-dev-char-symlinks": _symlinks,
+    }  # fmt: skip
+    command = commands.get(" ".join(flags.args[:2]))
+    if command is None:
         hint = "see 'minirun nvidia-ctk --help'"
         raise UsageError(f"unknown command 'nvidia-ctk {' '.join(flags.args[:2])}'", hint, status=1)
-    return entry_of(name, CTK_COMMANDS)(flags.args[1:], settings)
-
-
-def main_runtime(args: "list[str]", settings: Settings) -> int:
-    """Do `nvidia-ctk runtime configure`."""
-    if args[:1] != ["configure"]:
-        raise _unknown("runtime", args)
-    return _configure(args[1:])
-
-
-def main_system(args: "list[str]", settings: Settings) -> int:
-    """Do `nvidia-ctk system create-dev-char-symlinks`."""
-    if args[:1] != ["create-dev-char-symlinks"]:
-        raise _unknown("system", args)
-    return _symlinks(args[1:])
-
-
-def _unknown(group: str, args: "list[str]") -> UsageError:
-    hint = "see 'minirun nvidia-ctk --help'"
-    return UsageError(f"unknown command 'nvidia-ctk {' '.join([group, *args[:1]])}'", hint, 1)
+    return command(rest[1:])
 
 
 def _configure(args: "list[str]") -> int:

@@ -127,8 +127,9 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     container.prepare(extras.BECOMING)
     if flags.cgroup:
         container.cgroup = below.open_below(container.cgroup, flags.cgroup)
-    if managed and not flags.console_socket:
-        return _as_docker(container, config, flags)
+    if managed and not flags.console_socket:  # without -i no input; with -d no output either
+        streams = output.Streams(container, flags.interactive, flags.detach)
+        return _run(container, config, flags, streams)
     return _as_runc(container, config, flags)
 
 
@@ -154,12 +155,6 @@ def _process(container: Container, flags: Exec) -> "dict[str, Any]":
     if flags.console_socket and not process.get("terminal"):
         raise UsageError("--console-socket needs a terminal", "exec --tty, or leave it out")
     return process
-
-
-def _as_docker(container: Container, config: Config, flags: Exec) -> int:
-    """Without -i no input; with -d neither input nor output."""
-    streams = output.Streams(container, flags.interactive, flags.detach)
-    return _run(container, config, flags, streams)
 
 
 def _as_runc(container: Container, config: Config, flags: Exec) -> int:

@@ -160,6 +160,12 @@ class Flags:
             raise UsageError(text, f"minirun {self.command} ID", 1)
         return self.args[0]
 
+    def none(self) -> None:
+        """Raise UsageError, in runc's words, if there is an argument."""
+        if self.args:
+            text = f'"minirun {self.command}" needs no argument, got {len(self.args)}'
+            raise UsageError(text, status=1)
+
     def refuse(self) -> "NoReturn":
         """Answer a command line that has too few or too many arguments with the help, and 1."""
         raise HelpAsked(type(self), 1)

@@ -6,6 +6,7 @@ in every cgroup (cgroup.freeze). Whether a container is paused is asked of the k
 a crash between the two leaves nothing to repair.
 """
 
+import _signal  # what the module signal is made of, without enum
 import os
 
 from minirun.cli.flags import Flags, flag
@@ -17,16 +18,9 @@ from minirun.core.state_file import DamagedRecord
 from minirun.core.visible import warn
 from minirun.running import abandoned, existing
 
-SIGNALS = {
-    name: number
-    for number, name in enumerate(
-        (
-            "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV",
-            "USR2", "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN",
-            "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-        )
-    )
-    if name
+SIGNALS: "dict[str, int]" = {
+    name[3:]: number for name, number in vars(_signal).items()
+    if name.startswith("SIG") and not name.startswith("SIG_")
 }  # fmt: skip
 _SIGKILL = 9
 

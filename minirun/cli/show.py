@@ -100,8 +100,7 @@ def main_timeline(args: "list[str]", settings: Settings) -> int:
 
 def _check(flags: ViewFlags) -> None:
     """Raise UsageError where the flags of VIEWS make no sense."""
-    if flags.level not in ("", *narrate.LEVELS):
-        raise UsageError(f"invalid --level {flags.level!r}", " or ".join(narrate.LEVELS), status=1)
+    flags.check("level", "", *narrate.LEVELS, status=1)
     if flags.plain and flags.text:
         raise UsageError("--plain or --text, not both", status=1)
 
@@ -163,15 +162,11 @@ def main_replay(args: "list[str]", settings: Settings) -> int:
     if not flags.args:
         write(_shipped())
         return 0
-    found = _read_shipped(flags.args[0], settings)
+    name = flags.args[0]
+    shipped = name in recordings.RECORDINGS and not os.path.exists(name)
+    found = recording.read(recordings.path(name)) if shipped else _read(name, settings)
     _show(found, flags, settings, (lambda gap: _pause(gap, speed)) if speed else None)
     return 0
-
-
-def _read_shipped(name: str, settings: Settings) -> list[Recording]:
-    if name in recordings.RECORDINGS and not os.path.exists(name):
-        return recording.read(recordings.path(name))
-    return _read(name, settings)
 
 
 def _speed(given: str) -> float:

@@ -7,14 +7,9 @@ programs that parse them. dockerd and containerd ask for `features` once.
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag, show, write
 from minirun.core import jsonlite, state
-from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.running import stored
 from minirun.running.visible_json import clean_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 COLUMNS = ("id", "pid", "status", "bundle", "created", "owner")
 _NARROWEST, _GAP = 12, 3
@@ -43,18 +38,17 @@ class Features(Flags):
 
 def main_state(args: "list[str]", settings: Settings) -> int:
     """Print a container's state as JSON (runtime.md, "Query State")."""
-    flags = State(args)
-    record = state.load(settings.root, flags.one_id())
+    record = state.load(settings.root, State(args).one_id())
     return write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
 
 
 def main_list(args: "list[str]", settings: Settings) -> int:
     """Print all containers below the state root."""
     flags = List(args)
-    _take_no_argument(flags)
-    if flags.format not in ("table", "json"):
-        raise UsageError(f"invalid --format {flags.format!r}", "table or json", 1)
-    rows = [_row(record) for record in stored.records(settings.root)]
+    flags.none()
+    flags.check("format", "table", "json", status=1)
+    found = stored.records(settings.root)
+    rows = [state.public(one) | {"owner": stored.owner(one["directory"])} for one in found]
     if flags.quiet:
         lines = [row["id"] for row in rows]
     elif flags.format == "json":
@@ -66,18 +60,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     return show(lines)
 
 
-def _take_no_argument(flags: Flags) -> None:
-    if flags.args:
-        text = f'"minirun {flags.command}" needs no argument, got {len(flags.args)}'
-        raise UsageError(text, status=1)
-
-
-def _row(record: "dict[str, Any]") -> "dict[str, Any]":
-    return state.public(record) | {"owner": stored.owner(record["directory"])}
-
-
 def main_features(args: "list[str]", settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
-    flags = Features(args)
-    _take_no_argument(flags)
+    Features(args).none()
     return write(jsonlite.dumps(part("oci.features", "document")(), indent=4) + "\n")

@@ -95,6 +95,14 @@ def in_child(attempt: Callable[[], str]) -> tuple[bool, str]:
     return answer[0] == "+", answer[1:]
 
 
+def result_of(attempt: Callable[[], str]) -> str:
+    """Return what `attempt` returns in a copy of this process. Raises Lacking with its error."""
+    works, text = in_child(attempt)
+    if not works:
+        raise Lacking(text)
+    return text
+
+
 def _answer(attempt: Callable[[], str], pipe: int) -> None:
     """In the child: write + and the result, or - and the error, and end without any clean-up."""
     try:

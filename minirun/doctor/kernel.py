@@ -16,7 +16,7 @@ from minirun.cgroups import hierarchies
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.kernel import files, mountinfo, mounts, namespaces, process
 from minirun.core.process import caps, trampoline
-from minirun.doctor.attempts import Lacking, Workplace, cgroup_name, in_child
+from minirun.doctor.attempts import Lacking, Workplace, cgroup_name, in_child, result_of
 from minirun.oci.seccomp import compiler as filters
 
 
@@ -112,10 +112,7 @@ def _in_cgroup(
     try:
         if rules is not None:
             group.set_device_rules(rules)
-        works, text = in_child(lambda: attempt(group))
-        if not works:
-            raise Lacking(text)
-        return text
+        return result_of(lambda: attempt(group))
     finally:
         group.remove()
 

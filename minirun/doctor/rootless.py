@@ -10,7 +10,7 @@ from collections.abc import Callable
 from minirun.cgroups import delegated, hierarchies
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.core.settings import unprivileged
-from minirun.doctor.attempts import Ability, Lacking, Workplace, in_child
+from minirun.doctor.attempts import Ability, Lacking, Workplace, result_of
 from minirun.oci.namespaces import idmap
 
 STAGE = 8
@@ -116,10 +116,7 @@ def file_systems(place: Workplace) -> str:
             mounts.mount(kind, f"/tmp/{kind}", kind)
         return "proc, sysfs, tmpfs"
 
-    works, text = in_child(mount_all)
-    if not works:
-        raise Lacking(text)
-    return text
+    return result_of(mount_all)
 
 
 def cgroup(place: Workplace) -> str:

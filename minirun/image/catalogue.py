@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any
 
 from minirun.core import state_file as record
@@ -96,12 +95,7 @@ class Draft:
             raise
         return resolve(os.path.dirname(self.images), str(self.reference))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         remove_tree(self.path)
         os.close(self._fd)
 

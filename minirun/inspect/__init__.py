@@ -56,7 +56,8 @@ def _ask_kernel(container: Container, document: Anatomy) -> None:
     document["mounts"] = mounts.tree(container, pid)
     rules: list[DeviceRule] | None = None
     if container.cgroup.exists():
-        rules = limits.rules(container)
+        if not (container.record.get("cgroup") or {}).get("rootless"):  # which has none
+            rules = limits.rules(container)
         document["limits"] = limits.limits(container)
         document["usage"] = stats.usage(container.cgroup.record())
         document["deviceRules"] = None if rules is None else list(map(str, rules))

@@ -55,9 +55,7 @@ def _number(text: str) -> int | None:
 
 
 def rules(container: Container) -> list[DeviceRule] | None:
-    """Return the device rules in force; None if the kernel cannot say them, or keeps none."""
-    if (container.record.get("cgroup") or {}).get("rootless"):
-        return None
+    """Return the device rules in force; None if the kernel cannot say them."""
     try:
         return container.cgroup.effective_device_rules()
     except (OSError, MinirunError):

@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from minirun import recordings
 from minirun.core import places
 from minirun.core.errors import StateError
 from minirun.show import recording
 from minirun.show.recording import Recording
-
-SHIPPED = Path(__file__).parent.parent / "recordings"
-"""The recordings that come with minirun."""
 
 
 class Log(NamedTuple):
@@ -52,9 +50,8 @@ def find(name: str, *roots: str) -> list[Recording]:
     found = of_container(name, *roots)
     if found:
         return _read(found)
-    shipped = SHIPPED / f"{name}.jsonl"
-    if shipped.is_file() and shipped.parent == SHIPPED:
-        return _read(shipped)
+    if name in recordings.RECORDINGS:
+        return _read(recordings.path(name))
     hint = "minirun timeline lists what is recorded"
     raise StateError(f"no recording of {name!r}", hint, status=1)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from minirun.show.event import Event
     from minirun.show.paint import Paint
 
-__all__ = ["follow", "painter", "render_file", "speaks_unicode"]
+__all__ = ["follow", "painter", "speaks_unicode"]
 
 _TICK = 10
 """Milliseconds between two looks at the file."""
@@ -60,17 +60,6 @@ def follow(
                 break
     except OSError:
         pass
-    finally:
-        tail.close()
-
-
-def render_file(
-    path: str, level: str, out_fd: int, *, style: str = "lanes", full: "bool | None" = None
-) -> None:
-    """Show a finished log. Raises OSError if it cannot be read or written."""
-    narrator, tail = Narrator(level), Tail(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-    try:
-        _show(tail.events(), narrator, painter(out_fd, style, full=full), out_fd)
     finally:
         tail.close()
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Layout = Callable[[Rows], list[tuple[text.Row | None, lanes.Pieces]]]
     """Each row (None: a header), and its pieces: (column's name, text)."""
 
-STYLES = ("lanes", "plain", "columns")
 _COLOURS = {"runtime": "cyan", "init": "green", "hook": "yellow", "cli": "magenta"}
 _STYLES = {
     "time": "dim", "stage": "bold", "heading": "bold", "what": "", "why": "dim italic",

@@ -13,7 +13,6 @@ import sys
 
 import minirun
 from minirun.core import events, gates, places
-from minirun.core.container import Container
 from minirun.core.settings import BOUNDARIES, Settings
 from minirun.inspect import snapshot
 from minirun.inspect import text as anatomy_text
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from minirun.show.viewers import ViewOptions
 
 _RULE = 78
+_PROMPT = "[n]ext [c]ontinue [i]nspect [s]hell [b]ack [?]why [q]uit [h]elp\n"
 _SIGINT = 2
 _PATIENCE = 10.0
 """Seconds that the runtime gets to clean up."""
@@ -109,7 +109,8 @@ class Stepper:
     def _stop(self, gate: Event) -> None:
         """Take a snapshot at a boundary; then ask how to go on, until it is to go on."""
         at = gate.name
-        now = self._snapshot(at)
+        container = existing.load(self.settings, self.id)  # init and cgroup come in stage 1
+        now = snapshot.take(container, at, self.pids)
         if at in BOUNDARIES:
             self.taken.append(now)
             events.emit("note", "snapshot", dict(now), why="the container as it is at this moment")
@@ -143,14 +144,7 @@ class Stepper:
         else:
             self._say(keys.HELP)
         if key.name != "help":
-            self._say(self._prompt())
-
-    def _snapshot(self, at: str) -> snapshot.Snapshot:
-        return snapshot.take(self._container(), at, self.pids)
-
-    def _container(self) -> Container:
-        """Return the container as its record is now: init and cgroup come into it in stage 1."""
-        return existing.load(self.settings, self.id)
+            self._say(_PROMPT)
 
     def _recorded(self, back: int, at: str) -> str:
         """Return the snapshot of an earlier stop, and that it is one."""
@@ -183,10 +177,7 @@ class Stepper:
             what = f"{when} stage {number}: {text.STAGES[int(number)]}"
         dash = "─" if live.speaks_unicode() else "-"
         head = text.clean(f"{dash * 2} {what} ", live.speaks_unicode())
-        return head.ljust(_RULE, dash) + "\n" + self._prompt()
-
-    def _prompt(self) -> str:
-        return "[n]ext [c]ontinue [i]nspect [s]hell [b]ack [?]why [q]uit [h]elp\n"
+        return head.ljust(_RULE, dash) + "\n" + _PROMPT
 
     def _terminal_width(self) -> int:
         return os.get_terminal_size(self.out_fd).columns if os.isatty(self.out_fd) else text.WIDTH

@@ -19,6 +19,7 @@ attach an arrow to a slice only.
 from typing import Any
 
 from minirun.show import text
+from minirun.show.axis import began
 from minirun.show.event import Event
 from minirun.show.recording import Recording
 
@@ -149,8 +150,8 @@ class _Container:
 
 
 def _began(event: Event) -> int:
-    """Return when a call began, ns: its event has the time when it returned."""
-    return event.t - (event.dur if event.kind == "syscall" else 0)
+    """Return when an event began, ns: a call's event has the time when it returned."""
+    return event.t - began(event)
 
 
 def _vpids(events: list[Event]) -> dict[int, int]:

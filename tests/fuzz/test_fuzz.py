@@ -15,7 +15,7 @@ from fuzz import archives, configurations, containers, living, recordings
 from fuzz.cage import Cage
 from fuzz.conftest import CASES
 from fuzz.images import IMAGES
-from minirun.show.find import SHIPPED
+from minirun.recordings import path
 
 _BLOCK = 25
 _SEEDS = (*containers.SEEDS, *containers.RUNS)
@@ -83,7 +83,7 @@ def test_archives(cage: Cage, first: int) -> None:
 
 @pytest.mark.parametrize("first", _blocks(CASES // 2 or 50))
 def test_recordings(cage: Cage, first: int) -> None:
-    lines = (SHIPPED / "gpus-0-1.jsonl").read_text().splitlines()
+    lines = path("gpus-0-1").read_text().splitlines()
     assert json.loads(lines[0])
     faults: dict[object, tuple[str, list[str], str]] = {}
     for seed in range(first, first + _BLOCK):

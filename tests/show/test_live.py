@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from minirun.show import live
+from minirun.show.event import Tail
+from minirun.show.narrate import Narrator
 
 DEADLINE = 20.0
 VIEWER = "import sys; from minirun.show import live; live.follow({path!r}, 2, {options})"
@@ -298,9 +300,8 @@ def test_a_finished_log_is_rendered_at_both_levels(log: Log, tmp_path: Path) -> 
     for level in ("stages", "syscalls"):
         path = tmp_path / level
         with path.open("w") as file:
-            live.render_file(str(log.path), level, file.fileno())
+            paint = live.painter(file.fileno(), "lanes")
+            live._show(Tail(str(log.path)).events(), Narrator(level), paint, file.fileno())
         shown[level] = path.read_text().splitlines()
     assert len(shown["stages"]) == 1 + 4
     assert len(shown["syscalls"]) == 1 + 6
-    with pytest.raises(FileNotFoundError):
-        live.render_file(str(tmp_path / "none"), "stages", 1)

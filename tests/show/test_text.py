@@ -187,7 +187,7 @@ def test_a_failed_stage_is_the_end() -> None:
 def test_the_plain_view_is_light() -> None:
     """A run that shows its log on a pipe must not load rich, nor what rich loads."""
     program = (
-        "import sys; from minirun.show import live; live.render_file('/dev/null', 'stages', 1);"
+        "import sys; from minirun.show import live; live.painter(1, 'lanes')([]);"
         "heavy = {'rich', 'json', 're', 'typing', 'enum', 'dataclasses', 'ctypes', 'subprocess'};"
         "print(heavy & set(sys.modules))"
     )

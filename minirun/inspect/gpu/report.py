@@ -4,12 +4,13 @@ import textwrap
 from typing import Any, NamedTuple
 
 from minirun.cgroups import foreign
-from minirun.cgroups.rules import DeviceRule, parse_rules
+from minirun.cgroups.rules import parse_rules
 from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
 from minirun.gpu import drivers
 from minirun.gpu.edits import Edits
+from minirun.inspect import limits
 from minirun.inspect.given import edits_of, saved_edits
 from minirun.inspect.gpu import observed, why
 from minirun.show.columns import aligned
@@ -70,15 +71,8 @@ def _now(container: Container, edits: Edits) -> observed.ObservedGpus | None:
     if not container.record["pid"] or not state.is_alive(container.record["init"]):
         return None
     try:
-        return observed.observe(container.record["pid"], edits, _rules(container))
+        return observed.observe(container.record["pid"], edits, limits.rules(container))
     except (FileNotFoundError, ProcessLookupError):
-        return None
-
-
-def _rules(container: Container) -> list[DeviceRule] | None:
-    try:
-        return container.cgroup.effective_device_rules()
-    except (OSError, MinirunError):
         return None
 
 

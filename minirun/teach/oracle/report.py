@@ -4,7 +4,6 @@ Arguments were chosen by the container's user, and paths by its image: all of it
 minirun.show.text.clean. The table is rich's; --json needs none.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -122,8 +121,3 @@ def _lines(report: Report, watched: Watched) -> Iterator[str]:
 
 def _simulated(report: Report) -> bool:
     return Recording("", report.written).simulated
-
-
-def dumps(found: dict[str, Any]) -> str:
-    """Return the document as JSON text."""
-    return json.dumps(found, indent=2) + "\n"
