@@ -58,18 +58,13 @@ def inventory(
         driver = kernel_version(root)
         cuda, gpus = _gpus(finder)
     majors = character_majors(root)
-    libraries = _libraries(finder, driver, ldcache.WIDE) or _find_local(root, driver)
-    if not libraries:
-        hint = "driver and libraries were installed from different releases, or run ldconfig"
-        why = f"no library of driver {driver} in ld.so.cache: {hint}"
-        events.emit("note", "driver libraries absent", {"driver": driver}, why=why)
     firmware = finder.files(("gsp*.bin",), (catalog.firmware_folder(driver),))
     return Inventory(
         driver=driver,
         cuda=cuda,
         root=root,
         gpus=gpus,
-        libraries=libraries,
+        libraries=_all_libraries(finder, driver),
         libraries32=_libraries(finder, driver, ldcache.NARROW),
         binaries=_binaries(finder),
         firmware=tuple(map(HostFile, firmware)),
@@ -163,6 +158,16 @@ def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile,
                 files.append(HostFile(real, needs))
                 break
     return tuple(files)
+
+
+def _all_libraries(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
+    """Return the driver's libraries, cached or not; the log says if there is none."""
+    found = _libraries(finder, driver, ldcache.WIDE) or _find_local(finder.root, driver)
+    if not found:
+        hint = "driver and libraries were installed from different releases, or run ldconfig"
+        why = f"no library of driver {driver} in ld.so.cache: {hint}"
+        events.emit("note", "driver libraries absent", {"driver": driver}, why=why)
+    return found
 
 
 def _find_local(root: str, driver: str) -> "tuple[HostFile, ...]":

@@ -69,71 +69,53 @@ def environment_request(
     `privileged` is CAP_SYS_ADMIN in its bounding set; `devices_from_mounts` are the names of its
     mounts below /var/run/nvidia-container-devices. Raises GPUError.
     """
-    legacy = _is_legacy(env)
-    devices = _devices(env, settings, privileged, legacy, devices_from_mounts)
-    if devices is None:
+    counts = privileged or settings.accept_env_unprivileged
+    mounts = devices_from_mounts if settings.accept_volume_mounts else ()
+    mounted = [name for name in mounts if not name.startswith((_IMEX, _CDI))]
+    plain = [name.strip() for name in mounted if name.strip()]
+    devices = _chosen(plain) if mounted else visible(env, settings.swarm_resources)
+    if devices is None or (devices and not mounted and not counts):
         return None
+    channels = tuple(name[len(_IMEX) :] for name in mounts if name.startswith(_IMEX))
+    if not channels and counts:
+        channels = _channels(env)
+    legacy = _is_legacy(env)
     return settings.options._replace(
         devices=devices,
         capabilities=_capabilities(env, settings.supported_capabilities, legacy),
-        requirements=_requirements(env, settings, legacy),
+        requirements=() if settings.disable_require else _requirements(env, legacy),
         mig_config=_mig(env, "MIG_CONFIG_DEVICES", privileged),
         mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
-        imex_channels=_imex_channels(env, settings, privileged, devices_from_mounts),
+        imex_channels=() if settings.ignore_imex_channels else channels,
     )
 
 
-def visible(env: "dict[str, str]") -> "tuple[str, ...] | None":
+def visible(
+    env: "dict[str, str]", swarm_resources: "tuple[str, ...]" = ()
+) -> "tuple[str, ...] | None":
     """Return the devices that an environment names; an empty tuple for `none`, None for nothing.
 
-    Raises GPUError for the name of a CDI device.
+    Variables of `swarm_resources` count before NVIDIA_VISIBLE_DEVICES. Raises GPUError for the name
+    of a CDI device.
     """
-    return _devices(env, DEFAULTS, False, _is_legacy(env), ())
+    swarm = [env[name] for name in swarm_resources if env.get(name)]
+    text = ",".join(swarm) if swarm else env.get(VISIBLE)
+    return ("all",) if text is None and _is_legacy(env) else _chosen(_items(text))
 
 
 def _is_legacy(env: "dict[str, str]") -> bool:
     return bool(env.get("CUDA_VERSION")) and "NVIDIA_REQUIRE_CUDA" not in env
 
 
-def _imex_channels(
-    env: "dict[str, str]", settings: HookSettings, privileged: bool, from_mounts: "tuple[str, ...]"
-) -> "tuple[str, ...]":
-    """Return the IMEX channels: of the mounts imex/N, where they count, else of the environment."""
-    if settings.ignore_imex_channels:
-        return ()
-    channels = tuple(name[len(_IMEX) :] for name in from_mounts if name.startswith(_IMEX))
-    if settings.accept_volume_mounts and channels:
-        return channels
-    if not privileged and not settings.accept_env_unprivileged:
-        return ()
-    return _visible(env.get("NVIDIA_IMEX_CHANNELS", "")) or ()
+def _items(text: "str | None") -> "list[str]":
+    return [item.strip() for item in (text or "").split(",") if item.strip()]
 
 
-def _devices(
-    env: "dict[str, str]",
-    settings: HookSettings,
-    privileged: bool,
-    legacy: bool,
-    from_mounts: "tuple[str, ...]",
-) -> "tuple[str, ...] | None":
-    """Return the devices; an empty tuple for `none`, None for nothing at all."""
-    names = [name for name in from_mounts if not name.startswith((_IMEX, _CDI))]
-    if settings.accept_volume_mounts and names:
-        return _devices_of(names)
-    swarm = [env[name] for name in settings.swarm_resources if env.get(name)]
-    text = ",".join(swarm) if swarm else env.get(VISIBLE)
-    devices = ("all",) if text is None and legacy else _devices_of((text or "").split(","))
-    if devices and not privileged and not settings.accept_env_unprivileged:
+def _chosen(items: "list[str]") -> "tuple[str, ...] | None":
+    """Apply the rules to a list of devices. Raises GPUError for a CDI name."""
+    if not items or "void" in items:
         return None
-    return devices
-
-
-def _devices_of(items: "list[str]") -> "tuple[str, ...] | None":
-    """Apply the rules to a list. Raises GPUError for a CDI name."""
-    wanted = [item.strip() for item in items if item.strip()]
-    if not wanted or "void" in wanted:
-        return None
-    for item in wanted:
+    for item in items:
         if item == "all":
             return ("all",)
         if item == "none":
@@ -141,15 +123,13 @@ def _devices_of(items: "list[str]") -> "tuple[str, ...] | None":
         if "=" in item or "/" in item:
             hint = "use --device for it, or an index, a uuid, all or none here"
             raise GPUError(f"{VISIBLE}: {item} is the name of a cdi device", hint)
-    return _without_doubles(wanted)
+    return _without_doubles(items)
 
 
-def _visible(text: str) -> "tuple[str, ...] | None":
-    """Return a list such as NVIDIA_IMEX_CHANNELS; `all` and `none` give nothing here."""
-    wanted = [item.strip() for item in text.split(",") if item.strip()]
-    if not wanted or {"void", "all", "none"} & set(wanted):
-        return None
-    return _without_doubles(wanted)
+def _channels(env: "dict[str, str]") -> "tuple[str, ...]":
+    """Return NVIDIA_IMEX_CHANNELS; `all` and `none` give nothing here."""
+    items = _items(env.get("NVIDIA_IMEX_CHANNELS"))
+    return () if {"void", "all", "none"} & set(items) else _without_doubles(items)
 
 
 def _without_doubles(items: "list[str]") -> "tuple[str, ...]":
@@ -164,7 +144,7 @@ def _capabilities(
     text = env.get(DRIVER_CAPABILITIES)
     if text is None and legacy:
         return supported
-    wanted = [item.strip() for item in (text or "").split(",") if item.strip()]
+    wanted = _items(text)
     if not wanted:
         return tuple(name for name in supported if name in DEFAULT_CAPABILITIES)
     if "all" in wanted:
@@ -177,8 +157,8 @@ def _capabilities(
     return allowed
 
 
-def _requirements(env: "dict[str, str]", settings: HookSettings, legacy: bool) -> "tuple[str, ...]":
-    if settings.disable_require or env.get("NVIDIA_DISABLE_REQUIRE") in _TRUE:
+def _requirements(env: "dict[str, str]", legacy: bool) -> "tuple[str, ...]":
+    if env.get("NVIDIA_DISABLE_REQUIRE") in _TRUE:
         return ()
     found = [
         value
