@@ -7,6 +7,7 @@ packets to eBPF programs, so there those two are an error.
 
 A weight is for a scheduler: CFQ had blkio.weight, and went with Linux 5.0; BFQ has files of its
 own, tried if the first name is missing (runc does the same). Imported only when asked for.
+Types have been checked by then: minirun.oci.validate.
 """
 
 from minirun.cgroups.rules import Setting
@@ -15,6 +16,8 @@ from minirun.core.errors import ConfigError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    Rows = list[tuple[str, dict[str, Any]]]
 
 _THROTTLES = {
     "throttleReadBpsDevice": ("blkio.throttle.read_bps_device", "rbps"),
@@ -25,16 +28,15 @@ _THROTTLES = {
 """Property: version 1's file, and the key in version 2's io.max. Bytes, or requests, a second."""
 
 _UNITS = ("KB", "MB", "GB")
-_HIGHEST = 2**64 - 1
 
 
 def settings(resources: "dict[str, Any]", version: int) -> "list[Setting]":
     """Return the settings for the files of a version, 1 or 2. Raises ConfigError."""
     return [
-        *_block(_typed(resources, "blockIO", dict, "linux.resources"), version),
-        *_huge_pages(_typed(resources, "hugepageLimits", list, "linux.resources"), version),
-        *_network(_typed(resources, "network", dict, "linux.resources"), version),
-        *_rdma(_typed(resources, "rdma", dict, "linux.resources")),
+        *_block(resources.get("blockIO", {}), version),
+        *_huge_pages(_rows(resources, "hugepageLimits", "linux.resources"), version),
+        *_network(resources.get("network", {}), version),
+        *_rdma(resources.get("rdma", {})),
     ]
 
 
@@ -47,10 +49,10 @@ def _block(block: "dict[str, Any]", version: int) -> "list[Setting]":
     where = "linux.resources.blockIO"
     found = _weights(block, "", "", where, version)
     for origin, row in _rows(block, "weightDevice", where):
-        found += _weights(row, "_device", f"{_device(row, origin)} ", origin, version)
+        found += _weights(row, "_device", f"{_device(row)} ", origin, version)
     for name, (file, key) in _THROTTLES.items():
         for origin, row in _rows(block, name, where):
-            device, rate = _device(row, origin), _number(row, "rate", origin)
+            device, rate = _device(row), row.get("rate", 0)
             if version == 1:
                 found.append(Setting(origin, "blkio", file, f"{device} {rate}"))
             else:
@@ -59,11 +61,11 @@ def _block(block: "dict[str, Any]", version: int) -> "list[Setting]":
 
 
 def _weights(
-    group: "dict[str, Any]", suffix: str, device: str, where: str, version: int
+    group: "dict[str, int]", suffix: str, device: str, where: str, version: int
 ) -> "list[Setting]":
     """Return the weight and the leaf weight in `group`, unless they are 0."""
     found = []
-    weight, leaf = (_number(group, name, where) for name in ("weight", "leafWeight"))
+    weight, leaf = group.get("weight"), group.get("leafWeight")
     if weight and version == 1:
         origin, value = f"{where}.weight", f"{device}{weight}"
         bfq = Setting(origin, "blkio", f"blkio.bfq.weight{suffix}", value)
@@ -80,12 +82,12 @@ def _weights(
     return found
 
 
-def _huge_pages(rows: "list[Any]", version: int) -> "list[Setting]":
+def _huge_pages(rows: "Rows", version: int) -> "list[Setting]":
     """Limit the pages, and, if the kernel can (5.7), also what may be reserved of them."""
     found = []
-    for origin, row in _rows({"": rows}, "", "linux.resources.hugepageLimits"):
-        size, limit = row.get("pageSize"), str(_number(row, "limit", origin))
-        if not isinstance(size, str) or size[-2:] not in _UNITS or not _is_number(size[:-2]):
+    for origin, row in rows:
+        size, limit = row["pageSize"], str(row["limit"])
+        if size[-2:] not in _UNITS or not _is_number(size[:-2]):
             raise ConfigError(f"{origin}.pageSize: {size!r} is no size like 2MB or 1GB")
         for kind in ("", "rsvd."):
             file = f"hugetlb.{size}.{kind}{'limit_in_bytes' if version == 1 else 'max'}"
@@ -97,30 +99,28 @@ def _network(network: "dict[str, Any]", version: int) -> "list[Setting]":
     """Mark packets with a class (net_cls), and give interfaces priorities (net_prio)."""
     where = "linux.resources.network"
     found = []
-    identity = _number(network, "classID", where)
-    if identity:
+    if identity := network.get("classID"):
         found.append(Setting(f"{where}.classID", "net_cls", "net_cls.classid", str(identity)))
     for origin, row in _rows(network, "priorities", where):
-        name = row.get("name")
-        if not isinstance(name, str) or not name or name.split() != [name]:
+        name = row["name"]
+        if name.split() != [name]:
             raise ConfigError(f"{origin}.name: {name!r} is no name of a network interface")
-        line = f"{name} {_number(row, 'priority', origin)}"
+        line = f"{name} {row['priority']}"
         found.append(Setting(origin, "net_prio", "net_prio.ifpriomap", line))
     if found and version == 2:
         _refuse(found[0].origin)
     return found
 
 
-def _rdma(devices: "dict[str, Any]") -> "list[Setting]":
+def _rdma(devices: "dict[str, dict[str, int]]") -> "list[Setting]":
     """Limit handles and objects of each RDMA device; the file is the same in both versions."""
     found = []
-    for name in devices:
+    for name, limits in devices.items():
         origin = f"linux.resources.rdma.{name}"
-        limits = _typed(devices, name, dict, "linux.resources.rdma")
         words = [name]
         for key, word in (("hcaHandles", "hca_handle"), ("hcaObjects", "hca_object")):
-            if limits.get(key) is not None:
-                words.append(f"{word}={_number(limits, key, origin)}")
+            if key in limits:
+                words.append(f"{word}={limits[key]}")
         if name.split() != [name]:
             raise ConfigError(f"{origin}: is no name of a device")
         if len(words) > 1:
@@ -128,40 +128,13 @@ def _rdma(devices: "dict[str, Any]") -> "list[Setting]":
     return found
 
 
-def _rows(group: "dict[str, Any]", key: str, where: str) -> "list[tuple[str, dict[str, Any]]]":
+def _rows(group: "dict[str, Any]", key: str, where: str) -> "Rows":
     """Return (path, row) of each row of a list of objects; none if there is no list."""
-    path = f"{where}.{key}" if key else where
-    found = []
-    for index, row in enumerate(_typed(group, key, list, where)):
-        if not isinstance(row, dict):
-            raise ConfigError(f"{path}[{index}]: expected an object, not {row!r}")
-        found.append((f"{path}[{index}]", row))
-    return found
+    return [(f"{where}.{key}[{index}]", row) for index, row in enumerate(group.get(key, ()))]
 
 
-def _device(row: "dict[str, Any]", where: str) -> str:
-    return f"{_number(row, 'major', where)}:{_number(row, 'minor', where)}"
-
-
-def _number(group: "dict[str, Any]", key: str, where: str) -> int:
-    """Return a number from 0 up; 0 if there is none."""
-    value = group.get(key)
-    if value is None:
-        return 0
-    if type(value) is not int or not 0 <= value <= _HIGHEST:
-        raise ConfigError(f"{where}.{key}: expected a whole number from 0 up, not {value!r}")
-    return value
-
-
-def _typed(group: "dict[str, Any]", key: str, kind: type, where: str) -> "Any":
-    """Return group[key]; an empty `kind` (dict or list) if there is none. Raises ConfigError."""
-    value = group.get(key)
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        expected = "an object" if kind is dict else "a list"
-        raise ConfigError(f"{where}.{key}: expected {expected}, not {value!r}")
-    return value
+def _device(row: "dict[str, int]") -> str:
+    return f"{row.get('major', 0)}:{row.get('minor', 0)}"
 
 
 def _is_number(text: str) -> bool:

@@ -270,7 +270,7 @@ def main_update(args: "list[str]", settings: Settings) -> int:
     if container.record["status"] in (state.STOPPED, state.CREATING):
         raise StateError("container not running", f"it is {container.record['status']}")
     limits = container.record.get("resources") or container.config.resources
-    merged = merge(limits, changes)
+    merged = validate.resources(merge(limits, changes))
     names = merged if container.cgroup.takes_all_limits else changes
     container.cgroup.set_resources({name: merged[name] for name in names})
     container.save(resources=merged, cgroup=container.cgroup.record())

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _ID_MAP = {"containerID!": Uint64, "hostID!": Uint64, "size!": Uint64}
 _HOOK = {"path!": str, "args": [str], "env": [str], "timeout": int}
 _CAPS = {k: [str] for k in ("bounding", "effective", "inheritable", "permitted", "ambient")}
+_DEVICE = {"major": Uint64, "minor": Uint64}
+_THROTTLES = ("ReadBps", "WriteBps", "ReadIOPS", "WriteIOPS")
 _RESOURCES = {
     "devices": [{"allow!": bool, "type": str, "major": int, "minor": int, "access": str}],
     "memory": {
@@ -29,10 +31,14 @@ _RESOURCES = {
         "realtimePeriod": Uint64, "cpus": str, "mems": str, "idle": int,
     },
     "pids": {"limit": int},
-    "blockIO": dict,
+    "blockIO": {
+        "weight": Uint64, "leafWeight": Uint64,
+        "weightDevice": [{**_DEVICE, "weight": Uint64, "leafWeight": Uint64}],
+        **{f"throttle{kind}Device": [{**_DEVICE, "rate": Uint64}] for kind in _THROTTLES},
+    },
     "hugepageLimits": [{"pageSize!": str, "limit!": Uint64}],
     "network": {"classID": Uint64, "priorities": [{"name!": str, "priority!": Uint64}]},
-    "rdma": {"*": dict},
+    "rdma": {"*": {"hcaHandles": Uint64, "hcaObjects": Uint64}},
     "unified": {"*": str},
 }  # fmt: skip
 SHAPE: "dict[str, Any]" = {

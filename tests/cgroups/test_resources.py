@@ -4,6 +4,7 @@ import pytest
 
 from minirun.cgroups import resources, resources_v2
 from minirun.core.errors import ConfigError
+from minirun.oci import validate
 
 
 def v1(given):
@@ -27,8 +28,9 @@ DOCKERS_NOTHING = {
 
 
 def test_what_engines_send_for_nothing_sets_nothing():
-    assert v1(DOCKERS_NOTHING) == {}
-    assert v2(DOCKERS_NOTHING) == {}
+    nothing = validate.resources(DOCKERS_NOTHING)  # it takes the nulls out
+    assert v1(nothing) == {}
+    assert v2(nothing) == {}
 
 
 FULL = {

@@ -144,6 +144,13 @@ MALFORMED = [
     one("linux.resources.cpu", []), one("linux.resources.cpu.shares", -1),
     one("linux.resources.cpu.quota", 1.5), one("linux.resources.cpu.cpus", 0),
     one("linux.resources.pids.limit", "1"), one("linux.resources.blockIO", []),
+    one("linux.resources.blockIO.weight", "5"), one("linux.resources.blockIO.weightDevice", {}),
+    one("linux.resources.blockIO.weightDevice", [8], "linux.resources.blockIO.weightDevice[0]"),
+    one(
+        "linux.resources.blockIO.throttleReadBpsDevice", [{"major": -1}],
+        "linux.resources.blockIO.throttleReadBpsDevice[0].major",
+    ),
+    one("linux.resources.rdma", {"mlx5": 1}, "linux.resources.rdma.mlx5"),
     one("linux.resources.hugepageLimits", {}), one("linux.resources.unified", []),
     one("linux.resources.unified", {"memory.high": 1}, "linux.resources.unified.memory.high"),
     # ranges
