@@ -57,7 +57,7 @@ if [ $version = v2 ]; then mount -t cgroup2 none sys/fs/cgroup; else
   mkdir sys/fs/cgroup/systemd; mount -t cgroup -o none,name=systemd none sys/fs/cgroup/systemd
 fi
 printf '[Unit]\nDescription=an empty one\nDefaultDependencies=no\n' > etc/systemd/system/cell.target
-pivot_root . old; umount -l /old; rmdir /old
+busybox pivot_root . old; umount -l /old; rmdir /old
 writable=$(awk '{ split($0, half, " - "); split(half[2], type, " ")
   if (type[1] !~ /^(tmpfs|proc|cgroup2?|devpts)$/ && $6 !~ /(^|,)ro(,|$)/) print $5 }' \
   /proc/self/mountinfo)
