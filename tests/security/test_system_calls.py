@@ -89,7 +89,7 @@ def test_calls_that_are_judged_by_their_arguments(
     ours, theirs = inside(minirun, programs, "few"), podmans(podman, programs, "few")
     for family in FAMILIES:
         assert ours.pop(family) == errno.EPERM
-        assert theirs.pop(family) != errno.EPERM
+        del theirs[family]  # older podmans let it through: newer ones do not
     assert ours == theirs
     assert ours["personality 0xffffffff"] == ours["socket 0x1"] == 0
     assert ours["personality 0x40000"] == errno.ENOSYS
