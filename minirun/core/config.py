@@ -5,9 +5,8 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 """
 
 import os
-import stat
 
-from minirun.core import extras, jsonlite, places
+from minirun.core import extras, jsonlite, places, state_file
 from minirun.core.choices import NOTHING, Choices
 from minirun.core.errors import ConfigError
 
@@ -135,12 +134,7 @@ def _read(path: str) -> str:
     """Return the text of a config.json. Raises ValueError for too much of it, OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise ValueError("is not a regular file")
-        if info.st_size > MOST_BYTES:
-            raise ValueError(f"is larger than {MOST_BYTES >> 20} MiB")
-        return os.read(fd, info.st_size + 1).decode()
+        return state_file.read_regular(fd, MOST_BYTES).decode()
     finally:
         os.close(fd)
 

@@ -173,20 +173,24 @@ def reap(init: "dict[str, Any] | None") -> None:
     try:
         os.waitpid(init["pid"], 0)
     except ChildProcessError:
-        deadline = time.monotonic() + PATIENCE
-        while state.is_alive(init) and time.monotonic() < deadline:
-            time.sleep(0.001)
+        _is_gone(init)
 
 
 def outlive_supervisor(supervisor: "dict[str, Any]") -> None:
     """Let another process that looks after the container finish; kill it where it does not."""
-    if supervisor["pid"] == os.getpid():
-        return
+    if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
+        os.kill(supervisor["pid"], SIGKILL)
+        _is_gone(supervisor)
+
+
+def _is_gone(process: "dict[str, Any]") -> bool:
+    """Wait until a process has ended, for PATIENCE at most; return True if it has."""
     deadline = time.monotonic() + PATIENCE
-    while state.is_alive(supervisor):
+    while state.is_alive(process):
         if time.monotonic() > deadline:
-            os.kill(supervisor["pid"], SIGKILL)
-        time.sleep(0.002)
+            return False
+        time.sleep(0.001)
+    return True
 
 
 def _poststop(container: Container) -> None:

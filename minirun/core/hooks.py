@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-OUTPUT_LIMIT = 4096
+_LIMIT = 1 << 16
+"""Bytes of a hook's output that are kept: the last ones."""
+_LONGEST_TEXT = 4096
+"""Bytes of them that an error quotes."""
 _SIGKILL = 9
 _LONGEST_POLL = 2**31 - 1  # milliseconds, an int
 
@@ -49,7 +52,7 @@ def run(
         raise HookError(f"{name} took longer than its timeout of {running.timeout} s")
     events.emit("note", "hook ended", {"path": hook["path"], "status": status})
     if status != 0:
-        text = running.output.decode(errors="replace").strip() or "it said nothing"
+        text = running.output[-_LONGEST_TEXT:].decode(errors="replace").strip() or "it said nothing"
         raise HookError(f"{name} failed with {ending(status)}: {' '.join(text.split())}")
 
 
@@ -59,16 +62,12 @@ def ending(status: int) -> str:
 
 
 def start(
-    main: "Callable[[int, int], NoReturn]",
-    timeout: "int | None",
-    *,
-    why: str,
-    limit: int = OUTPUT_LIMIT,
+    main: "Callable[[int, int], NoReturn]", timeout: "int | None", *, why: str
 ) -> "HookProcess":
     """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
 
     It gets `timeout` seconds, None for as long as it takes, from the moment at which it has the
-    state. Of its output the last `limit` bytes are kept. Raises OSError.
+    state. Raises OSError.
     """
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stdout = os.pipe2(os.O_CLOEXEC)
@@ -79,7 +78,7 @@ def start(
         main(stdin, stdout)
     os.close(stdin)
     os.close(stdout)
-    return HookProcess(pid, pidfd, (feed, said), timeout, limit)
+    return HookProcess(pid, pidfd, (feed, said), timeout)
 
 
 def _become(
@@ -111,15 +110,14 @@ class HookProcess:
     """A hook that runs, and the runtime's ends of its pipes."""
 
     def __init__(
-        self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None", limit: int
+        self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None"
     ) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.feed, self.said = pipes
         self.timeout = timeout
-        self.limit = limit
         self.output = b""
-        """The last `limit` bytes that it wrote."""
+        """What it wrote, or the last of it."""
 
     def converse(self, state: "dict[str, Any]") -> "int | None":
         """Give it `state` and listen until it ends.
@@ -176,7 +174,7 @@ class HookProcess:
     def _listen(self) -> bool:
         """Read what the hook says, at most what a pipe holds; False at its end."""
         chunk = os.read(self.said, 65536)
-        self.output = (self.output + chunk)[-self.limit :]
+        self.output = (self.output + chunk)[-_LIMIT:]
         return bool(chunk)
 
     def kill(self) -> None:

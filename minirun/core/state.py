@@ -55,26 +55,16 @@ def start_time(pid: int) -> int:
     A zombie counts as none. proc_pid_stat(5), fields 3 and 22.
     """
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        text = read_bytes(f"/proc/{pid}/stat")
     except OSError:
         return 0
-    try:
-        text = os.read(fd, 4096)
-    except ProcessLookupError:
-        return 0
-    finally:
-        os.close(fd)
     fields = text[text.rindex(b")") + 2 :].split()
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def boot_id() -> str:
     """Return the id of this boot of the machine: random(4)."""
-    fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, 64).decode().strip()
-    finally:
-        os.close(fd)
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def identity(pid: int) -> "dict[str, Any]":
@@ -193,10 +183,7 @@ def read_bytes(path: str) -> bytes:
     """Return what is in a file. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        chunks = []
-        while chunk := os.read(fd, 1 << 16):
-            chunks.append(chunk)
-        return b"".join(chunks)
+        return records.read_on(fd)
     finally:
         os.close(fd)
 

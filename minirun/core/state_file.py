@@ -102,22 +102,35 @@ def read_file(fd: int, name: str) -> bytes:
         file = os.open(name, flags, dir_fd=fd)
     except OSError as error:
         if error.errno in (40, 6):  # ELOOP, ENXIO
-            raise ValueError("it is not a regular file") from None
+            raise ValueError("not a regular file") from None
         raise
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is not a regular file")
-        if reason := _not_own(found):
+        if reason := _not_own(os.fstat(file)):
             raise ValueError(reason)
-        if found.st_size > _LIMIT:
-            raise ValueError(f"it has {found.st_size} bytes")
-        chunks = []
-        while chunk := os.read(file, 1 << 16):
-            chunks.append(chunk)
-        return b"".join(chunks)
+        return read_regular(file, _LIMIT)
     finally:
         os.close(file)
+
+
+def read_regular(fd: int, limit: int) -> bytes:
+    """Return what is in the open file `fd`, a regular one of at most `limit` bytes.
+
+    Raises ValueError if it is another one, OSError.
+    """
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode):
+        raise ValueError("not a regular file")
+    if info.st_size > limit:
+        raise ValueError(f"larger than {limit >> 20} MiB")
+    return read_on(fd)
+
+
+def read_on(fd: int) -> bytes:
+    """Return what is in the open file `fd`, from where it is up to its end. Raises OSError."""
+    chunks = []
+    while chunk := os.read(fd, 1 << 16):
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def is_made_by_minirun(fd: int) -> bool:

@@ -5,7 +5,6 @@ import os
 import stat
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
-from minirun.core import events
 from minirun.core.kernel import libc
 
 RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS = 0x1, 0x2, 0x4
@@ -95,32 +94,16 @@ def mknodat(
     args: "dict[str, object]" = {"path": shown or name, "mode": oct(mode), "kind": kind}
     if kind in "cb":
         args |= {"major": os.major(device), "minor": os.minor(device)}
-    call = "mkfifo" if kind == "p" else "mknodat"
-    start = events.now()
-    try:
-        os.mknod(name, mode, device, dir_fd=None if dirfd == -100 else dirfd)
-    except OSError as error:
-        _mark(error, call, shown or name, args, events.now() - start, why)
-        raise
-    events.emit("syscall", call, args, dur=events.now() - start, why=why)
+    libc.logged_python(
+        "mkfifo" if kind == "p" else "mknodat",
+        lambda: os.mknod(name, mode, device, dir_fd=None if dirfd == -100 else dirfd),
+        args, shown or name, why,
+    )  # fmt: skip
 
 
 def symlinkat(target: str, dirfd: int, name: str, *, shown: str = "", why: str = "") -> None:
     """Make a symbolic link: symlink(2)."""
-    args: "dict[str, object]" = {"target": target, "path": shown or name}
-    start = events.now()
-    try:
-        os.symlink(target, name, dir_fd=dirfd)
-    except OSError as error:
-        _mark(error, "symlinkat", shown or name, args, events.now() - start, why)
-        raise
-    events.emit("syscall", "symlinkat", args, dur=events.now() - start, why=why)
-
-
-def _mark(
-    error: OSError, call: str, path: str, args: "dict[str, object]", dur: int, why: str
-) -> None:
-    setattr(error, "call", call)  # noqa: B010
-    error.filename = path
-    error.filename2 = None
-    libc.log_failure(error, args, dur, why)
+    args = {"target": target, "path": shown or name}
+    libc.logged_python(
+        "symlinkat", lambda: os.symlink(target, name, dir_fd=dirfd), args, shown or name, why
+    )

@@ -9,6 +9,7 @@ from minirun.core.errors import errno_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _libc = ctypes.PyDLL(None, use_errno=True)
@@ -43,8 +44,13 @@ def number(x86_64: int, aarch64: int) -> int:
 def failure(call: str, path: "str | None" = None) -> OSError:
     """Return the OSError for the errno that the last call left, marked with the call's name."""
     code = ctypes.get_errno()
-    error = OSError(code, os.strerror(code), path)
+    return name_call(OSError(code, os.strerror(code)), call, path)
+
+
+def name_call(error: OSError, call: str, path: "str | None" = None) -> OSError:
+    """Mark an OSError with the name of the system call, and with its path; return it."""
     setattr(error, "call", call)  # noqa: B010  (OSError declares no such field)
+    error.filename, error.filename2 = path, None
     return error
 
 
@@ -73,6 +79,20 @@ def logged(
     error = failure(call, path)
     log_failure(error, shown, dur, why)
     raise error
+
+
+def logged_python(
+    call: str, function: "Callable[[], object]", shown: "dict[str, Any]",
+    path: "str | None" = None, why: str = "",
+) -> None:  # fmt: skip
+    """Call a function of :mod:`os` that is one system call, and write the event. Raises OSError."""
+    start = events.now()
+    try:
+        function()
+    except OSError as error:
+        log_failure(name_call(error, call, path), shown, events.now() - start, why)
+        raise
+    events.emit("syscall", call, shown, dur=events.now() - start, why=why)
 
 
 def log_failure(error: OSError, shown: "dict[str, Any]", dur: int, why: str) -> None:

@@ -13,11 +13,6 @@ try:
 except ImportError:  # it has to be compiled, and not every machine has a compiler
     _prctl = None
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NAME = 1, 4, 8, 15
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 23, 24, 36
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
@@ -35,26 +30,11 @@ _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
 _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 
 
-def prctl(option: int, arg2: "int | str" = 0, arg3: int = 0, *, why: str = "") -> int:
-    """Change or read a property of this process: prctl(2).
-
-    `arg2` is a text for PR_SET_NAME alone, which python-prctl sets if it is installed.
-    """
+def prctl(option: int, arg2: int = 0, arg3: int = 0, *, why: str = "") -> int:
+    """Change or read a property of this process: prctl(2)."""
     name = prctl_name(option)
-    if isinstance(arg2, str):
-        _set_text(option, name, arg2)
-        return 0
     args = {"option": name, "arg2": arg2, "arg3": arg3}
     return libc.logged("prctl", _prctl_long, (option, arg2, arg3, 0, 0), args, name, why)
-
-
-def _set_text(option: int, name: str, text: str) -> None:
-    start = events.now()
-    if _prctl:
-        _prctl.prctl(option, text)
-    else:
-        libc.check("prctl", _prctl_text(option, text.encode(), 0, 0, 0), name)
-    events.emit("syscall", "prctl", {"option": name, "name": text}, dur=events.now() - start)
 
 
 def prctl_name(option: int) -> str:
@@ -101,35 +81,17 @@ def join_session_keyring(name: str) -> None:
 
 def setgroups(groups: "list[int]", *, why: str = "") -> None:
     """Replace the supplementary groups: setgroups(2)."""
-    _logged_python("setgroups", os.setgroups, (groups,), {"groups": groups}, why)
+    libc.logged_python("setgroups", lambda: os.setgroups(groups), {"groups": groups}, why=why)
 
 
 def setgid(gid: int, *, why: str = "") -> None:
     """Set real, effective and saved group id: setresgid(2)."""
-    _logged_python("setgid", os.setresgid, (gid, gid, gid), {"gid": gid}, why)
+    libc.logged_python("setgid", lambda: os.setresgid(gid, gid, gid), {"gid": gid}, why=why)
 
 
 def setuid(uid: int, *, why: str = "") -> None:
     """Set real, effective and saved user id: setresuid(2)."""
-    _logged_python("setuid", os.setresuid, (uid, uid, uid), {"uid": uid}, why)
-
-
-def _logged_python(
-    call: str,
-    function: "Callable[..., Any]",
-    args: "tuple[Any, ...]",
-    shown: "dict[str, Any]",
-    why: str,
-) -> None:
-    """Call a function of :mod:`os` that is one system call, and write its event."""
-    start = events.now()
-    try:
-        function(*args)
-    except OSError as error:
-        setattr(error, "call", call)  # noqa: B010
-        libc.log_failure(error, shown, events.now() - start, why)
-        raise
-    events.emit("syscall", call, shown, dur=events.now() - start, why=why)
+    libc.logged_python("setuid", lambda: os.setresuid(uid, uid, uid), {"uid": uid}, why=why)
 
 
 def pidfd_send_signal(pidfd: int, number: int) -> None:
@@ -150,8 +112,7 @@ def execve(
     try:
         os.execve(path, argv, env)
     except OSError as error:
-        setattr(error, "call", "execve")  # noqa: B010
-        error.filename = shown or str(path)
+        libc.name_call(error, "execve", shown or str(path))
         libc.log_failure(error, args, events.now() - start, why)
         raise
 
@@ -176,5 +137,11 @@ def restore_signals() -> None:
 
 
 def become_named(name: str) -> None:
-    """Give this process a name of at most 15 bytes, as ps and strace show it."""
-    prctl(PR_SET_NAME, name)
+    """Give this process a name of at most 15 bytes, as ps and strace show it: PR_SET_NAME."""
+    start = events.now()
+    if _prctl:
+        _prctl.prctl(PR_SET_NAME, name)
+    else:
+        libc.check("prctl", _prctl_text(PR_SET_NAME, name.encode(), 0, 0, 0), name)
+    args = {"option": "PR_SET_NAME", "name": name}
+    events.emit("syscall", "prctl", args, dur=events.now() - start)

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from minirun.core.stages.s1_clone import Init
 
-_REPORT_LIMIT = 1 << 16
-"""Bytes of the JSON by which the in-line hook says what went wrong."""
-
 
 class Turn(Record):
     """One hook of stage 3: its name in an error, its row of config.json, and how it runs."""
@@ -99,7 +96,6 @@ def _start(container: Container, init: "Init", timeout: "int | None") -> HookPro
     in_line = hooks.start(
         lambda stdin, stdout: _hook(container, init, stdin, stdout, parent),
         timeout, why="the GPU hook, in-line: the real runtime executes a program here",
-        limit=_REPORT_LIMIT,
     )  # fmt: skip
     events.emit("message", "STATE", {"to": "hook"}, why="on its standard input, as JSON")
     return in_line
