@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.core.kernel import mountinfo
+from minirun.common import mountinfo
 from minirun.core.places import HISTORY, NEW, ROOT
 from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.engines import roots

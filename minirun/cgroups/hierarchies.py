@@ -5,7 +5,7 @@ version 2 one for all; a controller belongs to either side, and a hybrid machine
 then often without a single controller. runc and crun read it out of /proc/self/mountinfo too.
 """
 
-from minirun.core.kernel import mountinfo
+from minirun.common import mountinfo
 from minirun.core.record import Record
 
 _CONTROLLERS = (

@@ -3,10 +3,11 @@
 A table of commands as in minirun.cli: a module is imported when its command is called.
 """
 
+import os
+
 from minirun.cli import entry_of
 from minirun.cli.flags import Flags, flag, show
 from minirun.core.choices import OTHER_VENDORS
-from minirun.core.directories import make_root
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.engines import roots
@@ -151,7 +152,7 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
             f"unknown command 'gpu mps {' '.join(flags.args)}'", "start, stop or status", 1
         )
     if flags.args == ["start"]:
-        make_root(settings.root)
+        os.makedirs(settings.root, mode=0o711, exist_ok=True)
         visible: tuple[str, ...] = ()
         if "gpus" in flags.given:
             found = drivers.inventory(flags.gpu_driver or "auto", settings.store)

@@ -42,7 +42,6 @@ The root filesystem, in rootfs/.
 Becoming the command, in process/.
 
     process/streams     standard input, output and error
-    process/home        $HOME, from the image's /etc/passwd
     process/barrier     no import from here on
     process/privileges  user, groups, working directory, in the one order that works
     process/caps        capabilities
@@ -56,7 +55,6 @@ System calls, through ctypes, once, in kernel/.
     kernel/mounts       mount, pivot_root, open_tree, mount_setattr
     kernel/files        openat2, mkfifo, close_range
     kernel/process      prctl, capset, setuid, execve
-    kernel/mountinfo    /proc/PID/mountinfo
 
 Small tools: record (a tuple with names), jsonlite (JSON without the library's import), visible (a
 text as a terminal may show it).

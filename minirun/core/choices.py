@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 KEY = "choices"
 """Where they stand in state.json."""
 
-
 OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
 GPU_DRIVERS = ("nvidia", "simulated", *OTHER_VENDORS)

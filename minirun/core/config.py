@@ -54,11 +54,6 @@ class Config:
         return path if path.startswith("/") else f"{self.bundle}/{path}"
 
     @property
-    def readonly(self) -> bool:
-        """Return True if the root filesystem is mounted read-only."""
-        return bool(self.raw["root"].get("readonly"))
-
-    @property
     def terminal(self) -> bool:
         """Return True if the process gets a pseudo-terminal."""
         return bool(self.process.get("terminal"))
@@ -110,7 +105,8 @@ class Config:
 
     def in_line(self, hook: "dict[str, Any]") -> bool:
         """Return True if a hook of stage 3 is NVIDIA's, and minirun itself does its work."""
-        return is_gpu_hook(hook) and not self.choices.gpu_hook
+        path: str = hook["path"]
+        return path.rpartition("/")[2] == GPU_HOOK and not self.choices.gpu_hook
 
 
 def load(bundle: str, choices: Choices = NOTHING) -> Config:
@@ -137,9 +133,3 @@ def _read(path: str) -> str:
         return state_file.read_regular(fd, MOST_BYTES).decode()
     finally:
         os.close(fd)
-
-
-def is_gpu_hook(hook: "dict[str, Any]") -> bool:
-    """Return True if a prestart hook is NVIDIA's."""
-    path: str = hook["path"]
-    return path.rpartition("/")[2] == GPU_HOOK

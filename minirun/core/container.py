@@ -44,11 +44,6 @@ class Container:
         """What it needs beyond the core, by module; :meth:`prepare` makes them."""
 
     @property
-    def groups_denied(self) -> bool:
-        """Return True if setgroups(2) is denied in it: minirun.engines.rootless_config."""
-        return bool(self.record.get("groups_denied"))
-
-    @property
     def cgroup(self) -> "Cgroup":
         """Its cgroup, looked for when it is first asked for: `start`, for one, needs none."""
         if self._cgroup is None:
@@ -89,8 +84,7 @@ class Container:
         word, path = detail(self.config), f"{self.directory}/{places.EVENTS}"
         if word == "off" or (os.path.exists(path) and os.stat(path).st_size > LOG_LIMIT):
             return
-        events.choose_detail(word)
-        events.open_log(path, self.id)
+        events.open_log(path, self.id, brief=word == "stages")
 
     def save(self, **changes: "Any") -> None:
         """Change the record and write it. Raises OSError."""

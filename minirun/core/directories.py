@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 _EEXIST, _ENOTEMPTY = 17, 39
 
 
-def make_root(root: str) -> None:
-    """Make the state root if it does not exist. Raises OSError."""
-    if not os.path.isdir(root):
-        os.makedirs(root, mode=0o711, exist_ok=True)
-
-
 def make(root: str) -> str:
     """Make a directory that has no container's name yet; return its path. Raises OSError."""
     path = _unnamed(root)
@@ -90,9 +84,7 @@ def empty(fd: int) -> None:
         try:
             os.unlink(name, dir_fd=fd)
         except IsADirectoryError:
-            from minirun.core.rootfs.tree import (
-                remove_at,  # containers of `create` have no directory
-            )
+            from minirun.core.rootfs.tree import remove_at  # a bundle's container needs none
 
             remove_at(fd, name)
         except FileNotFoundError:
@@ -101,6 +93,8 @@ def empty(fd: int) -> None:
 
 def _unnamed(root: str) -> str:
     """Return a path that no other process and no other moment has; its folder exists then."""
+    if not os.path.isdir(root):
+        os.makedirs(root, mode=0o711, exist_ok=True)
     os.makedirs(f"{root}/{places.NEW}", 0o700, exist_ok=True)
     return f"{root}/{places.NEW}/{os.getpid()}-{time.monotonic_ns()}"
 

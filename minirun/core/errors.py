@@ -119,15 +119,10 @@ def errno_name(number: int) -> str:
     return _errno.errorcode.get(number, str(number))
 
 
-def hint(call: str, number: int) -> str:
-    """What to try after `call` failed with errno `number`; empty where nothing is known."""
-    name = errno_name(number)
-    return HINTS.get((call, name)) or _GENERAL.get(name, "")
-
-
 def from_os(error: OSError, doing: str = "") -> MinirunError:
     """Turn an OSError into the one line a user sees: doing: call path: text (hint)."""
+    name = errno_name(error.errno or 0)
     call = getattr(error, "call", "")
     parts = [doing, call, str(error.filename or ""), os.strerror(error.errno or 0)]
     text = ": ".join(part for part in parts if part)
-    return MinirunError(text, hint(call, error.errno or 0))
+    return MinirunError(text, HINTS.get((call, name)) or _GENERAL.get(name, ""))

@@ -19,38 +19,30 @@ from _json import encode_basestring_ascii, make_encoder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Any
 
 now = time.monotonic_ns
 
 _encode = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", False, False, True)
 _sinks: "list[int]" = []
-_id = ""
-_stage = 0
-_actor = "runtime"
-_pid = 0
-_mark = ""
-_brief = False
+_id, _stage, _actor, _pid = "", 0, "runtime", 0
+_mark, _brief = "", False
 gatekeeper: "Callable[[int, str], None] | None" = None
 """Called at every stage boundary when a viewer steps through the run (see minirun.core.gates)."""
 observer: "Callable[[str, str], None] | None" = None
 """Called with kind and name after every event when a viewer steps from call to call."""
 
 
-def choose_detail(word: str) -> None:
-    """From now on write system calls too ("syscalls"), or all but these ("stages")."""
-    global _brief
-    _brief = word == "stages"
+def open_log(path: str, container_id: str, mode: int = 0o600, *, brief: bool = False) -> None:
+    """Append events of `container_id` to the file `path` too; `brief`: but for system calls.
 
-
-def open_log(path: str, container_id: str, mode: int = 0o600) -> None:
-    """Append events of `container_id` to the file `path` too. Raises OSError."""
-    global _id, _pid
+    Raises OSError.
+    """
+    global _id, _pid, _brief
+    _brief = brief
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
     _sinks.append(os.open(path, flags, mode))
-    _id = container_id
-    _pid = os.getpid()
+    _id, _pid = container_id, os.getpid()
 
 
 def close_log() -> None:
@@ -63,25 +55,11 @@ def divert(fd: int) -> None:
     """Write events into the pipe `fd` from now on, and let go of the log file.
 
     For a process that strangers see, and whose descriptors they could open: its caller, who reads
-    the pipe, passes the lines on (:func:`pass_on`). Without a log nothing changes.
+    the pipe, passes the lines on. Without a log nothing changes.
     """
     if _sinks:
         close_log()
         _sinks.append(fd)
-
-
-def pass_on(line: bytes) -> None:
-    """Write an event of another process as it is."""
-    for fd in _sinks:
-        try:
-            os.write(fd, line)
-        except OSError:
-            pass
-
-
-def log_id() -> str:
-    """Return the id of the container that the log is of."""
-    return _id
 
 
 def log_fds() -> "tuple[int, ...]":
@@ -92,8 +70,7 @@ def log_fds() -> "tuple[int, ...]":
 def become(actor: str, pid: int) -> None:
     """From now on this process writes as `actor` with host pid `pid` (called after a clone)."""
     global _actor, _pid
-    _actor = actor
-    _pid = pid
+    _actor, _pid = actor, pid
 
 
 def mark(word: str) -> None:
@@ -103,15 +80,9 @@ def mark(word: str) -> None:
 
 
 def emit(
-    kind: str,
-    name: str,
-    args: "dict[str, Any] | None" = None,
-    *,
-    ret: "int | None" = 0,
-    errno: "str | None" = None,
-    dur: int = 0,
-    why: str = "",
-) -> None:
+    kind: str, name: str, args: "dict[str, Any] | None" = None, *, ret: "int | None" = 0,
+    errno: "str | None" = None, dur: int = 0, why: str = "",
+) -> None:  # fmt: skip
     """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT)."""
     if not _sinks or (_brief and kind == "syscall" and not observer):
         return
@@ -146,20 +117,14 @@ class stage:
 
     def __enter__(self) -> "stage":
         global _stage, _actor
-        _stage = self.number
-        _actor = self.actor
+        _stage, _actor = self.number, self.actor
         self.started = now()
         emit("begin", self.name, why=self.why)
         if gatekeeper:
             gatekeeper(self.number, "begin")
         return self
 
-    def __exit__(
-        self,
-        kind: "type[BaseException] | None",
-        error: "BaseException | None",
-        trace: "TracebackType | None",
-    ) -> None:
+    def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
         if error is None:
             self.end()
         elif not isinstance(error, SystemExit):

@@ -47,6 +47,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.maskedPaths", *_HIDE),
     ("linux.readonlyPaths", *_HIDE),
     ("root.readonly", *_HIDE),
+    ("process.args", "minirun.oci.home", ("look",)),
     ("process.terminal", "minirun.oci.terminal.terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.install",
      ("hand_over", "before_user", "after_user", "before_exec")),
@@ -100,6 +101,9 @@ class Extra:
 
     def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
+
+    def look(self, root: "Root") -> None:
+        """Stage 7, init, while hooks run: the last look at the image's files as the host's."""
 
     def connect(self, root: "Root", console: "Console", *, console_node: bool) -> bool:
         """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""

@@ -131,7 +131,9 @@ class HookProcess:
             self.kill()
             raise
         finally:
-            self._close()
+            for fd in (self.feed, self.said, self.pidfd):
+                if fd >= 0:
+                    os.close(fd)
 
     def _converse(self, state: bytes) -> "int | None":
         """Feed and listen; return as :meth:`converse` does.
@@ -159,8 +161,11 @@ class HookProcess:
                     poll.unregister(self.feed)
                     os.close(self.feed)
                     self.feed = -1
-            if self.said in ready and not self._listen():
-                poll.unregister(self.said)
+            if self.said in ready:
+                chunk = os.read(self.said, 65536)  # at most what a pipe holds
+                self.output = (self.output + chunk)[-_LIMIT:]
+                if not chunk:
+                    poll.unregister(self.said)
             if self.pidfd in ready:
                 return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
@@ -171,12 +176,6 @@ class HookProcess:
         except BrokenPipeError:
             return b""
 
-    def _listen(self) -> bool:
-        """Read what the hook says, at most what a pipe holds; False at its end."""
-        chunk = os.read(self.said, 65536)
-        self.output = (self.output + chunk)[-_LIMIT:]
-        return bool(chunk)
-
     def kill(self) -> None:
         """End the hook and all of its process group."""
         try:
@@ -184,8 +183,3 @@ class HookProcess:
         except ProcessLookupError:  # it has not come to make its group
             os.kill(self.pid, _SIGKILL)
         os.waitpid(self.pid, 0)
-
-    def _close(self) -> None:
-        for fd in (self.feed, self.said, self.pidfd):
-            if fd >= 0:
-                os.close(fd)

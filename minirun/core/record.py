@@ -1,8 +1,7 @@
 """Records: the plain tuples with names that carry everything between rooms.
 
 A type checker sees :class:`typing.NamedTuple`; the interpreter runs the forty lines below,
-because importing ``typing`` costs 4 ms and ``collections`` another 1 ms, on a start that should
-take 18 ms altogether (design: "the hot path is sacred").
+because importing ``typing`` costs 4 ms and ``collections`` another 1 ms, at every start.
 
     class Point(Record):
         x: int
@@ -13,12 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple as Record
 else:
-    try:
-        from _collections import _tuplegetter  # what collections.namedtuple itself uses
-    except ImportError:  # a name of the interpreter's own, which may go
-
-        def _tuplegetter(index, doc):
-            return property(lambda record: record[index])
+    from _operator import itemgetter  # operator itself imports more
 
     class _RecordType(type):
         def __new__(mcls, name, bases, namespace):
@@ -31,7 +25,7 @@ else:
             cls._defaults = defaults
             cls._tail = tuple(defaults.values())
             for index, field in enumerate(fields):
-                setattr(cls, field, _tuplegetter(index, field))
+                setattr(cls, field, property(itemgetter(index)))
             return cls
 
     class Record(tuple, metaclass=_RecordType):

@@ -1,8 +1,7 @@
 """A container's texts, as they may be printed: the one place where they are cleaned.
 
-An image chooses its command, its name and its labels, a process its name: all bytes that a terminal
-would obey. ESC ] 0 ; sets its title, ESC [ 2 J clears it, and what an operator then reads is the
-container's (console_codes(4)); a newline adds a row to a table, U+202E turns a line around (Unicode
+An image chooses its command, its name and its labels: bytes that a terminal would obey. ESC [ 2 J
+clears it (console_codes(4)), a newline adds a row to a table, U+202E turns a line around (Unicode
 Standard Annex 9). So what is printed as text shows them, as Python's literals do. What the
 container itself writes to its streams is passed on as it is.
 """

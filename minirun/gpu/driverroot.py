@@ -97,9 +97,17 @@ def link(root: str, path: str) -> str:
     """Return where the link `path` leads, as it says it; "" for anything else."""
     held = Root.at(root or "/")
     try:
-        return held.link_target(path)
+        fd = held.open(path, os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        return ""
     finally:
         held.close()
+    try:
+        return os.readlink("", dir_fd=fd)
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 def real(root: str, path: str) -> str:

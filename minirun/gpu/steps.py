@@ -8,6 +8,7 @@ of the container's root (minirun.core.rootfs.inroot).
 import os
 import stat
 
+from minirun.common import operations
 from minirun.core.errors import GPUError
 from minirun.core.kernel import files, mounts
 from minirun.core.record import Record
@@ -87,14 +88,14 @@ class DeviceNode(Record):
         try:
             self._check(os.fstat(fd))
             why = "the host's node; the cgroup decides who may open it"
-            plan.bind_fd(at.root, fd, self.host_path, self.path, _NODE, False, why)
+            operations.bind_fd(at.root, fd, self.host_path, self.path, _NODE, False, why)
         finally:
             os.close(fd)
 
     def _make_node(self, root: Root) -> None:
         """Make a node that no driver is behind, unless the very same is there already."""
         try:
-            node = plan.MakeNode(self.path, "c", self.major, self.minor, self.mode or 0)
+            node = operations.MakeNode(self.path, "c", self.major, self.minor, self.mode or 0)
             node.execute(root)
         except FileExistsError:
             fd = root.open(self.path, os.O_PATH | os.O_NOFOLLOW)
@@ -121,7 +122,7 @@ class DeviceNode(Record):
             os.chmod(name, mode, dir_fd=outside)
             node = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outside)
             try:
-                plan.bind_fd(root, node, self.path, self.path, _NODE, False)
+                operations.bind_fd(root, node, self.path, self.path, _NODE, False)
             finally:
                 os.close(node)
         except OSError as error:
@@ -157,7 +158,7 @@ class BindMount(Record):
         fd = driverroot.open_source(at.driver_root, self.host_path)
         try:
             attributes = sum(_ATTRIBUTES[name] for name in self.options)
-            plan.bind_fd(at.root, fd, self.host_path, self.path, attributes)
+            operations.bind_fd(at.root, fd, self.host_path, self.path, attributes)
         finally:
             os.close(fd)
 
@@ -181,7 +182,7 @@ class CompatLibrary(Record):
         """Do it. Raises OSError."""
         why = "the very file that was opened inside the root"
         attributes = sum(_ATTRIBUTES[name] for name in FILE)
-        plan.bind_fd(at.root, self.fd, self.host_path, self.path, attributes, False, why)
+        operations.bind_fd(at.root, self.fd, self.host_path, self.path, attributes, False, why)
 
 
 class Link(Record):
@@ -196,19 +197,19 @@ class Link(Record):
 
     def execute(self, at: Place) -> None:
         """Do it. Raises OSError."""
-        plan.Symlink(self.target, self.path).execute(at.root)
+        operations.Symlink(self.target, self.path).execute(at.root)
 
 
 class Tmpfs(Record):
     """A fresh tmpfs that hides what the container had at `path` and holds these files."""
 
     path: str
-    files: "tuple[plan.WriteFile, ...]" = ()
+    files: "tuple[operations.WriteFile, ...]" = ()
     mode: int = 0o555
 
     def _plan(self) -> "plan.Plan":
         why = "hides what was there"
-        view = plan.MountFs("tmpfs", "tmpfs", self.path, _TMPFS, f"mode={self.mode:o}", why)
+        view = operations.MountFs("tmpfs", "tmpfs", self.path, _TMPFS, f"mode={self.mode:o}", why)
         return (view, *self.files)
 
     def describe(self) -> str:

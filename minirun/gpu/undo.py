@@ -13,11 +13,12 @@ pass above the root, with "resolves outside of", and so does this.
 import os
 import stat
 
+from minirun.common import mountinfo
+from minirun.common.operations import Symlink, WriteFile
 from minirun.core import events
 from minirun.core.errors import GPUError
-from minirun.core.kernel import mountinfo, mounts
+from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import Symlink, WriteFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

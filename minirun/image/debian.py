@@ -13,9 +13,9 @@ import os
 import shutil
 import subprocess
 
+from minirun.common.operations import WriteFile
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import WriteFile
 from minirun.image import aptsources
 from minirun.image.catalogue import Draft
 

@@ -10,10 +10,11 @@ import stat
 from typing import NotRequired, TypedDict
 
 from minirun.cgroups.reading import listing
+from minirun.common import mountinfo
 from minirun.core import places
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
-from minirun.core.kernel import mountinfo, namespaces
+from minirun.core.kernel import namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect import processes
 from minirun.inspect.given import device_names

@@ -32,7 +32,7 @@ def wanted(container: Container) -> Wanted:
         "capabilities": process.get("capabilities") or {},
         "noNewPrivileges": bool(process.get("noNewPrivileges")),
         "seccomp": _profile(container),
-        "readonly": config.readonly,
+        "readonly": bool(config.raw["root"].get("readonly")),
         "layers": config.layers,
         "mounts": config.raw.get("mounts") or [],
         "deviceRules": [_as_text(rule) for rule in _rules(container)],

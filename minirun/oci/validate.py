@@ -1,12 +1,12 @@
 """Checks config.json and names the culprit by its exact path: ``mounts[3].options[0]: …``.
 
-The shapes below are the runtime-spec's JSON schema in brief, in the words of minirun.schema.
+The shapes below are the runtime-spec's JSON schema in brief, in the words of minirun.common.schema.
 Properties that are not listed are ignored, as the spec demands.
 """
 
+from minirun.common.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
 from minirun.core.errors import ConfigError
 from minirun.oci.tuning.limits import RLIMITS
-from minirun.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

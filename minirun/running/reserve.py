@@ -26,7 +26,6 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     detail(config)  # a wrong word is told before anything is made
     container = Container(settings, config, first_record(settings, container_id, config) | extra)
     container.cgroup.directories()  # a wrong path is refused before anything is made
-    directories.make_root(settings.root)
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
         from minirun.engines import roots  # an engine has a root of its own
 

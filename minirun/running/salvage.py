@@ -10,10 +10,11 @@ import os
 
 from minirun import cgroups
 from minirun.cgroups import Cgroup
+from minirun.common import mountinfo
 from minirun.core import directories
 from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
-from minirun.core.kernel import mountinfo, mounts
+from minirun.core.kernel import mounts
 from minirun.core.settings import Settings
 from minirun.running import existing, history
 from minirun.running.reserve import own_cgroup

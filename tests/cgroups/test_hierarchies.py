@@ -1,7 +1,7 @@
 """mountinfo as other machines show it, and this one's."""
 
 from minirun.cgroups.hierarchies import Hierarchy, hierarchies_of, mounted
-from minirun.core.kernel.mountinfo import parse
+from minirun.common.mountinfo import parse
 
 SYSTEMD_HYBRID = r"""
 25 30 0:23 / /proc rw,relatime shared:13 - proc proc rw

@@ -63,7 +63,8 @@ def test_layers() -> None:
     ],
 )
 def test_nvidias_hook_is_known_by_its_name(path: str, is_one: bool) -> None:
-    assert oci_config.is_gpu_hook({"path": path}) is is_one
+    made = Config({"ociVersion": "1.2.0"}, "/")
+    assert made.in_line({"path": path}) is is_one
 
 
 def test_what_it_does_not_know_is_kept(tmp_path: Path) -> None:

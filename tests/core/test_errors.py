@@ -16,6 +16,12 @@ TREE = {
 
 
 @pytest.mark.parametrize(("name", "status"), TREE.items())
+def _hint(call: str, number: int) -> str:
+    error = OSError(number, "")
+    setattr(error, "call", call)  # noqa: B010
+    return errors.from_os(error).hint
+
+
 def test_each_kind_has_the_status_that_docker_or_runc_gives(name: str, status: int) -> None:
     kind = getattr(errors, name)
     assert issubclass(kind, MinirunError)
@@ -71,10 +77,10 @@ def test_an_oserror_of_python_keeps_its_file() -> None:
 
 
 def test_general_hints_stand_in_where_a_call_has_none() -> None:
-    assert errors.hint("anything", errno.ENOSPC) == errors.hint("write", errno.ENOSPC)
-    assert "ulimit -n" in errors.hint("open", errno.EMFILE)
-    assert errors.hint("anything", errno.EXDEV) == ""
-    assert errors.hint("openat2", errno.EXDEV) != ""
+    assert _hint("anything", errno.ENOSPC) == _hint("write", errno.ENOSPC)
+    assert "ulimit -n" in _hint("open", errno.EMFILE)
+    assert _hint("anything", errno.EXDEV) == ""
+    assert _hint("openat2", errno.EXDEV) != ""
 
 
 def test_errno_names() -> None:
@@ -87,4 +93,4 @@ def test_every_hint_is_for_a_real_errno_and_reads_well(call: str, name: str) -> 
     assert name in errno.errorcode.values()
     text = errors.HINTS[(call, name)]
     assert re.fullmatch(r"[^\n]{10,}[^.\n]", text)
-    assert errors.hint(call, getattr(errno, name)) == text
+    assert _hint(call, getattr(errno, name)) == text

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from minirun.core.kernel import mountinfo
+from minirun.common import mountinfo
 from minirun.core.kernel.process import prctl
 from minirun.core.record import Record
 from minirun.core.rootfs import tree

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu.sandbox import golden, tree
-from minirun.core.kernel import mountinfo, mounts, namespaces, process
+from minirun.common import mountinfo
+from minirun.core.kernel import mounts, namespaces, process
 from minirun.fast import launcher
 from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import catalog

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from minirun.common import mountinfo
 from minirun.core import events
 from minirun.core.errors import MinirunError, from_os
-from minirun.core.kernel import mountinfo, mounts, namespaces
+from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import inject
 from minirun.gpu.drivers import inventory

@@ -7,7 +7,7 @@ import pytest
 
 from minirun.cgroups import reading
 from minirun.cgroups.ruleset import parse
-from minirun.core.kernel import mountinfo
+from minirun.common import mountinfo
 from minirun.inspect import mounts, page
 
 CONTAINER: Any = SimpleNamespace(

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from minirun.core.kernel import mountinfo
+from minirun.common import mountinfo
 from minirun.core.places import EVENTS, HISTORY
 from minirun.fast import launcher
 from minirun.recordings import path

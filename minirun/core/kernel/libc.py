@@ -62,13 +62,9 @@ def check(call: str, ret: int, path: "str | None" = None) -> int:
 
 
 def logged(
-    call: str,
-    function: "Any",
-    args: "tuple[Any, ...]",
-    shown: "dict[str, Any]",
-    path: "str | None" = None,
-    why: str = "",
-) -> int:
+    call: str, function: "Any", args: "tuple[Any, ...]", shown: "dict[str, Any]",
+    path: "str | None" = None, why: str = "",
+) -> int:  # fmt: skip
     """Call `function`, write the event, return its result. Raises OSError."""
     start = events.now()
     ret: int = function(*args)

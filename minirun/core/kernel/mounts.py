@@ -60,15 +60,9 @@ def _bytes(text: "str | None") -> "bytes | None":
 
 
 def mount(
-    source: "str | None",
-    target: str,
-    fstype: "str | None" = None,
-    flags: int = 0,
-    data: "str | None" = None,
-    *,
-    shown: "str | None" = None,
-    why: str = "",
-) -> None:
+    source: "str | None", target: str, fstype: "str | None" = None, flags: int = 0,
+    data: "str | None" = None, *, shown: "str | None" = None, why: str = "",
+) -> None:  # fmt: skip
     """Mount, bind, remount or change propagation: mount(2).
 
     `shown` is the path that an error names if `target` is a /proc/self/fd/N.
@@ -130,16 +124,9 @@ def move_mount(
 
 
 def mount_setattr(
-    mount_fd: int,
-    attr_set: int = 0,
-    attr_clr: int = 0,
-    *,
-    recursive: bool = False,
-    propagation: int = 0,
-    userns: int = 0,
-    shown: str = "",
-    why: str = "",
-) -> None:
+    mount_fd: int, attr_set: int = 0, attr_clr: int = 0, *, recursive: bool = False,
+    propagation: int = 0, userns: int = 0, shown: str = "", why: str = "",
+) -> None:  # fmt: skip
     """Set and clear properties (MOUNT_ATTR_*) of a mount: mount_setattr(2); Linux 5.12.
 
     `userns` is a descriptor of the user namespace for MOUNT_ATTR_IDMAP.

@@ -32,14 +32,9 @@ _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 
 def prctl(option: int, arg2: int = 0, arg3: int = 0, *, why: str = "") -> int:
     """Change or read a property of this process: prctl(2)."""
-    name = prctl_name(option)
+    name = _PRCTL_NAMES.get(option, str(option))
     args = {"option": name, "arg2": arg2, "arg3": arg3}
     return libc.logged("prctl", _prctl_long, (option, arg2, arg3, 0, 0), args, name, why)
-
-
-def prctl_name(option: int) -> str:
-    """PR_SET_NAME for 15; the number itself where it has no name here."""
-    return _PRCTL_NAMES.get(option, str(option))
 
 
 def in_bounding_set(capability: int) -> bool:

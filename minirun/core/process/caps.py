@@ -49,10 +49,8 @@ SETS = ("bounding", "effective", "inheritable", "permitted", "ambient")
 class Sets:
     """The five sets of config.json's process.capabilities, cut to what can be granted."""
 
-    def __init__(self, wanted: "dict[str, Any]", grantable: int) -> None:
-        wanted = {
-            kind: wanted.get(kind) or () for kind in SETS
-        }  # others mean nothing, says the spec
+    def __init__(self, capabilities: "dict[str, Any]", grantable: int) -> None:
+        wanted = {kind: capabilities.get(kind) or () for kind in SETS}  # the spec knows no others
         asked = {kind: mask(names) for kind, names in wanted.items()}
         self.bounding = asked["bounding"] & grantable
         self.permitted = asked["permitted"] & grantable
@@ -85,8 +83,3 @@ class Sets:
         """Take out what was kept for the last steps. Raises OSError."""
         why = "what the last steps needed goes"
         process.capset(self.effective, self.permitted, self.inheritable, why=why)
-
-
-def granted(process_config: "dict[str, Any]") -> Sets:
-    """Return what config.json's process gets."""
-    return Sets(process_config.get("capabilities") or {}, held())

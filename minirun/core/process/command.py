@@ -64,13 +64,9 @@ def trampoline_for(preserve: int) -> int:
 
 
 def execute(
-    config: Config,
-    memfd: int,
-    preserve: int,
-    report_fd: int,
-    target: str,
+    config: Config, memfd: int, preserve: int, report_fd: int, target: str,
     stage: "events.stage | None",
-) -> "NoReturn":
+) -> "NoReturn":  # fmt: skip
     """Become `target`, through the trampoline. Success closes `report_fd`; failure writes errno.
 
     Descriptors 3 to 2 + `preserve` are handed on; privileges.drop has marked all others to close.

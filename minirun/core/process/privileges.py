@@ -70,7 +70,7 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
     more_groups = [gid for extra in container.extras.values() for gid in extra.groups()]
-    become_user(user, more_groups, denied=container.groups_denied)
+    become_user(user, more_groups, denied=bool(container.record.get("groups_denied")))
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because root may not be let in: a file system over the network

@@ -125,19 +125,6 @@ class Root:
         finally:
             os.close(fd)
 
-    def link_target(self, path: str) -> str:
-        """Return where the link `path` points to; empty for anything else, and for nothing."""
-        try:
-            fd = self.open(path, os.O_PATH | os.O_NOFOLLOW)
-        except OSError:
-            return ""
-        try:
-            return os.readlink("", dir_fd=fd)
-        except OSError:
-            return ""
-        finally:
-            os.close(fd)
-
     def close(self) -> None:
         """Let go of the root."""
         os.close(self.fd)

@@ -28,17 +28,15 @@ BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
 its root is wherever the process is at that moment: cgroup_namespaces(7)."""
 
-
 _EINVAL = 22
 
 
-class Init:
+class Init(Record):
     """The runtime's end of the connection to init."""
 
-    def __init__(self, pid: int, pidfd: int, channel: Channel) -> None:
-        self.pid = pid
-        self.pidfd = pidfd
-        self.channel = channel
+    pid: int
+    pidfd: int
+    channel: Channel
 
 
 def make_places(container: Container) -> None:
@@ -100,17 +98,12 @@ def wait(container: Container, init: Init) -> None:
     if container.gates:
         container.gates.watched.append(init.pidfd)
     container.save(pid=init.pid, init=state.identity(init.pid))
-    prepare_from_outside(container, init)
-    init.channel.expect(Message.READY)
-    container.cgroup.entered()
-
-
-def prepare_from_outside(container: Container, init: Init) -> None:
-    """Do what init cannot do to itself: id maps, network devices, a score for the OOM killer."""
     for extra in container.extras.values():
-        extra.from_outside(init)
+        extra.from_outside(init)  # id maps, network devices, a score for the OOM killer
     if "user" in container.config.namespaces:
         init.channel.say(Message.MAPPED, why="init may become root of its user namespace now")
+    init.channel.expect(Message.READY)
+    container.cgroup.entered()
 
 
 def init(container: Container, channel: Channel) -> Root:
@@ -147,7 +140,7 @@ def init(container: Container, channel: Channel) -> Root:
 
 def become_root(container: Container) -> None:
     """Take on user and group 0 of the new user namespace."""
-    if not container.groups_denied:
+    if not container.record.get("groups_denied"):  # minirun.engines.rootless_config
         process.setgroups([])
     process.setgid(0)
     process.setuid(0)

@@ -15,7 +15,7 @@ from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Message
 from minirun.core.kernel import mounts, process
-from minirun.core.process import barrier, caps, command, home, privileges, streams
+from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import execute
 from minirun.core.stages.s1_clone import Init
@@ -35,8 +35,9 @@ class Ready:
         self.document = {**container.oci_state("creating"), "pid": os.getpid()}
         """For hooks in the container's namespaces: with the pid that it has in there."""
         self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
-        self.sets = caps.granted(container.config.process)
-        home.add(container.config.process, root)
+        self.sets = caps.Sets(container.config.process.get("capabilities") or {}, caps.held())
+        for extra in container.extras.values():
+            extra.look(root)
 
 
 def runtime(container: Container, init: Init) -> None:

@@ -15,10 +15,10 @@ the pages that have changed since.
 
 import os
 
+from minirun.common import mountinfo
 from minirun.core import endings, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
-from minirun.core.kernel import mountinfo
 from minirun.core.record import Record
 from minirun.engines.criu import mounts, outside, program, refuse, streams
 

@@ -18,11 +18,11 @@ import errno
 import os
 
 from minirun.cgroups import Cgroup
+from minirun.common.mountinfo import Mount
 from minirun.core import jsonlite, state
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import files
-from minirun.core.kernel.mountinfo import Mount
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import nodes, rows
 

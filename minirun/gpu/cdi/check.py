@@ -1,12 +1,12 @@
 """Checks a CDI spec and names the culprit by its exact path: ``devices[0].containerEdits.env[1]``.
 
-The shapes are the specification's JSON schema in brief, in the words of minirun.schema. As in
-the reference library, which reads strictly, a property that the schema does not know is an error: a
-misspelt `deviceNode` would else be lost in silence.
+The shapes are the specification's JSON schema in brief, in the words of minirun.common.schema. As
+in the reference library, which reads strictly, a property that the schema does not know is an
+error: a misspelt `deviceNode` would else be lost in silence.
 """
 
+from minirun.common.schema import Checker, Uint32, absolute, fail, without_nulls
 from minirun.gpu.cdi.names import kind_problem, name_problem
-from minirun.schema import Checker, Uint32, absolute, fail, without_nulls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ one folder is a conflict: neither counts. A broken file makes only itself unusab
 
 import os
 
+from minirun.common.schema import SchemaError
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
@@ -14,7 +15,6 @@ from minirun.core.state import read_bytes
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.cdi.check import check
 from minirun.gpu.edits import Edits
-from minirun.schema import SchemaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

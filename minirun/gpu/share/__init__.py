@@ -17,7 +17,6 @@ import os
 
 from minirun.core import events, jsonlite, places, state
 from minirun.core.container import Container
-from minirun.core.directories import make_root
 from minirun.core.errors import GPUError, StateError
 from minirun.core.record import Record
 
@@ -66,7 +65,7 @@ class Locked:
         self.root = root
         self.folder = f"{root}/{places.GPU_HOLDERS}"
         self.rows: "list[Holder]" = []
-        make_root(root)
+        os.makedirs(root, mode=0o711, exist_ok=True)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
 
     def __enter__(self) -> "Locked":

@@ -10,7 +10,7 @@ import stat
 
 from minirun.cgroups import reading
 from minirun.cgroups.rules import DeviceRule
-from minirun.core.kernel import mountinfo
+from minirun.common import mountinfo
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.edits import Edits

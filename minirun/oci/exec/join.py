@@ -18,15 +18,17 @@ What the real stack does: runc's `init` is not dumpable, and drops its privilege
 
 import os
 
+from minirun.common import mountinfo
 from minirun.core import events, handshake, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, from_os
-from minirun.core.kernel import mountinfo, mounts, namespaces, process
-from minirun.core.process import barrier, caps, command, home, privileges, streams
+from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.process.streams import Console
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
+from minirun.oci import home
 from minirun.oci.exec import newcomer, sibling
 from minirun.oci.exec.channel import CallerChannel
 
@@ -77,7 +79,7 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
         _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
     for fd in (tell, listen, pidfd):
         os.close(fd)
-    return _follow(container, config, CallerChannel(report, answer), joiner)
+    return _follow(container, config, CallerChannel(report, answer, container.id), joiner)
 
 
 def _follow(
@@ -155,7 +157,7 @@ def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
     flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
     namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
     if "user" in config.namespaces:
-        privileges.become_user({}, denied=container.groups_denied)
+        privileges.become_user({}, denied=bool(container.record.get("groups_denied")))
         process.prctl(process.PR_SET_DUMPABLE, 0)
     os.chdir(root or "/")
     if root:
@@ -172,7 +174,7 @@ def _prepare(container: Container, config: Config, console: Console) -> "tuple[c
     home.add(config.process, root)
     root.close()
     memfd = command.trampoline_for(container.preserve_fds)
-    sets = caps.granted(config.process)
+    sets = caps.Sets(config.process.get("capabilities") or {}, caps.held())
     newcomer.drop_outside(container, sets)
     return sets, memfd
 

@@ -41,7 +41,7 @@ def plan(config: Config) -> "Plan":
     """Return what is made read-only, what is hidden, and whether / is read-only. Each path once."""
     readonly = (ReadOnlyPath(*row) for row in _paths(config, "readonlyPaths"))
     masked = (MaskedPath(*row) for row in _paths(config, "maskedPaths"))
-    return (*readonly, *masked, *((ReadOnlyRoot(),) if config.readonly else ()))
+    return (*readonly, *masked, *((ReadOnlyRoot(),) if config.raw["root"].get("readonly") else ()))
 
 
 def _paths(config: Config, name: str) -> "list[tuple[str, str]]":

@@ -6,6 +6,7 @@ cgroups only to who is in its cgroup namespace already.
 
 import os
 
+from minirun.common import operations
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import from_os
@@ -161,13 +162,15 @@ def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -
     With a cgroup namespace of the host (not `new`), only the container's own cgroup is bound.
     """
     listed: list[plan.Operation] = [
-        plan.MountFs(row.fstype, row.source, f"{path}/{row.path}", flags, row.data)
+        operations.MountFs(row.fstype, row.source, f"{path}/{row.path}", flags, row.data)
         if new
-        else plan.Bind(row.directory, f"{path}/{row.path}", flags & _ATTRIBUTES, recursive=False)
+        else operations.Bind(
+            row.directory, f"{path}/{row.path}", flags & _ATTRIBUTES, recursive=False
+        )
         for row in view.mounts
     ]
-    links = [plan.Symlink(target, f"{path}/{name}") for target, name in view.links]
+    links = [operations.Symlink(target, f"{path}/{name}") for target, name in view.links]
     if not view.tmpfs:
         return (*listed, *links)
-    below = plan.MountFs("tmpfs", "tmpfs", path, flags & ~mounts.MS_RDONLY, "mode=755")
+    below = operations.MountFs("tmpfs", "tmpfs", path, flags & ~mounts.MS_RDONLY, "mode=755")
     return (below, *listed, *links)

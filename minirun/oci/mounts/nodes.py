@@ -10,6 +10,7 @@ config.json lists. runc makes the default devices there too, in the image's own 
 import os
 import stat
 
+from minirun.common import operations
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
@@ -63,11 +64,11 @@ def plan_dev(config: Config) -> "plan.Plan":
     at_dev = mounts_at_dev(config)
     if any(map(is_bind, at_dev)):
         return ()
-    default = [plan.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if at_dev]
+    default = [operations.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if at_dev]
     nodes = [*default, *(_node(row) for row in config.linux.get("devices") or ())]
     in_user_namespace = "user" in config.namespaces
     devices = [Device(node, in_user_namespace) for node in {n.path: n for n in nodes}.values()]
-    return (*devices, *(plan.Symlink(target, path) for target, path in LINKS if at_dev))
+    return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
 
 
 def is_bind(row: "dict[str, Any]") -> bool:
@@ -76,10 +77,10 @@ def is_bind(row: "dict[str, Any]") -> bool:
     return row.get("type") == "bind" or "bind" in words or "rbind" in words
 
 
-def _node(row: "dict[str, Any]") -> plan.MakeNode:
+def _node(row: "dict[str, Any]") -> operations.MakeNode:
     kind = "c" if row["type"] == "u" else row["type"]
     mode = row.get("fileMode")
-    return plan.MakeNode(
+    return operations.MakeNode(
         row["path"], kind, row.get("major", 0), row.get("minor", 0),
         0o666 if mode is None else stat.S_IMODE(mode), row.get("uid") or 0, row.get("gid") or 0,
     )  # fmt: skip
@@ -88,7 +89,7 @@ def _node(row: "dict[str, Any]") -> plan.MakeNode:
 class Device(Record):
     """Make a node; in a user namespace, which denies mknod, bind the host's own."""
 
-    node: plan.MakeNode
+    node: operations.MakeNode
     in_user_namespace: bool
 
     def describe(self) -> str:
@@ -110,19 +111,19 @@ class Device(Record):
             _bind(root, self.node)  # no CAP_MKNOD: root of a user namespace of an engine, say
 
 
-def _bind(root: Root, node: plan.MakeNode) -> None:
+def _bind(root: Root, node: operations.MakeNode) -> None:
     """Bind the host's own node. Raises ConfigError where it has none, OSError."""
     source = _find(node)
     if not source:
         number = f"{node.kind} {node.major}:{node.minor}"
         text = f"{node.path}: {number} cannot be made in a user namespace, and the host has none"
         raise ConfigError(f"config.json: linux.devices: {text} to bind", "mknod on the host")
-    plan.Bind(source, node.path, recursive=False).execute(root)
+    operations.Bind(source, node.path, recursive=False).execute(root)
 
 
-def _find(node: plan.MakeNode) -> str:
+def _find(node: operations.MakeNode) -> str:
     """Return where the host has such a node: at the same path, else in /dev; "" for nowhere."""
-    wanted = plan.KINDS[node.kind], os.makedev(node.major, node.minor)
+    wanted = operations.KINDS[node.kind], os.makedev(node.major, node.minor)
     for folder, _, names in [("", [], [node.path]), *os.walk("/dev")]:
         for name in names:
             path = f"{folder}/{name}" if folder else name
@@ -135,12 +136,12 @@ def _find(node: plan.MakeNode) -> str:
     return ""
 
 
-def _check_same(root: Root, node: plan.MakeNode) -> None:
+def _check_same(root: Root, node: operations.MakeNode) -> None:
     """Raise ConfigError where the file that is there is not the device that is wanted."""
     fd = root.open(node.path, os.O_PATH | os.O_NOFOLLOW)
     info = os.fstat(fd)
     os.close(fd)
-    same_kind = stat.S_IFMT(info.st_mode) == plan.KINDS[node.kind]
+    same_kind = stat.S_IFMT(info.st_mode) == operations.KINDS[node.kind]
     if not same_kind or (node.kind != "p" and info.st_rdev != os.makedev(node.major, node.minor)):
         what = f"{node.kind} {node.major}:{node.minor}" if node.kind != "p" else "a FIFO"
         text = f"{node.path} is there already, and is not {what}"

@@ -7,10 +7,10 @@ the file system, and a bind mount, which makes none, passes them over.
 
 import os
 
+from minirun.common import operations
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import files, mounts
-from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import options
 from minirun.oci.mounts.nodes import is_bind
@@ -40,7 +40,7 @@ def mount(
     flags = wanted.flags & ~mounts.MS_RDONLY if late else wanted.flags
     below = root.make_dir(path) if wanted.copy_up else -1
     try:
-        plan.MountFs(kind, row.get("source") or kind, path, flags, wanted.data).execute(root)
+        operations.MountFs(kind, row.get("source") or kind, path, flags, wanted.data).execute(root)
     except OSError as error:
         if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
             raise
@@ -55,7 +55,7 @@ def _instead(config: Config, root: Root, kind: str, path: str) -> None:
     if not config.new_namespace("user") and config.new_namespace("network"):
         raise ConfigError(f"config.json: {kind} cannot be mounted at {path}")
     source = "/sys" if kind == "sysfs" else "/dev/mqueue"
-    plan.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
+    operations.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
 
 
 def _copy_up(root: Root, path: str, below: int, wanted: options.Options) -> None:
@@ -83,14 +83,14 @@ def _bind(
     path: str = row["destination"]
     if tree is not None:
         root.allow(tree)
-        plan.attach(root, tree, path)
+        operations.attach(root, tree, path)
     else:
         source = source_of(config, row, where)
         fd = os.open(source, os.O_PATH | os.O_CLOEXEC)
         try:
             root.allow(fd)
             recursive = bool(wanted.flags & mounts.MS_REC)
-            plan.bind_fd(root, fd, source, path, recursive=recursive)
+            operations.bind_fd(root, fd, source, path, recursive=recursive)
         finally:
             os.close(fd)
     change(root, row["destination"], wanted)

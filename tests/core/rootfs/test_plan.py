@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from minirun.common import operations
 from minirun.core.kernel import mounts
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
@@ -24,14 +25,14 @@ def host(tmp_path: Path) -> Path:
 
 
 OPERATIONS: list[tuple[Any, str]] = [
-    (plan.Symlink("/proc/self/fd", "/dev/fd"), "ln -s /proc/self/fd /dev/fd"),
-    (plan.MakeNode("/dev/null", "c", 1, 3, 0o666), "mknod -m 666 /dev/null c 1 3"),
-    (plan.WriteFile("/etc/hostname", b"c1\n"), "write 3 bytes to /etc/hostname"),
-    (plan.MountFs("tmpfs", "shm", "/dev/shm", 0, "size=64k"),
+    (operations.Symlink("/proc/self/fd", "/dev/fd"), "ln -s /proc/self/fd /dev/fd"),
+    (operations.MakeNode("/dev/null", "c", 1, 3, 0o666), "mknod -m 666 /dev/null c 1 3"),
+    (operations.WriteFile("/etc/hostname", b"c1\n"), "write 3 bytes to /etc/hostname"),
+    (operations.MountFs("tmpfs", "shm", "/dev/shm", 0, "size=64k"),
      "mount -t tmpfs shm /dev/shm -o size=64k"),
-    (plan.MountFs("proc", "proc", "/proc"), "mount -t proc proc /proc"),
-    (plan.Bind("/etc/hosts", "/etc/hosts"), "mount --rbind /etc/hosts /etc/hosts"),
-    (plan.Bind("/etc", "/x", 1, False), "mount --bind /etc /x"),
+    (operations.MountFs("proc", "proc", "/proc"), "mount -t proc proc /proc"),
+    (operations.Bind("/etc/hosts", "/etc/hosts"), "mount --rbind /etc/hosts /etc/hosts"),
+    (operations.Bind("/etc", "/x", 1, False), "mount --bind /etc /x"),
 ]  # fmt: skip
 
 
@@ -60,8 +61,8 @@ def test_no_operation_follows_a_link_to_the_host(
 
 
 def test_symlink_leaves_what_is_there(tree: Path, root: Root) -> None:
-    plan.Symlink("/target", "/dir/link").execute(root)
-    plan.Symlink("/other", "/dir/link").execute(root)
+    operations.Symlink("/target", "/dir/link").execute(root)
+    operations.Symlink("/other", "/dir/link").execute(root)
     assert os.readlink(tree / "dir/link") == "/target"
 
 
@@ -71,7 +72,7 @@ def test_symlink_leaves_what_is_there(tree: Path, root: Root) -> None:
 def test_make_node(
     tree: Path, root: Root, isolated: Any, kind: str, test: Callable[[int], bool]
 ) -> None:
-    isolated(lambda: plan.MakeNode("/dev/x", kind, 240, 7, 0o640, 5, 6).execute(root))
+    isolated(lambda: operations.MakeNode("/dev/x", kind, 240, 7, 0o640, 5, 6).execute(root))
     info = (tree / "dev/x").stat()
     assert test(info.st_mode)
     assert stat.S_IMODE(info.st_mode) == 0o640
@@ -79,12 +80,12 @@ def test_make_node(
     if kind != "p":
         assert (os.major(info.st_rdev), os.minor(info.st_rdev)) == (240, 7)
     with pytest.raises(FileExistsError):
-        plan.MakeNode("/dev/x", kind, 1, 3).execute(root)
+        operations.MakeNode("/dev/x", kind, 1, 3).execute(root)
 
 
 def test_write_file_writes_and_overwrites(tree: Path, root: Root) -> None:
-    plan.WriteFile("/etc/x", b"longer", 0o600).execute(root)
-    plan.WriteFile("/etc/x", b"new").execute(root)
+    operations.WriteFile("/etc/x", b"longer", 0o600).execute(root)
+    operations.WriteFile("/etc/x", b"new").execute(root)
     assert (tree / "etc/x").read_bytes() == b"new"
     assert stat.S_IMODE((tree / "etc/x").stat().st_mode) == 0o600
 
@@ -101,7 +102,7 @@ def test_write_file_never_writes_to_anything_but_a_file(tree: Path, root: Root, 
     }  # fmt: skip
     for name, code in expected.items():
         with pytest.raises(OSError) as caught:
-            plan.WriteFile(f"/{name}", b"x").execute(root)
+            operations.WriteFile(f"/{name}", b"x").execute(root)
         assert caught.value.errno == code, name
     assert (host / "file").read_text() == "of the host"
     assert (tree / "real").read_text() == "stays"
@@ -112,7 +113,7 @@ def test_mount_a_file_system(tree: Path, isolated: Any, mount_at: Any) -> None:
 
     def body() -> None:
         root = Root.at(str(tree))
-        plan.MountFs("tmpfs", "shm", "/dev/shm", flags, "mode=1777,size=64k").execute(root)
+        operations.MountFs("tmpfs", "shm", "/dev/shm", flags, "mode=1777,size=64k").execute(root)
         found = mount_at(tree / "dev/shm")
         assert (found["fstype"], found["source"]) == ("tmpfs", "shm")
         assert {"nosuid", "nodev"} <= set(found["options"].split(","))
@@ -126,7 +127,7 @@ def test_a_mount_that_fails_names_its_path(tree: Path, isolated: Any) -> None:
     def body() -> None:
         root = Root.at(str(tree))
         with pytest.raises(OSError) as caught:
-            plan.MountFs("nosuchfs", "x", "/mnt").execute(root)
+            operations.MountFs("nosuchfs", "x", "/mnt").execute(root)
         assert (caught.value.errno, caught.value.filename) == (errno.ENODEV, "/mnt")
 
     isolated(body)
@@ -135,8 +136,8 @@ def test_a_mount_that_fails_names_its_path(tree: Path, isolated: Any) -> None:
 def test_bind_a_file_and_a_directory(tree: Path, host: Path, isolated: Any) -> None:
     def body() -> None:
         root = Root.at(str(tree))
-        plan.Bind(str(host), "/mnt/dir").execute(root)
-        plan.Bind(str(host / "file"), "/mnt/file").execute(root)
+        operations.Bind(str(host), "/mnt/dir").execute(root)
+        operations.Bind(str(host / "file"), "/mnt/file").execute(root)
         assert (tree / "mnt/dir/file").read_text() == "of the host"
         assert (tree / "mnt/file").read_text() == "of the host"
         (tree / "mnt/dir/new").write_text("written through")
@@ -150,7 +151,7 @@ def test_bind_a_file_and_a_directory(tree: Path, host: Path, isolated: Any) -> N
 def test_a_read_only_bind_leaves_the_source_writable(tree: Path, host: Path, isolated: Any) -> None:
     def body() -> None:
         root = Root.at(str(tree))
-        plan.Bind(str(host), "/mnt", mounts.MOUNT_ATTR_RDONLY).execute(root)
+        operations.Bind(str(host), "/mnt", mounts.MOUNT_ATTR_RDONLY).execute(root)
         with pytest.raises(OSError) as caught:
             (tree / "mnt/new").write_text("x")
         assert caught.value.errno == errno.EROFS
@@ -170,7 +171,7 @@ def test_a_bind_takes_the_mounts_below_along_or_not(
         mounts.mount("tmpfs", str(host / "sub"), "tmpfs")
         (host / "sub/inner").write_text("")
         attributes = mounts.MOUNT_ATTR_RDONLY
-        plan.Bind(str(host), "/mnt", attributes, recursive).execute(root)
+        operations.Bind(str(host), "/mnt", attributes, recursive).execute(root)
         assert (tree / "mnt/sub/inner").exists() == recursive
         with pytest.raises(OSError) as caught:
             (tree / "mnt/sub/new").write_text("x")
@@ -188,7 +189,7 @@ def test_a_bind_lands_inside_even_where_the_mount_point_is_a_link(
 
     def body() -> None:
         root = Root.at(str(tree))
-        plan.Bind(str(host / "file"), "/etc/hosts").execute(root)
+        operations.Bind(str(host / "file"), "/etc/hosts").execute(root)
         assert (tree / "real").read_text() == "of the host"
 
     isolated(body)
@@ -197,17 +198,17 @@ def test_a_bind_lands_inside_even_where_the_mount_point_is_a_link(
 
 def test_a_bind_of_something_that_is_not_there(root: Root, tree: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
-        plan.Bind("/nosuch/source", "/mnt").execute(root)
+        operations.Bind("/nosuch/source", "/mnt").execute(root)
     assert caught.value.filename == "/nosuch/source"
     assert list(tree.iterdir()) == []
 
 
 def test_a_plan_is_executed_in_order(tree: Path, root: Root) -> None:
     steps: plan.Plan = (
-        plan.WriteFile("/etc/a", b"1"),
-        plan.Symlink("a", "/etc/b"),
-        plan.MountFs("tmpfs", "tmpfs", "/etc/b/below"),
-        plan.WriteFile("/etc/never", b""),
+        operations.WriteFile("/etc/a", b"1"),
+        operations.Symlink("a", "/etc/b"),
+        operations.MountFs("tmpfs", "tmpfs", "/etc/b/below"),
+        operations.WriteFile("/etc/never", b""),
     )
     with pytest.raises(NotADirectoryError):
         plan.execute(steps, root)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpu.cdi.conftest import KIND, recorded, spec
+from minirun.common.schema import SchemaError
 from minirun.gpu.cdi import check, names
-from minirun.schema import SchemaError
 
 
 def edited(**edits: Any) -> dict[str, Any]:

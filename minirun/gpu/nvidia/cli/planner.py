@@ -9,10 +9,10 @@ recorded before anything happens. What few containers ask for is only imported f
 
 import os
 
+from minirun.common.operations import WriteFile
 from minirun.core import events
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import WriteFile
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.edits import Edits, GivenGpu

@@ -20,10 +20,10 @@ versions, not the CUDA version in an ELF header.
 import os
 import stat
 
+from minirun.common.operations import Bind
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import Bind
 from minirun.gpu.apply import Target
 from minirun.gpu.nvidia.cli import ldconfig
 

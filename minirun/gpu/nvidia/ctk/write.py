@@ -5,10 +5,10 @@ A spec that is no valid one is not written.
 
 import os
 
+from minirun.common.schema import SchemaError
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi.check import check
-from minirun.schema import SchemaError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
