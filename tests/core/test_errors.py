@@ -15,13 +15,13 @@ TREE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "status"), TREE.items())
 def _hint(call: str, number: int) -> str:
     error = OSError(number, "")
     setattr(error, "call", call)  # noqa: B010
     return errors.from_os(error).hint
 
 
+@pytest.mark.parametrize(("name", "status"), TREE.items())
 def test_each_kind_has_the_status_that_docker_or_runc_gives(name: str, status: int) -> None:
     kind = getattr(errors, name)
     assert issubclass(kind, MinirunError)
