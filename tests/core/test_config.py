@@ -18,16 +18,15 @@ def config(**raw: Any) -> Config:
 def test_an_empty_config_has_defaults() -> None:
     found = config()
     assert found.rootfs == "/bundle/rootfs"
-    assert (found.readonly, found.terminal, found.layers) == (False, False, [])
+    assert (found.terminal, found.layers) == (False, [])
     assert (found.namespaces, found.environment, found.cgroups_path) == ({}, {}, "")
     assert found.hooks("prestart") == []
     assert not found.new_namespace("mount")
 
 
 def test_the_root_filesystem() -> None:
-    found = config(root={"path": "/elsewhere", "readonly": True})
+    found = config(root={"path": "/elsewhere"})
     assert found.rootfs == "/elsewhere"
-    assert found.readonly
 
 
 def test_namespaces_new_and_existing() -> None:

@@ -43,7 +43,7 @@ ROWS = (
         (f"{_PRIVILEGES}::test_the_working_directory_is_made",
          f"{_PRIVILEGES}::test_a_working_directory_that_is_not_there_is_126")),
     Row("config.md", "process.env, args", "yes", ("core/process/command.py",
-        "core/process/home.py"),
+        "oci/home.py"),
         ("core/process/test_command.py", "spec/test_devices.py::test_home"),
         "HOME is added where it is missing, as runc does"),
     Row("config.md", "process.user", "yes", ("core/process/privileges.py",),
