@@ -58,14 +58,19 @@ def topic(hint: Hint, language: str = ENGLISH) -> Topic:
 
 def _in_source(path: Path) -> list[tuple[str, str]]:
     """Return (hint, the error that prints it) for every error made in a file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    if not any(f"{name}(" in source for name in _CLASSES):
+        return []
+    tree = ast.parse(source)
     module = path.relative_to(_SOURCE).with_suffix("").as_posix()
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    outer = _assigned(tree.body) | {f"{one.name}()": _returned(one) for one in functions}
+    inside = [list(ast.walk(function)) for function in functions]
+    pairs = zip(functions, inside, strict=True)
+    outer = _assigned(tree.body) | {f"{one.name}()": _returned(nodes) for one, nodes in pairs}
     found = []
-    for function in functions:
-        names = outer | _assigned(ast.walk(function))
-        for call in ast.walk(function):
+    for nodes in inside:
+        names = outer | _assigned(nodes)
+        for call in nodes:
             if isinstance(call, ast.Call) and (given := _given(call)) is not None:
                 said = "".join(f": {text}" for text in _texts(call.args[0], names)[:1])
                 error = f"{_name(call)}{said} ({module})"
@@ -99,8 +104,8 @@ def _assigned(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
     return found
 
 
-def _returned(function: ast.FunctionDef) -> list[ast.expr]:
-    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+def _returned(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    values = [node.value for node in nodes if isinstance(node, ast.Return)]
     return [value for value in values if value]
 
 
