@@ -85,6 +85,13 @@ def read(root: str, path: str) -> bytes:
         os.close(fd)
 
 
+def facts(root: str, path: str) -> "dict[str, str]":
+    """Return what the lines `NAME: value` of a file of the driver say. Raises OSError."""
+    lines = read(root, path).decode(errors="replace").splitlines()
+    rows = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, colon, value in rows if colon}
+
+
 def word(root: str, path: str) -> str:
     """Return the content of a small file of sysfs; "" where it is missing."""
     try:

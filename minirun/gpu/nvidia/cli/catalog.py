@@ -12,43 +12,21 @@ _GRAPHICS = "graphics display"
 LD_SO_CACHE = "/etc/ld.so.cache"
 """The loader's, in which the driver's libraries are found: minirun.gpu.nvidia.cli.ldcache."""
 
-LIBRARIES = (
-    ("libnvidia-ml.so", "utility"),
-    ("libnvidia-cfg.so", "utility"),
-    ("libnvidia-nscq.so", "utility"),
-    ("libcuda.so", _COMPUTE),
-    ("libcudadebugger.so", _COMPUTE),
-    ("libnvidia-opencl.so", _COMPUTE),
-    ("libnvidia-gpucomp.so", _COMPUTE),
-    ("libnvidia-ptxjitcompiler.so", _COMPUTE),
-    ("libnvidia-fatbinaryloader.so", _COMPUTE),
-    ("libnvidia-allocator.so", _COMPUTE),
-    ("libnvidia-compiler.so", _COMPUTE),
-    ("libnvidia-pkcs11.so", _COMPUTE),
-    ("libnvidia-pkcs11-openssl3.so", _COMPUTE),
-    ("libnvidia-nvvm.so", _COMPUTE),
-    ("libnvidia-nvvm70.so", _COMPUTE),
-    ("libnvidia-tileiras.so", _COMPUTE),
-    ("libnvidia-ngx.so", "ngx"),
-    ("libvdpau_nvidia.so", "video"),
-    ("libnvidia-encode.so", "video"),
-    ("libnvidia-opticalflow.so", "video"),
-    ("libnvcuvid.so", "video"),
-    ("libnvidia-eglcore.so", _GRAPHICS),
-    ("libnvidia-glcore.so", _GRAPHICS),
-    ("libnvidia-tls.so", _GRAPHICS),
-    ("libnvidia-glsi.so", _GRAPHICS),
-    ("libnvidia-fbc.so", _GRAPHICS),
-    ("libnvidia-ifr.so", _GRAPHICS),
-    ("libnvidia-rtcore.so", _GRAPHICS),
-    ("libnvoptix.so", _GRAPHICS),
-    ("libGLX_nvidia.so", _GRAPHICS),
-    ("libEGL_nvidia.so", _GRAPHICS),
-    ("libGLESv2_nvidia.so", _GRAPHICS),
-    ("libGLESv1_CM_nvidia.so", _GRAPHICS),
-    ("libnvidia-glvkspirv.so", _GRAPHICS),
-    ("libnvidia-cbl.so", _GRAPHICS),
+_LIBRARIES = {
+    "utility": "nvidia-ml nvidia-cfg nvidia-nscq",
+    _COMPUTE: "cuda cudadebugger nvidia-opencl nvidia-gpucomp nvidia-ptxjitcompiler"
+    " nvidia-fatbinaryloader nvidia-allocator nvidia-compiler nvidia-pkcs11"
+    " nvidia-pkcs11-openssl3 nvidia-nvvm nvidia-nvvm70 nvidia-tileiras",
+    "ngx": "nvidia-ngx",
+    "video": "vdpau_nvidia nvidia-encode nvidia-opticalflow nvcuvid",
+    _GRAPHICS: "nvidia-eglcore nvidia-glcore nvidia-tls nvidia-glsi nvidia-fbc nvidia-ifr"
+    " nvidia-rtcore nvoptix GLX_nvidia EGL_nvidia GLESv2_nvidia GLESv1_CM_nvidia"
+    " nvidia-glvkspirv nvidia-cbl",
+}
+LIBRARIES = tuple(
+    (f"lib{name}.so", needs) for needs, names in _LIBRARIES.items() for name in names.split()
 )
+"""(library, capabilities)."""
 
 BINARIES = (
     ("nvidia-smi", "utility"),

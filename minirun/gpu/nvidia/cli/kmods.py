@@ -17,6 +17,7 @@ import stat
 from minirun.core import events
 from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.core.record import Record
+from minirun.gpu import driverroot
 from minirun.gpu.driverroot import PROC, character_majors
 from minirun.gpu.nvidia.cli import catalog, imex, mig
 
@@ -94,19 +95,11 @@ def in_user_namespace() -> bool:
 def count_gpus(folder: str = _PCI, classes: "tuple[str, ...]" = _DISPLAY) -> int:
     """Return how many NVIDIA controllers of these `classes` are on the PCI bus."""
     found = 0
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+    for name in driverroot.names("", folder):
         device = f"{folder}/{name}"
-        if _word(f"{device}/vendor") == _NVIDIA_VENDOR:
-            found += _word(f"{device}/class").startswith(classes)
+        if driverroot.word("", f"{device}/vendor") == _NVIDIA_VENDOR:
+            found += driverroot.word("", f"{device}/class").startswith(classes)
     return found
-
-
-def _word(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> int:
@@ -141,7 +134,7 @@ def _module(name: str, tell: "Callable[[str], None]") -> bool:
     tell(f"loading kernel module {name.replace('-', '_')}")
     if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
         return True
-    program = _word("/proc/sys/kernel/modprobe") or "/sbin/modprobe"
+    program = driverroot.word("", "/proc/sys/kernel/modprobe") or "/sbin/modprobe"
     if _run([program, name]) == 0:
         return True
     tell(f"could not load kernel module {name.replace('-', '_')}")
@@ -167,11 +160,10 @@ def _capabilities(gpus: int, tell: "Callable[[str], None]") -> None:
     """Make the nodes of those MIG keys, out of all that there could be, that exist."""
     tell(f"running mknod for all nvcaps in {catalog.CAPS_FOLDER}")
     try:
-        with open(mig.MINORS, encoding="ascii") as file:
-            rows = [line.split() for line in file]
+        minors = mig.minors()
     except FileNotFoundError:
         return
-    for name, minor in rows:
+    for name, minor in minors.items():
         if name.startswith("gpu"):
             gpu, _, rest = name.partition("/")
             path = f"{mig.CAPABILITIES}/{gpu}/mig/{rest}"
@@ -181,7 +173,7 @@ def _capabilities(gpus: int, tell: "Callable[[str], None]") -> None:
             path = f"{mig.CAPABILITIES}/mig/{name}"
         if os.path.exists(path):
             node = f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
-            _node(node, _major("nvidia-caps"), int(minor), _access(path), tell)
+            _node(node, _major("nvidia-caps"), minor, _access(path), tell)
 
 
 def _major(name: str) -> int:
@@ -192,8 +184,7 @@ def _major(name: str) -> int:
 def _access(path: str) -> Access:
     """Read DeviceFileUID, -GID, -Mode and (Modify)DeviceFile(s) of the driver's file `path`."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            rows = dict(line.rstrip("\n").split(": ", 1) for line in file if ": " in line)
+        rows = driverroot.facts("", path)
     except OSError:
         rows = {}
     return Access(

@@ -73,10 +73,10 @@ def plan(
         folder = catalog.CAPS_FOLDER
         steps.append(BindMount(inventory.root + folder, folder, _FOLDER))
     for name in requested_keys(request):
-        minors = [key_minor(inventory, name)]
+        wanted = [key_minor(inventory, name)]
         for gpu in capable(inventory, gpus):
-            minors += minors_of(inventory, gpu)
-        rules += [DeviceRule(True, "c", inventory.caps_major, minor, "rw") for minor in minors]
+            wanted += minors_of(inventory, gpu)
+        rules += [DeviceRule(True, "c", inventory.caps_major, minor, "rw") for minor in wanted]
     return steps, list(dict.fromkeys(rules))
 
 
@@ -110,21 +110,23 @@ def _simulated_nodes(inventory: Inventory) -> "list[Step]":
 def key_minor(inventory: Inventory, name: str) -> int:
     """Return the minor of `config` or `monitor`, as the driver says it in its capability file."""
     try:
-        text = driverroot.read(inventory.root, f"{CAPABILITIES}/mig/{name}").decode()
-        for line in text.splitlines():
-            key, _, value = line.partition(":")
-            if key == "DeviceFileMinor":
-                return int(value)
+        facts = driverroot.facts(inventory.root, f"{CAPABILITIES}/mig/{name}")
     except FileNotFoundError:
-        pass
-    return dict(KEYS)[name]
+        facts = {}
+    return int(facts.get("DeviceFileMinor", dict(KEYS)[name]))
+
+
+def minors(root: str = "", path: str = MINORS) -> "dict[str, int]":
+    """Return key → minor, as in `gpu0/gi1/access 12`, for all there may ever be. Raises OSError."""
+    rows = (line.split() for line in driverroot.read(root, path).decode().splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2}
 
 
 def minors_of(inventory: Inventory, gpu: Gpu) -> "list[int]":
     """Return every minor that a GPU's instances have or may get."""
     prefix = f"gpu{gpu.minor}/"
     try:
-        lines = driverroot.read(inventory.root, MINORS).decode().splitlines()
+        rows = minors(inventory.root).items()
     except FileNotFoundError:
         return [catalog.mig_minor(gpu.minor, 0) + at for at in range(catalog.MIG_MINORS)]
-    return [int(line.split()[1]) for line in lines if line.startswith(prefix)]
+    return [minor for name, minor in rows if name.startswith(prefix)]

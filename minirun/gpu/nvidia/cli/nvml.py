@@ -14,6 +14,7 @@ import select
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu, Mig
 
 TYPE_CHECKING = False
@@ -154,9 +155,5 @@ def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int,
 
 
 def _caps_minor(path: str) -> int:
-    """Return DeviceFileMinor of a MIG access file. Raises OSError, ValueError."""
-    with open(path, encoding="ascii") as file:
-        for line in file:
-            if line.startswith("DeviceFileMinor:"):
-                return int(line.partition(":")[2])
-    raise ValueError(f"{path}: no DeviceFileMinor")
+    """Return DeviceFileMinor of a MIG access file. Raises OSError, KeyError."""
+    return int(driverroot.facts("", path)["DeviceFileMinor"])

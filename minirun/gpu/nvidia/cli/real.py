@@ -122,11 +122,7 @@ def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
     found: "list[Gpu]" = []
     base, folder = proc_root(root), f"{PROC}/gpus"
     for name in driverroot.names(base, folder):
-        facts = {}
-        text = driverroot.read(base, f"{folder}/{name}/information").decode(errors="replace")
-        for line in text.splitlines():
-            key, _, value = line.partition(":")
-            facts[key.strip()] = value.strip()
+        facts = driverroot.facts(base, f"{folder}/{name}/information")
         domain, rest = facts.get("Bus Location", name).lower().split(":", 1)
         found.append(
             Gpu(

@@ -11,8 +11,8 @@ import stat
 
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.core.state import read_text
 from minirun.gpu.driverroot import character_majors
+from minirun.gpu.nvidia.cli import mig
 from minirun.gpu.nvidia.cli.kmods import count_gpus
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
@@ -75,7 +75,8 @@ def possible_nodes(root: str, host: Host) -> "list[DriverNode]":
     rows += [(f"nvidia{number}", major, number) for number in range(gpus)]
     if "nvidia-caps" in majors:
         caps = majors["nvidia-caps"]
-        minors = _minors(f"{host.proc}/driver/nvidia-caps/mig-minors")
+        path = f"{host.proc}/driver/nvidia-caps/mig-minors"
+        minors = sorted(mig.minors("", path).values()) if os.path.exists(path) else []
         rows += [(f"nvidia-caps/nvidia-cap{minor}", caps, minor) for minor in minors]
     return [DriverNode(f"{root}/dev/{name}", *numbers) for name, *numbers in rows]
 
@@ -93,9 +94,3 @@ def link(nodes: "list[DriverNode]", folder: str, log: ToolkitLog, *, dry_run: bo
             os.symlink(node.path, path)
         except FileExistsError:
             log.warning(f"Could not create symlink: symlink {node.path} {path}: file exists")
-
-
-def _minors(path: str) -> "list[int]":
-    """Return the minors of MIG's capabilities; the file's lines are `gpu0/gi1/access 12`."""
-    text = read_text(path) if os.path.exists(path) else ""
-    return sorted(int(line.split()[1]) for line in text.splitlines() if len(line.split()) == 2)
