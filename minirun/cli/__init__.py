@@ -75,7 +75,7 @@ def main(argv: "list[str] | None" = None) -> int:
             if options.version:
                 return write(_version())
             if not options.args:
-                raise HelpAsked(GlobalFlags)
+                raise HelpAsked(options)
             settings = _settings(options)
             return _dispatch(options.args[0], options.args[1:], settings)
         except HelpAsked as asked:

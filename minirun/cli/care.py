@@ -145,7 +145,7 @@ def main_teach(args: "list[str]", settings: Settings) -> int:
     """Run a lesson or a check, or list them."""
     flags = Teach(args)
     if not flags.args:
-        raise HelpAsked(Teach)
+        raise HelpAsked(flags)
     if flags.args[0] != "oracle":
         raise UsageError(f"unknown lesson {flags.args[0]!r}", "minirun teach lists them", 1)
     return _oracle(flags.args[1:], settings)

@@ -43,7 +43,7 @@ class CtkFlags(Flags):
             raise UsageError(f"{self.command}: unexpected argument {self.args[0]!r}", status=1)
 
 
-class CdiHook(Flags):
+class CdiHookFlags(Flags):
     """A hook of a CDI spec."""
 
     command = "nvidia-cdi-hook"
@@ -171,25 +171,25 @@ def _symlinks(args: "list[str]") -> int:
     return 0
 
 
-def _create_symlinks(root: Root, flags: CdiHook) -> None:
+def _create_symlinks(root: Root, flags: CdiHookFlags) -> None:
     for target, path in [split(text) for text in flags.link]:
         hooks.make_link(root, target, path)
 
 
-def _update_ldcache(root: Root, flags: CdiHook) -> None:
+def _update_ldcache(root: Root, flags: CdiHookFlags) -> None:
     hooks.update_cache(root, tuple(dict.fromkeys(flags.folder)), flags.ldconfig_path)
 
 
-def _enable_cuda_compat(root: Root, flags: CdiHook) -> None:
+def _enable_cuda_compat(root: Root, flags: CdiHookFlags) -> None:
     if flags.host_driver_version:
         hooks.enable_compat(root, flags.host_driver_version, flags.cuda_compat_container_root)
 
 
-def _chmod(root: Root, flags: CdiHook) -> None:
+def _chmod(root: Root, flags: CdiHookFlags) -> None:
     hooks.chmod(root, tuple(flags.path), _mode(flags.mode))
 
 
-_HOOKS: "dict[str, Callable[[Root, CdiHook], None]]" = {
+_HOOKS: "dict[str, Callable[[Root, CdiHookFlags], None]]" = {
     "create-symlinks": _create_symlinks,
     "update-ldcache": _update_ldcache,
     "enable-cuda-compat": _enable_cuda_compat,
@@ -202,7 +202,7 @@ _HOOKS: "dict[str, Callable[[Root, CdiHook], None]]" = {
 
 def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
     """Run one hook. Raises MinirunError, OSError."""
-    flags = CdiHook(args)
+    flags = CdiHookFlags(args)
     if not flags.args:
         flags.refuse()
     name = flags.args[0]

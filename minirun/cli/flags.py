@@ -50,7 +50,7 @@ _PLAIN = Flag()
 class HelpAsked(Exception):
     """The command line has --help, or (with a status) is so wrong that the help is the answer."""
 
-    def __init__(self, flags: "type[Flags]", status: int = 0, fd: int = 1) -> None:
+    def __init__(self, flags: "Flags", status: int = 0, fd: int = 1) -> None:
         super().__init__(flags, status, fd)
         self.flags, self.status, self.fd = flags, status, fd
 
@@ -71,8 +71,12 @@ class Flags:
     """Flags may stand after arguments too."""
     help: bool = flag("-h")
 
-    def __init__(self, argv: "list[str]") -> None:
-        """Read `argv`. Raises UsageError in docker's words, and HelpAsked for --help."""
+    def __init__(self, argv: "list[str]", command: str = "") -> None:
+        """Read `argv`. Raises UsageError in docker's words, and HelpAsked for --help.
+
+        `command`: one that has no flag but --help, and so no class.
+        """
+        self.command = command or self.command
         self.args: list[str] = []
         self.given: set[str] = set()
         """Names of the attributes whose flags the command line has."""
@@ -82,7 +86,7 @@ class Flags:
             self._by_name.update((name, (key, one)) for name in one.names)
         self._read(list(argv))
         if self.help:
-            raise HelpAsked(type(self))
+            raise HelpAsked(self)
 
     @classmethod
     def known(cls) -> "dict[str, Flag]":
@@ -168,7 +172,7 @@ class Flags:
 
     def refuse(self) -> "NoReturn":
         """Answer a command line that has too few or too many arguments with the help, and 1."""
-        raise HelpAsked(type(self), 1)
+        raise HelpAsked(self, 1)
 
 
 def show(lines: "Iterable[str]") -> int:

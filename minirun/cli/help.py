@@ -1,7 +1,7 @@
 """`minirun help [COMMAND]`, and what --help prints: the texts are in help.toml.
 
-A section of it belongs to one class of flags; what several classes say of a flag of one name stands
-with their base, down to [Flags] for all.
+A section of it belongs to one class of flags, or to a command that has none. What several classes
+say of a flag of one name stands with their base, down to [Flags] for all.
 """
 
 import os
@@ -29,13 +29,13 @@ def main(args: list[str], settings: Settings) -> int:
 
 def answer(asked: HelpAsked) -> int:
     """Print the help that was asked for; return the exit status."""
-    return write(usage(asked.flags), asked.fd) or asked.status
+    return write(usage(type(asked.flags), asked.flags.command), asked.fd) or asked.status
 
 
-def usage(flags: type[Flags]) -> str:
+def usage(flags: type[Flags], command: str) -> str:
     """Return the help text of one command, or of the whole program."""
-    texts = TEXTS[flags.__name__]
-    words = ["Usage: minirun", flags.command, "[flags]", texts.get("arguments", "")]
+    texts = TEXTS[command if flags is Flags else flags.__name__]
+    words = ["Usage: minirun", command, "[flags]", texts.get("arguments", "")]
     blocks = [" ".join(filter(None, words)), texts["text"].rstrip()]
     if flags is cli.GlobalFlags:
         blocks.append(_table("Commands:", TEXTS["commands"]))

@@ -44,7 +44,7 @@ def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) ->
         sys.stdout.write(f"NVIDIA Container Runtime Hook version {__version__} (minirun)\n")
         return 0
     if flags.args[:1] not in (["prestart"], ["poststart"], ["poststop"]):
-        raise HelpAsked(Hook, 2, 2)
+        raise HelpAsked(flags, 2, 2)
     if flags.args[0] != "prestart":
         return 0
     try:

@@ -25,12 +25,6 @@ SIGNALS: "dict[str, int]" = {
 _SIGKILL = 9
 
 
-class Start(Flags):
-    """Let a created container run its command."""
-
-    command = "start"
-
-
 class Kill(Flags):
     """Send a signal to a container."""
 
@@ -45,21 +39,9 @@ class Delete(Flags):
     force: bool = flag("-f")
 
 
-class Pause(Flags):
-    """Suspend all processes of a container."""
-
-    command = "pause"
-
-
-class Resume(Flags):
-    """Let a paused container go on."""
-
-    command = "resume"
-
-
 def main_start(args: "list[str]", settings: Settings) -> int:
     """Let a created container run its command."""
-    flags = Start(args)
+    flags = Flags(args, "start")
     container = existing.load(settings, flags.one_id())
     status = container.record["status"]
     if status == state.STOPPED:
@@ -145,7 +127,7 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
 
 def main_pause(args: "list[str]", settings: Settings) -> int:
     """Stop all processes of a container where they are."""
-    flags = Pause(args)
+    flags = Flags(args, "pause")
     container = existing.load(settings, flags.one_id())
     if container.record["status"] not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record['status']}")
@@ -155,7 +137,7 @@ def main_pause(args: "list[str]", settings: Settings) -> int:
 
 def main_resume(args: "list[str]", settings: Settings) -> int:
     """Let the processes of a paused container go on."""
-    flags = Resume(args)
+    flags = Flags(args, "resume")
     container = existing.load(settings, flags.one_id())
     if container.record["status"] != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record['status']}")

@@ -49,7 +49,7 @@ class ViewFlags(Flags):
     lang: str
 
 
-class Timeline(ViewFlags):
+class TimelineFlags(ViewFlags):
     """Show the start of a container again; without an argument, list what is recorded."""
 
     command = "timeline"
@@ -85,7 +85,7 @@ class Explain(Flags):
 
 def main_timeline(args: "list[str]", settings: Settings) -> int:
     """Show or export the recordings of a container or a file, or list all that there is."""
-    flags = Timeline(args)
+    flags = TimelineFlags(args)
     if len(flags.args) > 1:
         raise UsageError("timeline takes one container or file", "minirun timeline ID", status=1)
     _check(flags)

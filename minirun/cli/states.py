@@ -16,12 +16,6 @@ _NARROWEST, _GAP = 12, 3
 """How wide runc makes columns, and how far apart."""
 
 
-class State(Flags):
-    """Print a container's state as JSON."""
-
-    command = "state"
-
-
 class List(Flags):
     """List containers, as runc does."""
 
@@ -30,15 +24,9 @@ class List(Flags):
     quiet: bool = flag("-q")
 
 
-class Features(Flags):
-    """Say as JSON what this runtime can do."""
-
-    command = "features"
-
-
 def main_state(args: "list[str]", settings: Settings) -> int:
     """Print a container's state as JSON (runtime.md, "Query State")."""
-    record = state.load(settings.root, State(args).one_id())
+    record = state.load(settings.root, Flags(args, "state").one_id())
     return write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
 
 
@@ -62,5 +50,5 @@ def main_list(args: "list[str]", settings: Settings) -> int:
 
 def main_features(args: "list[str]", settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
-    Features(args).none()
+    Flags(args, "features").none()
     return write(jsonlite.dumps(part("oci.features", "document")(), indent=4) + "\n")

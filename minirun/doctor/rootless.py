@@ -17,14 +17,8 @@ STAGE = 8
 """Where `doctor` shows these: after the seven stages."""
 _NOBODY = 65534
 _HOST = (
-    "root",
-    "namespace user",
-    "namespace time",
-    "overlay",
-    "mknod",
-    "kernel modules",
-    "terminal",
-)
+    "root", "namespace user", "namespace time", "overlay", "mknod", "kernel modules", "terminal",
+)  # fmt: skip
 _PLAIN = (
     "kernel", "interpreter", "python-prctl", "disk", "images", "image builders", "nvidia tools",
     "gpu", "root mount",

@@ -9,6 +9,7 @@ import os
 import subprocess
 
 from minirun.core.errors import ImageError
+from minirun.image import tree
 from minirun.image.catalogue import Draft
 
 BUSYBOX = "/bin/busybox"
@@ -53,7 +54,7 @@ def fill(draft: Draft) -> dict[str, object]:
     for path, text in FILES.items():
         mode = 0o600 if path == "etc/shadow" else 0o644
         _write(os.path.join(root, path), text.encode(), mode)
-    _set_times(root, built)
+    tree.clamp_times(root, built)
     return {
         "origin": f"busybox {version} of Debian's package {PACKAGE}",
         "recipe": {"name": "busybox", "tool": "minirun", "packages": {PACKAGE: version}},
@@ -85,11 +86,3 @@ def _write(path: str, data: bytes, mode: int) -> None:
     with open(path, "xb") as file:
         file.write(data)
         os.fchmod(file.fileno(), mode)
-
-
-def _set_times(root: str, nanoseconds: int) -> None:
-    """Give every file the program's own date, so that two builds do not differ."""
-    for path, _, names in os.walk(root, topdown=False):
-        for name in [*names, "."]:
-            full = os.path.join(path, name)
-            os.utime(full, ns=(nanoseconds, nanoseconds), follow_symlinks=False)

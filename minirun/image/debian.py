@@ -18,6 +18,7 @@ from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
 from minirun.image import aptsources
 from minirun.image.catalogue import Draft
+from minirun.image.tree import clamp_times
 
 MOUNT_POINT = "/mnt"
 PRIVATELY = (
@@ -58,7 +59,7 @@ def fill(draft: Draft) -> dict[str, object]:
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or os.stat("/usr/lib/os-release").st_mtime)
     _run(_command(tool, sources, draft.path), draft.path, tree, epoch)
     trim(tree)
-    _clamp_times(tree, epoch * 10**9)
+    clamp_times(tree, epoch * 10**9)
     release = os_release(tree)
     if release.get("ID") != "debian":
         raise ImageError("these packages are not Debian's", "build on Debian, or import an image")
@@ -176,11 +177,3 @@ def _run(command: list[str], scratch: str, tree: str, epoch: int) -> None:
             f"{command[0]} failed: {last}",
             "see whether apt-get update works; minirun images import needs no network",
         )
-
-
-def _clamp_times(tree: str, limit: int) -> None:
-    """Give what was made during the build the date of the release."""
-    for path, directories, names in os.walk(tree, topdown=False):
-        for full in [os.path.join(path, name) for name in [*directories, *names, "."]]:
-            if os.lstat(full).st_mtime_ns > limit:
-                os.utime(full, ns=(limit, limit), follow_symlinks=False)

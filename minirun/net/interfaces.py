@@ -54,12 +54,6 @@ def interfaces(pid: int) -> list[Interface]:
     return sorted(found)
 
 
-def host_links() -> set[str]:
-    """Return the names of the interfaces in this process's own network namespace."""
-    with IPRoute() as route:
-        return {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
-
-
 @contextmanager
 def network_of(pid: int) -> Iterator[None]:
     """Be in the network namespace of `pid` for a while: setns(2), which moves this thread alone."""

@@ -4,8 +4,8 @@ It only reads. Nothing that happens to it (a closed terminal, a stopped one, a r
 away) reaches the run: every wait here has an end, and every failure to write ends the view
 quietly. How it looks is minirun.show.paint's matter: two lanes, sentences, or columns.
 
-Rich is imported here, by the view's own process, while the runtime is already at work on the other
-CPU: it takes longer to load than a container takes to start.
+What it draws with is imported here, by the view's own process, while the runtime is already at
+work on the other CPU.
 """
 
 import _signal

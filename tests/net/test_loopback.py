@@ -101,7 +101,3 @@ def test_a_dead_process_is_an_oserror() -> None:
     os.waitpid(pid, 0)
     with pytest.raises(OSError, match=f"/proc/{pid}/ns/net"):
         interfaces.interfaces(pid)
-
-
-def test_host_links_are_those_of_the_kernel() -> None:
-    assert interfaces.host_links() == {name for _, name in socket.if_nameindex()}
