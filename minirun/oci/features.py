@@ -4,15 +4,17 @@ Every list is read from the table that the code itself works with, so it says ne
 than what is done. dockerd reads mountOptions: with `rro` in it, its read-only binds get `rro`.
 """
 
+import ctypes
 import shutil
 
 from minirun import __version__
 from minirun.cgroups.rules import PER_DEVICE
 from minirun.core import config, state
+from minirun.core.kernel import libc
 from minirun.core.process import caps
 from minirun.oci import validate
 from minirun.oci.mounts import options
-from minirun.oci.seccomp import compiler as kernel_seccomp
+from minirun.oci.seccomp import compiler
 from minirun.oci.seccomp import profile as seccomp
 from minirun.oci.tuning import tuning
 
@@ -20,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_EFAULT = 14
 OLDEST = "1.0.0"
 """The first version of the spec whose config.json is taken."""
 ARCHITECTURES = (
@@ -77,8 +80,8 @@ def _seccomp() -> "dict[str, Any]":
         "actions": sorted(seccomp.ACTIONS),
         "operators": sorted(seccomp.OPERATORS),
         "archs": architectures,
-        "knownFlags": sorted(kernel_seccomp.FLAGS),
-        "supportedFlags": sorted(n for n in kernel_seccomp.FLAGS if kernel_seccomp.has_flag(n)),
+        "knownFlags": sorted(compiler.FLAGS),
+        "supportedFlags": sorted(n for n in compiler.FLAGS if has_flag(n)),
     }
 
 
@@ -87,7 +90,7 @@ def _architectures() -> "list[str]":
     found = []
     for name in ARCHITECTURES:
         try:
-            known = kernel_seccomp.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"]).add_architecture(
+            known = compiler.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"]).add_architecture(
                 name.lower()
             )
         except OSError as error:
@@ -97,3 +100,15 @@ def _architectures() -> "list[str]":
         if known:
             found.append(f"SCMP_ARCH_{name}")
     return found
+
+
+def has_flag(name: str) -> bool:
+    """Return True if this kernel knows the flag: a program at address 0 asks, and is refused.
+
+    First it looks at the flags (EINVAL), and then at the program (EFAULT).
+    """
+    flag = compiler.FLAGS[name]
+    if flag == compiler.FLAGS["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]:
+        flag |= compiler.NEW_LISTENER  # without it, it means nothing
+    ret = compiler.seccomp_call(libc.number(317, 277), compiler.SECCOMP_SET_MODE_FILTER, flag, None)
+    return bool(ret == -1 and ctypes.get_errno() == _EFAULT)

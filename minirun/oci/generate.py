@@ -8,7 +8,7 @@ calls (minirun.oci.seccomp.file), which depends on the capabilities.
 import os
 
 from minirun.cgroups.rules import DEFAULT
-from minirun.core import places, state
+from minirun.core import jsonlite, places, state
 from minirun.core.choices import Choices
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import UsageError
@@ -28,29 +28,7 @@ CAPABILITIES = (
     "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 )  # fmt: skip
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MASKED = (
-    "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-    "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-)  # fmt: skip
-"""runc's template has the same."""
 CPUS = "/sys/devices/system/cpu"
-READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-NAMESPACES = ("pid", "network", "ipc", "uts", "mount", "cgroup")
-_STANDARD = ["nosuid", "noexec", "nodev"]
-MOUNTS = (
-    ("/proc", "proc", "proc", _STANDARD),
-    ("/dev", "tmpfs", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
-    (
-        "/dev/pts", "devpts", "devpts",
-        ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
-    ),
-    ("/dev/shm", "tmpfs", "shm", [*_STANDARD, "mode=1777", "size=65536k"]),
-    ("/dev/mqueue", "mqueue", "mqueue", _STANDARD),
-    ("/sys", "sysfs", "sysfs", [*_STANDARD, "ro"]),
-    ("/sys/fs/cgroup", "cgroup", "cgroup", [*_STANDARD, "relatime", "ro"]),
-)  # fmt: skip
-
 IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
 """What belongs to an IPC namespace; with the host's, these are the host's too."""
 
@@ -97,6 +75,12 @@ class RunOptions(Record):
     """What the user was told before there was a container, and a log."""
 
 
+def example() -> "dict[str, Any]":
+    """Return runc's example of a config.json: what `run IMAGE` begins with, and `spec` writes."""
+    text = state.read_text(f"{os.path.dirname(__file__)}/example.json")
+    return {"ociVersion": state.OCI_VERSION, **jsonlite.loads(text)}
+
+
 def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
     """Return the config.json for a container. Raises UsageError."""
     hooks: dict[str, Any] = {}
@@ -108,15 +92,16 @@ def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
         env += run.gpu_env
         hook = run.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
         hooks = {"hooks": {"prestart": [hook]}}
-    document = {
-        "ociVersion": state.OCI_VERSION,
+    document = example()
+    linux = document.pop("linux")
+    document |= {
         "process": _process(run, env),
         "root": {"path": places.ROOTFS, "readonly": run.readonly},
         "hostname": hostname,
-        "mounts": _mounts(run),
+        "mounts": _mounts(run, document["mounts"]),
         **hooks,
         "annotations": dict(run.annotations),
-        "linux": _linux(run),
+        "linux": _linux(run, linux),
     }
     if run.cdi:
         run.cdi.put_into(document)
@@ -159,13 +144,9 @@ def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]"
     return kept + [n for text in add for n in named(text) if n not in kept]
 
 
-def _mounts(run: RunOptions) -> "list[dict[str, Any]]":
-    mounts: list[dict[str, Any]] = [
-        {"destination": path, "type": kind, "source": source, "options": list(options)}
-        for path, kind, source, options in MOUNTS
-        if not (run.host_ipc and path in IPC_MOUNTS)
-    ]
+def _mounts(run: RunOptions, mounts: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
     if run.host_ipc:
+        mounts = [row for row in mounts if row["destination"] not in IPC_MOUNTS]
         for path in filter(os.path.isdir, IPC_MOUNTS):
             _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
     if run.host_network:
@@ -183,15 +164,14 @@ def _bind(
     mounts.append({**row, "options": ["rbind", "rprivate", *options]})
 
 
-def _linux(run: RunOptions) -> "dict[str, Any]":
+def _linux(run: RunOptions, example: "dict[str, Any]") -> "dict[str, Any]":
     shared = {"network"} if run.host_network else set()
     shared |= {"ipc"} if run.host_ipc else set()
-    kinds = [kind for kind in NAMESPACES if kind not in shared]
     linux: dict[str, Any] = {
-        "namespaces": [{"type": kind} for kind in kinds],
+        "namespaces": [row for row in example["namespaces"] if row["type"] not in shared],
         "resources": _resources(run),
-        "maskedPaths": [] if run.unmasked else masked(),
-        "readonlyPaths": [] if run.unmasked else list(READONLY),
+        "maskedPaths": [] if run.unmasked else [*example["maskedPaths"], *revealing()],
+        "readonlyPaths": [] if run.unmasked else example["readonlyPaths"],
     }
     if run.seccomp:
         held = capabilities(run.cap_add, run.cap_drop)
@@ -205,8 +185,8 @@ def _linux(run: RunOptions) -> "dict[str, Any]":
     return linux
 
 
-def masked(cpus: str = CPUS) -> "list[str]":
-    """Return what a container does not see of /proc and /sys.
+def revealing(cpus: str = CPUS) -> "list[str]":
+    """Return what else a container does not see of /proc and /sys.
 
     The counters of interrupts, and of how often each CPU was too hot, tell what other containers
     do (docker's advisory GHSA-6fw5-f8r9-fgfm). `cpus` is sysfs' folder of CPUs; those of a virtual
@@ -216,7 +196,7 @@ def masked(cpus: str = CPUS) -> "list[str]":
     if os.path.isdir(f"{cpus}/cpu0/thermal_throttle"):
         hot = [f"{cpus}/{name}/thermal_throttle" for name in sorted(os.listdir(cpus))]
         hot = [path for path in hot if os.path.isdir(path)]
-    return [*MASKED, "/proc/interrupts", *hot]
+    return ["/proc/interrupts", *hot]
 
 
 def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":

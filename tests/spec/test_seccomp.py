@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from minirun.core.errors import ConfigError
-from minirun.oci.seccomp import compiler as kernel
+from minirun.oci import features
+from minirun.oci.seccomp import compiler
 from minirun.oci.seccomp import profile as seccomp
 from spec.conftest import Bundle
 
 try:
-    kernel.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"])
+    compiler.Compiler(seccomp.ACTIONS["SCMP_ACT_ALLOW"])
 except OSError as error:
     pytest.skip(f"no libseccomp: {error}", allow_module_level=True)
 
@@ -98,7 +99,7 @@ def profile(path: Path, *names: str, **more: Any) -> dict[str, Any]:
 def test_the_agent_decides(
     bundle: Bundle, agent: Agent, no_new_privileges: bool, flags: list[str]
 ) -> None:
-    if not all(map(kernel.has_flag, flags)):
+    if not all(map(features.has_flag, flags)):
         pytest.skip("this kernel lacks the flag")
     said = bundle.says(
         "mkdir /x 2>&1; ls -d /x 2>&1; echo done",
@@ -153,7 +154,7 @@ def test_what_is_wrong(tmp_path: Path, changes: dict[str, Any], culprit: str) ->
 
 
 def test_flags_of_the_kernel() -> None:
-    assert kernel.has_flag("SECCOMP_FILTER_FLAG_LOG")
+    assert features.has_flag("SECCOMP_FILTER_FLAG_LOG")
     text = subprocess.run(
         ["cat", "/proc/self/status"], capture_output=True, text=True, check=True
     ).stdout

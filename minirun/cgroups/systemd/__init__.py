@@ -157,7 +157,7 @@ class _Scope(Cgroup):
             _hold(runtime)
         try:
             self._start()
-            super().create()  # type: ignore[safe-super]  # a version's, which comes next in line
+            super().create()  # a version's, which comes next in line
         except BaseException:
             self.entered()
             raise
@@ -199,7 +199,7 @@ class _Scope(Cgroup):
         if properties:
             self._bus().set_properties(self.scope, properties)
         if self._limits:
-            super().set_resources(self._limits)  # type: ignore[safe-super]
+            super().set_resources(self._limits)
 
     def _tell_devices(self, rules: "list[DeviceRule]") -> None:
         self._tell(systemd_properties.of_devices(rules, self.version))
@@ -208,15 +208,15 @@ class _Scope(Cgroup):
         """Tell systemd, then put the rules in force by hand."""
         rules = list(rules)
         self._tell_devices(rules)
-        super().set_device_rules(rules)  # type: ignore[safe-super]
+        super().set_device_rules(rules)
 
-    def remove(self, seconds: float = REMOVE_SECONDS, *, keep_parent: bool = False) -> None:
+    def remove(self, seconds: float = REMOVE_SECONDS) -> None:
         """Remove the directories once no process is in them, and have systemd forget the unit.
 
         Raises StateError if processes are still in it after `seconds`, MinirunError, OSError.
         """
         self.entered()
-        super().remove(seconds, keep_parent=True)
+        super().remove(seconds)
         self._hang_up()  # it may be older than systemd, which can execute itself anew
         if os.path.isdir(BOOTED):
             self._bus().stop(self.scope)
@@ -224,13 +224,13 @@ class _Scope(Cgroup):
 
     def record(self) -> "CgroupRecord":
         """Return what the plain cgroup keeps, and the unit: delete has no --systemd-cgroup."""
-        plain = super().record()  # type: ignore[safe-super]
+        plain = super().record()
         return {**plain, "slice": self.slice, "scope": self.scope}
 
     def close(self) -> None:
         """Close every directory and door, and the connection."""
         self._hang_up()
-        super().close()  # type: ignore[safe-super]
+        super().close()
 
     def _hang_up(self) -> None:
         if self._open_bus:

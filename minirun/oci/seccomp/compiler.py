@@ -36,10 +36,8 @@ _WHOLE, _PARTS = ("socketcall", "ipc"), range(-999, _NO_SUCH_CALL)
 """Two calls of x86 that stand for many others, by their first argument; and what libseccomp gives
 those for a number there. (What an architecture does not have at all is below.)"""
 _ALLOW = 0x7FFF0000  # SECCOMP_RET_ALLOW
-_EFAULT = 14
 
-_seccomp = libc.bind_syscall(c_uint, c_uint, c_void_p)
-_pidfd_getfd = libc.bind_syscall(c_int, c_int, c_uint)
+seccomp_call = libc.bind_syscall(c_uint, c_uint, c_void_p)
 
 
 class Program(ctypes.Structure):
@@ -72,24 +70,7 @@ def install(bpf: bytes, flags: int = 0, *, why: str = "") -> int:
     }
     number = libc.number(317, 277)
     raw = (number, SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(program))
-    return libc.logged("seccomp", _seccomp, raw, args, None, why)
-
-
-def has_flag(name: str) -> bool:
-    """Return True if this kernel knows the flag: a program at address 0 asks, and is refused.
-
-    First it looks at the flags (EINVAL), and then at the program (EFAULT).
-    """
-    flag = FLAGS[name]
-    if flag == FLAGS["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]:
-        flag |= NEW_LISTENER  # without it, it means nothing
-    ret = _seccomp(libc.number(317, 277), SECCOMP_SET_MODE_FILTER, flag, None)
-    return bool(ret == -1 and ctypes.get_errno() == _EFAULT)
-
-
-def pidfd_getfd(pidfd: int, number: int) -> int:
-    """Return a copy of descriptor `number` of another process: pidfd_getfd(2); Linux 5.6."""
-    return libc.check("pidfd_getfd", _pidfd_getfd(438, pidfd, number, 0))
+    return libc.logged("seccomp", seccomp_call, raw, args, None, why)
 
 
 class Rule(Record):

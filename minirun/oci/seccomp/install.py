@@ -33,15 +33,11 @@ class Seccomp(Extra):
         self.container = container
         self.filter = filter
         self.late = bool(container.config.process.get("noNewPrivileges"))
-        if filter.listener:
-            from minirun.oci.seccomp import notify  # noqa: F401  (few have one)
 
     def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Pass on the listener, if there is one. Raises MinirunError, OSError."""
         if self.filter.listener:
-            from minirun.oci.seccomp import notify
-
-            notify.hand_over(self.container, self.filter.listener, channel, pid, pidfd, status)
+            self.filter.listener.hand_over(self.container, channel, pid, pidfd, status)
 
     def before_user(self, channel: "Channel") -> None:
         """Install it, if the kernel wants CAP_SYS_ADMIN for that. Raises MinirunError, OSError."""

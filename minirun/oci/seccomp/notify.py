@@ -15,48 +15,82 @@ init needs it to speak of the listener. Imported only if config.json has a liste
 
 import _socket  # the C half of socket; the Python half costs 5 ms at import
 import os
+from ctypes import c_int, c_uint
 
 from minirun.core import events, jsonlite, state
 from minirun.core.container import Container
-from minirun.core.errors import MinirunError
+from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.handshake import Channel, Message
-from minirun.oci.seccomp import compiler as seccomp
-from minirun.oci.seccomp.profile import Listener
+from minirun.core.kernel import libc
+from minirun.core.record import Record
 from minirun.oci.terminal import terminal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def hand_over(
-    container: Container, to: Listener, channel: Channel, pid: int, pidfd: int, status: str
-) -> None:
-    """Take the listener that process `pid` speaks of, pass it on, and let the process go on.
-
-    `status` is the container's. Raises MinirunError, OSError.
-    """
-    number = int(channel.expect(Message.LISTENER))
-    listener = seccomp.pidfd_getfd(pidfd, number)
-    try:
-        _send(container, to, listener, pid, status)
-    finally:
-        os.close(listener)
-    channel.say(Message.TAKEN, why="the listener is with the program at listenerPath")
+_ACTION = "SCMP_ACT_NOTIFY"
+_pidfd_getfd = libc.bind_syscall(c_int, c_int, c_uint)
 
 
-def _send(container: Container, to: Listener, listener: int, pid: int, status: str) -> None:
-    document = {
-        "ociVersion": state.OCI_VERSION, "fds": ["seccompFd"], "pid": pid,
-        "metadata": to.metadata, "state": container.oci_state(status),
-    }  # fmt: skip
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
-    try:
-        terminal.connect(connection, to.path)
-        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))
-        data = jsonlite.dumps(document).encode()
-        sent = connection.sendmsg([data], [rights])
-        connection.sendall(data[sent:])
-    except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
-        where = "config.json: linux.seccomp.listenerPath"
-        raise MinirunError(f"{where}: {to.path}: {text}") from None
-    finally:
-        connection.close()
-    events.emit("note", "seccomp listener", {"path": to.path, "pid": pid})
+class Listener(Record):
+    """The program behind SCMP_ACT_NOTIFY."""
+
+    path: str
+    """Its Unix socket, in the runtime's mount namespace."""
+    metadata: str
+    """For it alone: listenerMetadata of config.json."""
+
+    def hand_over(
+        self, container: Container, channel: Channel, pid: int, pidfd: int, status: str
+    ) -> None:
+        """Take the listener that process `pid` speaks of, pass it on, and let the process go on.
+
+        `status` is the container's. Raises MinirunError, OSError.
+        """
+        number = int(channel.expect(Message.LISTENER))
+        listener = libc.check("pidfd_getfd", _pidfd_getfd(438, pidfd, number, 0))
+        document = {
+            "ociVersion": state.OCI_VERSION, "fds": ["seccompFd"], "pid": pid,
+            "metadata": self.metadata, "state": container.oci_state(status),
+        }  # fmt: skip
+        try:
+            self._send(listener, jsonlite.dumps(document).encode())
+        finally:
+            os.close(listener)
+        events.emit("note", "seccomp listener", {"path": self.path, "pid": pid})
+        channel.say(Message.TAKEN, why="the listener is with the program at listenerPath")
+
+    def _send(self, listener: int, data: bytes) -> None:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+        try:
+            terminal.connect(connection, self.path)
+            rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))
+            sent = connection.sendmsg([data], [rights])
+            connection.sendall(data[sent:])
+        except OSError as error:
+            text = os.strerror(error.errno or 0).lower()
+            where = "config.json: linux.seccomp.listenerPath"
+            raise MinirunError(f"{where}: {self.path}: {text}") from None
+        finally:
+            connection.close()
+
+
+def listener(config: "dict[str, Any]", where: str) -> "Listener | None":
+    """Return the program to ask if a rule says SCMP_ACT_NOTIFY, or None. Raises ConfigError."""
+    path, metadata = config.get("listenerPath") or "", config.get("listenerMetadata") or ""
+    if metadata and not path:
+        raise ConfigError(f"{where}.listenerMetadata: needs a listenerPath")
+    rules = config.get("syscalls") or []
+    rows = [i for i, rule in enumerate(rules) if rule.get("action") == _ACTION]
+    if config["defaultAction"] == _ACTION:
+        raise ConfigError(
+            f"{where}.defaultAction: {_ACTION} cannot be the default: init would wait"
+        )
+    for index in rows:
+        if "write" in rules[index]["names"]:
+            text = "write cannot wait for a listener: it is what init tells of it with"
+            raise ConfigError(f"{where}.syscalls[{index}].names: {text}")
+        if not path:
+            raise ConfigError(f"{where}.syscalls[{index}].action: {_ACTION} needs a listenerPath")
+    return Listener(path, metadata) if rows else None

@@ -24,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.oci.seccomp.notify import Listener
+
 ACTIONS = {
     "SCMP_ACT_KILL": 0x00000000,
     "SCMP_ACT_KILL_THREAD": 0x00000000,
@@ -55,15 +57,6 @@ OF_BUNDLE = "config.json"
 """The name of a profile that stands in a bundle's config.json."""
 _MOST_INSTRUCTIONS = 4096
 """BPF_MAXINSNS of linux/bpf_common.h."""
-
-
-class Listener(Record):
-    """The program behind SCMP_ACT_NOTIFY."""
-
-    path: str
-    """Its Unix socket, in the runtime's mount namespace."""
-    metadata: str
-    """For it alone: listenerMetadata of config.json."""
 
 
 class Filter(Record):
@@ -117,6 +110,16 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     return Filter(bpf, flags, skipped, len(compiler.allowed), name, listener)
 
 
+def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
+    """Return the program that is asked about some system calls; None if there is none."""
+    actions = {row.get("action") for row in config.get("syscalls") or []}
+    if _NOTIFY not in actions | {config["defaultAction"]} and not config.get("listenerMetadata"):
+        return None
+    from minirun.oci.seccomp import notify  # few have one
+
+    return notify.listener(config, where)
+
+
 def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Compiler:
     """Return a compiler for the architectures that config.json names."""
     try:
@@ -130,26 +133,6 @@ def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Com
         if not compiler.add_architecture(short):
             raise ConfigError(f"{where}.architectures[{index}]: unknown architecture {machine!r}")
     return compiler
-
-
-def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
-    """Return the program to ask if a rule says SCMP_ACT_NOTIFY, or None. Raises ConfigError."""
-    path, metadata = config.get("listenerPath") or "", config.get("listenerMetadata") or ""
-    if metadata and not path:
-        raise ConfigError(f"{where}.listenerMetadata: needs a listenerPath")
-    rules = config.get("syscalls") or []
-    rows = [i for i, rule in enumerate(rules) if rule.get("action") == _NOTIFY]
-    if config["defaultAction"] == _NOTIFY:
-        raise ConfigError(
-            f"{where}.defaultAction: {_NOTIFY} cannot be the default: init would wait"
-        )
-    for index in rows:
-        if "write" in rules[index]["names"]:
-            text = "write cannot wait for a listener: it is what init tells of it with"
-            raise ConfigError(f"{where}.syscalls[{index}].names: {text}")
-        if not path:
-            raise ConfigError(f"{where}.syscalls[{index}].action: {_NOTIFY} needs a listenerPath")
-    return Listener(path, metadata) if rows else None
 
 
 def _rules(row: "dict[str, Any]", where: str) -> "list[seccomp.Rule]":

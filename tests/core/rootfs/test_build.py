@@ -100,10 +100,7 @@ def test_more_layers_than_mount_can_be_told_of(tmp_path: Path, tree: Path, isola
     isolated(body)
 
 
-ROWS = [
-    {"destination": path, "type": kind, "source": source, "options": list(words)}
-    for path, kind, source, words in generate.MOUNTS
-]
+ROWS = generate.example()["mounts"]
 
 
 def test_the_mounts_that_run_asks_for(
