@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LIMIT = 1 << 16
 """Bytes of a hook's output that are kept: the last ones."""
-_LONGEST_TEXT = 4096
+LONGEST_TEXT = 4096
 """Bytes of them that an error quotes."""
 _SIGKILL = 9
 _LONGEST_POLL = 2**31 - 1  # milliseconds, an int
@@ -52,7 +52,7 @@ def run(
         raise HookError(f"{name} took longer than its timeout of {running.timeout} s")
     events.emit("note", "hook ended", {"path": hook["path"], "status": status})
     if status != 0:
-        text = running.output[-_LONGEST_TEXT:].decode(errors="replace").strip() or "it said nothing"
+        text = running.output[-LONGEST_TEXT:].decode(errors="replace").strip() or "it said nothing"
         raise HookError(f"{name} failed with {ending(status)}: {' '.join(text.split())}")
 
 

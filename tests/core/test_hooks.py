@@ -114,7 +114,7 @@ def test_only_the_end_of_a_long_complaint_is_kept(tmp_path: Path) -> None:
     with pytest.raises(HookError) as caught:
         run(tmp_path, "i=0; while [ $i -lt 20000 ]; do echo line$i; i=$((i+1)); done; exit 1")
     assert str(caught.value).endswith("line19999")
-    assert len(str(caught.value)) < hooks.OUTPUT_LIMIT + 100
+    assert len(str(caught.value)) < hooks.LONGEST_TEXT + 100
 
 
 @pytest.mark.parametrize(

@@ -42,34 +42,23 @@ def load(config: Config) -> None:
 
 def runtime(container: Container, init: "Init") -> None:
     """Run the prestart hooks, then the createRuntime hooks. Raises HookError, OSError."""
-    config = container.config
     state = container.oci_state(oci_state.CREATING)
-    waiting = turns(config)
-    is_needed = True
-    while is_needed:
+    waiting = turns(container.config)
+    while True:
+        in_line = None
         with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
-            in_line = _run(container, init, waiting, state)
-            if not (in_line or config.hooks("prestart") or extras.gpu_vendor(config)):
+            if not waiting:
                 events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
+            while waiting and not in_line:
+                turn = waiting.pop(0)
+                if turn.in_line:
+                    in_line = _start(container, init, turn.hook.get("timeout"))
+                else:
+                    hooks.run(turn.hook, turn.name, state, container.config.bundle)
         if in_line:
             _finish(in_line, state)
-        is_needed = bool(waiting)
-
-
-def _run(
-    container: Container, init: "Init", waiting: "list[Turn]", state: "dict[str, Any]"
-) -> "HookProcess | None":
-    """Run hooks in turn, up to the in-line one, and take them out of `waiting`.
-
-    Return the process of the in-line hook, which waits for `state`; None if it was not reached.
-    Raises HookError, OSError.
-    """
-    while waiting:
-        turn = waiting.pop(0)
-        if turn.in_line:
-            return _start(container, init, turn.hook.get("timeout"))
-        hooks.run(turn.hook, turn.name, state, container.config.bundle)
-    return None
+        if not waiting:
+            return
 
 
 def turns(config: Config) -> "list[Turn]":
