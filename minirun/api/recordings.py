@@ -28,7 +28,7 @@ def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]
         what = (error.strerror or "cannot be read").lower()
         hint = f"a file of events, or one of {', '.join(recordings.RECORDINGS)}"
         raise UsageError(f"no recording {str(name_or_path)!r}: {what}", hint) from None
-    except ValueError as error:
+    except StateError as error:
         raise UsageError(str(error)) from None
     return found[0] if len(found) == 1 else found
 

@@ -110,12 +110,9 @@ def _read(name: str, settings: Settings) -> list[Recording]:
 
     Raises StateError where that is nothing, OSError.
     """
-    if name != "-":
-        return find.find(name, *roots.known(settings))
-    try:
+    if name == "-":
         return recording.parse(sys.stdin.buffer.read(), "standard input")
-    except ValueError as error:
-        raise StateError(str(error), "a file of events, as --log FILE makes it") from None
+    return find.find(name, *roots.known(settings))
 
 
 def _show(

@@ -2,6 +2,7 @@
 
 from minirun.core import places
 from minirun.core.container import Container
+from minirun.core.errors import StateError
 from minirun.inspect.document import Ending, HookFacts, StageFacts
 from minirun.show import recording
 from minirun.show.event import Event
@@ -17,7 +18,7 @@ def read(container: Container) -> Recording | None:
     """Return the container's recording; None if it has no log."""
     try:
         return recording.read(f"{container.directory}/{places.EVENTS}")[0]
-    except (OSError, ValueError):
+    except (OSError, StateError):
         return None
 
 

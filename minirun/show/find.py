@@ -46,12 +46,12 @@ def find(name: str, *roots: str) -> list[Recording]:
     """
     path = Path(name)
     if path.is_file():
-        return _read(path)
+        return recording.read(path)
     found = of_container(name, *roots)
     if found:
-        return _read(found)
+        return recording.read(found)
     if name in recordings.RECORDINGS:
-        return _read(recordings.path(name))
+        return recording.read(recordings.path(name))
     hint = "minirun timeline lists what is recorded"
     raise StateError(f"no recording of {name!r}", hint, status=1)
 
@@ -71,10 +71,3 @@ def of_container(name: str, *roots: str) -> Path | None:
 def id_of(path: Path) -> str:
     """Return the container's id in the name of a history file: WHEN.NUMBER.ID.jsonl."""
     return path.name.removesuffix(".jsonl").split(".", 2)[-1]
-
-
-def _read(path: Path) -> list[Recording]:
-    try:
-        return recording.read(path)
-    except ValueError as error:
-        raise StateError(str(error), "a file of events, as --log FILE makes it", status=1) from None

@@ -49,7 +49,7 @@ def _row(log: Log) -> tuple[str, ...]:
     status = _status(log)
     try:
         found = recording.read(log.path)[0]
-    except (OSError, ValueError):
+    except (OSError, StateError):
         return (short(log.id), "", "", shown, status, "", "unreadable", "", "", "")
     devices, image, command = "", "", ""
     asked: dict[str, str] = {}

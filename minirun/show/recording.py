@@ -10,12 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minirun.core.errors import StateError
 from minirun.show import text
 from minirun.show.event import Event, Reader
 
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
 
+_HINT = "a file of events, as --log FILE makes it"
 MOST_BYTES = 32 << 20
 """How large a recording may be: some hundred starts of a container. Read, it takes ten times that.
 """
@@ -99,21 +101,21 @@ class Recording:
 
 
 def read(path: str | Path) -> list[Recording]:
-    """Return the recordings of a file. Raises OSError; ValueError if it holds no event."""
+    """Return the recordings of a file. Raises OSError; StateError if it holds no event."""
     with open(path, "rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise ValueError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
+        raise StateError(f"{path}: is larger than {MOST_BYTES >> 20} MiB", _HINT)
     return parse(data, str(path))
 
 
 def parse(data: bytes, source: str = "") -> list[Recording]:
-    """Return the recordings in a file of events. Raises ValueError if there is no event in it."""
+    """Return the recordings in a file of events. Raises StateError if there is no event in it."""
     reader, events = Reader(), dict[str, list[Event]]()
     for event in [*reader.take(data), *reader.end()]:
         events.setdefault(event.id, []).append(event)
     if not events:
-        raise ValueError(f"{source or 'the text'}: holds no events of minirun")
+        raise StateError(f"{source or 'the text'}: holds no events of minirun", _HINT)
     bad = reader.unreadable
     return [
         Recording(name, clones_before_children(found), source, bad)
