@@ -17,6 +17,7 @@ def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) ->
     argv = minirun.argv()
     if request.param == "runc":
         installed("runc")
+        (tmp_path / "runc").mkdir()  # runc 1.3 lists no containers of a root that is not there
         argv = ["runc", "--root", str(tmp_path / "runc")]
     made = Runtime(argv, tmp_path, f"{request.param}-{os.getpid()}")
     made.config()

@@ -14,12 +14,15 @@ static const char *KERNEL =
     "  mov.u32 %r1, %tid.x;\n  mul.wide.u32 %d2, %r1, 4;\n  add.u64 %d3, %d1, %d2;\n"
     "  add.u32 %r2, %r1, 1;\n  st.global.u32 [%d3], %r2;\n  ret;\n}\n";
 
+typedef uintptr_t Word;
+typedef int Function(Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word);
+
 static void *library;
 
 /* Call a function of libcuda that takes up to eleven words; end the program where it fails. */
 static void call(const char *name, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e,
                  uintptr_t f, uintptr_t g, uintptr_t h, uintptr_t i, uintptr_t j, uintptr_t k) {
-    int (*function)() = (int (*)())dlsym(library, name);
+    Function *function = (Function *)dlsym(library, name);
     int result = function ? function(a, b, c, d, e, f, g, h, i, j, k) : -1;
     if (result) {
         fprintf(stderr, "%s: error %d\n", name, result);

@@ -20,6 +20,9 @@ NODES = ["nvidia-uvm", "nvidia-uvm-tools", "nvidia0", "nvidia1", "nvidiactl"]
 NO_DEVICE, REFUSED = "No such device or address", "Operation not permitted"
 """ENXIO: the cgroup allows it, and no driver is there. EPERM: the cgroup refuses."""
 
+HOOK_FAILED = r"error running (prestart |createRuntime )?hook"
+"""What runc says of it; from 1.2 on with the kind of hook."""
+
 
 def hook(path: str) -> dict[str, Any]:
     """The prestart hook of a config.json: minirun under its own name."""

@@ -28,7 +28,7 @@ mount -t tmpfs none dev
 "$CLI" --load-kmods $DRIVER configure --ldconfig=@/sbin/ldconfig --no-cgroups --utility \
     --device 0 $(pwd)
 mkdir -p mnt
-pivot_root . mnt
+busybox pivot_root . mnt
 /bin/busybox umount -l /mnt
 exec /bin/busybox sh -c 'ls /dev /proc/driver/nvidia/gpus; readlink /usr/lib/*/libnvidia-ml.so.1'
 """
