@@ -1,10 +1,14 @@
 """Checks config.json and names the culprit by its exact path: ``mounts[3].options[0]: …``.
 
-The shapes below are the runtime-spec's JSON schema in brief, in the words of minirun.common.schema.
-Properties that are not listed are ignored, as the spec demands.
+shape.json is the runtime-spec's JSON schema in brief: a type, [a shape] for a list, {name: shape}
+for an object, in which what ends in ! must be there, and "*" stands for any name. Properties that
+are not listed are ignored, as the spec demands.
 """
 
+import os
+
 from minirun.common.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
+from minirun.core import jsonlite, state
 from minirun.core.errors import ConfigError
 from minirun.oci.tuning.limits import RLIMITS
 
@@ -13,101 +17,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "uint64": Uint64}
 
-_ID_MAP = {"containerID!": Uint64, "hostID!": Uint64, "size!": Uint64}
-_HOOK = {"path!": str, "args": [str], "env": [str], "timeout": int}
-_CAPS = {k: [str] for k in ("bounding", "effective", "inheritable", "permitted", "ambient")}
-_DEVICE = {"major": Uint64, "minor": Uint64}
-_THROTTLES = ("ReadBps", "WriteBps", "ReadIOPS", "WriteIOPS")
-_RESOURCES = {
-    "devices": [{"allow!": bool, "type": str, "major": int, "minor": int, "access": str}],
-    "memory": {
-        "limit": int, "reservation": int, "swap": int, "kernel": int, "kernelTCP": int,
-        "swappiness": Uint64, "disableOOMKiller": bool, "useHierarchy": bool,
-        "checkBeforeUpdate": bool,
-    },
-    "cpu": {
-        "shares": Uint64, "quota": int, "burst": Uint64, "period": Uint64, "realtimeRuntime": int,
-        "realtimePeriod": Uint64, "cpus": str, "mems": str, "idle": int,
-    },
-    "pids": {"limit": int},
-    "blockIO": {
-        "weight": Uint64, "leafWeight": Uint64,
-        "weightDevice": [{**_DEVICE, "weight": Uint64, "leafWeight": Uint64}],
-        **{f"throttle{kind}Device": [{**_DEVICE, "rate": Uint64}] for kind in _THROTTLES},
-    },
-    "hugepageLimits": [{"pageSize!": str, "limit!": Uint64}],
-    "network": {"classID": Uint64, "priorities": [{"name!": str, "priority!": Uint64}]},
-    "rdma": {"*": {"hcaHandles": Uint64, "hcaObjects": Uint64}},
-    "unified": {"*": str},
-}  # fmt: skip
-SHAPE: "dict[str, Any]" = {
-    "ociVersion!": str,
-    "hostname": str,
-    "domainname": str,
-    "root!": {"path!": str, "readonly": bool},
-    "process": {
-        "terminal": bool,
-        "consoleSize": {"height!": Uint64, "width!": Uint64},
-        "cwd!": str,
-        "env": [str],
-        "args": [str],
-        "rlimits": [{"type!": str, "soft!": Uint64, "hard!": Uint64}],
-        "apparmorProfile": str,
-        "capabilities": _CAPS,
-        "noNewPrivileges": bool,
-        "oomScoreAdj": int,
-        "selinuxLabel": str,
-        "user": {"uid": Uint64, "gid": Uint64, "umask": Uint64, "additionalGids": [Uint64]},
-        "scheduler": {
-            "policy!": str, "nice": int, "priority": int, "flags": [str], "runtime": Uint64,
-            "deadline": Uint64, "period": Uint64,
-        },
-        "ioPriority": {"class!": str, "priority": int},
-        "execCPUAffinity": {"initial": str, "final": str},
-    },
-    "mounts": [
-        {
-            "destination!": str, "type": str, "source": str, "options": [str],
-            "uidMappings": [_ID_MAP], "gidMappings": [_ID_MAP],
-        }
-    ],
-    "hooks": {
-        kind: [_HOOK]
-        for kind in (
-            "prestart", "createRuntime", "createContainer", "startContainer", "poststart",
-            "poststop",
-        )
-    },
-    "annotations": {"*": str},
-    "linux": {
-        "devices": [
-            {
-                "type!": str, "path!": str, "major": int, "minor": int, "fileMode": Uint64,
-                "uid": Uint64, "gid": Uint64,
-            }
-        ],
-        "uidMappings": [_ID_MAP],
-        "gidMappings": [_ID_MAP],
-        "sysctl": {"*": str},
-        "cgroupsPath": str,
-        "resources": _RESOURCES,
-        "rootfsPropagation": str,
-        "mountLabel": str,
-        "seccomp": {
-            "defaultAction!": str, "architectures": [str], "syscalls": [dict],
-            "listenerPath": str, "listenerMetadata": str,
-        },
-        "namespaces": [{"type!": str, "path": str}],
-        "maskedPaths": [str],
-        "readonlyPaths": [str],
-        "timeOffsets": {"*": {"secs": int, "nanosecs": Uint64}},
-        "personality": {"domain!": str, "flags": [str]},
-        "memoryPolicy": {"mode!": str, "nodes": str, "flags": [str]},
-        "netDevices": {"*": {"name": str}},
-        "intelRdt": dict,
-    },
-}  # fmt: skip
+
+def _shapes() -> "dict[str, Any]":
+    """Return the shapes of shape.json by name, in the words of minirun.common.schema."""
+    known: dict[str, Any] = dict(_TYPES)
+
+    def typed(value: "Any") -> "Any":
+        if isinstance(value, str):
+            return known[value]
+        if isinstance(value, list):
+            return [typed(value[0])]
+        return {name: typed(inner) for name, inner in value.items()}
+
+    text = state.read_text(f"{os.path.dirname(__file__)}/shape.json")
+    for name, value in jsonlite.loads(text).items():
+        known[name] = typed(value)
+    return known
+
+
+SHAPE: "dict[str, Any]" = _shapes()["config.json"]
 _MOST_ITEMS = {
     "mounts": 4096, "linux.devices": 4096, "linux.maskedPaths": 4096, "linux.readonlyPaths": 4096,
     "linux.uidMappings": 340, "linux.gidMappings": 340,
@@ -135,7 +65,7 @@ def resources(raw: "Any") -> "dict[str, Any]":
 
     Raises ConfigError.
     """
-    return _checked(raw, _RESOURCES, "linux.resources", lambda _: None)
+    return _checked(raw, SHAPE["linux"]["resources"], "linux.resources", lambda _: None)
 
 
 def process(raw: "Any") -> "dict[str, Any]":

@@ -217,8 +217,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 
 OWN_CALLS = {
-    "cgroups/bpf.py", "gpu/owner.py", "gpu/nvidia/cli/ldchild.py", "net/loopback.py",
-    "oci/exec/sibling.py", "oci/seccomp/compiler.py", "oci/tuning/limits.py", "oci/tuning/sched.py",
+    "cgroups/bpf.py", "gpu/nvidia/cli/ldchild.py", "gpu/owner.py", "net/loopback.py",
+    "oci/exec/sibling.py", "oci/features.py", "oci/seccomp/compiler.py", "oci/seccomp/notify.py",
+    "oci/tuning/limits.py", "oci/tuning/sched.py",
 }  # fmt: skip
 """Outside core/kernel/: system calls that one room alone needs."""
 
