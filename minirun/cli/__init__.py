@@ -21,7 +21,7 @@ COMMANDS = {
     "run": "cli.run", "spec": "cli.spec", "create": "cli.create", "start": "cli.oci",
     "state": "cli.states", "kill": "cli.oci", "delete": "cli.oci", "exec": "cli.exec",
     "ps": "cli.containers", "list": "cli.states", "pause": "cli.oci", "resume": "cli.oci",
-    "update": "cli.exec", "events": "cli.containers", "checkpoint": "cli.checkpoint",
+    "update": "cli.update", "events": "cli.containers", "checkpoint": "cli.checkpoint",
     "restore": "cli.checkpoint", "features": "cli.states", "logs": "cli.containers",
     "inspect": "cli.inspect", "timeline": "cli.show", "replay": "cli.show", "diff": "cli.show",
     "explain": "cli.show", "images": "cli.images", "gpu": "cli.gpu",

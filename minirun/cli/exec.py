@@ -1,21 +1,16 @@
-"""`minirun exec`, another command in a running container, as runc and docker have it; and `update`.
+"""`minirun exec`, another command in a running container, as runc and docker have it.
 
 runc's flags describe a `process` of config.json, or name a file with one (--process), which is
 what conmon and containerd's shim do. Where exec itself fails, runc's status is 255, and that is
 what engines wait for; in a container that `minirun run IMAGE` made it is docker's, 126 or 127.
 In the same containers -i and -d are docker's too; elsewhere the caller's streams are handed on.
-
-update has runc's flags, and its JSON, which is config.json's linux.resources (runtime-spec,
-config-linux.md): docker and podman write it to a file, containerd to standard input. Device rules
-in it are passed over, as runc does: what stage 5 has allowed stays.
 """
 
 import os
-import sys
 
 from minirun.cgroups import below
 from minirun.cli.flags import Flags, flag
-from minirun.cli.words import size, variables
+from minirun.cli.words import variables
 from minirun.core import endings, extras, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -55,29 +50,6 @@ class Exec(Flags):
     pidfd_socket: str
     preserve_fds: str
     pid_file: str
-
-
-class Update(Flags):
-    """Change the limits of a container."""
-
-    command = "update"
-    resources: str = flag("-r")
-    blkio_weight: str
-    cpu_period: str
-    cpu_quota: str
-    cpu_burst: str
-    cpu_share: str
-    cpu_rt_period: str
-    cpu_rt_runtime: str
-    cpu_idle: str
-    cpuset_cpus: str
-    cpuset_mems: str
-    memory: str
-    memory_reservation: str
-    memory_swap: str
-    pids_limit: str
-    l3_cache_schema: str
-    mem_bw_schema: str
 
 
 FAILED = 255
@@ -248,97 +220,3 @@ def _capabilities(held: "dict[str, Any]", added: "list[str]") -> "dict[str, Any]
     if held.get("inheritable"):
         kinds.append("ambient")
     return {**held, **{kind: [*(held.get(kind) or ()), *added] for kind in kinds}}
-
-
-_NUMBERS = {
-    "blkio_weight": "blockIO.weight", "cpu_period": "cpu.period", "cpu_quota": "cpu.quota",
-    "cpu_burst": "cpu.burst", "cpu_share": "cpu.shares", "cpu_rt_period": "cpu.realtimePeriod",
-    "cpu_rt_runtime": "cpu.realtimeRuntime", "cpu_idle": "cpu.idle", "pids_limit": "pids.limit",
-}  # fmt: skip
-_TEXTS = {"cpuset_cpus": "cpu.cpus", "cpuset_mems": "cpu.mems"}
-_SIZES = {
-    "memory": "memory.limit", "memory_reservation": "memory.reservation",
-    "memory_swap": "memory.swap",
-}  # fmt: skip
-
-
-def main_update(args: "list[str]", settings: Settings) -> int:
-    """Change the limits of a container. Raises MinirunError, OSError."""
-    flags = Update(args)
-    container = existing.load(settings, flags.one_id())
-    changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
-    if container.record["status"] in (state.STOPPED, state.CREATING):
-        raise StateError("container not running", f"it is {container.record['status']}")
-    limits = container.record.get("resources") or container.config.resources
-    merged = validate.resources(merge(limits, changes))
-    names = merged if container.cgroup.takes_all_limits else changes
-    container.cgroup.set_resources({name: merged[name] for name in names})
-    container.save(resources=merged, cgroup=container.cgroup.record())
-    return 0
-
-
-def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any]":
-    """Return linux.resources with `changes`: some files need to know others' values (swap, quota).
-
-    Memory without limit takes the limit of memory and swap away too, unless `changes` names that.
-    """
-    merged = dict(limits)
-    for section, values in changes.items():
-        old = limits.get(section)
-        merged[section] = {**old, **values} if isinstance(old, dict) else values
-    memory = changes.get("memory") or {}
-    if memory.get("limit") == -1 and "swap" not in memory:
-        merged["memory"]["swap"] = -1
-    return merged
-
-
-def _resources_of_file(path: str) -> "dict[str, Any]":
-    """Read linux.resources. Raises ConfigError with the path of what is wrong in it, OSError."""
-    try:
-        text = sys.stdin.read() if path == "-" else state.read_text(path)
-        raw = jsonlite.loads(text)
-    except ValueError as error:
-        where = "standard input" if path == "-" else path
-        raise ConfigError(f"{where}: not JSON: {error}") from None
-    checked = validate.resources(raw)
-    checked.pop("devices", None)
-    if not (checked.get("pids") or {}).get("limit"):
-        checked.pop("pids", None)  # a 0 of engines older than version 1.3 of the spec: unchanged
-    return {name: _set(value) for name, value in checked.items() if _set(value)}
-
-
-def _set(value: "Any") -> "Any":
-    """Leave out members that are empty or, but for cpu.idle and burst, 0: they stay as they are."""
-    if not isinstance(value, dict):
-        return value
-    return {name: v for name, v in value.items() if v or name in ("idle", "burst")}
-
-
-def _resources(flags: Update) -> "dict[str, Any]":
-    """Return linux.resources as the flags have it. Raises UsageError."""
-    if flags.l3_cache_schema or flags.mem_bw_schema:
-        raise UsageError("Intel RDT is not supported", "leave --l3-cache-schema, --mem-bw-schema")
-    found: dict[str, Any] = {}
-    for key, name in (_NUMBERS | _TEXTS | _SIZES).items():
-        text: str = getattr(flags, key)
-        if not text:
-            continue
-        section, _, member = name.partition(".")
-        read = _number if key in _NUMBERS else _size if key in _SIZES else _plain
-        found.setdefault(section, {})[member] = read(f"--{key.replace('_', '-')}", text)
-    return found
-
-
-def _number(flag: str, text: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-        raise UsageError(f"invalid value {text!r} for {flag}: a whole number is needed")
-    return int(text)
-
-
-def _size(flag: str, text: str) -> int:
-    return -1 if text == "-1" else size(text)
-
-
-def _plain(flag: str, text: str) -> str:
-    return text

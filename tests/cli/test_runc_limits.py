@@ -11,7 +11,7 @@ import pytest
 from cli.columns import Runtime
 from conftest import Program, cgroup, skip, wait_until
 from minirun.cgroups import stats as counters
-from minirun.cli.exec import merge
+from minirun.cli.update import merge
 from minirun.cli.words import duration
 from minirun.core.errors import UsageError
 from minirun.oci.mounts import options
