@@ -3,7 +3,7 @@
 from minirun.cli import create
 from minirun.cli.run import Run, print_plan
 from minirun.core.settings import Settings
-from minirun.running import bundle
+from minirun.running import bundle, bundle_run
 
 
 class RunBundle(Run):
@@ -28,4 +28,4 @@ def main(args: "list[str]", settings: Settings) -> int:
     )  # fmt: skip
     if flags.dry_run:
         return print_plan(settings, container_id, options.config(), {})
-    return bundle.run(options, settings)
+    return bundle_run.run(options, settings)

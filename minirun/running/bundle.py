@@ -1,4 +1,4 @@
-"""A container of a bundle, for `create`, runc's `run` and `restore`.
+"""A container of a bundle, for `create` and `restore`; runc's `run`: minirun.running.bundle_run.
 
 minirun is never a subreaper: the container's init is its child, and everything in a pid namespace
 is init's.
@@ -15,12 +15,11 @@ from minirun.core.errors import UsageError
 from minirun.core.process.streams import Console
 from minirun.core.record import Record
 from minirun.core.settings import Settings
-from minirun.core.stages.s1_clone import Init
 from minirun.core.visible import clean, warn
 from minirun.engines.origin import origin
 from minirun.gpu import variables
 from minirun.oci.exec import sealed
-from minirun.running import handover, output, signals
+from minirun.running import handover, signals
 from minirun.running.reserve import reserve
 
 _SHOWN = 5
@@ -61,45 +60,6 @@ def create(options: BundleOptions, settings: Settings) -> None:
     except BaseException:
         endings.destroy(container)
         raise
-
-
-def run(options: BundleOptions, settings: Settings) -> int:
-    """Run a bundle's config.json as it is; return its exit status, or with `detach` 0.
-
-    A terminal that config.json asks for is relayed to the caller's own, unless a console socket is
-    named. Raises MinirunError, OSError.
-    """
-    container = new_container(options, settings, relayed=not options.detach)
-    streams = None
-    try:
-        signals.catch()
-        if container.config.terminal and not options.console_socket:
-            streams = output.Streams(container, True, detach=False)
-            container.console = streams.console
-        init = lifecycle.create(container)
-        if streams:
-            streams.close_containers_ends()
-        handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
-        signals.forward_once_running(init.channel, init.pidfd)
-        endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
-    except BaseException:
-        endings.destroy(container)
-        raise
-    if container.console.socket >= 0 and not streams:
-        os.close(container.console.socket)
-    return 0 if options.detach else _wait(container, init, streams, keep=options.keep)
-
-
-def _wait(container: Container, init: Init, streams: "output.Streams | None", *, keep: bool) -> int:
-    """Wait for the container's end, and delete it unless it is to be kept."""
-    wait = streams.relay if streams else lambda pid, pidfd: endings.wait(pidfd, pid)
-    status = wait(init.pid, init.pidfd)
-    if keep:
-        endings.clear_cgroup(container)
-        container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
-    else:
-        endings.destroy(container)
-    return status
 
 
 def new_container(

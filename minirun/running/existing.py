@@ -8,7 +8,7 @@ from minirun.core import state_file as records
 from minirun.core.choices import Choices
 from minirun.core.container import Container
 from minirun.core.settings import Settings
-from minirun.running.reserve import own_cgroup
+from minirun.running import own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The first record of a container, and its directory: before a cgroup or a process is made."""
 
 import os
-from binascii import crc32
 
 from minirun.core import directories, jsonlite, places, state
 from minirun.core.choices import KEY
@@ -10,6 +9,7 @@ from minirun.core.container import Container, detail
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.core.settings import Settings, unprivileged
+from minirun.running import own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,12 +91,3 @@ def _name_in_use(container: Container) -> StateError:
         return StateError(text, f"minirun delete {name}, or another --name", status=125)
     hint = f"minirun delete {name}, or another id"
     return StateError("container with given ID already exists", hint)
-
-
-def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:
-    """Return the cgroup of a container whose config.json names none.
-
-    An id is unique below one state root; below another one a cgroup has that root's mark.
-    """
-    mark = "" if root == places.ROOT else f".{crc32(root.encode()):08x}"
-    return f"{':minirun:' if systemd else '/minirun/'}{container_id}{mark}"

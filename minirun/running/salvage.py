@@ -16,8 +16,7 @@ from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.kernel import mounts
 from minirun.core.settings import Settings
-from minirun.running import existing, history
-from minirun.running.reserve import own_cgroup
+from minirun.running import existing, history, own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

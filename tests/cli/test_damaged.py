@@ -13,8 +13,8 @@ import pytest
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
 from minirun.core import state
+from minirun.running import own_cgroup
 from minirun.running import record_fields as fields
-from minirun.running.reserve import own_cgroup
 from records import whole
 
 NAME = "broken"

@@ -1,0 +1,48 @@
+"""runc's `run`: a container of a bundle, from its making to its end."""
+
+import os
+
+from minirun.core import endings, lifecycle, state
+from minirun.core.container import Container
+from minirun.core.settings import Settings
+from minirun.core.stages.s1_clone import Init
+from minirun.running import bundle, handover, output, signals
+
+
+def run(options: bundle.BundleOptions, settings: Settings) -> int:
+    """Run a bundle's config.json as it is; return its exit status, or with `detach` 0.
+
+    A terminal that config.json asks for is relayed to the caller's own, unless a console socket is
+    named. Raises MinirunError, OSError.
+    """
+    container = bundle.new_container(options, settings, relayed=not options.detach)
+    streams = None
+    try:
+        signals.catch()
+        if container.config.terminal and not options.console_socket:
+            streams = output.Streams(container, True, detach=False)
+            container.console = streams.console
+        init = lifecycle.create(container)
+        if streams:
+            streams.close_containers_ends()
+        handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
+        signals.forward_once_running(init.channel, init.pidfd)
+        endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
+    except BaseException:
+        endings.destroy(container)
+        raise
+    if container.console.socket >= 0 and not streams:
+        os.close(container.console.socket)
+    return 0 if options.detach else _wait(container, init, streams, keep=options.keep)
+
+
+def _wait(container: Container, init: Init, streams: "output.Streams | None", *, keep: bool) -> int:
+    """Wait for the container's end, and delete it unless it is to be kept."""
+    wait = streams.relay if streams else lambda pid, pidfd: endings.wait(pidfd, pid)
+    status = wait(init.pid, init.pidfd)
+    if keep:
+        endings.clear_cgroup(container)
+        container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+    else:
+        endings.destroy(container)
+    return status
