@@ -151,7 +151,7 @@ ROWS = (
          "spec/test_seccomp.py::test_an_exec_has_a_listener_of_its_own"),
         "for any call but write, and not as the default, as with runc"),
     Row("config-linux.md", "rootfsPropagation", "yes", ("oci/mounts/propagation.py",),
-        ("spec/test_mounts.py::test_propagation_of_the_root", "core/rootfs/test_propagation.py")),
+        ("spec/test_mounts.py::test_propagation_of_the_root", "oci/mounts/test_propagation.py")),
     Row("config-linux.md", "maskedPaths, readonlyPaths", "yes", ("oci/mounts/hide.py",),
         ("spec/test_names.py::test_masked_and_read_only_paths", "oci/mounts/test_hide.py")),
     Row("config-linux.md", "personality", "yes", ("oci/tuning/tuning.py", "oci/tuning/sched.py"),
