@@ -76,7 +76,7 @@ def test_every_step_can_fail(debian: Sandbox, store: str) -> None:
     outcome = debian.inside(fail_everywhere(debian, store))
     assert outcome["error"] == ""
     assert outcome["result"]["left"] == []
-    assert outcome["result"]["steps"] == 50
+    assert outcome["result"]["steps"] >= 50
     assert fingerprint(layer) == before
 
 
