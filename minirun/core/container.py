@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from minirun.core.extras import Cgroup, Extra
     from minirun.core.gates import Gates
-    from minirun.core.rootfs.plan import Plan
 
 LOG_LIMIT = 1 << 20
 """Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
@@ -38,8 +37,6 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
-        self.plan: Plan = ()
-        """What init will do to its root filesystem in stage 1."""
         self.extras: dict[str, Extra] = {}
         """What it needs beyond the core, by module; :meth:`prepare` makes them."""
 

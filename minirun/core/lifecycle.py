@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from minirun.core.rootfs.plan import Plan
+
 
 def create(container: Container) -> Init:
     """Make the container, up to the point where its command waits for :func:`start`.
@@ -33,7 +35,8 @@ def create(container: Container) -> Init:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
             container.prepare()
             s1_clone.make_places(container)
-            init = s1_clone.runtime(container, lambda channel: run_init(container, channel))
+            plan = s1_clone.plan(container)
+            init = s1_clone.runtime(container, lambda channel: run_init(container, plan, channel))
             s3_prestart.load(container.config)
             s1_clone.wait(container, init)
         init.channel.say(Message.YOUR_TURN)
@@ -71,12 +74,12 @@ def _reason(container: Container, error: "MinirunError | OSError") -> MinirunErr
     return MinirunError(f"init was killed by signal {end.si_status}", hint)
 
 
-def run_init(container: Container, channel: Channel) -> "NoReturn":
+def run_init(container: Container, plan: "Plan", channel: Channel) -> "NoReturn":
     """All that init does, in the child that clone made. Never returns."""
     try:
         path = f"{container.directory}/{places.EXEC}"
         exec_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        root = s1_clone.init(container, channel)
+        root = s1_clone.init(container, plan, channel)
         s2_ask.init(channel)
         ready = s7_exec.Ready(container, root)  # while the hooks run
         s6_answer.init(channel)

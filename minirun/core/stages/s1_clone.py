@@ -40,13 +40,9 @@ class Init(Record):
 
 
 def make_places(container: Container) -> None:
-    """Make what has to be there before any process is: FIFOs, cgroup, and the plan.
-
-    Raises OSError, MinirunError.
-    """
+    """Make FIFOs and cgroup, before any process is. Raises OSError, MinirunError."""
     make_fifos(container.directory)
     extras.door("make_cgroup")(container)
-    container.plan = plan(container)
 
 
 def plan(container: Container) -> "Plan":
@@ -106,10 +102,10 @@ def wait(container: Container, init: Init) -> None:
     container.cgroup.entered()
 
 
-def init(container: Container, channel: Channel) -> Root:
+def init(container: Container, planned: "Plan", channel: Channel) -> Root:
     """Build the root filesystem in the new mount namespace; return it, held by a descriptor.
 
-    Raises OSError, MinirunError.
+    `planned` is what :func:`plan` has returned. Raises OSError, MinirunError.
     """
     container.record["pid"] = int(os.readlink("/proc/self"))  # the host's /proc: our pid out there
     events.become("init", container.record["pid"])
@@ -131,7 +127,7 @@ def init(container: Container, channel: Channel) -> Root:
     set_names(container)
     for extra in container.extras.values():
         extra.inside()
-    execute(container.plan, root)
+    execute(planned, root)
     container.cgroup.close()  # directories of the host: init takes none along
     channel.say(Message.READY, why="the root filesystem is built, but no process lives in it yet")
     channel.expect(Message.YOUR_TURN)
