@@ -26,14 +26,14 @@ The container, and what is known of it.
     choices             what the caller's flags chose, and no config.json may
     settings            what one run of the program works with
     container           a container while a command works on it
-    extras              what this container needs beyond the core: the one table that leads to the rings
+    extras              what this container needs beyond the core: the table to the rings
     state, state_file   state.json, from one command to the next
     places              every file and folder that minirun keeps
     directories         a container's directory, from its making to its removal
     endings             the later life: start, kill, delete
 
-The root filesystem, in rootfs/. What config.json lists of mounts, nodes and hidden paths is a row of
-extras, and in oci/mounts.
+The root filesystem, in rootfs/. What config.json lists of mounts, nodes and hidden paths is in
+oci/mounts: rows of extras.
 
     rootfs/build        the overlay, or the bundle's directory
     rootfs/plan         a list of operations, whole before it is executed: see common/operations
