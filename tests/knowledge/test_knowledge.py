@@ -40,7 +40,7 @@ def literals(name: str, position: int) -> set[str]:
 
 
 EMITTED = (
-    literals("logged", 0) | literals("_logged_python", 0) | literals("Step", 0)
+    literals("logged", 0) | literals("logged_python", 0) | literals("Step", 0)
     | literals("emit", 1) | literals("stage", 2)
     | {value for key, value in vars(Message).items() if key.isupper()}
 ) - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Program, skip
 from engines.clients.engine import Podman
-from minirun.cgroups import hierarchies
+from minirun.cli import spec
 from minirun.oci import generate
 
 NAME = f"calls-{os.getpid()}"
@@ -214,7 +214,7 @@ def test_counters_that_tell_of_others_are_hidden(minirun: Program) -> None:
 def test_a_bundle_of_spec_has_no_limit_that_cannot_be_kept(minirun_both: Program) -> None:
     """On a hybrid machine cgroup2 has no pids controller; `run` itself leaves its default out."""
     flag = minirun_both.flags[-1]
-    kept = hierarchies.count_processes(flag)
+    kept = spec._count_processes(flag)
     resources = json.loads(minirun_both("spec", "busybox").stdout)["linux"]["resources"]
     assert resources.get("pids") == ({"limit": 2048} if kept else None)
     asked = minirun_both("spec", "--pids-limit", "7", "busybox").stdout
