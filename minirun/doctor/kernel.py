@@ -217,7 +217,7 @@ def seccomp(place: Workplace) -> str:
     """A filter, compiled by libseccomp, that makes one call fail."""
     allow, error = 0x7FFF0000, 0x00050000 | errno.EXDEV
     compiler = filters.Compiler(allow)
-    compiler.add_rule(filters.Rule(error, "getpriority"))
+    compiler.add_rule(error, "getpriority")
     filters.install(compiler.compile())
     try:
         os.getpriority(os.PRIO_PROCESS, 0)

@@ -145,7 +145,7 @@ ROWS = (
          "oci/seccomp/test_default.py", "security/test_system_calls.py"),
         "`run IMAGE` and `spec IMAGE` write a default profile"),
     Row("config-linux.md", "seccomp: calls newer than the profile", "yes",
-        ("oci/seccomp/by_number.py",), ("oci/seccomp/test_by_number.py",), "ENOSYS, as with runc"),
+        ("oci/seccomp/new_calls.py",), ("oci/seccomp/test_newcalls.py",), "ENOSYS, as with runc"),
     Row("config-linux.md", "seccomp: SCMP_ACT_NOTIFY", "yes", ("oci/seccomp/notify.py",),
         ("spec/test_seccomp.py::test_the_agent_decides",
          "spec/test_seccomp.py::test_an_exec_has_a_listener_of_its_own"),

@@ -10,15 +10,15 @@ calls, possibly only with certain arguments, other actions. Names that this mach
 does not know are skipped: profiles are written for newer kernels too.
 
 What the real stack does: runc compiles in its init, crun in the parent. Calls that are newer than
-the profile get ENOSYS, as with runc: see minirun.oci.seccomp.by_number.
+the profile get ENOSYS, as with runc: see minirun.oci.seccomp.new_calls.
 
 SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oci.seccomp.notify.
 """
 
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.record import Record
-from minirun.oci.seccomp import by_number
 from minirun.oci.seccomp import compiler as seccomp
+from minirun.oci.seccomp import new_calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _KINDS: "dict[type, str]" = {str: "strings", dict: "objects"}
 
 _WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
 _NOTIFY = "SCMP_ACT_NOTIFY"
-_EPERM = 1
+_EPERM, _ENOSYS = 1, 38
 _PERMISSIVE = ("SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE")
 
 OPERATORS = {
@@ -88,36 +88,25 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     flags = 0
     for index, flag in enumerate(_list(config, "flags", str, where)):
         flags |= _lookup(seccomp.FLAGS, flag, f"{where}.flags[{index}]")
-    rules = [
-        rule
-        for index, row in enumerate(_list(config, "syscalls", dict, where))
-        for rule in _rules(row, f"{where}.syscalls[{index}]")
-    ]
+    compiler = _compiler(config, default, where)
+    skipped: "list[str]" = []
+    for index, rule in enumerate(_list(config, "syscalls", dict, where)):
+        skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
     listener = _listener(config, where)
     if listener:
         flags |= seccomp.NEW_LISTENER
         if flags & seccomp.TSYNC:  # both want to return something: linux/seccomp.h
             flags |= seccomp.TSYNC_ESRCH
-    compiler = _compiler(config, default, where)
-    newest = {}
-    if config["defaultAction"] not in _PERMISSIVE and default != by_number.ENOSYS:
-        newest = compiler.newest({rule.call for rule in rules})
-    skipped = _add(compiler, [rule for rule in rules if rule.action != default], where)
-    bpf = by_number.before(compiler.answers, newest) + compiler.compile()
+    bpf = b""
+    is_strict = config["defaultAction"] not in _PERMISSIVE
+    if is_strict and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS:
+        known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
+        bpf = new_calls.before(compiler.newest(known))
+    bpf += compiler.compile()
     if len(bpf) > 8 * _MOST_INSTRUCTIONS:
         text = f"{len(bpf) // 8} instructions, and the kernel takes at most {_MOST_INSTRUCTIONS}"
         raise ConfigError(f"{where}: {text} (seccomp(2))", "fewer rules that look at arguments")
-    return Filter(bpf, flags, skipped, len(compiler.allowed), name, listener)
-
-
-def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
-    """Return the program that is asked about some system calls; None if there is none."""
-    actions = {row.get("action") for row in config.get("syscalls") or []}
-    if _NOTIFY not in actions | {config["defaultAction"]} and not config.get("listenerMetadata"):
-        return None
-    from minirun.oci.seccomp import notify  # few have one
-
-    return notify.listener(config, where)
+    return Filter(bpf, flags, tuple(skipped), len(compiler.allowed), name, listener)
 
 
 def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Compiler:
@@ -135,33 +124,41 @@ def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Com
     return compiler
 
 
-def _rules(row: "dict[str, Any]", where: str) -> "list[seccomp.Rule]":
-    """Return the rules of one entry of linux.seccomp.syscalls."""
-    action = _action(row, "action", "errnoRet", where)
-    args = _list(row, "args", dict, where)
+def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
+    """Return the program that is asked about some system calls; None if there is none."""
+    actions = {row.get("action") for row in config.get("syscalls") or []}
+    if _NOTIFY not in actions | {config["defaultAction"]} and not config.get("listenerMetadata"):
+        return None
+    from minirun.oci.seccomp import notify  # few have one
+
+    return notify.listener(config, where)
+
+
+def _add(
+    compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str
+) -> "list[str]":
+    """Add one entry of linux.seccomp.syscalls; return the names that are unknown here."""
+    action = _action(rule, "action", "errnoRet", where)
+    args = _list(rule, "args", dict, where)
     conditions = [_condition(arg, f"{where}.args[{index}]") for index, arg in enumerate(args)]
-    names = _list(row, "names", str, where)
+    names = _list(rule, "names", str, where)
     if not names:
         raise ConfigError(f"{where}.names: at least one system call is needed")
+    if action == default:
+        return []
     # Conditions of one rule are all required; but two on the same argument, which libseccomp
     # cannot express, have become alternatives in runc, and profiles rely on that.
-    together = [tuple(conditions)]
+    together = [conditions]
     if len({condition[0] for condition in conditions}) < len(conditions):
-        together = [(condition,) for condition in conditions]
-    return [seccomp.Rule(action, name, group) for name in names for group in together]
-
-
-def _add(compiler: seccomp.Compiler, rules: "list[seccomp.Rule]", where: str) -> "tuple[str, ...]":
-    """Add rules; return the names that are unknown here."""
-    judged = {rule.call for rule in rules if rule.conditions}
-    skipped: "dict[str, None]" = {}
-    for rule in rules:
+        together = [[condition] for condition in conditions]
+    skipped = []
+    for name in names:
         try:
-            if not compiler.add_rule(rule, by_number=rule.call not in judged):
-                skipped[rule.call] = None
+            if not all(compiler.add_rule(action, name, group) for group in together):
+                skipped.append(name)
         except OSError as error:
-            raise ConfigError(f"{where}.syscalls: {rule.call}: {error.strerror}") from None
-    return tuple(skipped)
+            raise ConfigError(f"{where}: {name}: {error.strerror}") from None
+    return skipped
 
 
 def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:
