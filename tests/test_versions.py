@@ -45,7 +45,7 @@ refused
 """
 NAMED = """
 from minirun.core.kernel import process
-process.prctl(process.PR_SET_NAME, "minirun:name")
+process.become_named("minirun:name")
 with open("/proc/self/comm") as file: print(process._prctl, file.read().strip())
 """
 START = "from minirun.__main__ import start; start()"
