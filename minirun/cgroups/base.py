@@ -12,6 +12,7 @@ machine. A thread that writes "0" (itself) into tasks waits for no other CPU: 0.
 
 import os
 import time
+from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
 from minirun.core.errors import ConfigError, StateError
@@ -74,11 +75,8 @@ class ContainerMounts(Record):
     links: "tuple[tuple[str, str], ...]"
 
 
-class Cgroup:
-    """One container's cgroup: a directory on version 2, one in each hierarchy on version 1.
-
-    What a version leaves as it is here does nothing, or returns what stands for nothing.
-    """
+class Cgroup(ABC):
+    """One container's cgroup: a directory on version 2, one in each hierarchy on version 1."""
 
     version = 0
     takes_all_limits = False
@@ -88,6 +86,7 @@ class Cgroup:
         self.path = path
         self._is_foreign = False
 
+    @abstractmethod
     def create(self) -> None:
         """Make the cgroup, parents too; if it fails, what it made is removed.
 
@@ -95,25 +94,30 @@ class Cgroup:
         container's, and this object does not touch it any more.
         """
 
+    @abstractmethod
     def open_doors(self) -> None:
         """Open what :meth:`join` needs: before a clone into a user namespace, which could not."""
 
+    @abstractmethod
     def join(self) -> None:
         """Move the calling process, which must have one thread, into the cgroup. Raises OSError."""
 
-    def entered(self) -> None:
+    def entered(self) -> None:  # noqa: B027  (few have anything to do then)
         """Let go of what kept the cgroup until init was in it."""
 
+    @abstractmethod
     def clone_fd(self) -> int:
         """Return a descriptor for CLONE_INTO_CGROUP, -1 on version 1; it stays this object's."""
-        return -1
 
+    @abstractmethod
     def add(self, pid: int) -> None:
         """Move another process into the cgroup: slow, see above. Raises OSError."""
 
+    @abstractmethod
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Apply config.json's linux.resources but for its devices. Raises ConfigError, OSError."""
 
+    @abstractmethod
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Make `rules`, in their order, the only ones; what they do not allow is denied.
 
@@ -121,36 +125,39 @@ class Cgroup:
         cannot hold the list, MinirunError, OSError.
         """
 
+    @abstractmethod
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
         """Add `rules` to those in force; they override them. Raises MinirunError, OSError."""
 
+    @abstractmethod
     def effective_device_rules(self) -> "list[DeviceRule]":
         """Return the rules in force as the kernel tells them now. Raises MinirunError, OSError."""
-        return []
 
+    @abstractmethod
     def _places(self) -> "list[str]":
         """Return where the cgroup's directories are, or would be."""
-        return []
 
+    @abstractmethod
     def frozen(self) -> bool:
         """Return True if every process in the cgroup is stopped by :meth:`freeze`."""
-        return False
 
+    @abstractmethod
     def _set_frozen(self, frozen: bool) -> None:
         """Ask the kernel to freeze or thaw. Raises OSError, StateError."""
 
+    @abstractmethod
     def record(self) -> "CgroupRecord":
         """Return what state.json keeps; minirun.cgroups.from_record makes a Cgroup of it."""
-        return {"version": self.version, "path": self.path, "dirs": {}}
 
+    @abstractmethod
     def mounts_for_container(self) -> ContainerMounts:
         """Return what to mount at /sys/fs/cgroup in the container, after it is in the cgroup.
 
         Only hierarchies in which it has a cgroup of its own: of any other one it would see the
         root, with the host's cgroups and release_agent (CVE-2022-0492).
         """
-        return ContainerMounts(True, (), ())
 
+    @abstractmethod
     def close(self) -> None:
         """Close the descriptors that this object holds."""
 

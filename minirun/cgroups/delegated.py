@@ -14,7 +14,7 @@ asks for none runs, is killed as a whole by the end of its pid namespace, and ca
 import os
 
 from minirun.cgroups import hierarchies, ruleset
-from minirun.cgroups.base import SIGKILL, Cgroup, checked_path
+from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, checked_path
 from minirun.cgroups.v2 import CgroupV2
 from minirun.core import events, state
 from minirun.core.errors import ConfigError, StateError
@@ -119,10 +119,7 @@ class Delegated(CgroupV2):
 
 
 class NoCgroup(Cgroup):
-    """What stands in for a cgroup if the caller may make none: the processes of init's.
-
-    At /sys/fs/cgroup the container has an empty tmpfs: another view would show the host's cgroups.
-    """
+    """What stands in for a cgroup if the caller may make none: the processes of init's."""
 
     def __init__(
         self,
@@ -155,9 +152,31 @@ class NoCgroup(Cgroup):
         if resources.get("devices"):
             _warn_not_kept("linux.resources.devices", "there is no cgroup")
 
+    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+        """Keep none: :meth:`set_resources` has said so."""
+
+    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+        """Nothing is denied."""
+
     def effective_device_rules(self) -> "list[DeviceRule]":
         """Everything is allowed, as far as the nodes' own permissions go."""
         return [ruleset.ALL]
+
+    def open_doors(self) -> None:
+        """There is none."""
+
+    def join(self) -> None:
+        """Do nothing: there is no cgroup to join."""
+
+    def clone_fd(self) -> int:
+        """There is none."""
+        return -1
+
+    def add(self, pid: int) -> None:
+        """Do nothing: there is no cgroup to leave."""
+
+    def _places(self) -> "list[str]":
+        return []
 
     def exists(self) -> bool:
         """Return True if a process of the container lives."""
@@ -174,6 +193,9 @@ class NoCgroup(Cgroup):
         numbers = [name for name in os.listdir("/proc") if name.isdigit()]
         return sorted(int(name) for name in numbers if _pid_namespace(name) == theirs)
 
+    def remove(self, seconds: float = 0) -> None:
+        """Remove nothing."""
+
     def clear(self, seconds: float = 0) -> None:
         """Kill what is left; all goes with init, which minirun.core.endings.destroy kills."""
         self.kill()
@@ -181,6 +203,10 @@ class NoCgroup(Cgroup):
     def kill(self, signal: int = SIGKILL) -> None:
         """Send `signal` to every process, one after the other: they cannot be frozen meanwhile."""
         self._signal_each(signal)
+
+    def frozen(self) -> bool:
+        """Never."""
+        return False
 
     def _set_frozen(self, frozen: bool) -> None:
         text = f"a container without a cgroup cannot be paused: {self.reason}"
@@ -191,6 +217,13 @@ class NoCgroup(Cgroup):
         return {
             "version": 0, "path": self.path, "dirs": {}, "reason": self.reason, "rootless": True,
         }  # fmt: skip
+
+    def mounts_for_container(self) -> ContainerMounts:
+        """Return nothing but an empty tmpfs: another view would show the host's cgroups."""
+        return ContainerMounts(True, (), ())
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 def _pid_namespace(pid: "str | int") -> int:

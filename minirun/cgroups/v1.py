@@ -108,6 +108,10 @@ class CgroupV1(Cgroup):
             tree.write(fd, "0", path, _WHY_JOIN)
         self._close_doors()
 
+    def clone_fd(self) -> int:
+        """Version 1 has no CLONE_INTO_CGROUP."""
+        return -1
+
     def add(self, pid: int) -> None:
         """Write the number into every cgroup.procs."""
         for directory in self._dirs.values():

@@ -157,7 +157,7 @@ class _Scope(Cgroup):
             _hold(runtime)
         try:
             self._start()
-            super().create()  # a version's, which comes next in line
+            super().create()  # type: ignore[safe-super]  # a version's, which comes next in line
         except BaseException:
             self.entered()
             raise
@@ -199,7 +199,7 @@ class _Scope(Cgroup):
         if properties:
             self._bus().set_properties(self.scope, properties)
         if self._limits:
-            super().set_resources(self._limits)
+            super().set_resources(self._limits)  # type: ignore[safe-super]
 
     def _tell_devices(self, rules: "list[DeviceRule]") -> None:
         self._tell(systemd_properties.of_devices(rules, self.version))
@@ -208,7 +208,7 @@ class _Scope(Cgroup):
         """Tell systemd, then put the rules in force by hand."""
         rules = list(rules)
         self._tell_devices(rules)
-        super().set_device_rules(rules)
+        super().set_device_rules(rules)  # type: ignore[safe-super]
 
     def remove(self, seconds: float = REMOVE_SECONDS) -> None:
         """Remove the directories once no process is in them, and have systemd forget the unit.
@@ -224,13 +224,13 @@ class _Scope(Cgroup):
 
     def record(self) -> "CgroupRecord":
         """Return what the plain cgroup keeps, and the unit: delete has no --systemd-cgroup."""
-        plain = super().record()
+        plain = super().record()  # type: ignore[safe-super]
         return {**plain, "slice": self.slice, "scope": self.scope}
 
     def close(self) -> None:
         """Close every directory and door, and the connection."""
         self._hang_up()
-        super().close()
+        super().close()  # type: ignore[safe-super]
 
     def _hang_up(self) -> None:
         if self._open_bus:
