@@ -1,4 +1,4 @@
-"""Who the files of a container with a user namespace belong to: its root, nobody's on the host.
+"""Who the files of a container with a user namespace belong to: the root of that namespace.
 
 A file system that was mounted in a user namespace takes no file of a user whom it does not know:
 EOVERFLOW. So mount points are made, and ldconfig writes, as the user that the container's 0 is

@@ -4,7 +4,7 @@ The defaults are those of the distribution project's reference package, which do
 containerd share: a first part with a dot, a colon or a capital, or `localhost`, is a registry;
 without one it is docker.io, whose one-word names belong to `library/`; without tag and digest the
 tag is `latest`. Whether a name is spelt right is asked of minirun.image.grammar, where one is given
-to an image; to look for one, nobody need ask.
+to an image; a look-up needs no such check.
 """
 
 from minirun.core.record import Record

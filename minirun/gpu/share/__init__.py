@@ -7,7 +7,7 @@ The driver lets any number of processes use a GPU, one after the other in time s
 container stack keeps no books: whoever asks gets it. Kubernetes keeps them in its device plugin, so
 that a GPU has one container. Here it is the user who says so, with `--gpus 0,exclusive`.
 
-A row counts as long as its container runs; nobody has to take it away, so a crash leaves no claim
+A row counts as long as its container runs; no process has to remove it, so a crash leaves no claim
 behind. A GPU that `count=N` has chosen is reserved by the process that chose it, until stage 5 puts
 the container's name there. Only containers of the same state root know of each other.
 """
@@ -59,7 +59,7 @@ class Holder(Record):
 
 
 class Locked:
-    """``with Locked(root) as table:`` reads the rows; nobody else can until the block ends."""
+    """``with Locked(root) as table:`` reads the rows; no other process can until the block ends."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -134,7 +134,7 @@ def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulate
 
 
 def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
-    """Add one container's rows to the table; return GPU → who else has it, where somebody has.
+    """Add one container's rows to the table; return GPU → the other holders, if there are any.
 
     Raises GPUError where one of them is exclusive and another container has it, or may not.
     """
