@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
-_FREEZE_SECONDS = 2.0
+_FREEZE_ROUNDS, _FREEZE_LOOKS = 10, 200  # of 1 ms each
 _GENTLE_ROUNDS = 20
 _LONGEST_PATH = 1024  # bytes: with the mount in front, and files behind, PATH_MAX has to hold it
 REMOVE_SECONDS = 5.0
@@ -238,17 +238,22 @@ class Cgroup(ABC):
             time.sleep(0.001)
 
     def freeze(self) -> None:
-        """Stop every process of the cgroup. Raises StateError if one does not stop."""
-        self._set_frozen(True)
-        deadline = time.monotonic() + _FREEZE_SECONDS
-        while not self.frozen():
-            if time.monotonic() > deadline:
-                self._set_frozen(False)
-                raise StateError(
-                    f"cgroup {self.path}: a process could not be frozen in {_FREEZE_SECONDS:.0f} s",
-                    "one of them waits for a device or a network file system: try again",
-                )
-            time.sleep(0.001)
+        """Stop every process of the cgroup. Raises OSError; StateError if one does not stop.
+
+        Version 1's kernel can miss a process that is being forked, and stays in FREEZING: so it is
+        asked again from the start, as runc does.
+        """
+        for _ in range(_FREEZE_ROUNDS):
+            self._set_frozen(True)
+            for _ in range(_FREEZE_LOOKS):
+                if self.frozen():
+                    return
+                time.sleep(0.001)
+            self._set_frozen(False)
+        raise StateError(
+            f"cgroup {self.path}: a process could not be frozen in 2 s",
+            "one of them waits for a device or a network file system: try again",
+        )
 
     def thaw(self) -> None:
         """Let the processes of the cgroup go on. Raises OSError."""
