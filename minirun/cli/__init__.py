@@ -4,8 +4,7 @@ import errno
 import os
 import sys
 
-from minirun import __version__
-from minirun.cli.flags import Flags, HelpAsked, flag, write
+from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.core import jsonlite, state
 from minirun.core.choices import Choices
 from minirun.core.errors import MinirunError, UsageError, from_os
@@ -73,14 +72,13 @@ def main(argv: "list[str] | None" = None) -> int:
         try:
             options = GlobalFlags(words)
             if options.version:
-                return write(_version())
+                return int(part("cli.states", "version")())
             if not options.args:
                 raise HelpAsked(options)
             settings = _settings(options)
             return _dispatch(options.args[0], options.args[1:], settings)
         except HelpAsked as asked:
-            status: int = part("cli.help", "answer")(asked)
-            return status
+            return int(part("cli.help", "answer")(asked))
     except MinirunError as error:
         return report(error, settings)
     except OSError as error:
@@ -203,13 +201,3 @@ def _log_line(error: MinirunError, settings: Settings) -> str:
     if settings.log_format == "json":
         return jsonlite.dumps(fields) + "\n"
     return f'time="{fields["time"]}" level=error msg={jsonlite.dumps(fields["msg"])}\n'
-
-
-def _version() -> str:
-    """Return what dockerd and podman parse: name and version, commit, spec."""
-    python = sys.version.split()[0]
-    lines = (
-        f"minirun version {__version__}", f"commit: v{__version__}", f"spec: {state.OCI_VERSION}",
-        f"python: {python}",
-    )  # fmt: skip
-    return "\n".join(lines) + "\n"

@@ -96,7 +96,8 @@ def _viewers(flags: Run, settings: Settings) -> Viewers:
     quiet = flags.quiet or flags.progress == "quiet"
     show = flags.plain or flags.progress in ("plain", "tty")
     show = not quiet and (show or (flags.progress == "auto" and os.isatty(2)))
-    if not (show or flags.step or flags.script or flags.snapshots or settings.log):
+    held = flags.step or flags.script or flags.snapshots or settings.gates
+    if not (show or held or settings.log):
         return Viewers()
     found: Viewers = part("cli.view", "viewers")(flags, show=show)
     return found

@@ -10,13 +10,12 @@ from minirun.core.choices import GPU_DRIVERS, Choices
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import say
-from minirun.gpu.request import GpuOptions, RunGpus
-from minirun.image import store
-from minirun.image.reference import split
+from minirun.image import split, store
 from minirun.oci.generate import RunOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.gpu.request import GpuOptions
     from minirun.image.store import Image
 
 PIDS_LIMIT = 2048
@@ -31,6 +30,8 @@ READERS = {
     "cli.rights": frozenset(("user", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
+_OF_GPUS = frozenset(("gpus", "driver_root", "load_kmods", "device", "env", "annotation"))
+"""Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
 
 
 class RunFlags(Flags):
@@ -124,12 +125,19 @@ def from_flags(
         cap_add=tuple(flags.cap_add),
         cap_drop=tuple(flags.cap_drop),
         host_network=_host_network(flags.network),
+        choices=Choices(layers=image.layers, volatile=flags.rm),
     )
     given = flags.given | ({"user"} if image.user else set())
     for module, names in READERS.items():
         if given & names:
             run = part(module, "add")(run, flags, image)
-    return _with_gpus(run, flags, image, settings, container_id), image.name
+    if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
+        run = _with_gpus(run, flags, image, settings, container_id)
+    if "gpu_mps" in given:
+        from minirun.gpu.share import mps  # 8 ms, for MPS
+
+        run = mps.join(run, flags.gpu_mps, settings)
+    return run, image.name
 
 
 def _image(folder: str, name: str) -> "Image":
@@ -149,7 +157,8 @@ def _with_gpus(
 
     Raises MinirunError, OSError.
     """
-    asked = GpuOptions(
+    options: type[GpuOptions] = part("gpu.request", "GpuOptions")
+    asked = options(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
         driver_root=flags.driver_root, load_kmods=flags.load_kmods,
         exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=flags.cdi_devices,
@@ -157,22 +166,17 @@ def _with_gpus(
         variables=run.env[len(image.env) :], mapped=bool(flags.uidmap), image=image.name,
         image_env=image.env,
     )  # fmt: skip
-    gpus = RunGpus()
-    if not asked.is_empty:
-        from minirun.gpu import run_request  # 5 ms, for GPUs
+    if asked.is_empty:
+        return run
+    from minirun.gpu import run_request  # 5 ms, for GPUs
 
-        gpus = run_request.resolve(asked, settings, container_id)
+    gpus = run_request.resolve(asked, settings, container_id)
     uid, gid, groups = run.user
-    run = run._replace(
+    return run._replace(
         user=(uid, gid, tuple(dict.fromkeys((*groups, *gpus.groups)))), gpu_env=gpus.env,
         gpu_hook=gpus.hook, cdi=gpus.cdi, warnings=gpus.warnings,
         choices=gpus.choices._replace(layers=image.layers, volatile=flags.rm),
     )  # fmt: skip
-    if "gpu_mps" in flags.given:
-        from minirun.gpu.share import mps  # 8 ms, for MPS
-
-        run = mps.join(run, flags.gpu_mps, settings)
-    return run
 
 
 def log_settings(flags: RunFlags, settings: Settings) -> Settings:

@@ -1,9 +1,12 @@
 """What engines ask most often, so it loads next to nothing: `minirun state`, `list`, `features`.
 
 All are runc's. `minirun ps` is friendlier than `list`, which has runc's columns and words, for
-programs that parse them. dockerd and containerd ask for `features` once.
+programs that parse them. dockerd and containerd ask for `features` and `--version` once.
 """
 
+import sys
+
+from minirun import __version__
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag, show, write
 from minirun.core import jsonlite, state
@@ -52,3 +55,11 @@ def main_features(args: "list[str]", settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
     Flags(args, "features").none()
     return write(jsonlite.dumps(part("oci.features", "document")(), indent=4) + "\n")
+
+
+def version() -> int:
+    """Print what dockerd and podman parse: name and version, commit, spec."""
+    return show((
+        f"minirun version {__version__}", f"commit: v{__version__}", f"spec: {state.OCI_VERSION}",
+        f"python: {sys.version.split()[0]}",
+    ))  # fmt: skip

@@ -67,7 +67,23 @@ def _forget_beyond_the_limit(folder: str, new: str) -> None:
             del found[entry]
             os.unlink(entry)
             if root in used and not state.names(root):
-                history.drop(root)
+                _drop_history(root)
+
+
+def _drop_history(root: str) -> None:
+    """Remove what is recorded below a state root, and nothing else."""
+    try:
+        fd = history.open_folder(root)
+    except OSError:
+        return  # there is none
+    try:
+        for name in history.names(fd):
+            os.unlink(name, dir_fd=fd)
+        os.rmdir(f"{root}/{places.HISTORY}")
+    except OSError:
+        pass  # there is more than minirun's
+    finally:
+        os.close(fd)
 
 
 def _read(folder: str) -> "dict[str, str]":

@@ -19,10 +19,9 @@ from typing import Any
 from minirun.core import state_file as record
 from minirun.core.errors import ImageError, StateError
 from minirun.core.rootfs.tree import remove_tree
+from minirun.image import Reference, tree
 from minirun.image import store as shelf
-from minirun.image import tree
 from minirun.image.grammar import parse
-from minirun.image.reference import Reference
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _DRAFT, _REMOVED = ".draft-", "removed"

@@ -5,7 +5,7 @@ never an IPv6 address in brackets.
 """
 
 from minirun.core.errors import ImageError
-from minirun.image.reference import Reference, split
+from minirun.image import Reference, split
 
 _DIGITS = frozenset("0123456789")
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz") | _DIGITS

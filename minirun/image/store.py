@@ -15,7 +15,7 @@ import os
 from minirun.core import jsonlite, places
 from minirun.core.errors import ImageError, from_os
 from minirun.core.record import Record
-from minirun.image.reference import Reference
+from minirun.image import Reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

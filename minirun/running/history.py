@@ -33,13 +33,14 @@ def keep(root: str, container_id: str) -> None:
 
 def _make(root: str) -> int:
     try:
-        return _open(root)
+        return open_folder(root)
     except FileNotFoundError:
         os.makedirs(f"{root}/{places.HISTORY}", 0o700, exist_ok=True)
-        return _open(root)
+        return open_folder(root)
 
 
-def _open(root: str) -> int:
+def open_folder(root: str) -> int:
+    """Return a descriptor of the history of a state root. Raises OSError: there may be none."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(f"{root}/{places.HISTORY}", flags)
 
@@ -54,19 +55,3 @@ def _is_log(name: str) -> bool:
     digits = stamp[:8] + stamp[9:] + rest.partition(".")[0]
     plain = len(stamp) == 15 and stamp[8] == "T" and digits.isascii() and digits.isdecimal()
     return plain and rest.count(".") >= 2 and name.endswith(".jsonl")
-
-
-def drop(root: str) -> None:
-    """Remove what is recorded below a state root, and nothing else."""
-    try:
-        fd = _open(root)
-    except OSError:
-        return  # there is none
-    try:
-        for name in names(fd):
-            os.unlink(name, dir_fd=fd)
-        os.rmdir(f"{root}/{places.HISTORY}")
-    except OSError:
-        pass  # there is more than minirun's
-    finally:
-        os.close(fd)

@@ -133,16 +133,16 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
 
 
 class Viewers:
-    """Processes that show a start while it happens: none. `run` has minirun.show.viewers."""
-
-    def __init__(self) -> None:
-        self.gate: tuple[str, ...] = ()
-        """Gates that they hold until they have shown all that came before."""
-        self.alive: list[int] = []
-        """Pipes that end with the viewers: after that no gate is held any more."""
+    """Who looks on while a container starts: nobody. minirun.show.viewers has those who do."""
 
     def start(self, container: Container) -> None:
-        """Start them. Raises OSError."""
+        """Start them, before the log is open: they do not write. Raises OSError."""
+
+    def hold(self, container: Container) -> None:
+        """Make the gates at which the run waits, as soon as the log is open.
+
+        Raises UsageError, OSError.
+        """
 
     def finish(self) -> None:
         """Wait until they have shown everything."""

@@ -4,7 +4,7 @@ The process that does this is the container's supervisor. With -d it is a proces
 (minirun.running.background). When a supervisor is killed, `gc` finds its container and ends it.
 """
 
-from minirun.core import endings, events, gates, lifecycle, state
+from minirun.core import endings, events, lifecycle, state
 from minirun.core.container import Container
 from minirun.core.errors import from_os
 from minirun.core.record import Record
@@ -74,16 +74,13 @@ def run(
 def _open_log(container: Container, viewers: output.Viewers) -> None:
     """Start the viewers, open the logs, and hold the run at the gates that are asked for."""
     settings = container.settings
-    viewers.start(container)  # first: they do not write
+    viewers.start(container)
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)
     for text in container.record.get("warnings") or ():
         events.emit("note", "warning", {"text": text}, why="said before there was a container")
-    if settings.gates or viewers.gate:
-        stops = (*settings.gates, *viewers.gate)
-        container.gates = gates.Gates(container.directory, stops)
-        container.gates.watched += viewers.alive
+    viewers.hold(container)
 
 
 def _end(container: Container, status: int, auto_remove: bool) -> None:

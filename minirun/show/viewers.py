@@ -35,8 +35,11 @@ class LogViewers(Viewers):
     """Processes that read the log and render it: on the terminal, and into --log as text."""
 
     def __init__(self, options: ViewOptions) -> None:
-        super().__init__()
         self.options = options
+        self.gate: tuple[str, ...] = ()
+        """Gates that they hold until they have shown all that came before."""
+        self.alive: list[int] = []
+        """Pipes that end with the viewers: after that no gate is held any more."""
         self.pids: list[int] = []
         self.ends: list[int] = []
         """Pipes that tell the viewers, by their end, that nothing more will come."""
@@ -66,6 +69,12 @@ class LogViewers(Viewers):
         if settings.log and settings.log_format == "text":
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
+
+    def hold(self, container: Container) -> None:
+        """Make the gates that the viewers, or $MINIRUN_GATES, hold. Raises UsageError, OSError."""
+        if stops := (*container.settings.gates, *self.gate):
+            container.gates = gates.Gates(container.directory, stops)
+            container.gates.watched += self.alive
 
 
 def _start(viewers: LogViewers, container: Container, fd: int, level: str, style: str) -> None:

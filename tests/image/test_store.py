@@ -136,7 +136,7 @@ def test_the_look_up_imports_nothing_heavy() -> None:
     assert set(loaded) - ours <= {"_json", "_operator", "errno"}
     assert ours == {
         "minirun", "minirun.image", "minirun.image.store",
-        "minirun.image.reference", "minirun.core.places",
+        "minirun.core.places",
         "minirun.core", "minirun.core.jsonlite", "minirun.core.errors", "minirun.core.record",
         "minirun.core.visible",
     }  # fmt: skip
