@@ -23,7 +23,7 @@ from minirun.doctor.attempts import AbilityReport, examine
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.image import catalogue
-from minirun.running import abandoned, orphans
+from minirun.running import orphans
 
 STAGES = (
     "this machine",
@@ -73,7 +73,7 @@ def main_gc(args: "list[str]", settings: Settings) -> int:
     if not flags.dry_run:
         for path in catalogue.sweep(settings.store):
             _show_removed(path, "an image that was never finished", dry=False)
-    for name in (abandoned.names if flags.dry_run else abandoned.remove)(settings.root):
+    for name in (orphans.abandoned if flags.dry_run else orphans.remove_abandoned)(settings.root):
         _show_removed(name, "its maker died", dry=flags.dry_run)
     failed = 0
     for container_id in state.names(settings.root):
@@ -82,11 +82,9 @@ def main_gc(args: "list[str]", settings: Settings) -> int:
                 _show_removed(container_id, reason, dry=flags.dry_run)
         except ForeignDirectory as error:
             warn(f"{settings.root}/{container_id} is left: {error.reason}")
-        except MinirunError as error:
-            say(f"{container_id}: {error.line()}")
-            failed += 1
-        except OSError as error:
-            say(f"{container_id}: {from_os(error).line()}")
+        except (MinirunError, OSError) as caught:
+            failure = from_os(caught) if isinstance(caught, OSError) else caught
+            say(f"{container_id}: {failure.line()}")
             failed += 1
     return 1 if failed else 0
 

@@ -150,10 +150,10 @@ def main_logs(args: "list[str]", settings: Settings) -> int:
     container_id = flags.args[0]
     record = state.load(settings.root, container_id)
     reader = OutputReader(record["directory"], flags.timestamps)
-    reader.show_all(int(flags.tail) if flags.tail else None)
+    reader.show(int(flags.tail) if flags.tail else None)
     while flags.follow:
         ended = state.load(settings.root, container_id)["status"] == state.STOPPED
-        reader.show_new()
+        reader.show()
         if ended:
             break
         time.sleep(0.05)

@@ -16,7 +16,7 @@ from minirun.core.handshake import Channel
 from minirun.core.settings import Settings
 from minirun.core.state_file import DamagedRecord
 from minirun.core.visible import warn
-from minirun.running import abandoned, existing
+from minirun.running import existing, orphans
 
 SIGNALS: "dict[str, int]" = {
     name[3:]: number for name, number in vars(_signal).items()
@@ -122,7 +122,7 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
     elif os.path.lexists(f"{settings.root}/{container_id}"):
         raise error
     else:
-        abandoned.remove(settings.root)
+        orphans.remove_abandoned(settings.root)
 
 
 def main_pause(args: "list[str]", settings: Settings) -> int:

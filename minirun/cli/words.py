@@ -25,7 +25,7 @@ _ID_MAX = 1 << 32
 
 def add(run: "RunOptions", flags: "RunFlags", image: "Image") -> "RunOptions":
     """Return the options of `run` with what flags say whose words are read here."""
-    annotations = tuple(_pair(text, "--annotation") for text in flags.annotation)
+    annotations = tuple(_annotation(text) for text in flags.annotation)
     for key, _ in annotations:
         if key.startswith(ANNOTATION) and key != LOG:
             hint = "a flag of run says it, such as --gpu-driver"
@@ -116,17 +116,13 @@ def _cpus(text: str) -> float:
     return float(text)
 
 
-def _whole(text: str, flag: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"invalid {flag} {text!r}", "a whole number")
-    return int(text)
-
-
 def _pids_limit(text: str) -> int:
     """Return the limit of processes, 0 for none. Raises UsageError."""
     if text == "-1":
         return 0
-    return _whole(text, "--pids-limit")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"invalid --pids-limit {text!r}", "a whole number")
+    return int(text)
 
 
 def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
@@ -181,9 +177,9 @@ def _id_map(text: str, flag: str) -> "tuple[int, int, int]":
     return inside, outside, count
 
 
-def _pair(text: str, flag: str) -> "tuple[str, str]":
+def _annotation(text: str) -> "tuple[str, str]":
     """Return KEY and VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise UsageError(f"invalid {flag} {text!r}", f"{flag} KEY=VALUE")
+        raise UsageError(f"invalid --annotation {text!r}", "--annotation KEY=VALUE")
     return key, value

@@ -60,7 +60,9 @@ class AbilityReport(NamedTuple):
 
 def examine(abilities: tuple[Ability, ...], root: str, store: str) -> list[AbilityReport]:
     """Try every ability, in order; `root` is the directory that containers are kept in."""
-    directory = _existing(root)
+    directory = existing(root)
+    if not os.access(directory, os.W_OK):
+        directory = tempfile.gettempdir()
     _sweep(directory)
     scratch = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=directory)
     try:
@@ -125,11 +127,11 @@ def _examine(ability: Ability, place: Workplace) -> AbilityReport:
     return AbilityReport(ability.name, ability.stage, ability.needed, works, found, advice)
 
 
-def _existing(path: str) -> str:
-    """The nearest directory above `path`, or `path` itself, that is there and can be written."""
+def existing(path: str) -> str:
+    """Return the nearest directory above `path` that is there, or `path` itself."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
-    return path if os.access(path, os.W_OK) else tempfile.gettempdir()
+    return path
 
 
 def cgroup_name(place: Workplace) -> str:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from minirun.doctor.attempts import Lacking, Workplace
+from minirun.doctor.attempts import Lacking, Workplace, existing
 from minirun.gpu import driverroot, drivers
 from minirun.image import catalogue
 
@@ -48,7 +48,7 @@ def python_prctl(place: Workplace) -> str:
 
 def disk(place: Workplace) -> str:
     """Room for containers and images."""
-    free = min(shutil.disk_usage(p).free for p in (place.scratch, _above(place.store)))
+    free = min(shutil.disk_usage(p).free for p in (place.scratch, existing(place.store)))
     if free < LEAST_FREE:
         raise Lacking(f"{free >> 20} MiB free")
     return f"{free >> 30} GiB free" if free >> 30 else f"{free >> 20} MiB free"
@@ -102,9 +102,3 @@ def ldconfig(place: Workplace) -> str:
             done = subprocess.run([path, "--version"], capture_output=True, text=True, env={})
             return f"{path}, {done.stdout.splitlines()[0]}"
     raise Lacking("neither /sbin/ldconfig.real nor /sbin/ldconfig")
-
-
-def _above(path: str) -> str:
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path

@@ -18,6 +18,7 @@ STAGE = 8
 _NOBODY = 65534
 _HOST = (
     "root", "namespace user", "namespace time", "overlay", "mknod", "kernel modules", "terminal",
+    "cgroup v1", "cgroup v2", "device rules v1", "device rules v2",
 )  # fmt: skip
 _PLAIN = (
     "kernel", "interpreter", "python-prctl", "disk", "images", "image builders", "nvidia tools",
@@ -161,17 +162,9 @@ _NEEDED = ("user namespace", "overlay by a user", "file systems", "devices")
 
 def for_user(table: "tuple[Ability, ...]") -> "tuple[Ability, ...]":
     """Return what a user without root needs and can use, out of root's `table` and from here."""
-    others = [row for row in table if row.name not in _HOST and not _is_of_cgroups(row.name)]
     rows = []
-    for row in others:
-        attempt = row.attempt if row.name in _PLAIN else within(row.attempt)
-        rows.append(row._replace(attempt=attempt, advice=_ADVICE.get(row.name, row.advice)))
-    own = {row.name for row in ABILITIES}
-    return (
-        *(row for row in rows if row.name not in own),
-        *(row._replace(needed=row.name in _NEEDED) for row in ABILITIES),
-    )
-
-
-def _is_of_cgroups(name: str) -> bool:
-    return name.startswith(("cgroup ", "device rules"))
+    for row in table:
+        if row.name not in _HOST and row not in ABILITIES:
+            attempt = row.attempt if row.name in _PLAIN else within(row.attempt)
+            rows.append(row._replace(attempt=attempt, advice=_ADVICE.get(row.name, row.advice)))
+    return (*rows, *(row._replace(needed=row.name in _NEEDED) for row in ABILITIES))

@@ -24,15 +24,11 @@ class OutputReader:
         self.timestamps = timestamps
         self.current: BinaryIO | None = None
 
-    def show_all(self, tail: "int | None") -> None:
-        """Show what there is; of it, where `tail` is a number, so many lines at the end."""
+    def show(self, tail: "int | None" = None) -> None:
+        """Show the whole lines that have come since; with `tail`, so many of them at the end."""
         lines = self._lines()
         for line in lines if tail is None else deque(lines, maxlen=tail):
             _show(jsonlite.loads(line.decode()), self.timestamps)
-
-    def show_new(self) -> None:
-        """Show the whole lines that have come since."""
-        self.show_all(None)
 
     def _lines(self) -> "Iterator[bytes]":
         """Yield the whole lines from where it has stopped; begin with the oldest file."""

@@ -17,6 +17,8 @@ LEAST = 20_000_000
 """A gap below 20 ms is never cut."""
 BREAK = 0.08
 """The width of a break, as a share of all the time that is drawn to scale."""
+_ROOM = 90.0
+"""Between two ticks, in the units of the axis's width."""
 
 
 class Tick(NamedTuple):
@@ -58,16 +60,16 @@ class Axis:
         (t0, place0), (t1, place1) = self.knots[index - 1], self.knots[index]
         return min(1.0, place0 + (place1 - place0) * (since - t0) / ((t1 - t0) or 1))
 
-    def ticks(self, width: float, room: float = 90) -> list[Tick]:
-        """Return round times, `room` apart or more on an axis of `width`; none near breaks."""
-        step = _round_up(room / (width * self.scale))
+    def ticks(self, width: float) -> list[Tick]:
+        """Return round times with room between them on an axis of `width`; none near breaks."""
+        step = _round_up(_ROOM / (width * self.scale))
         middles = [(self.place(begin) + self.place(end)) / 2 * width for begin, end in self.breaks]
         found: list[Tick] = []
-        last = -room
+        last = -_ROOM
         for (t0, _), (t1, _) in zip(self.knots[::2], self.knots[1::2], strict=True):
             for t in range(-(-t0 // step) * step, t1 + 1, step):
                 x = self.place(self.start + t) * width
-                if x - last >= room * 0.99 and all(abs(x - m) > room * 0.8 for m in middles):
+                if x - last >= _ROOM * 0.99 and all(abs(x - m) > _ROOM * 0.8 for m in middles):
                     found.append(Tick(t, f"{t / 1e6:.10g} ms"))
                     last = x
         return found

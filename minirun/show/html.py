@@ -38,7 +38,7 @@ _ENGLISH = Phrases()
 _SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
 
 
-def render(recordings: list[Recording], title: str = "", language: str = knowledge.ENGLISH) -> str:
+def render(recordings: list[Recording], language: str = knowledge.ENGLISH) -> str:
     """Return one self-contained HTML page that shows `recordings` on a common axis of time.
 
     `language` is that of the page and its topics; what the log says stays in English.
@@ -51,19 +51,21 @@ def render(recordings: list[Recording], title: str = "", language: str = knowled
     style = (_PAGE / "page.css").read_text(encoding="utf-8")
     script = "".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     script = '"use strict";\n(() => {\n' + script + "})();\n"
-    heading = text.clean(title) or _heading(recordings, say)
     page = (_PAGE / "page.html").read_text(encoding="utf-8")
     page = _MARKED.sub(lambda found: html.escape(say(found[1])), page)
     return Template(page).substitute(
         language=language,
-        title=html.escape(heading),
+        title=html.escape(_heading(recordings, say)),
         policy=_policy(style, script),
         style=style,
         script=script,
         facts="".join(f"<li>{_facts(r, say)}</li>" for r in recordings),
         banner=_banner(recordings, say),
         stages=_stages(recordings, say),
-        figures="".join(_still(r, axis) for r in recordings),
+        figures="".join(
+            f"<figure><figcaption>{_facts(r)}</figcaption>{figure.svg(r, axis)}</figure>"
+            for r in recordings
+        ),
         tables="".join(_table(r, n, axis.start) for n, r in enumerate(recordings)),
         data=_json(_data(recordings, axis, language)),
     )
@@ -148,12 +150,6 @@ def _stages(recordings: list[Recording], say: Phrases) -> str:
             f'<span class="what">{html.escape(say(what))}</span></button></li>'
         )
     return "".join(items)
-
-
-def _still(recording: Recording, axis: Axis) -> str:
-    return f"<figure><figcaption>{_facts(recording)}</figcaption>" + (
-        f"{figure.svg(recording, axis)}</figure>"
-    )
 
 
 def _table(recording: Recording, number: int, start: int) -> str:

@@ -14,14 +14,12 @@ import select
 
 from minirun.show.event import Tail
 from minirun.show.narrate import Narrator
-from minirun.show.paint import painter, speaks_unicode
+from minirun.show.paint import painter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.show.event import Event
     from minirun.show.paint import Paint
-
-__all__ = ["follow", "painter", "speaks_unicode"]
 
 _TICK = 10
 """Milliseconds between two looks at the file."""
@@ -35,7 +33,6 @@ def follow(
     *,
     level: str = "stages",
     style: str = "lanes",
-    full: "bool | None" = None,
     runtime_pipe: int = -1,
 ) -> None:
     """Show the events of `log` on `out_fd` as they are written, until the run is over.
@@ -43,7 +40,7 @@ def follow(
     To be called in a process of its own, whose signals it sets to a viewer's needs. `log` is the
     path of events.jsonl, which need not exist yet, or a descriptor of it. The run is over at stage
     7's end, when a stage failed, or when all writers of `runtime_pipe`, or the parent process, are
-    gone and the rest is shown. `style` and `full`: see minirun.show.paint.
+    gone and the rest is shown. `style`: see minirun.show.paint.
     Never raises for a failing file, terminal or pipe.
     """
     for number in (_signal.SIGINT, _signal.SIGQUIT, _signal.SIGTTOU, _signal.SIGPIPE):
@@ -52,7 +49,7 @@ def follow(
         _signal.signal(number, _signal.SIG_DFL)
     narrator, tail, parent = Narrator(level), Tail(log), os.getppid()
     try:
-        paint = painter(out_fd, style, full=full)
+        paint = painter(out_fd, style)
         while not narrator.over:
             runtime_ended = _wait(runtime_pipe) or os.getppid() != parent
             _show(tail.events(), narrator, paint, out_fd)

@@ -5,10 +5,10 @@ containers, as Figure 1's does: each becomes one recording. Nothing here needs r
 container that still exists.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from minirun.core.errors import StateError
 from minirun.show import text
@@ -61,17 +61,23 @@ class Recording:
     """The file it was read from."""
     unreadable: int = 0
     """Lines of the file that are no events."""
-    stages: list[Stage] = field(init=False)
-    messages: list[FifoMessage] = field(init=False)
-    snapshots: "dict[str, Snapshot]" = field(init=False)
-    """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
 
-    def __post_init__(self) -> None:
-        """Find what the views speak of."""
-        object.__setattr__(self, "stages", _stages(self.events))
-        object.__setattr__(self, "messages", _messages(self.events))
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages that began, in the order of their numbers."""
+        return _stages(self.events)
+
+    @cached_property
+    def messages(self) -> list[FifoMessage]:
+        """What was said through FIFOs and pipes."""
+        said = [e for e in self.events if e.kind == "message"]
+        return [FifoMessage(e.t, e.actor, str(e.args.get("to", "")), e.name) for e in said]
+
+    @cached_property
+    def snapshots(self) -> "dict[str, Snapshot]":
+        """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
         taken = [e for e in self.events if e.kind == "note" and e.name == "snapshot"]
-        object.__setattr__(self, "snapshots", {str(e.args.get("at")): e.args for e in taken})
+        return {str(e.args.get("at")): cast("Snapshot", e.args) for e in taken}
 
     @cached_property
     def start(self) -> int:
@@ -157,16 +163,5 @@ def _stages(events: list[Event]) -> list[Stage]:
             found[number] = replace(found.get(number, stage), end=None)
         elif event.kind == "end" and number in found:
             error = str(event.args.get("error", "failed")) if event.ret else ""
-            begun = found[number]
-            found[number] = Stage(
-                number, begun.actor, begun.name, begun.begin, event.t, error, begun.why
-            )
+            found[number] = replace(found[number], end=event.t, error=error)
     return [found[number] for number in sorted(found)]
-
-
-def _messages(events: list[Event]) -> list[FifoMessage]:
-    return [
-        FifoMessage(e.t, e.actor, str(e.args.get("to", "")), e.name)
-        for e in events
-        if e.kind == "message"
-    ]

@@ -18,7 +18,7 @@ from minirun.inspect import snapshot
 from minirun.inspect import text as anatomy_text
 from minirun.knowledge import language
 from minirun.running import existing
-from minirun.show import keys, live, text
+from minirun.show import keys, paint, text
 from minirun.show.event import Event, Tail
 from minirun.show.narrate import Narrator
 
@@ -69,14 +69,14 @@ class Stepper:
     def follow(self, level: str) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
         narrator, tail = Narrator(level), Tail(f"{self.directory}/{places.EVENTS}")
-        paint = live.painter(self.out_fd, self.style)
+        painted = paint.painter(self.out_fd, self.style)
         try:
             while not narrator.over or not self._past_the_last_gate():
                 ended = _tick(self.runtime_pipe)
                 for event in tail.events():
                     row = narrator.row(event)
                     if row and self.show:
-                        self._write(paint([row]))
+                        self._write(painted([row]))
                     self._see(event)
                 if ended:
                     break
@@ -175,8 +175,9 @@ class Stepper:
             number, edge = name.split(":")
             when = "before" if edge == "begin" else "after"
             what = f"{when} stage {number}: {text.STAGES[int(number)]}"
-        dash = "─" if live.speaks_unicode() else "-"
-        head = text.clean(f"{dash * 2} {what} ", live.speaks_unicode())
+        unicode = paint.speaks_unicode()
+        dash = "─" if unicode else "-"
+        head = text.clean(f"{dash * 2} {what} ", unicode)
         return head.ljust(_RULE, dash) + "\n" + _PROMPT
 
     def _terminal_width(self) -> int:

@@ -186,19 +186,6 @@ def columns(
     return left + pieces
 
 
-def line(
-    event: "Event",
-    start: int = 0,
-    *,
-    width: int = WIDTH,
-    unicode: bool = True,
-    full: bool = False,
-) -> str:
-    """Return `event` as one line of at most `width` columns, without its end."""
-    pieces = columns(row(event, start), width, unicode=unicode, full=full)
-    return "".join(text for _, text in pieces).rstrip()
-
-
 def display_width(text: str) -> int:
     """Return how many columns `text` takes: two for each wide character (East Asian)."""
     if text.isascii():

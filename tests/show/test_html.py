@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,9 @@ def test_a_run_makes_a_small_page_that_stands_alone(minirun: Program) -> None:
     (log,) = minirun.root.glob(".history/*.jsonl")
     found = recording.read(log)
     assert found[0].snapshots
-    page = html.render(found, "Two GPUs & no <network>")
+    page = html.render([replace(found[0], id="gpus & no <network>")])
     assert len(page.encode()) < 500_000
-    assert "<title>Two GPUs &amp; no &lt;network&gt;</title>" in page
+    assert "<title>How container gpus &amp; no &lt;network&gt; was made</title>" in page
     assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', page) == ["data:,"]
     assert "SIMULATED: the GPUs are the simulated driver's" in page
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minirun.show import live
+from minirun.show import live, paint
 from minirun.show.event import Tail
 from minirun.show.narrate import Narrator
 
@@ -300,8 +300,8 @@ def test_a_finished_log_is_rendered_at_both_levels(log: Log, tmp_path: Path) -> 
     for level in ("stages", "syscalls"):
         path = tmp_path / level
         with path.open("w") as file:
-            paint = live.painter(file.fileno(), "lanes")
-            live._show(Tail(str(log.path)).events(), Narrator(level), paint, file.fileno())
+            painted = paint.painter(file.fileno(), "lanes")
+            live._show(Tail(str(log.path)).events(), Narrator(level), painted, file.fileno())
         shown[level] = path.read_text().splitlines()
     assert len(shown["stages"]) == 1 + 4
     assert len(shown["syscalls"]) == 1 + 6

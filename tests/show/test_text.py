@@ -25,6 +25,11 @@ def event(kind: str = "syscall", name: str = "mount", **more: Any) -> Event:
     return event_of({**base, **more})
 
 
+def line_of(given: Event, start: int, *, unicode: bool = True, full: bool = False) -> str:
+    pieces = text.columns(text.row(given, start), unicode=unicode, full=full)
+    return "".join(part for _, part in pieces).rstrip()
+
+
 PROC = {
     "source": "proc", "target": "/proc/self/fd/9", "path": "/proc", "fstype": "proc",
     "flags": "MS_NOSUID|MS_NODEV|MS_NOEXEC", "data": None,
@@ -97,39 +102,39 @@ OVERLAY = {
 def test_lines(given_event: Event, left: str, right: str) -> None:
     """What happened stands on the left; result and duration end at column 80."""
     expected = left + right.rjust(80 - len(left)) if right else left
-    assert text.line(given_event, START) == expected
+    assert line_of(given_event, START) == expected
 
 
 def test_full_lines_keep_everything_and_give_the_reason() -> None:
-    line = text.line(event(args=OVERLAY, why="layers below, changes above"), START, full=True)
+    line = line_of(event(args=OVERLAY, why="layers below, changes above"), START, full=True)
     for part in ("/var/lib/minirun/containers/c1/rootfs", "lowerdir=/a:/b", "# layers below"):
         assert part in line
 
 
 def test_ascii() -> None:
     odd = event(args={**PROC, "path": "/컨테이너/é"}, dur=29_000)
-    assert text.line(odd, START, unicode=False, full=True) == (
+    assert line_of(odd, START, unicode=False, full=True) == (
         r"    2.02ms 1 init    mount proc on /\ucee8\ud14c\uc774\ub108/\xe9"
         r" MS_NOSUID|MS_NODEV|MS_NOEXEC      ok    29us"
     )
-    assert "컨테이너/é" in text.line(odd, START)
+    assert "컨테이너/é" in line_of(odd, START)
 
 
 def test_every_heading_fits() -> None:
     for stage in text.STAGES:
-        heading = text.line(event("begin", stage=stage, actor="runtime"), START)
+        heading = line_of(event("begin", stage=stage, actor="runtime"), START)
         assert heading == f"{stage} runtime  {text.STAGES[stage]}"
         assert len(heading) <= 80
-    assert text.line(event("begin", "checkpoint", stage=9), START) == "9 init     checkpoint"
+    assert line_of(event("begin", "checkpoint", stage=9), START) == "9 init     checkpoint"
 
 
 @pytest.mark.parametrize("hostile", ["\x1b]0;owned\x07", "a\rb", "x\ny", "\x9b2J", "‮", "\udcff"])
 def test_nothing_that_a_terminal_obeys_is_sent(hostile: str) -> None:
     for line in (
-        text.line(event(args={**PROC, "path": hostile}), START),
-        text.line(event("note", hostile, why=hostile, actor=hostile), START),
-        text.line(event("end", ret=-1, args={"error": hostile}), START),
-        text.line(event("syscall", "mknodat", errno=hostile), START),
+        line_of(event(args={**PROC, "path": hostile}), START),
+        line_of(event("note", hostile, why=hostile, actor=hostile), START),
+        line_of(event("end", ret=-1, args={"error": hostile}), START),
+        line_of(event("syscall", "mknodat", errno=hostile), START),
     ):
         assert line.isprintable()
         assert line.encode()
@@ -150,7 +155,7 @@ SCALARS = st.one_of(st.none(), st.integers(), st.text(max_size=120), st.lists(st
     unicode=st.booleans(),
 )
 def test_any_event_fits_into_80_columns(unicode: bool, dur: int, **fields: Any) -> None:
-    line = text.line(event(dur=dur, **fields), START, unicode=unicode)
+    line = line_of(event(dur=dur, **fields), START, unicode=unicode)
     assert text.display_width(line) <= 80
     assert line.isprintable()
     assert unicode or line.isascii()
@@ -187,7 +192,7 @@ def test_a_failed_stage_is_the_end() -> None:
 def test_the_plain_view_is_light() -> None:
     """A run that shows its log on a pipe must not load rich, nor what rich loads."""
     program = (
-        "import sys; from minirun.show import live; live.painter(1, 'lanes')([]);"
+        "import sys; from minirun.show import paint; paint.painter(1, 'lanes')([]);"
         "heavy = {'rich', 'json', 're', 'typing', 'enum', 'dataclasses', 'ctypes', 'subprocess'};"
         "print(heavy & set(sys.modules))"
     )

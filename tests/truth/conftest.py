@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import Program
+from minirun.show.event import Event
 from minirun.teach.oracle import witness
 from minirun.teach.oracle.findings import Report
+from minirun.teach.oracle.strace import Call
 from minirun.teach.oracle.witness import Watched
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
@@ -36,6 +39,16 @@ def look(program: Program, directory: Path, *args: str, join: tuple[int, ...] = 
             stdin=subprocess.DEVNULL, stdout=said, stderr=said,
         )  # fmt: skip
     return Seen(watched, witness.judge(watched))
+
+
+def pairs(report: Report) -> list[tuple[Event, Call]]:
+    """Events and the calls that they agree with."""
+    return [(f.event, f.call) for f in report.findings if f.event and f.call and not f.problem]
+
+
+def matched(report: Report) -> Counter[str]:
+    """Name of an event → how many of them agreed with their call."""
+    return Counter(event.name for event, _ in pairs(report))
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from minirun.show.event import Event, event_of
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle import compare, strace
 from minirun.teach.oracle.compare import LISTED
+from minirun.teach.oracle.findings import Report
 from minirun.teach.oracle.strace import Call
-from truth.conftest import GPUS, USER, Seen, look, with_command
+from truth.conftest import GPUS, USER, Seen, look, pairs, with_command
 
 
 @pytest.fixture(params=["GPUs", "cgroup v2", "user namespace", "bundle"])
@@ -34,8 +35,17 @@ def seen(
 
 def firsts(seen: Seen) -> list[tuple[Event, Call]]:
     """The first event of each name, and its call."""
-    found = {(event.name, event.kind): (event, call) for event, call in seen.report.pairs}
+    found = {(event.name, event.kind): (event, call) for event, call in pairs(seen.report)}
     return list(found.values())
+
+
+def compared(
+    calls: list[Call], events: list[Event], unseen: frozenset[int] = frozenset()
+) -> Report:
+    """Compare what strace saw with the log file's events."""
+    report = compare.judge(calls)
+    compare.check_file(report, events, unseen)
+    return report
 
 
 def without(calls: list[Call], call: Call) -> list[Call]:
@@ -59,15 +69,15 @@ def told_by(call: Call) -> object:
 def calls(seen: Seen) -> list[Call]:
     """All calls of it: the very records that the report's pairs hold."""
     parsed = strace.parse(seen.watched.text)
-    same = {call: call for _, call in seen.report.pairs}
+    same = {call: call for _, call in pairs(seen.report)}
     return [same.get(call, call) for call in parsed]
 
 
 def test_what_agrees(seen: Seen, calls: list[Call]) -> None:
-    again = compare.compare(calls, seen.report.written)
+    again = compared(calls, seen.report.written)
     assert (again.untrue, again.missing) == ([], [])
-    assert again.events == seen.report.events == len(seen.report.pairs) > 100
-    names = {call.name for _, call in seen.report.pairs}
+    assert again.events == seen.report.events == len(pairs(seen.report)) > 100
+    names = {call.name for _, call in pairs(seen.report)}
     common = {"clone3", "mount", "prctl", "symlinkat", "execve", "capset", "setns", "pivot_root"}
     assert common - {"setns"} <= names
 
@@ -110,18 +120,18 @@ PLAIN = (
 
 
 def test_another_argument_is_untrue(seen: Seen) -> None:
-    pairs = [(event, call) for event, call in seen.report.pairs if event.name in PLAIN]
-    compared = 0
-    for event, call in pairs:
-        for other, its in pairs:
+    plain = [(event, call) for event, call in pairs(seen.report) if event.name in PLAIN]
+    differing = 0
+    for event, call in plain:
+        for other, its in plain:
             if other.name == event.name and its.args != call.args:
                 assert table.differences(event, call._replace(args=its.args)), (event, its)
-                compared += 1
-    assert compared > 100
+                differing += 1
+    assert differing > 100
 
 
 def test_another_program_is_untrue(seen: Seen) -> None:
-    event, call = next((e, c) for e, c in seen.report.pairs if c.name == "execve")
+    event, call = next((e, c) for e, c in pairs(seen.report) if c.name == "execve")
     assert table.differences(event, call._replace(args=('"/bin/evil"', *call.args[1:])))
     assert table.differences(event, call._replace(args=(call.args[0], '["evil"]')))
 
@@ -129,10 +139,10 @@ def test_another_program_is_untrue(seen: Seen) -> None:
 def test_a_file_that_lacks_a_line(seen: Seen, calls: list[Call]) -> None:
     written = seen.report.written
     for events in (written[:-1], written[1:], [written[0]._replace(why="x"), *written[1:]]):
-        assert "the file does not hold" in compare.compare(calls, events).untrue[0]
+        assert "the file does not hold" in compared(calls, events).untrue[0]
     stranger = written[0]._replace(pid=1)
-    assert compare.compare(calls, [*written, stranger]).untrue
-    assert not compare.compare(calls, [*written, stranger], unseen={1}).untrue
+    assert compared(calls, [*written, stranger]).untrue
+    assert not compared(calls, [*written, stranger], unseen=frozenset((1,))).untrue
 
 
 def test_a_line_of_another_process(seen: Seen, calls: list[Call]) -> None:
@@ -145,7 +155,7 @@ def test_what_strace_let_go_of_proves_nothing(seen: Seen, calls: list[Call]) -> 
     """Its last call without a line is no gap; one before the last line is."""
     event, call = next(
         (event, call)
-        for event, call in seen.report.pairs
+        for event, call in pairs(seen.report)
         if (event.actor, event.name) == ("init", "pivot_root")
     )
     cut = calls[: calls.index(call) + 1]
@@ -166,9 +176,9 @@ def test_a_line_that_was_cut_off_by_a_kill(seen: Seen, calls: list[Call]) -> Non
     last = event_of(json.loads(compare.log_line(calls[at]) or ""))
     before = [event for event in written if event != last]
     assert len(before) == len(written) - 1
-    assert not compare.compare(killed, written).untrue
-    assert not compare.compare(killed, before).untrue
+    assert not compared(killed, written).untrue
+    assert not compared(killed, before).untrue
     others = [event for event in before if event.pid == last.pid]
     fewer = [event for event in before if event is not others[-1]]
-    assert compare.compare(killed, fewer).untrue
-    assert compare.compare(calls, before).untrue
+    assert compared(killed, fewer).untrue
+    assert compared(calls, before).untrue

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Program
-from truth.conftest import Check, with_command
+from truth.conftest import Check, matched, with_command
 
 
 def test_namespaces_by_path_clocks_ids_and_propagation(
@@ -38,5 +38,5 @@ def test_namespaces_by_path_clocks_ids_and_propagation(
     finally:
         other.kill()
         other.wait()
-    assert report.matched["setns"] == 1
-    assert report.matched["unshare"] == 2
+    assert matched(report)["setns"] == 1
+    assert matched(report)["unshare"] == 2

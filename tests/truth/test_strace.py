@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from truth.conftest import GPUS, USER, Check, with_command
+from truth.conftest import GPUS, USER, Check, matched, pairs, with_command
 
 
 def test_plain(minirun: Program, check: Check) -> None:
@@ -17,24 +17,24 @@ def test_plain(minirun: Program, check: Check) -> None:
         "sethostname": 1, "unshare": 1, "capset": 1, "execve": 2, "setgroups": 1, "setgid": 1,
         "setuid": 1,
     }  # fmt: skip
-    assert {name: report.matched[name] for name in wanted} == wanted
+    assert {name: matched(report)[name] for name in wanted} == wanted
     for name in ("mount", "open_tree", "move_mount", "mount_setattr", "prctl", "write", "rmdir"):
-        assert report.matched[name] > 2, name
+        assert matched(report)[name] > 2, name
     for name in ("fsopen", "fsconfig", "fsmount"):
-        assert report.matched[name] > 0, name
+        assert matched(report)[name] > 0, name
     [log] = report.logs
     assert Path(log).parent == minirun.root / ".history"
 
 
 def test_gpus(minirun_both: Program, check: Check) -> None:
     report = check(minirun_both, "run", *GPUS, "busybox", "true")
-    assert report.matched["setns"] == 1
-    assert report.matched["mknodat"] == 6 + 5
-    assert report.matched["clone3"] == 3
+    assert matched(report)["setns"] == 1
+    assert matched(report)["mknodat"] == 6 + 5
+    assert matched(report)["clone3"] == 3
     if "v2" in minirun_both.flags:
-        assert report.matched["bpf"] > 4
+        assert matched(report)["bpf"] > 4
     again = check(minirun_both, "run", *GPUS, "busybox", "true")
-    first, second = report.matched, again.matched
+    first, second = matched(report), matched(again)
     for name in ("mkdir", "rmdir"):  # of the cgroup that all containers of the host share
         del first[name], second[name]
     assert second == first, "a later container of an image is made as the first"
@@ -42,14 +42,14 @@ def test_gpus(minirun_both: Program, check: Check) -> None:
 
 def test_cgroup2(minirun_both: Program, check: Check) -> None:
     report = check(minirun_both, "run", "--pids-limit=0", "busybox", "true")
-    assert (report.matched["bpf"] > 0) == ("v2" in minirun_both.flags)
+    assert (matched(report)["bpf"] > 0) == ("v2" in minirun_both.flags)
 
 
 def test_user_namespace_detached(reachable: Program, check: Check) -> None:
     report = check(reachable, "run", "-d", *USER, "busybox", "true")
-    assert report.matched["clone3"] == 2
-    assert report.matched["setns"] == 1
-    assert report.matched["mknodat"] == 0
+    assert matched(report)["clone3"] == 2
+    assert matched(report)["setns"] == 1
+    assert matched(report)["mknodat"] == 0
 
 
 @pytest.mark.parametrize(
@@ -76,25 +76,25 @@ def test_bundle_step_by_step(minirun: Program, check: Check, bundle: Path) -> No
     """The log goes on from command to command; strace sees one of them at a time."""
     name = f"{bundle.name}-{os.getpid()}"
     created = check(minirun, "create", "--bundle", str(bundle), name)
-    assert created.matched["seccomp"] == 0  # with no_new_privs it comes last, after `start`
-    assert created.matched["clone3"] == 1 + 2 * 3
-    assert created.matched["setdomainname"] == 1
+    assert matched(created)["seccomp"] == 0  # with no_new_privs it comes last, after `start`
+    assert matched(created)["clone3"] == 1 + 2 * 3
+    assert matched(created)["setdomainname"] == 1
     init = json.loads(minirun("state", name).stdout)["pid"]
     started = check(minirun, "start", name, join=(init,))
-    assert started.matched["clone3"] == 2 + 1
-    assert started.matched["seccomp"] == 1
-    assert {e.pid for e, _ in started.pairs if e.name == "seccomp"} == {init}
+    assert matched(started)["clone3"] == 2 + 1
+    assert matched(started)["seccomp"] == 1
+    assert {e.pid for e, _ in pairs(started) if e.name == "seccomp"} == {init}
     joined = check(minirun, "exec", name, "true")
-    assert (joined.matched["setns"], joined.matched["execve"]) == (1, 2)
+    assert (matched(joined)["setns"], matched(joined)["execve"]) == (1, 2)
     deleted = check(minirun, "delete", "--force", name)
-    assert deleted.matched["clone3"] == 2
+    assert matched(deleted)["clone3"] == 2
 
 
 def test_start_alone(minirun: Program, check: Check, bundle: Path) -> None:
     """Where init is not followed, what it does is neither here nor there."""
     name = f"{bundle.name}-{os.getpid()}"
     check(minirun, "create", "--bundle", str(bundle), name)
-    assert check(minirun, "start", name).matched["clone3"] == 2
+    assert matched(check(minirun, "start", name))["clone3"] == 2
 
 
 def test_a_stepped_run(minirun: Program, check: Check, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_stepped_run(minirun: Program, check: Check, tmp_path: Path) -> None:
     script.write_text("next\nnext\nshell true\ncontinue\n")
     report = check(minirun, "run", "--step", "--script", str(script), "busybox", "true")
     assert {event.actor for event in report.written} == {"runtime", "init", "step"}
-    assert report.matched["execve"] == 2 + 2
+    assert matched(report)["execve"] == 2 + 2
 
 
 def test_a_hostile_container(minirun: Program, check: Check) -> None:
@@ -111,7 +111,7 @@ def test_a_hostile_container(minirun: Program, check: Check) -> None:
     line = '{"v":1,"t":9,"kind":"syscall","name":"mount","pid":1,"stage":1,"actor":"init"}'
     script = f"mkdir /x; (echo '{line}' >>/x/events.jsonl; mount -t tmpfs x /x); unshare -m true"
     report = check(minirun, "run", "--cap-add", "ALL", "busybox", "sh", "-c", script)
-    assert report.matched["unshare"] == 1
+    assert matched(report)["unshare"] == 1
 
 
 def test_several_logs(minirun: Program, check: Check) -> None:
@@ -125,6 +125,6 @@ def test_several_logs(minirun: Program, check: Check) -> None:
 def test_whole_bundle(minirun: Program, check: Check, bundle: Path) -> None:
     with_command(bundle, "true")
     report = check(minirun, "run", "--bundle", str(bundle), f"{bundle.name}-{os.getpid()}")
-    assert report.matched["seccomp"] == 1
-    assert report.matched["execve"] == 2 + 2 * 5
-    assert report.matched["clone3"] == 1 + 2 * 5 + 1
+    assert matched(report)["seccomp"] == 1
+    assert matched(report)["execve"] == 2 + 2 * 5
+    assert matched(report)["clone3"] == 1 + 2 * 5 + 1

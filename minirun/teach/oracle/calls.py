@@ -1,7 +1,7 @@
 """What an event says about a system call, and what strace says: in the same words.
 
-Per system call: the names under which strace knows it, and a function that reads strace's arguments
-as the event's. Names of constants are strace's own, so the log's are checked too.
+Per system call: a function that reads strace's arguments as the event's. Names of constants are
+strace's own, so the log's are checked too.
 """
 
 import stat
@@ -10,7 +10,7 @@ from typing import Any
 
 from minirun.core.process.caps import NUMBERS
 from minirun.show.event import Event
-from minirun.teach.oracle.strace import Call, fields, flags, number, string, strings
+from minirun.teach.oracle.strace import Call, fields, flags, number, split, string, strings
 
 Args = tuple[str, ...]
 CallArgs = dict[str, Any]
@@ -26,8 +26,8 @@ _COMMANDS = {"FSCONFIG_SET_FLAG": 0, "FSCONFIG_SET_STRING": 1, "FSCONFIG_CMD_CRE
 
 def differences(event: Event, call: Call) -> list[str]:
     """Return how an event and a call differ; nothing if they agree."""
-    names, read = CALLS.get(event.name, ((), None))
-    if read is None or call.name not in names:
+    read = CALLS.get(event.name)
+    if read is None or call.name not in _OTHER_NAMES.get(event.name, (event.name,)):
         return [f"that is no {event.name}"]
     try:
         found = read(call.args)
@@ -77,17 +77,6 @@ def _clone(args: Args) -> CallArgs:
     return {"flags": flags(names), "exit_signal": signals[0] if signals else "0"}
 
 
-def _mount(args: Args) -> CallArgs:
-    return {
-        "source": string(args[0]), "target": string(args[1]), "fstype": string(args[2]),
-        "flags": flags(args[3]), "data": string(args[4]),
-    }  # fmt: skip
-
-
-def _open_tree(args: Args) -> CallArgs:
-    return {"dirfd": number(args[0]), "path": string(args[1]), "flags": flags(args[2])}
-
-
 def _move_mount(args: Args) -> CallArgs:
     found: CallArgs = {"from": number(args[0]), "to": number(args[2])}
     return found | {"path": string(args[3])} if args[3] != '""' else found
@@ -99,13 +88,6 @@ def _mount_setattr(args: Args) -> CallArgs:
         "fd": number(args[0]), "recursive": "AT_RECURSIVE" in args[2],
         "set": flags(attr["attr_set"]), "clear": flags(attr["attr_clr"]),
         "propagation": flags(attr["propagation"]),
-    }  # fmt: skip
-
-
-def _fsconfig(args: Args) -> CallArgs:
-    return {
-        "fs": number(args[0]), "command": _COMMANDS[args[1]], "key": string(args[2]),
-        "value": string(args[3]),
     }  # fmt: skip
 
 
@@ -153,61 +135,60 @@ def _prctl(args: Args) -> CallArgs:
     return found | {f"arg{n}": _value(text) for n, text in enumerate(args[1:3], 2)}
 
 
-def _seccomp(args: Args) -> CallArgs:
-    count = number(fields(args[2])["len"])
-    return {"operation": args[0], "flags": flags(args[1]), "instructions": count}
-
-
 def _execve(args: Args) -> CallArgs:
     if args[1].startswith("["):
         return {"path": string(args[0]), "argv": strings(args[1])}
     return {"argv": strings(args[2])}  # execveat: the program is a descriptor
 
 
-def _ifreq(args: Args) -> CallArgs:
-    request = fields(args[2])
-    return {"fd": number(args[0]), "request": args[1], "name": string(request["ifr_name"])}
+def _each(**readers: Callable[[str], Any] | None) -> Callable[[Args], CallArgs]:
+    """Return what reads strace's arguments in their order; None passes one over."""
+
+    def read(args: Args) -> CallArgs:
+        pairs = zip(readers.items(), args[: len(readers)], strict=True)
+        return {key: reader(text) for (key, reader), text in pairs if reader}
+
+    return read
 
 
-def _strings(*keys: str) -> Callable[[Args], CallArgs]:
-    return lambda args: {key: string(text) for key, text in zip(keys, args, strict=False)}
-
-
-CALLS: dict[str, tuple[tuple[str, ...], Callable[[Args], CallArgs]]] = {
-    "clone": (("clone",), _clone),
-    "clone3": (("clone3",), _clone3),
-    "unshare": (("unshare",), lambda a: {"flags": flags(a[0])}),
-    "setns": (("setns",), lambda a: {"fd": number(a[0]), "nstype": flags(a[1])}),
-    "mount": (("mount",), _mount),
-    "umount2": (("umount2",), lambda a: {"target": string(a[0]), "flags": flags(a[1])}),
-    "pivot_root": (("pivot_root",), _strings("new_root", "put_old")),
-    "chroot": (("chroot",), _strings("path")),
-    "open_tree": (("open_tree",), _open_tree),
-    "move_mount": (("move_mount",), _move_mount),
-    "mount_setattr": (("mount_setattr",), _mount_setattr),
-    "fsopen": (("fsopen",), _strings("fstype")),
-    "fsconfig": (("fsconfig",), _fsconfig),
-    "fsmount": (("fsmount",), lambda a: {"fs": number(a[0]), "attributes": flags(a[2])}),
-    "mknodat": (("mknodat",), _node),
-    "mkfifo": (("mknodat",), _node),
-    "symlinkat": (("symlinkat",), lambda a: {"target": string(a[0]), "path": string(a[2])}),
-    "bpf": (("bpf",), _bpf),
-    "capset": (("capset",), _capset),
-    "prctl": (("prctl",), _prctl),
-    "seccomp": (("seccomp",), _seccomp),
-    "setgroups": (("setgroups",), lambda a: {"groups": [number(g) for g in _items(a[1])]}),
-    "setgid": (("setresgid",), lambda a: {"gid": number(a[0])}),
-    "setuid": (("setresuid",), lambda a: {"uid": number(a[0])}),
-    "sethostname": (("sethostname",), _strings("name")),
-    "setdomainname": (("setdomainname",), _strings("name")),
-    "execve": (("execve", "execveat"), _execve),
-    "write": (("write",), lambda a: {"data": string(a[1])}),
-    "mkdir": (("mkdir",), _strings("path")),
-    "rmdir": (("rmdir",), _strings("path")),
-    "ioctl": (("ioctl",), _ifreq),
+CALLS: dict[str, Callable[[Args], CallArgs]] = {
+    "clone": _clone,
+    "clone3": _clone3,
+    "unshare": _each(flags=flags),
+    "setns": _each(fd=number, nstype=flags),
+    "mount": _each(source=string, target=string, fstype=string, flags=flags, data=string),
+    "umount2": _each(target=string, flags=flags),
+    "pivot_root": _each(new_root=string, put_old=string),
+    "chroot": _each(path=string),
+    "open_tree": _each(dirfd=number, path=string, flags=flags),
+    "move_mount": _move_mount,
+    "mount_setattr": _mount_setattr,
+    "fsopen": _each(fstype=string),
+    "fsconfig": _each(fs=number, command=_COMMANDS.__getitem__, key=string, value=string),
+    "fsmount": _each(fs=number, _=None, attributes=flags),
+    "mknodat": _node,
+    "mkfifo": _node,
+    "symlinkat": _each(target=string, _=None, path=string),
+    "bpf": _bpf,
+    "capset": _capset,
+    "prctl": _prctl,
+    "seccomp": _each(
+        operation=str, flags=flags, instructions=lambda text: number(fields(text)["len"])
+    ),
+    "setgroups": _each(_=None, groups=lambda text: [number(one) for one in split(text[1:-1])]),
+    "setgid": _each(gid=number),
+    "setuid": _each(uid=number),
+    "sethostname": _each(name=string),
+    "setdomainname": _each(name=string),
+    "execve": _execve,
+    "write": _each(_=None, data=string),
+    "mkdir": _each(path=string),
+    "rmdir": _each(path=string),
+    "ioctl": _each(fd=number, request=str, name=lambda text: string(fields(text)["ifr_name"])),
 }
-"""Name of an event → (strace's names, how to read strace's arguments)."""
-
-
-def _items(text: str) -> list[str]:
-    return [part for part in text.strip("[]").split(", ") if part]
+"""Name of an event → how to read strace's arguments."""
+_OTHER_NAMES = {
+    "mkfifo": ("mknodat",), "setgid": ("setresgid",), "setuid": ("setresuid",),
+    "execve": ("execve", "execveat"),
+}  # fmt: skip
+"""Name of an event → strace's names of the call, where these are others."""

@@ -63,16 +63,6 @@ _VIEWER = "step"
 """The actor that only looks."""
 
 
-def compare(calls: Iterable[Call], events: list[Event], unseen: Container[int] = ()) -> Report:
-    """Compare what strace saw with the log file's events.
-
-    `unseen`: processes that strace was not told to follow.
-    """
-    report = judge(calls)
-    check_file(report, events, unseen)
-    return report
-
-
 def judge(
     calls: Iterable[Call], let_go: Container[int] = (), joined: Container[int] = ()
 ) -> Report:
@@ -105,7 +95,10 @@ def judge(
 def check_file(
     report: Report, events: list[Event], unseen: Container[int] = (), let_go: Container[int] = ()
 ) -> None:
-    """Add to `report` where a file's events begin not to be what strace saw being written."""
+    """Add to `report` where a file's events begin not to be what strace saw being written.
+
+    `unseen`: processes that strace was not told to follow; `let_go`: those that it left.
+    """
     for pid in sorted({e.pid for e in [*events, *report.written] if e.pid not in unseen}):
         in_file = [event for event in events if event.pid == pid]
         seen = [event for event in report.written if event.pid == pid]
@@ -204,10 +197,8 @@ class _Process:
         """An execve has to be announced; but for the trampoline's it ends the watch."""
         one_more = False
         if self.announced:
-            event = self.announced.pop(0)
-            one_more = str(event.args.get("path")).startswith(
-                "memfd:"
-            )  # the trampoline is ours as well
+            event = self.announced.pop(0)  # the trampoline is ours as well:
+            one_more = str(event.args.get("path")).startswith("memfd:")
             self._compare(event, call)
             self.executed.append(call)
         else:

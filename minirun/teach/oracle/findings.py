@@ -1,7 +1,6 @@
 """What a comparison finds: pairs of events and calls that agree, and what is untrue or missing."""
 
 import json
-from collections import Counter
 from typing import NamedTuple
 
 from minirun.show.event import Event
@@ -67,11 +66,6 @@ class Report:
         return list(names.values())
 
     @property
-    def pairs(self) -> list[tuple[Event, Call]]:
-        """Events and the calls that they agree with."""
-        return [(f.event, f.call) for f in self.findings if f.event and f.call and not f.problem]
-
-    @property
     def untrue(self) -> list[str]:
         """What the log says and strace did not see."""
         return [str(f) for f in self.findings if f.problem and not f.missing]
@@ -80,11 +74,6 @@ class Report:
     def missing(self) -> list[str]:
         """What strace saw and the log does not tell."""
         return [str(f) for f in self.findings if f.missing]
-
-    @property
-    def matched(self) -> Counter[str]:
-        """Name of an event → how many of them agreed with their call."""
-        return Counter(event.name for event, _ in self.pairs)
 
     @property
     def events(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minirun.show import text
-from minirun.show.live import speaks_unicode
+from minirun.show.paint import speaks_unicode
 from minirun.show.recording import Recording
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.witness import Watched

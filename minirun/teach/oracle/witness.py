@@ -32,8 +32,6 @@ _GRACE = 0.15
 _LONGEST = 1 << 22
 """Bytes of a string that strace writes: no line of the log is longer (execve(2), ARG_MAX)."""
 
-Stream = IO[Any] | int | None
-
 
 class Watched(NamedTuple):
     """What came of a command that ran under strace."""
@@ -73,13 +71,11 @@ def watch(
     *,
     calls: tuple[str, ...] = compare.TRACED,
     join: tuple[int, ...] = (),
-    stdin: Stream = None,
-    stdout: Stream = None,
-    stderr: Stream = None,
+    **streams: IO[Any] | int | None,
 ) -> Watched:
     """Run `argv` under strace to its end, and follow the processes `join` as well.
 
-    Raises MinirunError, OSError.
+    `streams` are Popen's: stdin, stdout, stderr. Raises MinirunError, OSError.
     """
     line = [*command_line(output, calls), *(f"--attach={pid}" for pid in join), *argv]
     output.write_bytes(b"")
@@ -87,7 +83,7 @@ def watch(
     with output.open(errors="surrogateescape") as file:
         follower = _Follower(file, join)
         with _signals(follower.send):
-            process = subprocess.Popen(line, stdin=stdin, stdout=stdout, stderr=stderr)
+            process = subprocess.Popen(line, **streams)  # type: ignore[call-overload]
             until = _wait(process, follower)
         follower.read_new()
     if follower.status is None:
@@ -199,6 +195,5 @@ def _events(path: str) -> list[Event]:
     try:
         return Reader().take(Path(path).read_bytes())
     except FileNotFoundError:
-        raise MinirunError(
-            f"{path}: the log is gone", "did another process delete it?", 1
-        ) from None
+        hint = "did another process delete it?"
+        raise MinirunError(f"{path}: the log is gone", hint, 1) from None
