@@ -3,8 +3,8 @@
 A row names a property of config.json, the module of a ring that knows what to do about it, and the
 points of the stages at which that is done. Before clone, each property that this config.json has
 brings in its module, since after pivot_root nothing may be imported any more: every file is the
-container's then. The module's function `extra` checks what is asked for, and returns an
-:class:`Extra`. At their points the stages call it.
+container's then. The module's `extra`, a class or a function, checks what is asked for, and gives
+an :class:`Extra`. At their points the stages call it.
 
 A property is a path of names. In a list, one member that has it is enough; `type=user` asks for
 that word, be it the value or in it. What begins with -- is a flag of the caller's.
@@ -72,6 +72,10 @@ class Extra:
 
     A method that a module leaves out does nothing. Each may raise MinirunError, OSError.
     """
+
+    def __init__(self, container: "Container") -> None:
+        self.container = container
+        self.config = container.config
 
     def clone(self, flags: int) -> "tuple[int, int] | None":
         """Stage 1, runtime: make init instead of the core; return (pid, pidfd), as clone3 does."""

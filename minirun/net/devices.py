@@ -18,7 +18,6 @@ import os
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.net.interfaces import network_of
@@ -33,33 +32,20 @@ _PERMANENT = 0x80  # IFA_F_PERMANENT, linux/if_addr.h
 _EVERYWHERE = 0  # RT_SCOPE_UNIVERSE, linux/rtnetlink.h
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 1 calls."""
-    return NetDevices(container.config.linux["netDevices"])
-
-
 class NetDevices(Extra):
     """linux.netDevices of one container: {host's name: {"name": new name}}."""
 
-    def __init__(self, devices: "dict[str, dict[str, str]]") -> None:
-        self.devices = devices
-
     def from_outside(self, init: "Init") -> None:
-        """Move them to where init is. Raises ConfigError, OSError."""
-        move(self.devices, init.pid)
+        """Move them to where init is. Raises ConfigError, which names the interface, OSError."""
+        for name, row in self.config.linux["netDevices"].items():
+            try:
+                _move(name, row.get("name") or name, init.pid)
+            except NetlinkError as error:
+                text = os.strerror(error.code).lower()
+                raise ConfigError(f"config.json: linux.netDevices.{name}: {text}") from None
 
 
-def move(devices: "dict[str, dict[str, str]]", pid: int) -> None:
-    """Move interfaces, {host's name: {"name": new name}}, to where process `pid` is.
-
-    Raises ConfigError, which names the interface, OSError.
-    """
-    for name, row in devices.items():
-        try:
-            _move(name, row.get("name") or name, pid)
-        except NetlinkError as error:
-            text = os.strerror(error.code).lower()
-            raise ConfigError(f"config.json: linux.netDevices.{name}: {text}") from None
+extra = NetDevices
 
 
 def _move(name: str, new_name: str, pid: int) -> None:

@@ -12,7 +12,6 @@ import ctypes
 import os
 from ctypes import c_int, c_ulong, c_void_p
 
-from minirun.core.container import Container
 from minirun.core.extras import Extra
 from minirun.core.kernel import libc
 
@@ -30,21 +29,16 @@ class IfReq(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char * 16), ("flags", ctypes.c_short), ("_", ctypes.c_char * 22)]
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 1 calls."""
-    return Loopback(is_new=container.config.new_namespace("network"))
-
-
 class Loopback(Extra):
-    """The interface lo of one container's network namespace; it is set up in a new one."""
-
-    def __init__(self, *, is_new: bool) -> None:
-        self.is_new = is_new
+    """The interface lo of one container's network namespace."""
 
     def inside(self) -> None:
-        """Set it up. Raises OSError."""
-        if self.is_new:
+        """Set it up in a new namespace. Raises OSError."""
+        if self.config.new_namespace("network"):
             set_up("lo", why="a new network namespace has only lo, and lo starts down")
+
+
+extra = Loopback
 
 
 def set_up(name: str, *, why: str = "") -> None:

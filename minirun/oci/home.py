@@ -4,8 +4,6 @@ What the spec says: nothing. What the real stack does: docker and containerd lea
 runtime, and runc and crun fill it in.
 """
 
-from minirun.core.config import Config
-from minirun.core.container import Container
 from minirun.core.extras import Extra
 from minirun.core.rootfs.inroot import Root
 
@@ -16,20 +14,15 @@ if TYPE_CHECKING:
 _MAX_SIZE = 1 << 20  # bytes of /etc/passwd that are read: it is the image's, and may have no end
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 7 calls."""
-    return Home(container.config)
-
-
 class Home(Extra):
     """The home directory of one container's user."""
 
-    def __init__(self, config: Config) -> None:
-        self.process = config.process
-
     def look(self, root: Root) -> None:
         """Find it; see :func:`add`."""
-        add(self.process, root)
+        add(self.config.process, root)
+
+
+extra = Home
 
 
 def add(process: "dict[str, Any]", root: Root) -> None:

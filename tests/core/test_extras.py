@@ -8,7 +8,7 @@ import pytest
 from minirun.core import extras
 from minirun.core.extras import TABLE, Extra
 
-NAMES = {name for name, _ in inspect.getmembers(Extra, inspect.isfunction)}
+NAMES = {name for name in vars(Extra) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(("path", "name", "points"), TABLE)
@@ -16,10 +16,10 @@ def test_the_table_names_the_points_that_the_module_has(
     path: str, name: str, points: tuple[str, ...]
 ) -> None:
     module = importlib.import_module(name)
-    classes = [
+    classes = {
         found for _, found in inspect.getmembers(module, inspect.isclass)
         if issubclass(found, Extra) and found.__module__ == name
-    ]  # fmt: skip
+    }  # fmt: skip
     (own,) = classes
     assert {name for name in NAMES if name in vars(own)} == set(points), path
 

@@ -9,7 +9,6 @@ import os
 import stat
 
 from minirun.core.config import Config
-from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
@@ -21,27 +20,18 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.plan import Plan
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 7 calls."""
-    return Hide(container.config)
-
-
 class Hide(Extra):
     """What one container may not write or see."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
     def hide(self) -> "Plan":
-        """Return how it is made read-only, or hidden; see :func:`plan`."""
-        return plan(self.config)
+        """Return what is made read-only, what is hidden, and whether / is read-only."""
+        readonly = (ReadOnlyPath(*row) for row in _paths(self.config, "readonlyPaths"))
+        masked = (MaskedPath(*row) for row in _paths(self.config, "maskedPaths"))
+        root = (ReadOnlyRoot(),) if self.config.raw["root"].get("readonly") else ()
+        return (*readonly, *masked, *root)
 
 
-def plan(config: Config) -> "Plan":
-    """Return what is made read-only, what is hidden, and whether / is read-only. Each path once."""
-    readonly = (ReadOnlyPath(*row) for row in _paths(config, "readonlyPaths"))
-    masked = (MaskedPath(*row) for row in _paths(config, "maskedPaths"))
-    return (*readonly, *masked, *((ReadOnlyRoot(),) if config.raw["root"].get("readonly") else ()))
+extra = Hide
 
 
 def _paths(config: Config, name: str) -> "list[tuple[str, str]]":

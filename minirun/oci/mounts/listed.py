@@ -32,18 +32,12 @@ _ATTRIBUTES = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_
 """The bits that mount(2) and mount_setattr(2) both know."""
 
 
-def extra(container: Container) -> Extra:
-    """Open the sources of unusual mounts. Raises ConfigError, OSError."""
-    return Mounts(container)
-
-
 class Mounts(Extra):
     """The mounts of one container, with their numbers in config.json."""
 
     def __init__(self, container: Container) -> None:
         """Open the sources that init cannot open itself. Raises ConfigError, OSError."""
-        self.container = container
-        self.config = container.config
+        super().__init__(container)
         listed = list(enumerate(self.config.raw["mounts"]))
         self.cgroups = [(n, row) for n, row in listed if row.get("type") in _CGROUPS]
         self.others = [(n, row) for n, row in listed if row.get("type") not in _CGROUPS]
@@ -74,6 +68,9 @@ class Mounts(Extra):
         new = self.config.new_namespace("cgroup")
         view = self.container.cgroup.mounts_for_container
         return (*dev, *(CgroupMounts(row, f"mounts[{n}]", view(), new) for n, row in self.cgroups))
+
+
+extra = Mounts
 
 
 class ListedMount(Record):

@@ -12,7 +12,6 @@ import stat
 
 from minirun.common import operations
 from minirun.core.config import Config
-from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.core.record import Record
@@ -35,40 +34,30 @@ LINKS = (
 """Devices and links that every container has: runtime-spec, config-linux.md, "Default Devices"."""
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 1 calls."""
-    return Nodes(container.config)
-
-
 class Nodes(Extra):
     """The device nodes of one container."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
     def nodes(self) -> "plan.Plan":
-        """Return how to make them; see :func:`plan_dev`."""
-        return plan_dev(self.config)
+        """Return how to make linux.devices, and in a mounted /dev the default devices and links.
+
+        None of them if the host's /dev is bound there, or they would be made on the host.
+        """
+        at_dev = mounts_at_dev(self.config)
+        if any(map(is_bind, at_dev)):
+            return ()
+        default = [operations.MakeNode(path, "c", *ids) for path, *ids in DEVICES if at_dev]
+        nodes = [*default, *(_node(row) for row in self.config.linux.get("devices") or ())]
+        in_user_namespace = "user" in self.config.namespaces
+        devices = [Device(node, in_user_namespace) for node in {n.path: n for n in nodes}.values()]
+        return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
+
+
+extra = Nodes
 
 
 def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":
     """Return what config.json's `mounts` lists at /dev."""
     return [row for row in config.raw.get("mounts") or () if row["destination"] == "/dev"]
-
-
-def plan_dev(config: Config) -> "plan.Plan":
-    """Return how to make linux.devices, and in a mounted /dev the default devices and links.
-
-    None of them if the host's /dev is bound there, or they would be made on the host.
-    """
-    at_dev = mounts_at_dev(config)
-    if any(map(is_bind, at_dev)):
-        return ()
-    default = [operations.MakeNode(p, "c", major, minor) for p, major, minor in DEVICES if at_dev]
-    nodes = [*default, *(_node(row) for row in config.linux.get("devices") or ())]
-    in_user_namespace = "user" in config.namespaces
-    devices = [Device(node, in_user_namespace) for node in {n.path: n for n in nodes}.values()]
-    return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
 
 
 def is_bind(row: "dict[str, Any]") -> bool:

@@ -15,20 +15,16 @@ from minirun.oci.mounts.options import PROPAGATION
 _EINVAL = 22
 
 
-def extra(container: Container) -> Extra:
-    """Check the word. Raises ConfigError."""
-    word = container.config.linux["rootfsPropagation"]
-    if word not in PROPAGATION:
-        raise ConfigError(f"config.json: linux.rootfsPropagation: unknown value {word!r}")
-    return Propagation(PROPAGATION[word], container.config.rootfs)
-
-
 class Propagation(Extra):
     """linux.rootfsPropagation of one container: `kind` is MS_SHARED and so on, with MS_REC."""
 
-    def __init__(self, kind: int, rootfs: str) -> None:
-        self.kind = kind
-        self.rootfs = rootfs
+    def __init__(self, container: Container) -> None:
+        """Check the word. Raises ConfigError."""
+        super().__init__(container)
+        word = self.config.linux["rootfsPropagation"]
+        if word not in PROPAGATION:
+            raise ConfigError(f"config.json: linux.rootfsPropagation: unknown value {word!r}")
+        self.kind = PROPAGATION[word]
 
     def isolate(self) -> bool:
         """Set the propagation of this new mount namespace, which is still a copy of the host's.
@@ -43,12 +39,15 @@ class Propagation(Extra):
             why = "mounts with a shared source spread to the host: rootfsPropagation asks for it"
         mounts.mount(None, "/", None, kind | mounts.MS_REC, why=why)
         if kind == mounts.MS_SHARED:
-            _part(self.rootfs)
+            _part(self.config.rootfs)
         return True
 
     def after_hiding(self) -> None:
         """Set the propagation of the container's root, once it is the root. Raises OSError."""
         mounts.mount(None, "/", None, self.kind, why="linux.rootfsPropagation")
+
+
+extra = Propagation
 
 
 def _part(path: str) -> None:

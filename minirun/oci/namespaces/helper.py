@@ -27,46 +27,37 @@ from minirun.core.kernel import namespaces, process
 _NS_GET_NSTYPE = 0xB703  # linux/nsfs.h
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 1 calls instead of clone3."""
-    return NamedNamespaces(container)
-
-
 class NamedNamespaces(Extra):
     """linux.namespaces with a path, and linux.timeOffsets, of one container."""
 
-    def __init__(self, container: Container) -> None:
-        self.container = container
-
     def clone(self, flags: int) -> "tuple[int, int]":
-        """Make init by a helper. Raises ConfigError, MinirunError, OSError."""
-        return clone(self.container, flags)
+        """Make init, by a helper, in the namespaces of config.json, and in new ones as of `flags`.
 
-
-def clone(container: Container, flags: int) -> "tuple[int, int]":
-    """Make init in the namespaces that config.json names, and in new ones as of `flags`.
-
-    Returns (pid, pidfd) in the runtime, (0, -1) in init. Raises ConfigError, MinirunError, OSError.
-    """
-    opened = _open(container.config)
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    why = "who enters a namespace does not come back: a helper does it"
-    pid, pidfd = namespaces.clone3(0, why=why)
-    if pid == 0:
-        os.close(read_end)
-        _helper(container, opened, flags, Channel(-1, write_end, "the runtime"))
-        for fd in (write_end, *opened.values()):
+        Returns (pid, pidfd) in the runtime, (0, -1) in init.
+        Raises ConfigError, MinirunError, OSError.
+        """
+        opened = _open(self.config)
+        read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        why = "who enters a namespace does not come back: a helper does it"
+        pid, pidfd = namespaces.clone3(0, why=why)
+        if pid == 0:
+            os.close(read_end)
+            _helper(self.container, opened, flags, Channel(-1, write_end, "the runtime"))
+            for fd in (write_end, *opened.values()):
+                os.close(fd)
+            return 0, -1
+        for fd in (write_end, pidfd, *opened.values()):
             os.close(fd)
-        return 0, -1
-    for fd in (write_end, pidfd, *opened.values()):
-        os.close(fd)
-    channel = Channel(read_end, -1, "the helper")
-    try:
-        init = int(channel.expect("PID"))
-    finally:
-        os.close(read_end)
-        os.waitpid(pid, 0)
-    return init, os.pidfd_open(init)
+        channel = Channel(read_end, -1, "the helper")
+        try:
+            init = int(channel.expect("PID"))
+        finally:
+            os.close(read_end)
+            os.waitpid(pid, 0)
+        return init, os.pidfd_open(init)
+
+
+extra = NamedNamespaces
 
 
 def _open(config: Config) -> "dict[str, int]":

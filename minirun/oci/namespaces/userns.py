@@ -25,36 +25,26 @@ if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 1 calls."""
-    return UserNamespace(container)
-
-
 class UserNamespace(Extra):
     """The user namespace of one container, a new one or one with a path."""
 
-    def __init__(self, container: Container) -> None:
-        self.container = container
-
     def from_outside(self, init: "Init") -> None:
         """Write init's id maps and prepare the layers. Raises OSError, MinirunError."""
-        prepare(self.container, init.pid)
+        container, linux, pid = self.container, self.config.linux, init.pid
+        if container.unprivileged:
+            if self.config.new_namespace("user"):
+                idmap.write(pid, linux)
+            return
+        if self.config.new_namespace("user"):
+            idmap.write_id_map(pid, "uid_map", linux["uidMappings"])
+            idmap.write_id_map(pid, "gid_map", linux["gidMappings"])
+        if self.config.layers:
+            uid, gid = (host_id(_read_map(pid, name), 0) for name in ("uid_map", "gid_map"))
+            _give_away(container, uid, gid)
+            _attach_layers(container, pid)
 
 
-def prepare(container: Container, pid: int) -> None:
-    """Write the id maps of init `pid` and prepare the layers. Raises OSError, MinirunError."""
-    linux = container.config.linux
-    if container.unprivileged:
-        if container.config.new_namespace("user"):
-            idmap.write(pid, linux)
-        return
-    if container.config.new_namespace("user"):
-        idmap.write_id_map(pid, "uid_map", linux["uidMappings"])
-        idmap.write_id_map(pid, "gid_map", linux["gidMappings"])
-    if container.config.layers:
-        uid, gid = (host_id(_read_map(pid, name), 0) for name in ("uid_map", "gid_map"))
-        _give_away(container, uid, gid)
-        _attach_layers(container, pid)
+extra = UserNamespace
 
 
 def _read_map(pid: int, name: str) -> "list[dict[str, int]]":

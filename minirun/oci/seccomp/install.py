@@ -20,7 +20,7 @@ def extra(container: Container) -> Extra:
     """Compile the container's profile. Raises ConfigError, MinirunError."""
     document = container.config.linux["seccomp"]
     if not document:
-        return Extra()  # runc takes an empty one for none
+        return Extra(container)  # runc takes an empty one for none
     return Seccomp(
         container, profile.load(document, container.record.get("seccomp") or profile.OF_BUNDLE)
     )
@@ -30,7 +30,7 @@ class Seccomp(Extra):
     """A compiled filter, and when it is installed."""
 
     def __init__(self, container: Container, filter: "Filter") -> None:
-        self.container = container
+        super().__init__(container)
         self.filter = filter
         self.late = bool(container.config.process.get("noNewPrivileges"))
 

@@ -29,7 +29,6 @@ import struct
 import termios
 
 from minirun.core import events
-from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.extras import Extra
 from minirun.core.kernel import files, mounts
@@ -45,25 +44,22 @@ TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER = 0x80045430, 0x40045431, 0x5441  # asm-generi
 _READ_WRITE = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 7 calls."""
-    return Terminal(container.config.process.get("consoleSize") or {})
-
-
 class Terminal(Extra):
     """process.terminal and process.consoleSize of one container."""
 
-    def __init__(self, size: "dict[str, int]") -> None:
-        self.size = (size.get("height", 0), size.get("width", 0))
-
     def connect(self, root: Root, console: "Console", *, console_node: bool) -> bool:
         """Get a terminal, and put it onto 0 to 2. Raises OSError, MinirunError."""
-        take(root, console.socket, console_node=console_node, size=self.size)
+        size = self.config.process.get("consoleSize") or {}
+        cells = (size.get("height", 0), size.get("width", 0))
+        take(root, console.socket, console_node=console_node, size=cells)
         return True
 
     def lead_session(self) -> None:
         """Make the terminal on 0 the one of this session. Raises OSError."""
         control()
+
+
+extra = Terminal
 
 
 def take(

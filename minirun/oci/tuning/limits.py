@@ -4,7 +4,6 @@ import ctypes
 import os
 from ctypes import c_int, c_void_p
 
-from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
@@ -31,18 +30,17 @@ _getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
 _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
 
 
-def extra(container: Container) -> Extra:
-    """Check the limits. Raises ConfigError."""
-    return Limits(container.config)
-
-
 class Limits(Extra):
     """The limits of one container's command."""
 
-    def __init__(self, config: Config) -> None:
-        """Refuse a limit below which the command could not begin, nor say why."""
-        self.score = config.process.get("oomScoreAdj")
-        self.rows = config.process.get("rlimits") or ()
+    def __init__(self, container: Container) -> None:
+        """Refuse a limit below which the command could not begin, nor say why.
+
+        Raises ConfigError.
+        """
+        super().__init__(container)
+        self.score = self.config.process.get("oomScoreAdj")
+        self.rows = self.config.process.get("rlimits") or ()
         for index, row in enumerate(self.rows):
             if row["type"] == "RLIMIT_NOFILE" and row["soft"] < LEAST_FILES:
                 text = f"{row['soft']} open files, and a start takes {LEAST_FILES}"
@@ -59,6 +57,9 @@ class Limits(Extra):
         """Set the limits of this process. Raises OSError."""
         for row in self.rows:
             setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
+
+
+extra = Limits
 
 
 def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:

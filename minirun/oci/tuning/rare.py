@@ -3,7 +3,6 @@
 The runtime checks everything before clone; init applies it.
 """
 
-from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
@@ -11,21 +10,17 @@ from minirun.oci.tuning import labels
 from minirun.oci.tuning.tuning import Tuning
 
 
-def extra(container: Container) -> Extra:
-    """Check all of it. Raises ConfigError."""
-    return Rare(container.config)
-
-
 class Rare(Extra):
     """scheduler, ioPriority, personality, memoryPolicy, labels; and intelRdt, which is refused."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, container: Container) -> None:
         """Check it all. Raises ConfigError."""
-        if config.linux.get("intelRdt") is not None:
+        super().__init__(container)
+        if self.config.linux.get("intelRdt") is not None:
             what = "minirun does not manage /sys/fs/resctrl"
             raise ConfigError(f"config.json: linux.intelRdt: is not supported: {what}")
-        self.profile = labels.check(config)
-        self.tuning = Tuning(config)
+        self.profile = labels.check(self.config)
+        self.tuning = Tuning(self.config)
 
     def limit(self) -> None:
         """Set it for this process: a real-time policy needs CAP_SYS_NICE.
@@ -34,3 +29,6 @@ class Rare(Extra):
         """
         self.tuning.apply()
         labels.apply(self.profile)
+
+
+extra = Rare

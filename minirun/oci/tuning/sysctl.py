@@ -6,7 +6,6 @@ Written once the container's root is the root, and before /proc/sys becomes read
 import os
 
 from minirun.core.config import Config
-from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.extras import Extra
 from minirun.core.kernel import files
@@ -19,16 +18,8 @@ NAMESPACED = (
 """Which sysctls belong to a namespace; every other one is the host's (CVE-2022-0811)."""
 
 
-def extra(container: Container) -> Extra:
-    """Return what stage 7 calls."""
-    return Sysctl(container.config)
-
-
 class Sysctl(Extra):
     """The parameters of one container."""
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
 
     def after_pivot(self) -> None:
         """Write them. Raises ConfigError, MinirunError."""
@@ -36,6 +27,9 @@ class Sysctl(Extra):
         for key, value in self.config.linux["sysctl"].items():
             write_sysctl(self.config, root, key, value)
         root.close()
+
+
+extra = Sysctl
 
 
 def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.plan import execute
-from minirun.oci.mounts import hide
+from minirun.oci.mounts.hide import Hide
 from minirun.oci.tuning.sysctl import Sysctl
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
@@ -25,6 +26,10 @@ def config(kinds: tuple[str, ...] = ALL, readonly: bool = False, **linux: Any) -
     root = {"path": "rootfs", "readonly": readonly}
     linux["namespaces"] = [{"type": kind} for kind in kinds]
     return Config({"ociVersion": "1.2.0", "root": root, "linux": linux}, "/bundle")
+
+
+def container(config: Config) -> Any:
+    return SimpleNamespace(config=config)
 
 
 @pytest.fixture
@@ -55,7 +60,7 @@ def inside(tree: Path, isolated: Any) -> Inside:
 
 def hide_paths(config: Config) -> None:
     root = Root.at("/")
-    execute(hide.plan(config), root)
+    execute(Hide(container(config)).hide(), root)
     root.close()
 
 
@@ -168,7 +173,7 @@ def test_a_read_only_root(inside: Inside, readonly: bool) -> None:
 )
 def test_a_sysctl_of_a_namespace_is_written(inside: Inside, key: str, value: str) -> None:
     def body() -> None:
-        Sysctl(config(sysctl={key: value})).after_pivot()
+        Sysctl(container(config(sysctl={key: value}))).after_pivot()
         path = Path("/proc/sys", key.replace(".", "/"))
         assert path.read_text().strip() == value
 
@@ -201,7 +206,7 @@ def test_a_sysctl_that_is_refused(
 
     def body() -> None:
         with pytest.raises(ConfigError) as caught:
-            Sysctl(config(kinds, sysctl={key: "x"})).after_pivot()
+            Sysctl(container(config(kinds, sysctl={key: "x"}))).after_pivot()
         assert str(caught.value) == f"config.json: linux.sysctl.{key}: {text}" or (
             text.startswith("needs") and text in str(caught.value)
         )
@@ -219,7 +224,7 @@ def test_sysctls_need_a_real_procfs(inside: Inside) -> None:
         path.parent.mkdir(parents=True)
         path.write_text("")
         with pytest.raises(MinirunError, match="/proc in the container is not procfs"):
-            Sysctl(config(sysctl={"kernel.hostname": "x"})).after_pivot()
+            Sysctl(container(config(sysctl={"kernel.hostname": "x"}))).after_pivot()
         assert path.read_text() == ""
 
     inside(body)
@@ -231,7 +236,7 @@ def test_sysctls_do_not_cross_a_mount_inside_of_proc(inside: Inside) -> None:
     def body() -> None:
         mounts.mount("/etc/file", "/proc/sys/kernel/hostname", None, mounts.MS_BIND)
         with pytest.raises(ConfigError, match="invalid cross-device link"):
-            Sysctl(config(sysctl={"kernel.hostname": "x"})).after_pivot()
+            Sysctl(container(config(sysctl={"kernel.hostname": "x"}))).after_pivot()
         assert Path("/etc/file").read_text() == "content"
 
     inside(body)
@@ -243,7 +248,7 @@ def test_nothing_leaks(inside: Inside) -> None:
         masked, readonly = ["/etc/file", "/nosuch"], ["/etc/dir", "/nosuch"]
         sysctl = {"kernel.hostname": "x"}
         made = config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly)
-        Sysctl(made).after_pivot()
+        Sysctl(container(made)).after_pivot()
         hide_paths(made)
         assert os.listdir("/proc/self/fd") == before
 
