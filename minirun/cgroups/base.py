@@ -2,8 +2,8 @@
 
 The order of a container's life: create, set_resources, set_device_rules (stage 1, by the runtime);
 then init gets in, by clone_fd if there is one (CLONE_INTO_CGROUP), else by join; allow_devices
-(stage 5); stat, freeze, thaw, kill; remove. What a record holds is enough to do the rest from
-another process, also after a crash.
+(stage 5); freeze and kill (minirun.cgroups.stopping); remove. What a record holds is enough to do
+the rest from another process, also after a crash.
 
 Why init joins by itself on version 1: writing another process's number into cgroup.procs makes the
 kernel wait until no process anywhere is in the middle of a fork or exit, 5 to 20 ms on a quiet
@@ -11,7 +11,6 @@ machine. A thread that writes "0" (itself) into tasks waits for no other CPU: 0.
 """
 
 import os
-import time
 from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
         """The unit of systemd."""
 
 
-SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
-_FREEZE_ROUNDS, _FREEZE_LOOKS = 10, 200  # of 1 ms each
-_GENTLE_ROUNDS = 20
 _LONGEST_PATH = 1024  # bytes: with the mount in front, and files behind, PATH_MAX has to hold it
 REMOVE_SECONDS = 5.0
 """How long :meth:`Cgroup.remove` waits for ended processes to be gone."""
@@ -139,11 +135,18 @@ class Cgroup(ABC):
 
     @abstractmethod
     def frozen(self) -> bool:
-        """Return True if every process in the cgroup is stopped by :meth:`freeze`."""
+        """Return True if every process in the cgroup is stopped: it was frozen."""
 
     @abstractmethod
-    def _set_frozen(self, frozen: bool) -> None:
-        """Ask the kernel to freeze or thaw. Raises OSError, StateError."""
+    def set_frozen(self, frozen: bool) -> None:
+        """Ask the kernel to freeze the processes, or to let them go on. Raises OSError, StateError.
+
+        Freezing takes a while: minirun.cgroups.stopping waits for it.
+        """
+
+    def kill_at_once(self) -> bool:
+        """Kill every process in one step; False if this kernel cannot, or not in this version."""
+        return False
 
     @abstractmethod
     def record(self) -> "CgroupRecord":
@@ -214,77 +217,6 @@ class Cgroup(ABC):
         tree.remove(self.directories(), seconds)
         for directory in self.directories():
             tree.remove_own_parent(directory.removesuffix(self.path), self.path)
-
-    def clear(self, seconds: float = REMOVE_SECONDS) -> None:
-        """Kill whatever is in the cgroup and remove it: at once if nothing is in it any more.
-
-        Freezing waits in vain for processes that are dying already, so it is used only if killing
-        one by one was not enough: a fork bomb, or a cgroup that was frozen.
-        Raises StateError if processes are still in it after `seconds`; OSError.
-        """
-        deadline = time.monotonic() + seconds
-        gentle = _GENTLE_ROUNDS
-        while True:
-            try:
-                return self.remove(0)
-            except StateError:
-                if time.monotonic() > deadline:
-                    raise
-            if gentle:
-                self._signal_each(SIGKILL)
-                gentle -= 1
-            else:
-                self.kill()
-            time.sleep(0.001)
-
-    def freeze(self) -> None:
-        """Stop every process of the cgroup. Raises OSError; StateError if one does not stop.
-
-        Version 1's kernel can miss a process that is being forked, and stays in FREEZING: so it is
-        asked again from the start, as runc does.
-        """
-        for _ in range(_FREEZE_ROUNDS):
-            self._set_frozen(True)
-            for _ in range(_FREEZE_LOOKS):
-                if self.frozen():
-                    return
-                time.sleep(0.001)
-            self._set_frozen(False)
-        raise StateError(
-            f"cgroup {self.path}: a process could not be frozen in 2 s",
-            "one of them waits for a device or a network file system: try again",
-        )
-
-    def thaw(self) -> None:
-        """Let the processes of the cgroup go on. Raises OSError."""
-        self._set_frozen(False)
-
-    def kill(self, signal: int = SIGKILL) -> None:
-        """Send `signal` to every process of the cgroup. Raises OSError.
-
-        They are frozen meanwhile, so that none forks away and no number changes its owner. What
-        was frozen before stays so, unless the signal is SIGKILL.
-        """
-        if not self.exists():
-            return
-        was_frozen = self.frozen()
-        try:
-            self.freeze()
-        except (OSError, StateError):
-            pass  # no freezer, or it takes too long: the signal reaches most of them all the same
-        self._signal_each(signal)
-        if signal == SIGKILL or not was_frozen:
-            try:
-                self.thaw()
-            except (OSError, StateError):
-                pass  # as above, or the cgroup is gone by now
-
-    def _signal_each(self, signal: int) -> None:
-        for pid in self.processes():
-            try:
-                os.kill(pid, signal)
-            except ProcessLookupError:
-                pass
 
 
 def checked_path(path: str) -> str:

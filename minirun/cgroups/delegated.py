@@ -14,7 +14,7 @@ asks for none runs, is killed as a whole by the end of its pid namespace, and ca
 import os
 
 from minirun.cgroups import hierarchies, ruleset
-from minirun.cgroups.base import SIGKILL, Cgroup, ContainerMounts, checked_path
+from minirun.cgroups.base import Cgroup, ContainerMounts, checked_path
 from minirun.cgroups.v2 import CgroupV2
 from minirun.core import events, state
 from minirun.core.errors import ConfigError, StateError
@@ -94,14 +94,8 @@ def _warn_not_kept(where: str, reason: str) -> None:
     warn(text)
 
 
-class Delegated(CgroupV2):
-    """A cgroup2 that belongs to the caller: everything but device rules."""
-
-    def set_resources(self, resources: "dict[str, Any]") -> None:
-        """Write each limit that has a controller here."""
-        super().set_resources(resources)
-        if resources.get("devices"):
-            _warn_not_kept("linux.resources.devices", "a device program needs CAP_BPF")
+class _WithoutDeviceRules:
+    """What takes the place of device rules, of which a caller without privileges can set none."""
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Keep none: :meth:`set_resources` has said so."""
@@ -113,12 +107,22 @@ class Delegated(CgroupV2):
         """Everything is allowed, as far as the nodes' own permissions go."""
         return [ruleset.ALL]
 
+
+class Delegated(_WithoutDeviceRules, CgroupV2):
+    """A cgroup2 that belongs to the caller: everything but device rules."""
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Write each limit that has a controller here."""
+        super().set_resources(resources)
+        if resources.get("devices"):
+            _warn_not_kept("linux.resources.devices", "a device program needs CAP_BPF")
+
     def record(self) -> "CgroupRecord":
         """Return what a plain one does, and that it is one of these."""
         return {**super().record(), "rootless": True}
 
 
-class NoCgroup(Cgroup):
+class NoCgroup(_WithoutDeviceRules, Cgroup):
     """What stands in for a cgroup if the caller may make none: the processes of init's."""
 
     def __init__(
@@ -152,16 +156,6 @@ class NoCgroup(Cgroup):
         if resources.get("devices"):
             _warn_not_kept("linux.resources.devices", "there is no cgroup")
 
-    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
-        """Keep none: :meth:`set_resources` has said so."""
-
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
-        """Nothing is denied."""
-
-    def effective_device_rules(self) -> "list[DeviceRule]":
-        """Everything is allowed, as far as the nodes' own permissions go."""
-        return [ruleset.ALL]
-
     def open_doors(self) -> None:
         """There is none."""
 
@@ -194,21 +188,14 @@ class NoCgroup(Cgroup):
         return sorted(int(name) for name in numbers if _pid_namespace(name) == theirs)
 
     def remove(self, seconds: float = 0) -> None:
-        """Remove nothing."""
-
-    def clear(self, seconds: float = 0) -> None:
-        """Kill what is left; all goes with init, which minirun.core.endings.destroy kills."""
-        self.kill()
-
-    def kill(self, signal: int = SIGKILL) -> None:
-        """Send `signal` to every process, one after the other: they cannot be frozen meanwhile."""
-        self._signal_each(signal)
+        """Remove nothing: all goes with init, which minirun.core.endings.destroy kills."""
 
     def frozen(self) -> bool:
         """Never."""
         return False
 
-    def _set_frozen(self, frozen: bool) -> None:
+    def set_frozen(self, frozen: bool) -> None:
+        """Raise StateError."""
         text = f"a container without a cgroup cannot be paused: {self.reason}"
         raise StateError(text, f"needs {DELEGATE}")
 

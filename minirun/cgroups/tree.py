@@ -14,11 +14,11 @@ import time
 
 from minirun.core import events
 from minirun.core.errors import StateError
+from minirun.core.kernel import log_failure, logged_python, name_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 OWN_PARENT = "minirun"
 """The one parent that is minirun's own, at the top of a hierarchy: removed when it is empty."""
@@ -95,21 +95,7 @@ class Dir:
 def write(fd: int, data: str, path: str, why: str = "") -> None:
     """Write to an open file of a cgroup, and log it. Raises OSError with `path`."""
     shown = {"path": path, "data": data}
-    start = events.now()
-    try:
-        ret = os.write(fd, data.encode())
-    except OSError as error:
-        setattr(error, "call", "write")  # noqa: B010  (OSError declares no such field)
-        error.filename = path
-        _log_failure(error, shown, start, why)
-        raise
-    events.emit("syscall", "write", shown, ret=ret, dur=events.now() - start, why=why)
-
-
-def _log_failure(error: OSError, args: "dict[str, Any]", start: int, why: str) -> None:
-    from minirun.core.kernel import libc  # `delete` lives without ctypes
-
-    libc.log_failure(error, args, events.now() - start, why)
+    logged_python("write", lambda: os.write(fd, data.encode()), shown, path, why)
 
 
 def make(mount: str, path: str, why: str = "") -> bool:
@@ -130,8 +116,8 @@ def make(mount: str, path: str, why: str = "") -> bool:
                 raise
             make(mount, parent, "the parent of the container's cgroup")
         except OSError as error:
-            setattr(error, "call", "mkdir")  # noqa: B010
-            _log_failure(error, {"path": whole}, start, why)
+            shown = {"path": whole}
+            log_failure(name_call(error, "mkdir", whole), shown, events.now() - start, why)
             raise
         else:
             events.emit("syscall", "mkdir", {"path": whole}, dur=events.now() - start, why=why)
@@ -220,7 +206,7 @@ def _rmdir(path: str) -> bool:
     except OSError as error:
         if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
             return False
-        setattr(error, "call", "rmdir")  # noqa: B010
+        name_call(error, "rmdir", path)
         raise
     events.emit("syscall", "rmdir", {"path": path}, dur=events.now() - start)
     return True

@@ -192,7 +192,8 @@ class CgroupV1(Cgroup):
         except (KeyError, OSError):  # not joined, or gone
             return False
 
-    def _set_frozen(self, frozen: bool) -> None:
+    def set_frozen(self, frozen: bool) -> None:
+        """Write FROZEN or THAWED to freezer.state."""
         if "freezer" not in self._joined:
             raise StateError(
                 "freezing: no hierarchy of the freezer controller is mounted",

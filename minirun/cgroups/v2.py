@@ -13,13 +13,7 @@ attaches it; stage 5 replaces it by one with the GPUs' rules added, in one step 
 import os
 
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
-from minirun.cgroups.base import (
-    SIGKILL,
-    Cgroup,
-    CgroupMount,
-    ContainerMounts,
-    apply,
-)
+from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, apply
 from minirun.core.errors import ConfigError, MinirunError
 
 TYPE_CHECKING = False
@@ -199,18 +193,17 @@ class CgroupV2(Cgroup):
         except OSError:  # gone
             return False
 
-    def _set_frozen(self, frozen: bool) -> None:
+    def set_frozen(self, frozen: bool) -> None:
+        """Write 1 or 0 to cgroup.freeze."""
         self._dir.write("cgroup.freeze", "1" if frozen else "0")
 
-    def kill(self, signal: int = SIGKILL) -> None:
-        """Send `signal` to every process; SIGKILL through cgroup.kill (Linux 5.14)."""
-        if signal == SIGKILL and self.exists():
-            try:
-                self._dir.write("cgroup.kill", "1", "every process at once")
-                return
-            except OSError:
-                pass  # Linux before 5.14, or removed in between
-        super().kill(signal)
+    def kill_at_once(self) -> bool:
+        """Write 1 to cgroup.kill."""
+        try:
+            self._dir.write("cgroup.kill", "1", "every process at once")
+        except OSError:  # Linux before 5.14, or removed in between
+            return False
+        return True
 
     def record(self) -> "CgroupRecord":
         """Return version, path, and the directory."""

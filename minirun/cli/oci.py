@@ -68,12 +68,14 @@ def main_kill(args: "list[str]", settings: Settings) -> int:
     number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
     container = existing.load(settings, flags.args[0])
     if flags.all:
-        if container.cgroup.exists():
-            container.cgroup.kill(number)
+        from minirun.cgroups import stopping
+
+        stopping.kill(container.cgroup, number)
         return 0
     endings.kill(container.record, number)
     if number == _SIGKILL and container.record["status"] == state.PAUSED:
-        container.cgroup.thaw()  # version 1 delivers no signal to a frozen process, not even this
+        # version 1 delivers no signal to a frozen process, not even this one
+        container.cgroup.set_frozen(False)
     return 0
 
 
@@ -131,7 +133,9 @@ def main_pause(args: "list[str]", settings: Settings) -> int:
     container = existing.load(settings, flags.one_id())
     if container.record["status"] not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record['status']}")
-    container.cgroup.freeze()
+    from minirun.cgroups import stopping
+
+    stopping.freeze(container.cgroup)
     return 0
 
 
@@ -141,5 +145,5 @@ def main_resume(args: "list[str]", settings: Settings) -> int:
     container = existing.load(settings, flags.one_id())
     if container.record["status"] != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record['status']}")
-    container.cgroup.thaw()
+    container.cgroup.set_frozen(False)
     return 0

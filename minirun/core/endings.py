@@ -152,18 +152,16 @@ def _empty(container: Container, fd: int) -> None:
 
 
 def clear_cgroup(container: Container) -> None:
-    """Kill what still runs in the container's cgroup and remove it.
+    """Remove the container's cgroup, after killing what still runs in it.
 
     If the record does not say that the cgroup was made for this container, its processes are
     strangers: then it is removed only if it is empty.
     """
-    if container.record.get("cgroup"):
-        container.cgroup.clear(PATIENCE)
-        return
     try:
         container.cgroup.remove(0)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
-        pass
+        if container.record.get("cgroup"):
+            extras.door("clear_cgroup")(container.cgroup, PATIENCE)
 
 
 def reap(init: "dict[str, Any] | None") -> None:

@@ -195,6 +195,7 @@ DOORS = {
     "check_record": ("minirun.running.record_fields", "check"),
     "open_cgroup": ("minirun.cgroups", "of_container"),
     "make_cgroup": ("minirun.cgroups", "make"),
+    "clear_cgroup": ("minirun.cgroups.stopping", "clear"),
     "cgroup_entrance": ("minirun.cgroups.follow", "entrance"),
     "empty_directory": ("minirun.oci.namespaces.userns", "empty_directory"),
     "keep_log": ("minirun.running.history", "keep"),

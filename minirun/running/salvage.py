@@ -9,7 +9,7 @@ done: without the record the hooks do not run, and a cgroup of another name is n
 import os
 
 from minirun import cgroups
-from minirun.cgroups import Cgroup
+from minirun.cgroups import Cgroup, stopping
 from minirun.common import mountinfo
 from minirun.core import directories
 from minirun.core import state_file as records
@@ -89,7 +89,7 @@ def _cgroups(name: str) -> list[Cgroup]:
 def _end(group: Cgroup) -> int:
     """Kill all that is in a cgroup and remove it; return how many processes there were."""
     killed = len(group.processes())
-    group.clear(_PATIENCE)
+    stopping.clear(group, _PATIENCE)
     return killed
 
 

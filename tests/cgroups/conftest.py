@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from minirun import cgroups
-from minirun.cgroups import hierarchies
+from minirun.cgroups import hierarchies, stopping
 from minirun.cgroups.base import Cgroup
 from minirun.core import events
 from required import skip
@@ -58,7 +58,7 @@ def open_cgroup() -> Iterator[Callable[..., Cgroup]]:
 
     yield open_
     for cgroup in opened:
-        cgroup.kill(9)
+        stopping.kill(cgroup, 9)
         cgroup.remove()
         cgroup.close()
 

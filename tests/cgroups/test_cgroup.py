@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minirun import cgroups
-from minirun.cgroups import hierarchies, stats
+from minirun.cgroups import hierarchies, stats, stopping
 from minirun.core.errors import ConfigError, MinirunError, StateError
 
 BOTH = pytest.mark.parametrize("version", ["v1", "v2"])
@@ -64,7 +64,7 @@ def test_a_life(open_cgroup, sleeper, version):
     assert cgroup.path in Path(f"/proc/{process.pid}/cgroup").read_text()
     with pytest.raises(StateError, match="cannot be removed: 1 processes are in it"):
         cgroup.remove(0)
-    cgroup.kill()
+    stopping.kill(cgroup)
     assert process.wait() == -signal.SIGKILL
     cgroup.remove()
     cgroup.remove()
@@ -95,7 +95,7 @@ def test_a_record_is_enough_to_finish_from_elsewhere(open_cgroup, sleeper, versi
     again = cgroups.from_record(cgroup.record())
     assert again.record() == cgroup.record()
     assert again.processes() == [process.pid]
-    again.clear()
+    stopping.clear(again, 5)
     assert process.wait() == -signal.SIGKILL
     assert not cgroup.exists()
 
@@ -119,7 +119,7 @@ def test_what_the_container_made_inside_goes_too(open_cgroup, sleeper, version):
     process = sleeper()
     Path(inner, "cgroup.procs").write_text(str(process.pid))
     assert cgroup.processes() == [process.pid]
-    cgroup.clear()
+    stopping.clear(cgroup, 5)
     assert process.wait() == -signal.SIGKILL
     assert not cgroup.exists()
 
@@ -131,7 +131,7 @@ def test_freezing_stops_and_thawing_goes_on(open_cgroup, sleeper, version):
     process = sleeper(sys.executable, "-I", "-S", "-c", "while True: pass")
     cgroup.add(process.pid)
     assert not cgroup.frozen()
-    cgroup.freeze()
+    stopping.freeze(cgroup)
     assert cgroup.frozen()
 
     def spent():
@@ -140,7 +140,7 @@ def test_freezing_stops_and_thawing_goes_on(open_cgroup, sleeper, version):
     before = spent()
     time.sleep(0.1)
     assert spent() == before
-    cgroup.thaw()
+    cgroup.set_frozen(False)
     wait_for(lambda: spent() != before)
     assert not cgroup.frozen()
 
@@ -152,12 +152,12 @@ def test_a_signal_reaches_all_and_leaves_a_pause_alone(open_cgroup, sleeper, ver
     processes = [sleeper(), sleeper()]
     for process in processes:
         cgroup.add(process.pid)
-    cgroup.freeze()
-    cgroup.kill(signal.SIGTERM)
+    stopping.freeze(cgroup)
+    stopping.kill(cgroup, signal.SIGTERM)
     wait_for(cgroup.frozen)  # on version 2 a deadly signal reaches a frozen process at once
     if version == "v1":
         assert all(process.poll() is None for process in processes)
-    cgroup.thaw()
+    cgroup.set_frozen(False)
     assert [process.wait() for process in processes] == [-signal.SIGTERM] * 2
 
 
@@ -167,8 +167,8 @@ def test_sigkill_reaches_what_is_frozen(open_cgroup, sleeper, version):
     cgroup.create()
     process = sleeper()
     cgroup.add(process.pid)
-    cgroup.freeze()
-    cgroup.kill()
+    stopping.freeze(cgroup)
+    stopping.kill(cgroup)
     assert process.wait() == -signal.SIGKILL
 
 
@@ -180,7 +180,7 @@ def test_a_process_that_forks_all_the_time_is_killed(open_cgroup, sleeper, versi
     process = sleeper("sh", "-c", f"sleep 0.2; exec {sys.executable} -I -S -c '{script}'")
     cgroup.add(process.pid)
     wait_for(lambda: cgroup.processes() and process.pid not in cgroup.processes())
-    cgroup.clear()
+    stopping.clear(cgroup, 5)
     assert not cgroup.exists()
 
 
@@ -195,8 +195,8 @@ def test_a_cgroup_of_somebody_else_is_refused_and_left_alone(open_cgroup, sleepe
         second.create()
     assert "a cgroup of its own" in caught.value.hint
     assert not second.exists()
-    second.clear()
-    second.kill()
+    stopping.clear(second, 5)
+    stopping.kill(second)
     assert first.processes() == [process.pid]
     assert process.poll() is None
     second.close()

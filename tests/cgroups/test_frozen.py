@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.cgroups import hierarchies, open_cgroup, tree
+from minirun.cgroups import hierarchies, open_cgroup, stopping, tree
 
 
 class Frozen:
@@ -52,7 +52,7 @@ def frozen(minirun_both: Program, layer: Path) -> Iterator[Frozen]:
     finally:
         made.thaw()
         minirun_both("delete", "--force", f"frozen-{os.getpid()}")
-        open_cgroup(made.path, "v2" if made.is_v2 else "v1", every=True).clear()
+        stopping.clear(open_cgroup(made.path, "v2" if made.is_v2 else "v1", every=True), 5)
 
 
 @pytest.mark.parametrize("below", ["", "/new", "/a/b/new"], ids=["itself", "new", "deeper"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.cgroups import hierarchies, ruleset
+from minirun.cgroups import hierarchies, ruleset, stopping
 from minirun.cgroups.reading import listing
 from minirun.cgroups.rules import DeviceRule
 from minirun.cgroups.v1 import ALWAYS, CgroupV1
@@ -130,7 +130,7 @@ def test_a_machine_without_devices_and_freezer_says_so():
     with pytest.raises(MinirunError, match="no hierarchy of the devices controller is mounted"):
         cgroup.set_device_rules([])
     with pytest.raises(StateError, match="no hierarchy of the freezer controller is mounted"):
-        cgroup.freeze()
+        stopping.freeze(cgroup)
 
 
 def test_a_mount_that_is_gone_leaves_nothing_half_made(open_cgroup, tmp_path):

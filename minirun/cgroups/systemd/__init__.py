@@ -22,7 +22,8 @@ import os
 import select
 
 from minirun.cgroups import bpf, hierarchies
-from minirun.cgroups.base import REMOVE_SECONDS, SIGKILL, Cgroup
+from minirun.cgroups.base import REMOVE_SECONDS, Cgroup
+from minirun.cgroups.stopping import SIGKILL, freeze
 from minirun.cgroups.systemd import properties as systemd_properties
 from minirun.cgroups.v1 import CgroupV1
 from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
@@ -260,14 +261,14 @@ class ScopeV1(_Scope, CgroupV1):
         stop = not (self._holder or self.frozen())
         try:
             if stop:
-                self.freeze()
+                freeze(self)
         except StateError:
             stop = False  # no freezer, or it takes too long
         try:
             super()._tell(properties)
         finally:
             if stop:
-                self.thaw()
+                self.set_frozen(False)
 
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
         """Tell systemd, then write each rule by hand."""

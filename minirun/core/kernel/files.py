@@ -5,7 +5,7 @@ import os
 import stat
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
-from minirun.core.kernel import libc
+from minirun.core.kernel import libc, logged_python
 
 RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS = 0x1, 0x2, 0x4
 RESOLVE_BENEATH, RESOLVE_IN_ROOT = 0x8, 0x10
@@ -94,7 +94,7 @@ def mknodat(
     args: "dict[str, object]" = {"path": shown or name, "mode": oct(mode), "kind": kind}
     if kind in "cb":
         args |= {"major": os.major(device), "minor": os.minor(device)}
-    libc.logged_python(
+    logged_python(
         "mkfifo" if kind == "p" else "mknodat",
         lambda: os.mknod(name, mode, device, dir_fd=None if dirfd == -100 else dirfd),
         args, shown or name, why,
@@ -104,6 +104,6 @@ def mknodat(
 def symlinkat(target: str, dirfd: int, name: str, *, shown: str = "", why: str = "") -> None:
     """Make a symbolic link: symlink(2)."""
     args = {"target": target, "path": shown or name}
-    libc.logged_python(
+    logged_python(
         "symlinkat", lambda: os.symlink(target, name, dir_fd=dirfd), args, shown or name, why
     )

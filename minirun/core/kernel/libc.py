@@ -5,11 +5,10 @@ import os
 from ctypes import c_int, c_long
 
 from minirun.core import events
-from minirun.core.errors import errno_name
+from minirun.core.kernel import log_failure, name_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 _libc = ctypes.PyDLL(None, use_errno=True)
@@ -47,13 +46,6 @@ def failure(call: str, path: "str | None" = None) -> OSError:
     return name_call(OSError(code, os.strerror(code)), call, path)
 
 
-def name_call(error: OSError, call: str, path: "str | None" = None) -> OSError:
-    """Mark an OSError with the name of the system call, and with its path; return it."""
-    setattr(error, "call", call)  # noqa: B010  (OSError declares no such field)
-    error.filename, error.filename2 = path, None
-    return error
-
-
 def check(call: str, ret: int, path: "str | None" = None) -> int:
     """Return `ret`, or raise OSError if it is -1."""
     if ret == -1:
@@ -75,27 +67,6 @@ def logged(
     error = failure(call, path)
     log_failure(error, shown, dur, why)
     raise error
-
-
-def logged_python(
-    call: str, function: "Callable[[], object]", shown: "dict[str, Any]",
-    path: "str | None" = None, why: str = "",
-) -> None:  # fmt: skip
-    """Call a function of :mod:`os` that is one system call, and write the event. Raises OSError."""
-    start = events.now()
-    try:
-        function()
-    except OSError as error:
-        log_failure(name_call(error, call, path), shown, events.now() - start, why)
-        raise
-    events.emit("syscall", call, shown, dur=events.now() - start, why=why)
-
-
-def log_failure(error: OSError, shown: "dict[str, Any]", dur: int, why: str) -> None:
-    """Write the event of a call that failed."""
-    name = getattr(error, "call", "")
-    code = errno_name(error.errno or 0)
-    events.emit("syscall", name, shown, ret=-1, errno=code, dur=dur, why=why)
 
 
 def flag_names(value: int, names: "dict[str, int]") -> str:

@@ -5,7 +5,7 @@ import os
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 
 from minirun.core import events
-from minirun.core.kernel import libc
+from minirun.core.kernel import libc, log_failure
 
 CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x2000000, 0x4000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
@@ -66,7 +66,7 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
         return 0, -1
     if pid == -1:
         error = libc.failure("clone3")
-        libc.log_failure(error, shown, events.now() - start, why)
+        log_failure(error, shown, events.now() - start, why)
         raise error
     events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
     os.set_inheritable(pidfd.value, False)

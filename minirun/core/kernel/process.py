@@ -6,7 +6,7 @@ import os
 from ctypes import c_char_p, c_int, c_long, c_size_t, c_ulong, c_void_p
 
 from minirun.core import events
-from minirun.core.kernel import libc
+from minirun.core.kernel import libc, log_failure, logged_python, name_call
 
 try:
     import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
@@ -76,17 +76,17 @@ def join_session_keyring(name: str) -> None:
 
 def setgroups(groups: "list[int]", *, why: str = "") -> None:
     """Replace the supplementary groups: setgroups(2)."""
-    libc.logged_python("setgroups", lambda: os.setgroups(groups), {"groups": groups}, why=why)
+    logged_python("setgroups", lambda: os.setgroups(groups), {"groups": groups}, why=why)
 
 
 def setgid(gid: int, *, why: str = "") -> None:
     """Set real, effective and saved group id: setresgid(2)."""
-    libc.logged_python("setgid", lambda: os.setresgid(gid, gid, gid), {"gid": gid}, why=why)
+    logged_python("setgid", lambda: os.setresgid(gid, gid, gid), {"gid": gid}, why=why)
 
 
 def setuid(uid: int, *, why: str = "") -> None:
     """Set real, effective and saved user id: setresuid(2)."""
-    libc.logged_python("setuid", lambda: os.setresuid(uid, uid, uid), {"uid": uid}, why=why)
+    logged_python("setuid", lambda: os.setresuid(uid, uid, uid), {"uid": uid}, why=why)
 
 
 def pidfd_send_signal(pidfd: int, number: int) -> None:
@@ -107,8 +107,7 @@ def execve(
     try:
         os.execve(path, argv, env)
     except OSError as error:
-        libc.name_call(error, "execve", shown or str(path))
-        libc.log_failure(error, args, events.now() - start, why)
+        log_failure(name_call(error, "execve", shown or str(path)), args, events.now() - start, why)
         raise
 
 

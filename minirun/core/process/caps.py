@@ -26,11 +26,7 @@ NUMBERS = {
 
 def mask(names: "Iterable[str]") -> int:
     """Return the bit mask of capabilities by name; a name this kernel cannot have is left out."""
-    bits = 0
-    for name in names:
-        if name in NUMBERS:
-            bits |= 1 << NUMBERS[name]
-    return bits
+    return sum(1 << NUMBERS[name] for name in set(names) if name in NUMBERS)
 
 
 def names(bits: int) -> "list[str]":

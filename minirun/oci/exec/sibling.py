@@ -3,7 +3,7 @@
 from ctypes import c_ulong
 
 from minirun.core import events
-from minirun.core.kernel import libc
+from minirun.core.kernel import libc, log_failure
 from minirun.core.kernel.files import close_range
 from minirun.core.kernel.namespaces import CLONE_PARENT, NAMES
 
@@ -20,7 +20,7 @@ def clone_sibling(*, why: str = "") -> int:
     pid: int = _clone(libc.number(56, 220), CLONE_PARENT, 0, 0, 0, 0)
     if pid == -1:
         error = libc.failure("clone")
-        libc.log_failure(error, shown, events.now() - start, why)
+        log_failure(error, shown, events.now() - start, why)
         raise error
     if pid:
         events.emit("syscall", "clone", shown, ret=pid, dur=events.now() - start, why=why)

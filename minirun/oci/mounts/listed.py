@@ -55,12 +55,8 @@ class Mounts(Extra):
     def mounts(self) -> "plan.Plan":
         """Return everything but cgroup file systems."""
         return tuple(
-            ListedMount(
-                self.config, row, f"mounts[{index}]",
-                self.sources.take(index) if self.sources else None,
-            )
-            for index, row in self.others
-        )  # fmt: skip
+            ListedMount(self.config, row, f"mounts[{n}]", self.sources) for n, row in self.others
+        )
 
     def last_mounts(self) -> "plan.Plan":
         """Return what makes /dev read-only, if it is to be, and the cgroup file systems."""
@@ -74,12 +70,12 @@ extra = Mounts
 
 
 class ListedMount(Record):
-    """One entry of `mounts`; `tree` is its source if the runtime has made a detached mount."""
+    """One entry of `mounts`; `sources`: what the runtime has prepared for unusual ones."""
 
     config: Config
     row: "dict[str, Any]"
     where: str
-    tree: "int | None"
+    sources: "MountSources | None"
 
     def describe(self) -> str:
         """Return it as a shell would say it."""
@@ -88,7 +84,7 @@ class ListedMount(Record):
     def execute(self, root: Root) -> None:
         """Do it. Raises ConfigError, MinirunError."""
         try:
-            rows.mount(self.config, root, self.row, self.where, self.tree)
+            rows.mount(self.config, root, self.row, self.where, self.sources)
         except OSError as error:
             raise from_os(error, f"config.json: {self.where}") from None
 

@@ -20,18 +20,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.oci.mounts.sources import MountSources
+
 
 def mount(
-    config: Config, root: Root, row: "dict[str, Any]", where: str, tree: "int | None" = None
+    config: Config, root: Root, row: "dict[str, Any]", where: str, sources: "MountSources | None"
 ) -> None:
-    """Mount what an entry says. `tree` is its source if that is an id-mapped, detached mount.
+    """Mount what an entry says. `sources` holds what the runtime has prepared for unusual ones.
 
     Raises OSError; ConfigError, which names the entry as `where`.
     """
     wanted = options.parse(row.get("options") or [])
     root = MountPoints(root, row, where)
     if is_bind(row):
-        _bind(config, root, row, wanted, where, tree)
+        _bind(config, root, row, wanted, where, sources.trees.get(where) if sources else None)
         return
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
@@ -45,8 +47,8 @@ def mount(
         if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
             raise
         _instead(config, root, kind, path)
-    if wanted.copy_up:
-        _copy_up(root, path, below, wanted)
+    if sources and wanted.copy_up:
+        sources.copy_up(root, path, below, wanted)
     change(root, path, wanted._replace(set=0, clear=0))  # mount(2) has set those
 
 
@@ -56,20 +58,6 @@ def _instead(config: Config, root: Root, kind: str, path: str) -> None:
         raise ConfigError(f"config.json: {kind} cannot be mounted at {path}")
     source = "/sys" if kind == "sysfs" else "/dev/mqueue"
     operations.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
-
-
-def _copy_up(root: Root, path: str, below: int, wanted: options.Options) -> None:
-    """Fill the new file system at `path` with what lies `below`; then it may be read-only."""
-    from minirun.oci.mounts import copyup  # imported by the runtime before clone
-
-    target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        copyup.copy_directory(below, target)
-        if wanted.flags & mounts.MS_RDONLY:
-            mounts.mount_setattr(target, mounts.MOUNT_ATTR_RDONLY, shown=path)
-    finally:
-        os.close(target)
-        os.close(below)
 
 
 def _bind(

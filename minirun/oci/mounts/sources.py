@@ -20,7 +20,8 @@ import stat
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts, namespaces
-from minirun.oci.mounts import copyup, nodes, options, rows  # noqa: F401  (copyup: init finds it loaded)
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.mounts import copyup, nodes, options, rows
 from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
@@ -33,31 +34,38 @@ _SIGKILL = 9
 
 
 class MountSources:
-    """Detached mounts by the index of their entry in config.json's `mounts`."""
+    """Detached mounts by the place of their entry in config.json: mounts[3]."""
 
     def __init__(self, config: Config, is_another_user: bool) -> None:
         """Make them, also for what init, another user, cannot reach.
 
         Raises ConfigError, with the exact path, OSError.
         """
-        self.trees: dict[int, int] = {}
+        self.trees: dict[str, int] = {}
         try:
             for index, row in enumerate(config.raw.get("mounts") or []):
-                wanted = options.parse(row.get("options") or [])
+                wanted, where = options.parse(row.get("options") or []), f"mounts[{index}]"
                 if wanted.id_map or row.get("uidMappings"):
-                    self.trees[index] = _tree(config, row, wanted, f"mounts[{index}]")
+                    self.trees[where] = _tree(config, row, wanted, where)
                 elif is_another_user and nodes.is_bind(row):
-                    source = rows.source_of(config, row, f"mounts[{index}]")
+                    source = rows.source_of(config, row, where)
                     if not _is_open(source):
                         why = "init, another user out here, could not reach it"
-                        self.trees[index] = _clone(source, wanted, is_slave=True, why=why)
+                        self.trees[where] = _clone(source, wanted, is_slave=True, why=why)
         except BaseException:
             self.close()
             raise
 
-    def take(self, index: int) -> "int | None":
-        """Return the descriptor for entry `index`, if it has one."""
-        return self.trees.get(index)
+    def copy_up(self, root: Root, path: str, below: int, wanted: options.Options) -> None:
+        """Fill the new file system at `path` with what lies `below`; then it may be read-only."""
+        target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            copyup.copy_directory(below, target)
+            if wanted.flags & mounts.MS_RDONLY:
+                mounts.mount_setattr(target, mounts.MOUNT_ATTR_RDONLY, shown=path)
+        finally:
+            os.close(target)
+            os.close(below)
 
     def close(self) -> None:
         """Close all; what is attached stays."""
