@@ -11,7 +11,7 @@ import os
 from minirun.cgroups import below
 from minirun.cli.flags import Flags, flag
 from minirun.cli.words import variables
-from minirun.core import endings, extras, jsonlite, places, state
+from minirun.core import endings, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
@@ -96,7 +96,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
         container.config.choices,
     )
     container.config = config
-    container.prepare(extras.BECOMING)
+    container.prepare(join.POINTS)
     if flags.cgroup:
         container.cgroup = below.open_below(container.cgroup, flags.cgroup)
     if managed and not flags.console_socket:  # without -i no input; with -d no output either

@@ -147,13 +147,6 @@ class Extra:
         """Stage 7, init: execve is next."""
 
 
-BECOMING = frozenset(
-    (
-        "hand_over", "connect", "lead_session", "limit", "groups", "before_user", "after_user",
-        "before_exec",
-    )
-)  # fmt: skip
-"""The points at which a process becomes the container's command; `exec` has these alone."""
 POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
 
 

@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+POINTS = frozenset(
+    (
+        "hand_over", "connect", "lead_session", "limit", "groups", "before_user", "after_user",
+        "before_exec",
+    )
+)  # fmt: skip
+"""The points of minirun.core.extras at which a process becomes the container's command."""
+
+
 class Joined(Record):
     """A command that runs in a container: its pid and pidfd, as a child of the caller."""
 
