@@ -52,11 +52,6 @@ def read(pid: "int | str" = "self", fs_type: str = "") -> "list[Mount]":
         return parse(file.read().decode(errors="surrogateescape"), fs_type)
 
 
-def mount_points(pid: "int | str" = "self") -> "set[str]":
-    """Return the mount points that process `pid` sees. Raises OSError."""
-    return {mount.mount_point for mount in read(pid)}
-
-
 def parse(text: str, fs_type: str = "") -> "list[Mount]":
     """Return the mounts of a text like /proc/PID/mountinfo; see :func:`read` for `fs_type`."""
     separator = f" - {fs_type}"

@@ -58,7 +58,7 @@ def root_before_pivot(container: Container) -> str:
 
     Raises OSError.
     """
-    points = mountinfo.mount_points(container.record["init"]["pid"])
+    points = {mount.mount_point for mount in mountinfo.read(container.record["init"]["pid"])}
     return container.config.rootfs if container.config.rootfs in points else ""
 
 
@@ -142,23 +142,30 @@ def _joiner(
         sibling.close_all_but({*console, pidfd, *ends})
         _enter(container, config, pidfd, root)
         sets, memfd = _prepare(container, config, console)
-        outside, name = os.pipe2(os.O_CLOEXEC)
-        sibling.close_all_but({*ends, memfd, outside, name})
-        process.prctl(process.PR_SET_DUMPABLE, 0, why="setuid may have changed it")
-        filtered = newcomer.filter_outside(container, sets, channel)
-        pid = sibling.clone_sibling(why="the caller's child, not ours")
-        if pid == 0:
-            os.close(name)
-            events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
-            os.close(outside)
-            _command(container, sets, channel, memfd, filtered=filtered)
-        os.write(channel.write_fd, f"PID {pid}\n".encode())
-        os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
+        _make_sibling(container, sets, channel, memfd, ends)
         os._exit(0)
     except BaseException as error:
         channel.fail(_as_error(error))
     finally:
         os._exit(1)
+
+
+def _make_sibling(
+    container: Container, sets: caps.Sets, channel: handshake.Channel, memfd: int, ends: "set[int]"
+) -> None:
+    """In the joiner: make the command's process, and report its pid to the caller and to itself."""
+    outside, name = os.pipe2(os.O_CLOEXEC)
+    sibling.close_all_but({*ends, memfd, outside, name})
+    process.prctl(process.PR_SET_DUMPABLE, 0, why="setuid may have changed it")
+    filtered = newcomer.filter_outside(container, sets, channel)
+    pid = sibling.clone_sibling(why="the caller's child, not ours")
+    if pid == 0:
+        os.close(name)
+        events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
+        os.close(outside)
+        _command(container, sets, channel, memfd, filtered=filtered)
+    os.write(channel.write_fd, f"PID {pid}\n".encode())
+    os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
 
 
 def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
