@@ -109,7 +109,7 @@ def plain_surroundings() -> None:
     if os.environ.get("SURROUNDINGS") != "plain":
         again = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
         os.execvpe(again[0], again, {**os.environ, "SURROUNDINGS": "plain"})
-    for point in sorted(mountinfo.mount_points(), reverse=True):
+    for point in sorted({m.mount_point for m in mountinfo.read()}, reverse=True):
         if not re.fullmatch(r"/|/(dev|proc|sys|run|tmp)(/(pts|shm|mqueue|fs/cgroup.*))?", point):
             subprocess.run(["umount", "--lazy", point], check=True)
     for hierarchy in Path("/sys/fs/cgroup").glob("*/cgroup.procs"):

@@ -19,7 +19,9 @@ def awkward(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) ->
 
 
 def _mounted(program: Program) -> list[str]:
-    return [place for place in mountinfo.mount_points() if place.startswith(str(program.root))]
+    return sorted(
+        {m.mount_point for m in mountinfo.read() if m.mount_point.startswith(str(program.root))}
+    )
 
 
 def test_run_ps_exec_delete(awkward: Program) -> None:
