@@ -221,6 +221,6 @@ def gpu_arguments(config: "Config", state: "dict[str, Any]") -> "list[str] | Non
         from minirun.gpu import vendors
 
         return vendors.command_line(config, state["pid"])
-    from minirun.gpu.nvidia.hook import command_line
+    from minirun.gpu.nvidia import hook
 
-    return command_line.in_line(config, state)
+    return hook.in_line(config, state)

@@ -1,6 +1,6 @@
 """Stage 5's work: what nvidia-container-cli does to the half-started container, in-line.
 
-arguments → request (nvidia.cli.cli_args) → what the host has (simulated, nvidia.cli.host, or
+arguments → request (nvidia.hook) → what the host has (simulated, nvidia.cli.host, or
 vendors) → Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). The program
 of that name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
 """
@@ -14,8 +14,8 @@ from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply, share
 from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import cli_args, ldconfig, planner
-from minirun.gpu.nvidia.hook import command_line
+from minirun.gpu.nvidia import hook
+from minirun.gpu.nvidia.cli import ldconfig, planner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def _simulation(config: Config) -> str:
     An engine hands its hooks its whole environment: there it is asked for explicitly. Hooks come
     from the engine's own configuration, never from an image.
     """
-    for _, _, hook in config.hooks_of_stage_3():
-        simulation = environment_of(hook.get("env")).get("MINIRUN_SIM")
-        if simulation and config.in_line(hook):
+    for _, _, row in config.hooks_of_stage_3():
+        simulation = environment_of(row.get("env")).get("MINIRUN_SIM")
+        if simulation and config.in_line(row):
             return simulation
     return ""
 
@@ -56,7 +56,7 @@ def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
     Afterwards this process is in the container's mount namespace for good.
     Raises GPUError, UsageError, OSError.
     """
-    request = cli_args.parse(argv).request
+    request = hook.read(argv)
     return configure(
         request, found=_find_host(container, request), pid=pid, cgroup=container.cgroup,
         before=lambda edits: share.record_holders(container, edits.gpus, edits.simulated),
@@ -68,7 +68,7 @@ def plan_edits(container: Container, argv: "list[str]", root: Root) -> "Edits":
 
     Raises GPUError, UsageError, OSError.
     """
-    request = cli_args.parse(argv).request
+    request = hook.read(argv)
     return _plan(_find_host(container, request), request, root)
 
 
@@ -82,7 +82,7 @@ def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | C
         return inventory("simulated", store, simulation=_simulation(config))
     from minirun.gpu.nvidia.cli import host  # of a real driver alone
 
-    options = command_line.settings(config.choices).options
+    options = hook.settings(config.choices).options
     return host.find(options, request, load_kmods=config.choices.load_kmods)
 
 

@@ -3,7 +3,7 @@
 It is an interface and nothing else: what it decides is all in the argument list that it makes, and
 the list is in the log; stages/s5_inject does what it says. The real one is
 nvidia-container-runtime-hook, and the function that makes the list is that program's too:
-minirun.gpu.nvidia.hook.command_line. For the GPUs of another vendor the list is as short as its
+minirun.gpu.nvidia.hook. For the GPUs of another vendor the list is as short as its
 step is: which devices, for which container.
 """
 

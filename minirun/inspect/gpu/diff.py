@@ -10,9 +10,8 @@ from minirun.core.record import Record
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import cli_args
+from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import planner as nvidia
-from minirun.gpu.nvidia.hook import command_line as hook
 from minirun.gpu.steps import Tmpfs
 
 TYPE_CHECKING = False
@@ -59,7 +58,7 @@ def legacy(found: Inventory, env: "list[str]", root: "Root") -> "ModeResult | No
     argv = hook.command_line(config, {"pid": 1, "bundle": "/bundle"})
     if argv is None:
         return None
-    request = cli_args.parse(argv).request
+    request = hook.read(argv)
     edits = nvidia.plan(found, request, nvidia.find_library_places(root, request))
     own = tuple(row for row in env if row.startswith("NVIDIA_VISIBLE_DEVICES="))
     return ModeResult(

@@ -16,8 +16,7 @@ from minirun.core.record import Record
 from minirun.gpu import variables
 from minirun.gpu.cdi import names
 from minirun.gpu.edits import Edits
-from minirun.gpu.nvidia.cli import cli_args
-from minirun.gpu.nvidia.hook import command_line as hook
+from minirun.gpu.nvidia import hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def _of_vendor(config: "Config", *, managed: bool) -> "list[RequestSource]":
 def nvidia_request(config: "Config") -> "NvidiaRequest | None":
     """Return what stage 4 makes of the environment; None if it asks for nothing."""
     argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
-    return cli_args.parse(argv).request if argv else None
+    return hook.read(argv) if argv else None
 
 
 def differences(

@@ -1,19 +1,19 @@
 """The command line of nvidia-container-cli: [GLOBAL OPTION]… info|list|configure [OPTION]…
 
-One table for stage 5, which does `configure` in-line, and for the program of that name. The rules
-are argp's (GNU libc): `--name=value`, `--name value`, `-nvalue`, letters of switches in one word, a
-long name may be shortened, an error is one line and where help is. Written by hand: argparse would
-cost more than all of stage 5.
+The rules are argp's (GNU libc): `--name=value`, `--name value`, `-nvalue`, letters of switches in
+one word, a long name may be shortened, an error is one line and where help is. Each option becomes
+one whole word, as the hook writes it; what the words say is read as in stage 5 (minirun.gpu.nvidia.
+hook.read), which gets such words at once.
 """
 
 import os
 
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
-from minirun.gpu.request import CAPABILITIES, NvidiaRequest
+from minirun.gpu.nvidia import hook
+from minirun.gpu.request import NvidiaRequest
 
 NAME = "nvidia-container-cli"
-
 
 _MIG = """\
       --compat32                   Enable 32bits compatibility
@@ -90,10 +90,6 @@ def options(command: str) -> "list[Option]":
     return found
 
 
-_LISTS = {"--device": "devices", "--imex-channel": "imex_channels", "--require": "requirements"}
-"""Option that may be repeated → field of Request; all others are called as their field is."""
-
-
 class CommandLine(Record):
     """A command line of nvidia-container-cli that was read."""
 
@@ -109,27 +105,26 @@ class CommandLine(Record):
 
 def parse(argv: "list[str]") -> CommandLine:
     """Read an argument list (without the program's name). Raises UsageError, in argp's words."""
-    words, command, driver = list(argv), "", "nvidia"
-    request, rows, typed, arguments = NvidiaRequest(), options(""), [], []
+    words, command = list(argv), ""
+    rows, arguments = options(""), []
+    before: "list[str]" = []
+    typed: "list[str]" = []
     while words:
         if words[0].startswith("-") and words[0] != "-":
-            for option, value in _next(command, rows, words):
-                if option.name in HELP:
-                    return CommandLine(command, NvidiaRequest(), help=option.name)
-                request = _with(request, option, value)
-                typed += [f"{option.name}={value}" if option.has_value else option.name]
-                driver = value if option.name == "--gpu-driver" else driver
+            typed += _next(command, rows, words)
+            if asked := next((word for word in typed if word in HELP), ""):
+                return CommandLine(command, NvidiaRequest(), help=asked)
         elif command:
             arguments.append(words.pop(0))
         else:
-            command, typed = words.pop(0), []
+            command, before, typed = words.pop(0), typed, []
             if not command or command not in OPTIONS:
                 raise UsageError(synopsis(""), status=1)
             rows = options(command)
     if not command or len(arguments) != (command == "configure"):
         raise UsageError(synopsis(command), status=1)
-    capabilities = tuple(name for name in CAPABILITIES if name in request.capabilities)
-    request = request._replace(capabilities=capabilities, rootfs="".join(arguments))
+    request = hook.read([command, *before, *typed, "".join(arguments)])
+    driver = dict(word.partition("=")[::2] for word in before).get("--gpu-driver", "nvidia")
     return CommandLine(command, request, (*typed, *arguments), driver)
 
 
@@ -139,8 +134,8 @@ def synopsis(command: str) -> str:
     return f"Usage: {f'{NAME} {command}'.rstrip()} [OPTION...]{arguments}"
 
 
-def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[tuple[Option, str]]":
-    """Take the next word off `words`; return each option in it, with its value ("" of a switch).
+def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[str]":
+    """Take the next word off `words`; return each option in it as a whole word, with its value.
 
     `rows` are the command's options. A word of letters may hold several.
     """
@@ -148,16 +143,16 @@ def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[tuple
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         option = _by_name(command, rows, name)
-        return [(option, _value(command, option, value if equals else None, words))]
-    found: "list[tuple[Option, str]]" = []
+        return [_whole(command, option, value if equals else None, words)]
+    found: "list[str]" = []
     for at, letter in enumerate(word[1:], 2):
         named = "?" if letter == "h" else letter
         row = next((row for row in rows if row.letter == named), None)
         if row is None:
             raise _error(command, f"invalid option -- '{letter}'")
         if row.has_value:
-            return [*found, (row, _value(command, row, word[at:] or None, words))]
-        found.append((row, ""))
+            return [*found, _whole(command, row, word[at:] or None, words)]
+        found.append(row.name)
     return found
 
 
@@ -171,39 +166,17 @@ def _by_name(command: str, rows: "list[Option]", name: str) -> Option:
     return found[0]
 
 
-def _value(command: str, option: Option, value: "str | None", words: "list[str]") -> str:
-    """Return the value of an option: the one given with it, or the next of `words`."""
+def _whole(command: str, option: Option, value: "str | None", words: "list[str]") -> str:
+    """Return an option with its value: the one given with it, or the next of `words`."""
     if not option.has_value:
         if value is not None:
             raise _error(command, f"option '{option.name}' doesn't allow an argument")
-        return ""
+        return option.name
     if value is None and option.is_optional:
-        return f"{os.geteuid()}:{os.getegid()}"
+        value = f"{os.geteuid()}:{os.getegid()}"
     if value is None and not words:
         raise _error(command, f"option '{option.name}' requires an argument")
-    return words.pop(0) if value is None else value
-
-
-def _with(request: NvidiaRequest, option: Option, value: str) -> NvidiaRequest:
-    """Return `request` with what one option says; unchanged if it has no field for that."""
-    name, field = option.name[2:], _LISTS.get(option.name, option.name[2:].replace("-", "_"))
-    new: object = value if option.has_value else True
-    if name in CAPABILITIES:
-        field, new = "capabilities", (*request.capabilities, name)
-    elif name == "require":
-        new = (*request.requirements, value)
-    elif option.name in _LISTS:
-        new = (*getattr(request, field), *filter(None, value.split(",")))
-    elif name == "pid":
-        new = _pid(value)
-    fields = request._asdict()
-    return NvidiaRequest(**{**fields, field: new}) if field in fields else request
-
-
-def _pid(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
-        raise UsageError(f"{NAME}: --pid={text} is no process id", status=1)
-    return int(text)
+    return f"{option.name}={words.pop(0) if value is None else value}"
 
 
 def _error(command: str, text: str) -> UsageError:

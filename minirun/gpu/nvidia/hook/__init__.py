@@ -1,25 +1,138 @@
-"""nvidia-container-runtime-hook: from config.json to a command line for nvidia-container-cli.
+"""nvidia-container-runtime-hook, stage 4: what it makes of a container, and nothing more.
+
+    config.json + state JSON  →  [global options] configure [options] --pid=N ROOTFS
+
+An interface only: it decides nothing that is not in the argument list. minirun makes exactly the
+list that the real hook would execute nvidia-container-cli with, in the same order, so either can
+stand in for the other.
 
 environment     NVIDIA_VISIBLE_DEVICES and its relatives → NvidiaRequest
-command_line    config.json + state → the argument list
 program         the program of that name; installed: NVIDIA's own, for --gpu-mode hook
 
-Here: where config.toml is, which all of NVIDIA's programs read.
+In-line, what the flags do not say (--driver-root DIR, --load-kmods: minirun.core.choices) is in the
+toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
 """
 
 import os
 
+from minirun.core.choices import Choices
+from minirun.core.config import Config
+from minirun.core.errors import UsageError
+from minirun.gpu.nvidia.hook.environment import (
+    DEFAULTS,
+    HookSettings,
+    config_path,
+    ldconfig_of,
+    request,
+)
+from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
-def config_path() -> str:
-    """Return the path of config.toml, whether or not it is there."""
-    explicit = os.environ.get("NVIDIA_CTK_CONFIG_FILE_PATH")
-    folder = os.environ.get("XDG_CONFIG_HOME") or "/etc"
-    return explicit or f"{folder}/nvidia-container-runtime/config.toml"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requirements"}
+"""Option that may be repeated → field of NvidiaRequest; all others are called as their field is."""
+_read: "list[HookSettings]" = []
+"""What config.toml says, once it was read."""
 
 
-def ldconfig_of(path: str) -> str:
-    """Prefer the host's ldconfig.real: on Ubuntu, /sbin/ldconfig is a script around it."""
-    if path.startswith("@"):
-        plain = path[1:].removesuffix(".real")
-        return f"@{plain}.real" if os.path.exists(f"{plain}.real") else f"@{plain}"
-    return path
+def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
+    """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
+    return command_line(config.raw, state, settings(config.choices))
+
+
+def settings(chosen: Choices) -> HookSettings:
+    """Return what the in-line hook passes to nvidia-container-cli. Raises ConfigError."""
+    if not _read:
+        _read.append(_load())
+    options = _read[0].options
+    return _read[0]._replace(
+        options=options._replace(
+            root=chosen.driver_root or options.root,
+            load_kmods=chosen.load_kmods or options.load_kmods,
+        )
+    )
+
+
+def _load() -> HookSettings:
+    if not os.path.lexists(config_path()):
+        ldconfig = ldconfig_of(DEFAULTS.options.ldconfig)
+        return DEFAULTS._replace(options=DEFAULTS.options._replace(ldconfig=ldconfig))
+    from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
+
+    return config.load().hook
+
+
+def command_line(
+    config: "dict[str, Any]", state: "dict[str, Any]", settings: HookSettings = DEFAULTS
+) -> "list[str] | None":
+    """Return the arguments for nvidia-container-cli; None where no GPU is asked for.
+
+    `config` is config.json, `state` the OCI state of which pid and bundle are read.
+    Raises GPUError.
+    """
+    asked = request(config, settings)
+    if asked is None:
+        return None
+    rootfs = os.path.join(state["bundle"], config["root"]["path"])
+    return arguments(asked._replace(pid=state["pid"], rootfs=rootfs))
+
+
+def arguments(asked: NvidiaRequest) -> "list[str]":
+    """Write a request as an argument list, in the order in which the real hook does."""
+    words = [
+        _option("--root", asked.root),
+        "--load-kmods" if asked.load_kmods else "",
+        "--no-create-imex-channels" if asked.no_create_imex_channels else "",
+        "--no-pivot" if asked.no_pivot else "",
+        _option("--debug", asked.debug),
+        _option("--ldcache", asked.ldcache),
+        _option("--user", asked.user),
+        "configure",
+        _option("--ldconfig", asked.ldconfig),
+        "--no-cgroups" if asked.no_cgroups else "",
+        _option("--device", ",".join(asked.devices)),
+        _option("--mig-config", asked.mig_config),
+        _option("--mig-monitor", asked.mig_monitor),
+        _option("--imex-channel", ",".join(asked.imex_channels)),
+        *(f"--{name}" for name in asked.capabilities),
+        *(f"--require={text}" for text in asked.requirements),
+        f"--pid={asked.pid}",
+        asked.rootfs,
+    ]
+    return [word for word in words if word]
+
+
+def _option(name: str, value: str) -> str:
+    return f"{name}={value}" if value else ""
+
+
+def read(argv: "list[str]") -> NvidiaRequest:
+    """Read an argument list as :func:`arguments` writes it: whole words, and the root last.
+
+    What is no option of a container says nothing. Raises UsageError.
+    """
+    *words, rootfs = argv
+    fields = NvidiaRequest(rootfs=rootfs)._asdict()
+    for word in words:
+        name, equals, value = word.removeprefix("--").partition("=")
+        field = _LISTS.get(name, name.replace("-", "_"))
+        if name in CAPABILITIES:
+            fields["capabilities"] += (name,)
+        elif name == "require":
+            fields[field] += (value,)
+        elif name in _LISTS:
+            fields[field] += tuple(filter(None, value.split(",")))
+        elif name == "pid":
+            fields[field] = _pid(value)
+        elif field in fields:
+            fields[field] = value if equals else True
+    named = fields["capabilities"]
+    return NvidiaRequest(**{**fields, "capabilities": tuple(c for c in CAPABILITIES if c in named)})
+
+
+def _pid(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+        raise UsageError(f"nvidia-container-cli: --pid={text} is no process id", status=1)
+    return int(text)

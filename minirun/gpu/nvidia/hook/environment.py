@@ -7,6 +7,8 @@ this rule holds as it is. `minirun run` itself treats an image's environment as 
 (minirun.gpu.consent).
 """
 
+import os
+
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
@@ -38,6 +40,21 @@ class HookSettings(Record):
 
 
 DEFAULTS = HookSettings()
+
+
+def config_path() -> str:
+    """Return the path of config.toml, whether or not it is there."""
+    explicit = os.environ.get("NVIDIA_CTK_CONFIG_FILE_PATH")
+    folder = os.environ.get("XDG_CONFIG_HOME") or "/etc"
+    return explicit or f"{folder}/nvidia-container-runtime/config.toml"
+
+
+def ldconfig_of(path: str) -> str:
+    """Prefer the host's ldconfig.real: on Ubuntu, /sbin/ldconfig is a script around it."""
+    if path.startswith("@"):
+        plain = path[1:].removesuffix(".real")
+        return f"@{plain}.real" if os.path.exists(f"{plain}.real") else f"@{plain}"
+    return path
 
 
 def of_config(config: "dict[str, Any]") -> "dict[str, str]":

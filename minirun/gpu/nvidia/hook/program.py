@@ -1,6 +1,6 @@
 """nvidia-container-runtime-hook prestart: state JSON on stdin → nvidia-container-cli's arguments.
 
-The arguments are minirun.gpu.nvidia.hook.command_line's; around them are config.toml, the mode, and
+The arguments are minirun.gpu.nvidia.hook's; around them are config.toml, the mode, and
 what the real hook prints on stderr, where its words are kept: a runtime shows them when the hook
 fails. The real one then turns into nvidia-container-cli by execve, and so does this where
 config.toml names one.
@@ -13,7 +13,7 @@ from minirun.core.config import environment_of
 from minirun.core.errors import ConfigError, GPUError
 from minirun.core.state import read_text
 from minirun.core.visible import clean
-from minirun.gpu.nvidia.hook import command_line as hook
+from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.runtime.config import Toolkit
 
 TYPE_CHECKING = False

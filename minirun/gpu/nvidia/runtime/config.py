@@ -8,8 +8,7 @@ They skip a key that they do not know, and a value of another type; here a wrong
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
 from minirun.core.state import read_text
-from minirun.gpu.nvidia.hook import config_path, ldconfig_of
-from minirun.gpu.nvidia.hook.environment import HookSettings
+from minirun.gpu.nvidia.hook.environment import HookSettings, config_path, ldconfig_of
 from minirun.gpu.nvidia.runtime import versions
 from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 

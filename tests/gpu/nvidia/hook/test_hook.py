@@ -8,8 +8,7 @@ import pytest
 from gpu.nvidia.toolkit_cases import toml
 from gpu.sandbox import DATA
 from minirun.core.errors import GPUError
-from minirun.gpu.nvidia.cli import cli_args
-from minirun.gpu.nvidia.hook import command_line as hook
+from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, environment_request
 from minirun.gpu.nvidia.runtime import config as toolkit_config
 
@@ -53,7 +52,7 @@ def test_same_argument_list(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name]["cli_args"]])
 def test_stage_5_reads_what_stage_4_wrote(name: str) -> None:
     case = CASES[name]
-    request = cli_args.parse(case["cli_args"]).request
+    request = hook.read(case["cli_args"])
     assert (request.pid, request.rootfs) == (4242, "/bundle/rootfs")
     words = [word.replace("=,", "=") for word in case["cli_args"]]
     assert hook.arguments(request) == words
