@@ -6,25 +6,49 @@ descriptor of the container's root, and no path of the image is ever a source (C
 CVE-2025-23359; minirun.gpu.nvidia.cli.compat says what stands in for one). nvidia-container-cli
 does the same work in the same order, ldconfig last. Where it allows each device in the cgroup as it
 goes, minirun allows all of them at the end in one call, which on cgroup2 is one eBPF program.
+
+The real one leaves 26 mounts and as many empty files behind when the node of a GPU is missing. Here
+the places that will be written to are looked at before anything happens: which exist, what is
+mounted, which links and which ld.so.cache ldconfig may replace. When a step fails, what is new is
+unmounted and removed and what was replaced is put back.
+
+The look follows links by hand. openat2(RESOLVE_IN_ROOT) keeps every look-up inside: at the root,
+".." stays where it is. That is safe, but quiet; nvidia-container-cli refuses an image whose links
+pass above the root, with "resolves outside of", and so does this.
 """
 
 import os
+import stat
 
-from minirun.core.kernel import namespaces
+from minirun.common import mountinfo
+from minirun.common.operations import Symlink, WriteFile
+from minirun.core import events
+from minirun.core.errors import GPUError
+from minirun.core.kernel import mounts, namespaces
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
+from minirun.gpu.driverroot import link_target
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.steps import Place
-from minirun.gpu.undo import Before, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from minirun.cgroups import Cgroup
     from minirun.cgroups.foreign import DeviceCgroup
     from minirun.gpu.edits import Edits
     from minirun.gpu.steps import Step
+
+    Seen = dict[str, str | None]
+    """Place without links on the way → where the link there leads; "" for no link, None for
+    nothing."""
+
+_CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
+"""What ldconfig writes, and what it leaves when it is killed."""
+_LARGEST = 64 << 20
+_MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 
 
 class Target(Record):
@@ -48,10 +72,9 @@ def apply(
 ) -> None:
     """Put `edits` into the container; `tell` is called with each step before it is done.
 
-    Raises GPUError, OSError; the container is as it was before then (minirun.gpu.undo).
+    Raises GPUError, OSError; the container is as it was before then.
     """
-    paths = [step.path for step in edits.steps]
-    before = Before(target.root, target.rootfs, paths, edits.library_folders)
+    before = Before(target, edits)
     mask = os.umask(0)
     try:
         place = Place(target.root, edits.driver_root, target.owner != (0, 0))
@@ -84,3 +107,133 @@ def enter(pid: int) -> None:
     """Move into the mount namespace of `pid`. Raises OSError."""
     why = "the container's mounts, before pivot_root: both trees can be seen"
     namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS, why=why)
+
+
+class Before:
+    """What a container's tree is like before `edits` are applied, as far as these may change it.
+
+    Raises GPUError if a path of theirs leads outside.
+    """
+
+    def __init__(self, target: Target, edits: "Edits") -> None:
+        self.root = target.root
+        self.rootfs = target.rootfs
+        self.folders = edits.library_folders
+        self.seen: "Seen" = {}
+        paths = (path for step in edits.steps for path in (os.path.dirname(step.path), step.path))
+        for path in dict.fromkeys(paths):
+            if resolve(self.root, path, self.seen)[1]:
+                raise GPUError(f"mount error: path error: {path} resolves outside of {self.rootfs}")
+        for path in (*_CACHES, *self.folders):
+            resolve(self.root, path, self.seen)
+        self.files = self._replaceable()
+        self.mounted = set(_mounted(self.rootfs))
+
+    def _replaceable(self) -> "dict[str, Symlink | WriteFile]":
+        """Return path → how to make it again, for what ldconfig may replace: links and caches."""
+        found: "dict[str, Symlink | WriteFile]" = {}
+        for folder in self.folders:
+            for name, target in _links(self.root, folder).items():
+                found[f"{folder}/{name}"] = Symlink(target, f"{folder}/{name}")
+        for path in _CACHES:
+            try:
+                found[path] = WriteFile(path, self.root.read(path, _LARGEST))
+            except OSError:
+                pass  # not there, or no file
+        return found
+
+    def restore(self) -> None:
+        """Put everything back. What cannot be is told in the log: only the first error counts."""
+        for row in reversed([row for row in _mounted(self.rootfs) if row not in self.mounted]):
+            _try(row[1], _unmount, row[1])
+        now = self._replaceable()
+        for path in {**now, **self.files}:
+            old = self.files.get(path)
+            if old != now.get(path):
+                _try(path, self._remove, path)
+                if old:
+                    _try(path, old.execute, self.root)
+        for path in reversed([place for place, target in self.seen.items() if target is None]):
+            _try(path, self._remove, path)
+        events.emit("note", "undone", {"rootfs": self.rootfs}, why="as if nothing had happened")
+
+    def _remove(self, path: str) -> None:
+        """Remove a file, a link, a node, or a folder that is empty."""
+        above, _, name = path.rpartition("/")
+        parent = self.root.open(above or "/", os.O_PATH | os.O_DIRECTORY)
+        try:
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
+        finally:
+            os.close(parent)
+
+
+def _try(path: str, work: "Callable[[Any], None]", argument: object) -> None:
+    """Do a part of the undoing, whatever became of the others."""
+    try:
+        work(argument)
+    except FileNotFoundError:
+        pass  # the failure came before it was made
+    except OSError as error:
+        events.emit("note", "not undone", {"path": path, "error": str(error)})
+
+
+def _mounted(rootfs: str) -> "list[tuple[int, str]]":
+    """Return (id, mount point) of what is mounted below `rootfs`."""
+    base = f"{os.path.realpath(rootfs)}/"
+    rows = [(mount.mount_id, mount.mount_point) for mount in mountinfo.read()]
+    return [row for row in rows if row[1].startswith(base)]
+
+
+def _unmount(path: str) -> None:
+    mounts.umount2(path, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="undone")
+
+
+def _links(root: Root, folder: str) -> "dict[str, str]":
+    """Return name → target of the links to libraries in a folder of the container."""
+    try:
+        fd = root.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return {}
+    try:
+        with os.scandir(fd) as entries:
+            names = [entry.name for entry in entries if ".so" in entry.name and entry.is_symlink()]
+        return {name: os.readlink(name, dir_fd=fd) for name in names}
+    finally:
+        os.close(fd)
+
+
+def resolve(root: Root, path: str, seen: "Seen") -> "tuple[str, bool]":
+    """Return (`path` without links, inside the root; whether a link on it passes above the root).
+
+    What does not exist stays as it is. `seen` keeps what was looked at: many files have the same
+    folders, and nothing changes between two calls with the same one.
+    """
+    above = False
+    at: "list[str]" = []
+    todo = _parts(path)
+    links = 0
+    while todo and links < _MOST_LINKS:
+        part = todo.pop(0)
+        if part == "..":
+            above = above or not at
+            del at[-1:]
+            continue
+        folder, place = "/".join(at), "/".join([*at, part])
+        if place not in seen:
+            seen[place] = link_target(root, place) if seen.get(folder, "") is not None else None
+        target = seen[place]
+        if not target:
+            at.append(part)
+            continue
+        links += 1
+        if target.startswith("/"):
+            at = []
+        todo = _parts(target) + todo
+    return "/" + "/".join(at), above
+
+
+def _parts(path: str) -> "list[str]":
+    return [part for part in path.split("/") if part not in ("", ".")]

@@ -104,11 +104,19 @@ def link(root: str, path: str) -> str:
     """Return where the link `path` leads, as it says it; "" for anything else."""
     held = Root.at(root or "/")
     try:
-        fd = held.open(path, os.O_PATH | os.O_NOFOLLOW)
-    except OSError:
-        return ""
+        return link_target(held, path) or ""
     finally:
         held.close()
+
+
+def link_target(root: Root, path: str) -> "str | None":
+    """Return where the link `path` leads, "" for anything else; None if nothing is there."""
+    try:
+        fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ""  # a file on the way: nothing can be made there
     try:
         return os.readlink("", dir_fd=fd)
     except OSError:

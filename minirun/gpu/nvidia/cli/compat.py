@@ -19,10 +19,10 @@ from minirun.core.errors import GPUError
 from minirun.core.kernel import files
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import RESOLVE, Root
+from minirun.gpu.apply import resolve
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.steps import CompatLibrary
-from minirun.gpu.undo import resolve
 
 FOLDER = "/usr/local/cuda/compat"
 MODES = ("mount", "ldconfig", "disabled")
