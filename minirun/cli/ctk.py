@@ -162,11 +162,7 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> "EngineSetup":
 def _symlinks(args: "list[str]") -> int:
     flags = Symlinks(args)
     root = flags.driver_root.rstrip("/")
-    nodes = (
-        devchar.possible_nodes(root, devchar.Host())
-        if flags.create_all
-        else devchar.existing_nodes(root)
-    )
+    nodes = devchar.possible_nodes(root) if flags.create_all else devchar.existing_nodes(root)
     devchar.link(nodes, flags.dev_char_path, ToolkitLog("info"), dry_run=flags.dry_run)
     return 0
 

@@ -19,9 +19,10 @@ from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
 from minirun.engines import roots
 from minirun.gpu import drivers
-from minirun.gpu.cdi import registry, request
+from minirun.gpu.cdi import request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.hook import environment
+from minirun.gpu.request import GpuOptions
 from minirun.gpu.select import GpuSelector, parse_gpus
 from minirun.gpu.share import count
 from minirun.image.build import find_or_build
@@ -170,10 +171,9 @@ def _both(
     if old is None or asked is None:
         raise UsageError(f"the image {flags.args[0]} asks for no GPU", "add --gpus all")
     driver = "simulated" if found.simulated else "nvidia"
-    folders = tuple(flags.cdi_spec_dir) or registry.FOLDERS
     selector = GpuSelector(devices or ("none",))
-    cdi = request.CdiRequest(selector=selector, driver=driver, folders=folders)
-    injection = request.resolve(cdi, settings.store)
+    cdi = GpuOptions(driver=driver, spec_dirs=tuple(flags.cdi_spec_dir))
+    injection = request.resolve(cdi, settings, "", selector, ())
     for text in injection.warnings:
         say(f"warning: {text}")
     return old, diff.cdi(found, injection, asked.requirements)

@@ -150,14 +150,14 @@ def proc_root(root: str) -> str:
     return root if root and exists(root, PROC) else ""
 
 
-def character_majors(root: str = "", proc: str = "/proc") -> "dict[str, int]":
+def character_majors(root: str = "") -> "dict[str, int]":
     """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
 
     That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
     old are both called nvidia.
     """
     majors: "dict[str, int]" = {}
-    path = f"{proc}/devices"
+    path = "/proc/devices"
     text = read(root if exists(root, path) else "", path).decode()
     for line in text.partition("Block devices:")[0].splitlines():
         number, _, name = line.strip().partition(" ")

@@ -39,6 +39,15 @@ class Place(Record):
     """The container has a user namespace."""
 
 
+def has(root: Root, path: str, flags: int = os.O_PATH) -> bool:
+    """Return True if a container has `path`, and it can be opened so."""
+    try:
+        os.close(root.open(path, flags))
+    except OSError:
+        return False
+    return True
+
+
 class DeviceNode(Record):
     """A device node: CDI's deviceNodes entry. `permissions` is out of "rwm".
 

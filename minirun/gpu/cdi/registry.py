@@ -18,6 +18,7 @@ from minirun.gpu.edits import Edits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -71,6 +72,10 @@ class Registry:
                 self.conflicts.pop(name, None)
                 self.devices[name] = spec
 
+    def add_made(self, raw: "dict[str, Any]") -> None:
+        """Add a spec that was just made: it wins over those of files."""
+        self.add(CdiSpec("", max((spec.priority for spec in self.specs), default=0) + 1, raw))
+
     def of_kind(self, kind: str) -> "list[CdiSpec]":
         """Return the specs of one kind."""
         return [spec for spec in self.specs if spec.raw["kind"] == kind]
@@ -80,7 +85,7 @@ class Registry:
         found = [spec.common for spec in self.of_kind(kind)][-1:]
         return [Edits(steps=edits.device_nodes, env=edits.env) for edits in found]
 
-    def edits(self, names: "list[str]") -> "list[Edits]":
+    def edits(self, names: "Sequence[str]") -> "list[Edits]":
         """Return the edits for these devices in order: before a spec's first one its own.
 
         The own edits of a spec without a file come last: so it is in nvidia-container-runtime.

@@ -23,7 +23,7 @@ from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
-from minirun.gpu.request import GpuOptions, NvidiaRequest
+from minirun.gpu.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.share import count
 from minirun.gpu.steps import DeviceNode
 
@@ -35,23 +35,6 @@ if TYPE_CHECKING:
     from minirun.gpu.select import GpuSelector
 
 HOOK = "nvidia-cdi-hook"
-
-
-class CdiRequest(Record):
-    """What the flags of `run` ask for in CDI's terms."""
-
-    devices: "tuple[str, ...]" = ()
-    """Full names: of --device, then of annotations."""
-    selector: "GpuSelector | None" = None
-    """Of --gpus, in cdi mode."""
-    driver: str = ""
-    """nvidia, simulated, or empty: whatever there is."""
-    folders: "tuple[str, ...]" = registry.FOLDERS
-    user_namespace: bool = False
-    place: "tuple[str, str]" = ("", "")
-    """State root, and id of the container to be, for which a count reserves GPUs."""
-    root: str = ""
-    """The driver root; empty for where the driver is."""
 
 
 class CdiEdits(Record):
@@ -93,39 +76,35 @@ def of_flags(
             hint = "as in --device nvidia.com/gpu=0"
             raise UsageError(f"--device {text}: invalid CDI device name", hint)
     devices = (*asked.devices, *named, *names.from_annotations(asked.annotations))
-    folders = asked.spec_dirs or registry.FOLDERS
-    place = (settings.root, container_id)
-    request = CdiRequest(
-        devices, selector, asked.driver, folders, asked.mapped, place, asked.driver_root
-    )
-    found = resolve(request, settings.store)
+    found = resolve(asked, settings, container_id, selector, devices)
     for text in found.warnings:
         warn_user(text)
     return found
 
 
-def resolve(asked: CdiRequest, store: str) -> CdiEdits:
-    """Return what `asked` means on this host. Raises GPUError, UsageError, OSError.
+def resolve(
+    asked: GpuOptions,
+    settings: Settings,
+    container_id: str,
+    selector: "GpuSelector | None",
+    devices: "tuple[str, ...]",
+) -> CdiEdits:
+    """Return what `selector` (of --gpus, in cdi mode) and the full names `devices` mean here.
 
-    `store` holds the simulated driver's files.
+    Raises GPUError, UsageError, OSError.
     """
-    found = registry.load(asked.folders)
+    found = registry.load(asked.spec_dirs or registry.FOLDERS)
     warnings = found.warnings
-    host = None
-    wanted = list(asked.devices)
-    if asked.selector:
-        if not _has_spec(found, asked.driver):
-            host = drivers.inventory(asked.driver or "auto", store, asked.root)
-            warnings += _wrong(host, asked.selector.devices != ("none",))
-            made = generate.spec(host, recipe.Recipe(program()))
-            found.add(registry.CdiSpec("", len(asked.folders), made))
-        wanted = [*_names(asked.selector, found, asked.place), *wanted]
-        if asked.selector.capabilities:
+    host = _make_spec(asked, settings.store, selector, found) if selector else None
+    wanted = devices
+    if selector:
+        wanted = (*_names(selector, found, (settings.root, container_id)), *devices)
+        if selector.capabilities:
             warnings.append("--gpus capabilities=… counts in legacy mode only: cdi gives them all")
-    wanted = list(dict.fromkeys(wanted))
-    cards = _other_vendors(asked, wanted, found)
+    wanted = tuple(dict.fromkeys(wanted))
+    cards = _other_vendors(asked.driver_root, wanted, found)
     parts = found.edits(wanted)
-    if asked.selector and asked.selector.devices == ("none",):
+    if selector and selector.devices == ("none",):
         parts += found.control_nodes(recipe.KIND)
     edits = inject.complete(inject.join(parts))
     used = [found.devices[name] for name in wanted]
@@ -133,17 +112,17 @@ def resolve(asked: CdiRequest, store: str) -> CdiEdits:
     simulated = any(spec.simulated for spec in used) or bool(host and host.simulated)
     _refuse(asked, edits, simulated)
     if host is None and any(spec.raw["kind"] == recipe.KIND for spec in used):
-        host = _host(simulated, store)
+        host = _host(simulated, settings.store)
         warnings += _wrong(host, bool(wanted)) if host else []
     given = _given(host, edits.device_nodes) if host else ()
     edits = edits._replace(
         gpus=(*given, *cards), driver=host.driver if host else "", simulated=simulated
     )
-    return CdiEdits(edits, tuple(wanted), tuple(warnings))
+    return CdiEdits(edits, wanted, tuple(warnings))
 
 
 def _other_vendors(
-    asked: CdiRequest, wanted: "list[str]", found: registry.Registry
+    root: str, wanted: "tuple[str, ...]", found: registry.Registry
 ) -> "tuple[GivenGpu, ...]":
     """Describe the GPUs of other vendors that are asked for and that no file describes.
 
@@ -152,12 +131,11 @@ def _other_vendors(
     given: "list[GivenGpu]" = []
     kinds = dict.fromkeys(name.partition("=")[0] for name in wanted)
     for kind in kinds:
-        if kind.partition("/")[0] not in ("amd.com", "intel.com"):
+        vendor = vendors.vendor_of_kind(kind)
+        if not vendor or found.of_kind(kind):
             continue
-        if not vendors.vendor_of_kind(kind) or found.of_kind(kind):
-            continue
-        cards = vendors.find_cards(vendors.vendor_of_kind(kind), asked.root)
-        found.add(registry.CdiSpec("", len(asked.folders), vendors.spec(cards)))
+        cards = vendors.find_cards(vendor, root)
+        found.add_made(vendors.spec(cards))
         there = [name for name in wanted if name in found.devices]
         names = [name.partition("=")[2] for name in there if name.startswith(f"{kind}=")]
         given += vendors.plan(cards, NvidiaRequest(devices=tuple(names))).gpus
@@ -178,14 +156,22 @@ def program() -> recipe.HookProgram:
 
 def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
     """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
-    needs = NvidiaRequest(("all",) if gpus else (), ("compute", "utility"))
+    needs = NvidiaRequest(("all",) if gpus else (), DEFAULT_CAPABILITIES)
     return [str(one) for one in warn.refuse_fatal(warn.check(host, needs))]
 
 
-def _has_spec(found: registry.Registry, driver: str) -> bool:
-    """Tell whether a file describes NVIDIA's GPUs, of the driver that was asked for."""
+def _make_spec(
+    asked: GpuOptions, store: str, selector: "GpuSelector", found: registry.Registry
+) -> "Inventory | None":
+    """Make a spec of the host, which is returned, unless a file describes NVIDIA's GPUs."""
+    wanted = asked.driver
     specs = found.of_kind(recipe.KIND)
-    return any(not driver or spec.simulated == (driver == "simulated") for spec in specs)
+    if any(not wanted or spec.simulated == (wanted == "simulated") for spec in specs):
+        return None
+    host = drivers.inventory(wanted or "auto", store, asked.driver_root)
+    found.warnings += _wrong(host, selector.devices != ("none",))
+    found.add_made(generate.spec(host, recipe.Recipe(program())))
+    return host
 
 
 def _names(
@@ -204,12 +190,12 @@ def _names(
     return [f"{kind}={index}" for index in chosen]
 
 
-def _refuse(asked: CdiRequest, edits: Edits, simulated: bool) -> None:
+def _refuse(asked: GpuOptions, edits: Edits, simulated: bool) -> None:
     """Refuse what cannot be done. Raises GPUError."""
     if simulated and asked.driver == "nvidia":
         hint = "it is in a spec file that was made without a driver"
         raise GPUError("a CDI device is the simulated driver's", hint)
-    if simulated and asked.user_namespace:
+    if simulated and asked.mapped:
         hint = "no mknod there, and no node on the host to bind; legacy mode can"
         raise GPUError("no simulated gpu in a user namespace in cdi mode", hint)
     for key, value in (("netDevices", edits.net_devices), ("intelRdt", edits.intel_rdt)):

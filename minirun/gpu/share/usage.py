@@ -7,7 +7,6 @@ look at nothing else.
 """
 
 from minirun.core.record import Record
-from minirun.gpu.inventory import Inventory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,21 +26,15 @@ class Use(Record):
 
     @property
     def kind(self) -> str:
-        """One of free, dedicated, shared, exclusive."""
+        """One of dedicated, shared, exclusive."""
         if self.exclusive:
             return "exclusive"
-        return ("free", "dedicated")[len(self.containers)] if len(self.containers) < 2 else "shared"
+        return "shared" if len(self.containers) > 1 else "dedicated"
 
 
-def who_uses(holders: "list[Holder]", inventory: "Inventory | None" = None) -> "list[Use]":
-    """Return a row for each GPU that a container has, by driver and index.
-
-    With an inventory, GPUs that nobody uses have a row too.
-    """
+def who_uses(holders: "list[Holder]") -> "list[Use]":
+    """Return a row for each GPU that a container has, by driver and index."""
     users: "dict[tuple[str, str, str, str], list[Holder]]" = {}
-    for gpu in inventory.gpus if inventory else ():
-        driver = "simulated" if inventory and inventory.simulated else "nvidia"
-        users[(driver, str(gpu.number), gpu.uuid, gpu.model)] = []
     for row in holders:
         users.setdefault((row.driver, row.gpu, row.uuid, row.model), []).append(row)
     return [

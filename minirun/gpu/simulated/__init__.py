@@ -65,9 +65,9 @@ def in_force(store: str, simulation: str = "") -> "tuple[str, str]":
 
 def describe(store: str) -> str:
     """Return the specification in force in one line, as MINIRUN_SIM takes it. Raises UsageError."""
-    from minirun.gpu.simulated import build
+    from minirun.gpu.simulated import spec
 
-    return build.describe(*in_force(store))
+    return str(spec.load(*in_force(store)))
 
 
 def driver_root(store: str, simulation: str = "") -> str:

@@ -45,11 +45,6 @@ def make(root: str, text: str, path: str) -> None:
         remove_tree(temporary)
 
 
-def describe(text: str, path: str) -> str:
-    """Return a specification in one line, the same for all spellings of it. Raises UsageError."""
-    return str(load(text, path))
-
-
 def clean(drivers: str) -> None:
     """Remove what killed runs left half-made in the store's folder `drivers`."""
     for name in os.listdir(drivers):

@@ -4,7 +4,6 @@ from typing import Any
 
 from minirun.cli.gpu import gpu_table, use_table
 from minirun.gpu.drivers import inventory
-from minirun.gpu.inventory import Inventory
 from minirun.gpu.share import Holder
 from minirun.gpu.share.usage import who_uses
 
@@ -44,13 +43,6 @@ def test_an_exclusive_one() -> None:
 
 def test_nobody_uses_any() -> None:
     assert use_table(who_uses([])) == ["no running container has a gpu"]
-
-
-def test_the_free_ones_too(simulated: Inventory) -> None:
-    gpu = simulated.gpus[2]
-    rows = who_uses([Holder("2", "simulated", "x", "today", False, gpu.uuid, gpu.model)], simulated)
-    assert [row.kind for row in rows] == ["free", "free", "dedicated", "free"]
-    assert use_table(rows)[1].split()[:3] == ["0", "free", "-"]
 
 
 def test_indices_are_numbers_and_mig_devices_are_rows() -> None:

@@ -23,12 +23,17 @@ from minirun.gpu.nvidia.cli import catalog, imex, mig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _NVIDIA_VENDOR, _DISPLAY = "0x10de", ("0x03",)
 _PCI = "/sys/bus/pci/devices"
 _WHOLE_MAP = ["0", "0", "4294967295"]
-_MODULES = ("nvidia", "nvidia-uvm", "nvidia-modeset")
+_MODULES = {
+    "nvidia": ("/dev/nvidiactl",),
+    "nvidia-uvm": ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"),
+    "nvidia-modeset": ("/dev/nvidia-modeset",),
+}
+"""Module → its nodes out of the catalogue's."""
 _AT_FDCWD = -100
 
 
@@ -92,41 +97,59 @@ def in_user_namespace() -> bool:
     return False
 
 
-def count_gpus(folder: str = _PCI, classes: "tuple[str, ...]" = _DISPLAY) -> int:
-    """Return how many NVIDIA controllers of these `classes` are on the PCI bus."""
+def count_gpus(root: str = "", classes: "tuple[str, ...]" = _DISPLAY) -> int:
+    """Return how many NVIDIA controllers of these `classes` are on the PCI bus, as /sys has it."""
     found = 0
-    for name in driverroot.names("", folder):
-        device = f"{folder}/{name}"
-        if driverroot.word("", f"{device}/vendor") == _NVIDIA_VENDOR:
-            found += driverroot.word("", f"{device}/class").startswith(classes)
+    for device in (f"{_PCI}/{name}" for name in driverroot.names(root, _PCI)):
+        if driverroot.word(root, f"{device}/vendor") == _NVIDIA_VENDOR:
+            found += driverroot.word(root, f"{device}/class").startswith(classes)
     return found
 
 
 def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> int:
     """Load them, each followed by its nodes; return a bit for each that could not be loaded."""
     missing = 0
-    if _module("nvidia", tell):
-        access = _access(f"{PROC}/params")
-        _node("/dev/nvidiactl", catalog.NVIDIA, catalog.CTL_MINOR, access, tell)
-        for number in range(gpus):
-            _node(f"/dev/nvidia{number}", catalog.NVIDIA, number, access, tell)
-        _capabilities(gpus, tell)
-        for channel in channels:
-            _node(imex.path(channel), _major(catalog.IMEX), channel, access, tell)
-    else:
-        missing |= 1
-    if _module("nvidia-uvm", tell):
-        access = _access(f"{PROC}/params")
-        _node("/dev/nvidia-uvm", _major("nvidia-uvm"), 0, access, tell)
-        _node("/dev/nvidia-uvm-tools", _major("nvidia-uvm"), 1, access, tell)
-    else:
-        missing |= 2
-    if _module("nvidia-modeset", tell):
-        access = _access(f"{PROC}/params")
-        _node("/dev/nvidia-modeset", catalog.NVIDIA, catalog.MODESET_MINOR, access, tell)
-    else:
-        missing |= 4
+    for at, module in enumerate(_MODULES):
+        if not _module(module, tell):
+            missing |= 1 << at
+            continue
+        for path, driver, minor, access in _nodes(module, gpus, channels, tell):
+            _node(path, driver, minor, _access(access), tell)
     return missing
+
+
+def _nodes(
+    module: str, gpus: int, channels: "list[int]", tell: "Callable[[str], None]"
+) -> "Iterator[tuple[str, str, int, str]]":
+    """Yield (path, driver, minor, the driver's file that says who may open it) of a module."""
+    params = f"{PROC}/params"
+    for path, driver, minor, _ in catalog.NODES:
+        if path in _MODULES[module]:
+            yield path, driver, minor, params
+    if module != "nvidia":
+        return
+    for number in range(gpus):
+        yield f"/dev/nvidia{number}", "nvidia", number, params
+    tell(f"running mknod for all nvcaps in {catalog.CAPS_FOLDER}")
+    for key, minor in _capabilities(gpus):
+        if os.path.exists(key):
+            yield f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}", "nvidia-caps", minor, key
+    for channel in channels:
+        yield imex.path(channel), catalog.IMEX, channel, params
+
+
+def _capabilities(gpus: int) -> "Iterator[tuple[str, int]]":
+    """Yield (file of the driver, minor) of each MIG key that there could be."""
+    try:
+        minors = mig.minors()
+    except FileNotFoundError:
+        return
+    for name, minor in minors.items():
+        gpu, _, rest = name.partition("/")
+        if not gpu.startswith("gpu"):
+            yield f"{mig.CAPABILITIES}/mig/{name}", minor
+        elif int(gpu[3:]) < gpus:
+            yield f"{mig.CAPABILITIES}/{gpu}/mig/{rest}", minor
 
 
 def _module(name: str, tell: "Callable[[str], None]") -> bool:
@@ -156,31 +179,6 @@ def _run(argv: "list[str]") -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _capabilities(gpus: int, tell: "Callable[[str], None]") -> None:
-    """Make the nodes of those MIG keys, out of all that there could be, that exist."""
-    tell(f"running mknod for all nvcaps in {catalog.CAPS_FOLDER}")
-    try:
-        minors = mig.minors()
-    except FileNotFoundError:
-        return
-    for name, minor in minors.items():
-        if name.startswith("gpu"):
-            gpu, _, rest = name.partition("/")
-            path = f"{mig.CAPABILITIES}/{gpu}/mig/{rest}"
-            if int(gpu[3:]) >= gpus:
-                continue
-        else:
-            path = f"{mig.CAPABILITIES}/mig/{name}"
-        if os.path.exists(path):
-            node = f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
-            _node(node, _major("nvidia-caps"), minor, _access(path), tell)
-
-
-def _major(name: str) -> int:
-    """Return the major of a driver in /proc/devices; -1 if there is none."""
-    return character_majors().get(name, -1)
-
-
 def _access(path: str) -> Access:
     """Read DeviceFileUID, -GID, -Mode and (Modify)DeviceFile(s) of the driver's file `path`."""
     try:
@@ -195,13 +193,16 @@ def _access(path: str) -> Access:
     )
 
 
-def _node(path: str, major: int, minor: int, access: Access, tell: "Callable[[str], None]") -> None:
+def _node(
+    path: str, driver: str, minor: int, access: Access, tell: "Callable[[str], None]"
+) -> None:
     """Make a node and its link in /dev/char; leave it alone where it is right already."""
     if not access.modify:
         return
     tell(f"running mknod for {path}")
     try:
-        if major < 0:
+        major = {**character_majors(), "nvidia": catalog.NVIDIA}.get(driver)
+        if major is None:
             raise FileNotFoundError(2, "no such driver in /proc/devices", path)
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         _make(path, os.makedev(major, minor), access)

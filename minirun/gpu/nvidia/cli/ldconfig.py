@@ -25,6 +25,7 @@ from minirun.core.kernel import namespaces, process
 from minirun.core.rootfs.inroot import Root
 from minirun.core.visible import clean, warn
 from minirun.gpu.nvidia.cli import ldchild
+from minirun.gpu.steps import has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
     GPUError in the words of nvidia-container-cli if it fails, sleeps for PATIENCE or takes TIMEOUT.
     """
     _configuration(target.root)
-    hidden = _to_hide(target.root)
+    folder = os.O_PATH | os.O_DIRECTORY
+    hidden = [path for path in ("/proc", "/sys", "/dev") if has(target.root, path, folder)]
     failure, failed = os.pipe2(os.O_CLOEXEC)
     said, output = os.pipe2(os.O_CLOEXEC)
     try:
@@ -140,23 +142,9 @@ def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
 def _configuration(root: Root) -> None:
     """Make /etc for the cache; an image of a single program, or of busybox, lacks more."""
     os.close(root.make_dir("/etc"))
-    try:
-        os.close(root.open("/etc/ld.so.conf"))
-    except OSError:
+    if not has(root, "/etc/ld.so.conf"):
         why = "the image has none: only the driver's and the standard folders are looked through"
         events.emit("note", "ld.so.conf absent", {"path": "/etc/ld.so.conf"}, why=why)
-
-
-def _to_hide(root: Root) -> "list[str]":
-    """Return which of /proc, /sys and /dev the container has; nothing changes them meanwhile."""
-    found = []
-    for path in ("/proc", "/sys", "/dev"):
-        try:
-            os.close(root.open(path, os.O_PATH | os.O_DIRECTORY))
-        except OSError:
-            continue  # not there, or not a folder: nothing to hide
-        found.append(path)
-    return found
 
 
 def _drain(fd: int, seconds: "float | None", pidfd: int = -1) -> "bytes | None":

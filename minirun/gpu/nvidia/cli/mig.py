@@ -116,9 +116,9 @@ def key_minor(inventory: Inventory, name: str) -> int:
     return int(facts.get("DeviceFileMinor", dict(KEYS)[name]))
 
 
-def minors(root: str = "", path: str = MINORS) -> "dict[str, int]":
+def minors(root: str = "") -> "dict[str, int]":
     """Return key → minor, as in `gpu0/gi1/access 12`, for all there may ever be. Raises OSError."""
-    rows = (line.split() for line in driverroot.read(root, path).decode().splitlines())
+    rows = (line.split() for line in driverroot.read(root, MINORS).decode().splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2}
 
 

@@ -19,7 +19,7 @@ from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
 from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.select import choose
-from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs
+from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs, has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,32 +58,23 @@ class LibraryPlaces(Record):
     """The image's own CUDA compatibility libraries, opened."""
 
 
-def find_library_places(root: Root, request: "NvidiaRequest | None" = None) -> LibraryPlaces:
+def find_library_places(root: Root, request: NvidiaRequest) -> LibraryPlaces:
     """Return where the container keeps its libraries: as Debian does, or as all others do.
 
-    With a `request` that has to do with them, open its CUDA compatibility libraries.
-    Raises GPUError.
+    If `request` has to do with them, its CUDA compatibility libraries are opened. Raises GPUError.
     """
     multiarch = _MULTIARCH.get(os.uname().machine)
-    if multiarch and _has(root, "/etc/debian_version"):
+    if multiarch and has(root, "/etc/debian_version"):
         why = "the image has /etc/debian_version"
         container = LibraryPlaces(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
     else:
         why = "the image has no /etc/debian_version"
-        folder32 = "/usr/lib32" if _has(root, "/usr/lib32") else "/usr/lib"
+        folder32 = "/usr/lib32" if has(root, "/usr/lib32") else "/usr/lib"
         container = LibraryPlaces("/usr/lib64", folder32)
     events.emit("note", "container library folder", {"path": container.libraries}, why=why)
-    if request and "compute" in request.capabilities and _has(root, _CUDA):
+    if "compute" in request.capabilities and has(root, _CUDA):
         return container._replace(compat=_part("compat").open_libraries(root, request))
     return container
-
-
-def _has(root: Root, path: str) -> bool:
-    try:
-        os.close(root.open(path))
-    except OSError:
-        return False
-    return True
 
 
 def _part(name: str) -> "Any":

@@ -12,13 +12,9 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.driverroot import character_majors
-from minirun.gpu.nvidia.cli import mig
+from minirun.gpu.nvidia.cli import catalog, mig
 from minirun.gpu.nvidia.cli.kmods import count_gpus
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
-
-_CONTROL = (("nvidiactl", "nvidia", 255), ("nvidia-modeset", "nvidia", 254))
-_UVM = (("nvidia-uvm", "nvidia-uvm", 0), ("nvidia-uvm-tools", "nvidia-uvm", 1))
-
 
 _GPU = ("0x0300", "0x0302")
 """Classes of PCI devices that nvidia-ctk counts; nvidia-modprobe takes every display controller."""
@@ -37,13 +33,6 @@ class DriverNode(Record):
         return f"{self.major}:{self.minor}"
 
 
-class Host(Record):
-    """Where the kernel tells about devices; a test has folders of its own."""
-
-    proc: str = "/proc"
-    sys: str = "/sys"
-
-
 def existing_nodes(root: str) -> "list[DriverNode]":
     """Return the driver's nodes that are in `root`/dev. Raises OSError."""
     nodes = []
@@ -57,28 +46,27 @@ def existing_nodes(root: str) -> "list[DriverNode]":
     return nodes
 
 
-def possible_nodes(root: str, host: Host) -> "list[DriverNode]":
+def possible_nodes(root: str, kernel: str = "") -> "list[DriverNode]":
     """Return all nodes that the driver may make for the GPUs on the PCI bus.
 
-    Raises GPUError where the driver is not loaded, OSError.
+    The kernel tells of devices in /proc and /sys, which are below `kernel`. Raises GPUError where
+    the driver is not loaded, OSError.
     """
-    majors = character_majors(proc=host.proc)
+    majors = character_majors(kernel)
     major = majors.get("nvidia")
     if major is None:
         raise GPUError(
-            f"{host.proc}/devices has no nvidia", "load the driver: modprobe nvidia", status=1
+            f"{kernel}/proc/devices has no nvidia", "load the driver: modprobe nvidia", status=1
         )
-    rows = [(name, majors[kind], minor) for name, kind, minor in _CONTROL]
-    if "nvidia-uvm" in majors:
-        rows += [(name, majors[kind], minor) for name, kind, minor in _UVM]
-    gpus = count_gpus(f"{host.sys}/bus/pci/devices", _GPU)
-    rows += [(f"nvidia{number}", major, number) for number in range(gpus)]
+    nodes = sorted(catalog.NODES, key=lambda row: row[1])
+    rows = [(path, majors[kind], minor) for path, kind, minor, _ in nodes if kind in majors]
+    gpus = count_gpus(kernel, _GPU)
+    rows += [(f"/dev/nvidia{number}", major, number) for number in range(gpus)]
     if "nvidia-caps" in majors:
         caps = majors["nvidia-caps"]
-        path = f"{host.proc}/driver/nvidia-caps/mig-minors"
-        minors = sorted(mig.minors("", path).values()) if os.path.exists(path) else []
-        rows += [(f"nvidia-caps/nvidia-cap{minor}", caps, minor) for minor in minors]
-    return [DriverNode(f"{root}/dev/{name}", *numbers) for name, *numbers in rows]
+        minors = sorted(mig.minors(kernel).values()) if os.path.exists(kernel + mig.MINORS) else []
+        rows += [(f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}", caps, minor) for minor in minors]
+    return [DriverNode(root + path, *numbers) for path, *numbers in rows]
 
 
 def link(nodes: "list[DriverNode]", folder: str, log: ToolkitLog, *, dry_run: bool = False) -> None:

@@ -20,21 +20,21 @@ versions, not the CUDA version in an ELF header.
 import os
 import stat
 
-from minirun.common.operations import Bind
+from minirun.common.operations import Bind, attach
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.apply import Target
+from minirun.gpu.driverroot import PROC, link_target
 from minirun.gpu.nvidia.cli import ldconfig
+from minirun.gpu.steps import has
 
-_PROC = "/proc/driver/nvidia"
 _ASKED, _ANSWER = b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0"
 _PARAMS_LIMIT = 1 << 16
 _ATTRIBUTES = (
     mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NODEV
     | mounts.MOUNT_ATTR_NOEXEC
 )  # fmt: skip
-COMPAT = "/usr/local/cuda/compat"
 _CUDA = "libcuda.so."
 _PROFILE = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
 _RULES = (
@@ -50,24 +50,26 @@ def make_link(root: Root, target: str, path: str) -> None:
 
     What it leads to is the container's business: it is made, not followed.
     """
-    parent, name = root.parent(path)
+    if link_target(root, path) == target:
+        return
+    parent, name = _vacant(root, path)
     try:
-        if _is_link_to(parent, name, target):
-            return
-        try:
-            os.unlink(name, dir_fd=parent)
-        except FileNotFoundError:
-            pass
         files.symlinkat(target, parent, name, shown=path)
     finally:
         os.close(parent)
 
 
-def _is_link_to(parent: int, name: str, target: str) -> bool:
+def _vacant(root: Root, path: str) -> "tuple[int, str]":
+    """Make room for `path`; return (descriptor of its folder, its name). Raises OSError."""
+    parent, name = root.parent(path)
     try:
-        return os.readlink(name, dir_fd=parent) == target
+        os.unlink(name, dir_fd=parent)
+    except FileNotFoundError:
+        pass
     except OSError:
-        return False
+        os.close(parent)
+        raise
+    return parent, name
 
 
 def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
@@ -84,7 +86,7 @@ def pin_device_nodes(root: Root) -> None:
     Else the driver's libraries would make nodes in the container by nvidia-modprobe. The copy lies
     on a tmpfs that is hung up only as long as it takes to bind the one file of it.
     """
-    path = f"{_PROC}/params"
+    path = f"{PROC}/params"
     try:
         data = root.read(path, _PARAMS_LIMIT)
     except FileNotFoundError:
@@ -94,11 +96,7 @@ def pin_device_nodes(root: Root) -> None:
     tree = _bind_of(root, data.replace(_ASKED, _ANSWER))
     try:
         mounts.mount_setattr(tree, _ATTRIBUTES, shown=path)
-        target = root.open(path)
-        try:
-            mounts.move_mount(tree, target, shown=path)
-        finally:
-            os.close(target)
+        attach(root, tree, path)
     finally:
         os.close(tree)
 
@@ -115,13 +113,13 @@ def show_driver(root: Root, source: str) -> None:
 
 def _bind_of(root: Root, data: bytes) -> int:
     """Return a detached mount of a file, on a tmpfs of its own, that holds `data`."""
-    below = root.open(_PROC, os.O_PATH | os.O_DIRECTORY)
+    below = root.open(PROC, os.O_PATH | os.O_DIRECTORY)
     try:
         flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-        mounts.mount("tmpfs", f"/proc/self/fd/{below}", "tmpfs", flags, "mode=555", shown=_PROC)
+        mounts.mount("tmpfs", f"/proc/self/fd/{below}", "tmpfs", flags, "mode=555", shown=PROC)
     finally:
         os.close(below)
-    cover = root.open(_PROC, os.O_PATH | os.O_DIRECTORY)
+    cover = root.open(PROC, os.O_PATH | os.O_DIRECTORY)
     try:
         kind = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open("params", kind, 0o444, dir_fd=cover)
@@ -129,7 +127,7 @@ def _bind_of(root: Root, data: bytes) -> int:
             os.write(fd, data)
             os.fchmod(fd, stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
             how = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-            return mounts.open_tree(fd, "", how, shown=f"{_PROC}/params")
+            return mounts.open_tree(fd, "", how, shown=f"{PROC}/params")
         finally:
             os.close(fd)
     finally:
@@ -137,7 +135,7 @@ def _bind_of(root: Root, data: bytes) -> int:
         os.close(cover)
 
 
-def enable_compat(root: Root, driver: str, folder: str = COMPAT) -> None:
+def enable_compat(root: Root, driver: str, folder: str) -> None:
     """Let ldconfig find the image's CUDA libraries, where they are for a newer driver.
 
     A folder with several drivers' is left alone, and an image without ld.so.cache. Raises OSError.
@@ -148,19 +146,11 @@ def enable_compat(root: Root, driver: str, folder: str = COMPAT) -> None:
     numbers = [text.partition(".")[0] for text in versions if "." in text]
     if len(numbers) != 1 or not (numbers[0].isdecimal() and major.isdecimal()):
         return
-    if int(numbers[0]) <= int(major) or not _exists(root, "/etc/ld.so.cache"):
+    if int(numbers[0]) <= int(major) or not has(root, "/etc/ld.so.cache"):
         return
     write_new(
         root, f"/etc/ld.so.conf.d/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644
     )
-
-
-def _exists(root: Root, path: str) -> bool:
-    try:
-        os.close(root.open(path))
-    except OSError:
-        return False
-    return True
 
 
 def _regular_files(root: Root, folder: str) -> "list[str]":
@@ -178,12 +168,8 @@ def _regular_files(root: Root, folder: str) -> "list[str]":
 
 def write_new(root: Root, path: str, data: bytes, mode: int) -> None:
     """Write a file of the container anew, in place of another of that name. Raises OSError."""
-    parent, name = root.parent(path)
+    parent, name = _vacant(root, path)
     try:
-        try:
-            os.unlink(name, dir_fd=parent)
-        except FileNotFoundError:
-            pass
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(name, flags, mode, dir_fd=parent)
     finally:

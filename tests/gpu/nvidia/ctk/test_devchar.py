@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Program
 from minirun.core.errors import GPUError
-from minirun.gpu.nvidia.ctk.devchar import Host, possible_nodes
+from minirun.gpu.nvidia.ctk.devchar import possible_nodes
 
 COMMAND = ("nvidia-ctk", "system", "create-dev-char-symlinks")
 
@@ -48,7 +48,7 @@ def test_links_to_the_nodes_that_are_there(
     assert again.stderr.count("file exists") == 3
 
 
-def kernel(path: Path, *, gpus: int) -> Host:
+def kernel(path: Path, *, gpus: int) -> str:
     """Folders as the kernel's /proc and /sys with the driver loaded."""
     (path / "proc/driver/nvidia-caps").mkdir(parents=True)
     (path / "proc/devices").write_text(
@@ -62,7 +62,7 @@ def kernel(path: Path, *, gpus: int) -> Host:
         folder.mkdir(parents=True)
         (folder / "vendor").write_text(f"{vendor}\n")
         (folder / "class").write_text(f"{kind}\n")
-    return Host(str(path / "proc"), str(path / "sys"))
+    return str(path)
 
 
 def test_all_that_the_driver_may_make(tmp_path: Path) -> None:

@@ -81,15 +81,15 @@ class DebugLog:
         mode = "supervised" if request.pid else "standalone"
         self.say(f"configuring container with '{' '.join([*flags, mode])}'")
         host = " (host relative)" if request.ldconfig.startswith("@") else ""
-        self.say(f"setting pid to {pid}")
-        self.say(f"setting rootfs to {request.rootfs}")
-        self.say(f"setting owner to {owner[0]}:{owner[1]}")
-        self.say("setting bins directory to /usr/bin")
-        self.say(f"setting libs directory to {found.libraries}")
-        self.say(f"setting libs32 directory to {found.libraries32}")
-        self.say(f"setting cudart directory to {compat.FOLDER.rpartition('/')[0]}")
-        self.say(f"setting ldconfig to {request.ldconfig}{host}")
-        self.say(f"setting mount namespace to /proc/{pid}/ns/mnt")
+        facts = {
+            "pid": pid, "rootfs": request.rootfs, "owner": f"{owner[0]}:{owner[1]}",
+            "bins directory": "/usr/bin", "libs directory": found.libraries,
+            "libs32 directory": found.libraries32,
+            "cudart directory": compat.FOLDER.rpartition("/")[0],
+            "ldconfig": f"{request.ldconfig}{host}", "mount namespace": f"/proc/{pid}/ns/mnt",
+        }  # fmt: skip
+        for name, value in facts.items():
+            self.say(f"setting {name} to {value}")
 
     def doing(self, rootfs: str, step: "Step | str") -> None:
         """Say what is about to be done; a string is the ldconfig that is executed."""
