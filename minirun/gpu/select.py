@@ -12,11 +12,8 @@ only those, as in the real stack.
 
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.record import Record
+from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.request import CAPABILITIES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.inventory import Gpu, Inventory, Mig
 
 EXCLUSIVE = "exclusive"
 _KEYS = ("device", "count", "capabilities")

@@ -16,8 +16,6 @@ from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot
 
-TYPE_CHECKING = False
-
 FILE = ("ro", "nosuid", "nodev")
 """Options of a mounted file of the driver."""
 _ATTRIBUTES = {
@@ -230,5 +228,4 @@ class Tmpfs(Record):
         plan.execute(self._plan(), at.root)
 
 
-if TYPE_CHECKING:
-    Step = DeviceNode | BindMount | Link | Tmpfs | CompatLibrary
+Step = DeviceNode | BindMount | Link | Tmpfs | CompatLibrary

@@ -4,11 +4,8 @@ import os
 
 from minirun.core import state
 from minirun.core.errors import GPUError
+from minirun.gpu.select import GpuSelector
 from minirun.gpu.share import HINT, Holder, Locked, overlap, read
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.select import GpuSelector
 
 
 def choose(

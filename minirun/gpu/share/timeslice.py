@@ -12,11 +12,8 @@ import os
 import subprocess
 
 from minirun.core.errors import GPUError
+from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.runtime import lookup
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.inventory import Gpu, Inventory
 
 SLICES = ("default", "short", "medium", "long")
 """By nvidia-smi's number."""

@@ -7,10 +7,7 @@ look at nothing else.
 """
 
 from minirun.core.record import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.share import Holder
+from minirun.gpu.share import Holder
 
 SHARED = "shared: their processes take turns (minirun gpu timeslice), but for clients of MPS"
 

@@ -9,10 +9,7 @@ from minirun.core import events
 from minirun.gpu import trusted
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import real, warn
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import NvidiaRequest
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """If one of them is missing the driver is not ready: after boot none loads nvidia-uvm."""

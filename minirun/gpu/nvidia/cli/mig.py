@@ -16,11 +16,7 @@ from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.cli.planner import PROC_FILE, node_of
 from minirun.gpu.request import NvidiaRequest
-from minirun.gpu.steps import BindMount, DeviceNode
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.steps import Step
+from minirun.gpu.steps import BindMount, DeviceNode, Step
 
 CAPABILITIES = f"{PROC}/capabilities"
 MINORS = "/proc/driver/nvidia-caps/mig-minors"

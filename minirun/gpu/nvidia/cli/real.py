@@ -28,10 +28,7 @@ from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
 from minirun.gpu.nvidia.find import Finder
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    _Table = dict[str, tuple[int, ...]]
-
+_Table = dict[str, tuple[int, ...]]
 _CONTAINED = "/run/nvidia/driver"
 _LOCAL = "/usr/local/nvidia"
 _LOCAL_FOLDERS = (f"{_LOCAL}/lib64", f"{_LOCAL}/lib")

@@ -14,10 +14,7 @@ from minirun.core import events, visible
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import catalog
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import NvidiaRequest
 
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 

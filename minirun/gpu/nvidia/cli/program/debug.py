@@ -14,11 +14,7 @@ from minirun.gpu.nvidia.cli import catalog, compat
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
 from minirun.gpu.nvidia.cli.planner import LibraryPlaces
 from minirun.gpu.request import CAPABILITIES, NvidiaRequest
-from minirun.gpu.steps import FILE, CompatLibrary, DeviceNode, Link, Tmpfs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.gpu.steps import Step
+from minirun.gpu.steps import FILE, CompatLibrary, DeviceNode, Link, Step, Tmpfs
 
 _WARNING = "-- WARNING, the following logs are for debugging purposes only --"
 _WORDS = ("no-cgroups", "no-devbind", "no-gsp-firmware", "no-persistenced", "no-fabricmanager")
