@@ -63,13 +63,6 @@ def in_force(store: str, simulation: str = "") -> "tuple[str, str]":
         raise UsageError(f"{path}: {error}") from None
 
 
-def describe(store: str) -> str:
-    """Return the specification in force in one line, as MINIRUN_SIM takes it. Raises UsageError."""
-    from minirun.gpu.simulated import spec
-
-    return str(spec.load(*in_force(store)))
-
-
 def driver_root(store: str, simulation: str = "") -> str:
     """Return the folder of the files of a specification, which is a valid one if that is there."""
     text, _ = in_force(store, simulation)

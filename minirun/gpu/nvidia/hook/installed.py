@@ -7,6 +7,7 @@ from minirun.gpu import drivers, select, share, simulated
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import lookup
+from minirun.gpu.simulated import spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def row(driver: str, store: str) -> "dict[str, Any]":
         raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
     env = [f"PATH={lookup.DEFAULT_PATH}"]
     if driver == "simulated":
-        env += [f"MINIRUN_SIM={simulated.describe(store)}", f"MINIRUN_STORE={store}"]
+        simulation = spec.load(*simulated.in_force(store))
+        env += [f"MINIRUN_SIM={simulation}", f"MINIRUN_STORE={store}"]
     return {"path": path, "args": [GPU_HOOK, "prestart"], "env": env}
 
 
