@@ -8,6 +8,7 @@ suite, no component `main`, or a keyring other than the distribution's archive k
 import glob
 import os
 import subprocess
+from email import message_from_string  # the form of a stanza is a mail's head: RFC 822
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -93,14 +94,8 @@ def _line_fields(line: str) -> dict[str, str]:
 
 def _fields(stanza: str) -> dict[str, str]:
     """The fields of a stanza, by lower-case name; a continued value keeps only its words."""
-    fields: dict[str, str] = {}
-    name = ""
-    for line in _plain(stanza).splitlines():
-        if not line[:1].isspace() and ":" in line:
-            name, _, line = line.partition(":")
-        if name:
-            fields[name.lower()] = (fields.get(name.lower(), "") + " " + line.strip()).strip()
-    return fields
+    rows = message_from_string(_plain(stanza)).items()
+    return {name.lower(): " ".join(value.split()) for name, value in rows}
 
 
 def _plain(stanza: str) -> str:

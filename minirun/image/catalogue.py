@@ -128,7 +128,11 @@ def _next_step(reference: Reference) -> str:
 def list_images(store: str) -> "list[shelf.ImageDetails]":
     """Return image.json of every image, by name; a broken one has only `name`, `tag`, `broken`."""
     found: list[shelf.ImageDetails] = []
-    for name in sorted(_names(store)):
+    try:
+        names = os.listdir(shelf.images_dir(store))
+    except FileNotFoundError:
+        return found
+    for name in sorted(name for name in names if not name.startswith(".")):
         try:
             found.append(shelf.read_details(os.path.join(shelf.images_dir(store), name)))
         except (ImageError, FileNotFoundError) as error:
@@ -229,14 +233,6 @@ def _make_store(store: str) -> str:
         os.makedirs(images, 0o700, exist_ok=True)
         os.chmod(images, 0o700)
     return images
-
-
-def _names(store: str) -> list[str]:
-    try:
-        names = os.listdir(shelf.images_dir(store))
-    except FileNotFoundError:
-        return []
-    return [name for name in names if not name.startswith(".")]
 
 
 def _path(store: str, reference: str) -> str:

@@ -4,14 +4,18 @@ Errors are worded as docker words them. Simplified: a registry is a host name or
 never an IPv6 address in brackets.
 """
 
+import re
+
 from minirun.core.errors import ImageError
 from minirun.image import Reference, split
 
-_DIGITS = frozenset("0123456789")
-_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz") | _DIGITS
-_ALNUM = _LOWER | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_TAG = _ALNUM | frozenset("_.-")
-_HEX = frozenset("0123456789abcdef")
+_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?")
+_COMPONENT = "[a-z0-9]+(?:(?:[.]|_|__|-+)[a-z0-9]+)*"
+_PATH = re.compile(f"{_COMPONENT}(?:/{_COMPONENT})*")
+_TAG = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_ID = re.compile("[0-9a-f]{64}")
+_DIGEST = re.compile(f"sha256:{_ID.pattern}")
 
 
 def parse(text: str) -> Reference:
@@ -19,7 +23,7 @@ def parse(text: str) -> Reference:
 
     Raises ImageError, in docker's words, for everything else.
     """
-    if len(text) == 64 and set(text) <= _HEX:
+    if _ID.fullmatch(text):
         raise ImageError(
             f"invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"
         )
@@ -28,10 +32,10 @@ def parse(text: str) -> Reference:
     if path.lower() != path:
         raise ImageError(f"invalid reference format: repository name ({path}) must be lowercase")
     sound = (
-        _is_domain(domain)
-        and all(map(_is_component, path.split("/")))
-        and (_is_tag(tag) or (digest and not tag and ":@" not in text))
-        and (_is_digest(digest) or "@" not in text)
+        _DOMAIN.fullmatch(domain)
+        and _PATH.fullmatch(path)
+        and (_TAG.fullmatch(tag) or (digest and not tag and ":@" not in text))
+        and (_DIGEST.fullmatch(digest) or "@" not in text)
     )
     if not sound:
         raise ImageError(f'invalid reference format: "{text}"', "NAME, NAME:TAG or NAME@sha256:HEX")
@@ -40,32 +44,3 @@ def parse(text: str) -> Reference:
             "invalid reference format: repository name must not be more than 255 characters"
         )
     return found
-
-
-def _is_domain(text: str) -> bool:
-    host, colon, port = text.partition(":")
-    if colon and not (port and set(port) <= _DIGITS):
-        return False
-    return all(
-        label and set(label) <= _ALNUM | {"-"} and label[0] != "-" and label[-1] != "-"
-        for label in host.split(".")
-    )
-
-
-def _is_component(text: str) -> bool:
-    """One part of a path: lower-case words joined by one dot, one or two _, or any number of -."""
-    if not text or not set(text) <= _LOWER | frozenset("._-"):
-        return False
-    if text[0] not in _LOWER or text[-1] not in _LOWER:
-        return False
-    joints = "".join(" " if letter in _LOWER else letter for letter in text).split()
-    return all(joint in (".", "_", "__") or set(joint) == {"-"} for joint in joints)
-
-
-def _is_tag(text: str) -> bool:
-    return 0 < len(text) <= 128 and set(text) <= _TAG and text[0] not in ".-"
-
-
-def _is_digest(text: str) -> bool:
-    algorithm, _, value = text.partition(":")
-    return algorithm == "sha256" and len(value) == 64 and set(value) <= _HEX

@@ -78,7 +78,9 @@ def members(stream: BufferedIOBase) -> Iterator[tuple[Member, Body]]:
         kind = header[156:157]
         size = _number(header[124:136])
         if kind in (b"x", b"g", b"L", b"K"):
-            data = _small_body(stream, size)
+            if size > HEADER_LIMIT:
+                raise ImageError(f"archive: a header of {size} bytes")
+            data = _exactly(stream, size + -size % BLOCK)[:size]
             if kind == b"g":
                 common = _more(common, _pax(data))
             elif kind == b"x":
@@ -126,12 +128,6 @@ def _exactly(stream: BufferedIOBase, size: int) -> bytes:
             raise _cut_off()
         data += part
     return data
-
-
-def _small_body(stream: BufferedIOBase, size: int) -> bytes:
-    if size > HEADER_LIMIT:
-        raise ImageError(f"archive: a header of {size} bytes")
-    return _exactly(stream, size + -size % BLOCK)[:size]
 
 
 def _check_sum(header: bytes) -> None:

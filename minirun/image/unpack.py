@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
@@ -84,7 +84,7 @@ def _place(root: Root, path: str, member: Member, body: Body) -> None:
             fd = os.open(name, _FILE, 0o600, dir_fd=parent)
             _finish(fd, member, body)
         elif member.kind == "dir":
-            if not _exists(parent, name):
+            with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
             _finish(os.open(name, _DIRECTORY, dir_fd=parent), member)
         elif member.kind == "hard link":
@@ -108,14 +108,6 @@ def _place_root(root: Root, member: Member) -> None:
     if member.kind != "dir":
         raise ImageError(f"archive: {member.name!r} is the root and no directory")
     _finish(root.open(".", os.O_RDONLY | os.O_DIRECTORY), member)
-
-
-def _exists(parent: int, name: str) -> bool:
-    try:
-        os.lstat(name, dir_fd=parent)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _make_room(parent: int, name: str, kind: str) -> None:
