@@ -54,11 +54,8 @@ def plain(line: Pieces) -> str:
 
 def _html(line: Pieces) -> str:
     """Return a line as HTML: who acts in a colour, a stage's heading in bold."""
-    return "".join(_span(escape(piece), _style(column, piece)) for column, piece in line)
-
-
-def _span(html: str, style: str) -> str:
-    return f'<span style="{style}">{html}</span>' if style else html
+    styled = [(escape(piece), _style(column, piece)) for column, piece in line]
+    return "".join(f'<span style="{css}">{text}</span>' if css else text for text, css in styled)
 
 
 def _style(column: str, piece: str) -> str:

@@ -21,15 +21,10 @@ Show = Callable[[Iterable[Event], bool], None]
 
 
 def screen() -> Show:
-    """Return what shows a run: in the cell of a notebook, or on standard output."""
-    return Cell().show if in_notebook() else Printed().show
-
-
-def in_notebook() -> bool:
-    """Return True if this process is the kernel of a notebook."""
+    """Return what shows a run: in the cell of a notebook's kernel, or on standard output."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    return getattr(shell, "kernel", None) is not None
+    return Printed().show if getattr(shell, "kernel", None) is None else Cell().show
 
 
 class Printed:

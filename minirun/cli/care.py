@@ -97,9 +97,8 @@ def main_doctor(args: "list[str]", settings: Settings) -> int:
     """Try everything and report; return 0 where `run` can work, else 1."""
     flags = Doctor(args)
     if flags.args:
-        raise UsageError(
-            f"doctor takes no argument: {flags.args[0]}", "see 'minirun doctor --help'"
-        )
+        hint = "see 'minirun doctor --help'"
+        raise UsageError(f"doctor takes no argument: {flags.args[0]}", hint)
     without_root = unprivileged()
     table = for_user(ABILITIES) if without_root else ABILITIES
     findings = examine(table, settings.root, settings.store)

@@ -93,10 +93,8 @@ def main_cdi(words: "list[str]", settings: Settings) -> int:
             return _transform(words[2:])
         hint = "generate, list, transform root"
         raise UsageError(f"unknown command 'nvidia-ctk cdi {' '.join(words[:2])}'", hint, status=1)
-    except OSError as error:
-        return _fail(from_os(error), log)
-    except MinirunError as error:
-        return _fail(error, log)
+    except (MinirunError, OSError) as error:
+        return _fail(from_os(error) if isinstance(error, OSError) else error, log)
 
 
 def _fail(error: MinirunError, log: ToolkitLog) -> int:

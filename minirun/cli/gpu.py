@@ -54,12 +54,10 @@ class Timeslice(Flags):
     gpu_driver: str
 
 
-class Mps(Flags):
+class Mps(Timeslice):
     """NVIDIA's MPS daemon."""
 
     command = "gpu mps"
-    gpus: str = flag("--gpu", default="all")
-    gpu_driver: str
 
 
 def main(args: "list[str]", settings: Settings) -> int:
@@ -148,9 +146,8 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
     """Start, stop or ask the MPS daemon."""
     flags = Mps(args)
     if flags.args not in (["start"], ["stop"], ["status"]):
-        raise UsageError(
-            f"unknown command 'gpu mps {' '.join(flags.args)}'", "start, stop or status", 1
-        )
+        text = f"unknown command 'gpu mps {' '.join(flags.args)}'"
+        raise UsageError(text, "start, stop or status", 1)
     if flags.args == ["start"]:
         os.makedirs(settings.root, mode=0o711, exist_ok=True)
         visible: tuple[str, ...] = ()
@@ -167,7 +164,7 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
     return show(mps.status(settings.root))
 
 
-def _gpus(flags: "Timeslice | Mps", found: Inventory) -> "tuple[Gpu, ...]":
+def _gpus(flags: Timeslice, found: Inventory) -> "tuple[Gpu, ...]":
     """Return the whole GPUs that --gpus names. Raises UsageError, GPUError."""
     selector = parse_gpus(flags.gpus)
     more = selector.amount or selector.exclusive or selector.capabilities

@@ -33,7 +33,10 @@ def main(args: "list[str]", settings: Settings) -> int:
     flags = Images(args)
     if flags.args and flags.args[0] in _ACTIONS:
         return _ACTIONS[flags.args[0]](flags.args[1:], settings)
-    found = _wanted(flags.args, settings)
+    if flags.args:
+        found = [catalogue.details(settings.store, name) for name in flags.args]
+    else:
+        found = catalogue.list_images(settings.store)
     if flags.verify:
         return _verify(found, settings)
     if flags.json:
@@ -44,12 +47,6 @@ def main(args: "list[str]", settings: Settings) -> int:
         rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *map(_row, found)]
         print("\n".join(aligned(rows, 3)))
     return 0
-
-
-def _wanted(names: list[str], settings: Settings) -> "list[ImageDetails]":
-    if not names:
-        return catalogue.list_images(settings.store)
-    return [catalogue.details(settings.store, name) for name in names]
 
 
 def _name(image: "ImageDetails") -> str:

@@ -49,10 +49,8 @@ def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) ->
         return 0
     try:
         return _prestart(flags.config, settings, debug=flags.debug)
-    except OSError as error:
-        return _fail(from_os(error))
-    except MinirunError as error:
-        return _fail(error)
+    except (MinirunError, OSError) as error:
+        return _fail(from_os(error) if isinstance(error, OSError) else error)
 
 
 def _long(word: str) -> str:

@@ -162,7 +162,8 @@ def main_replay(args: "list[str]", settings: Settings) -> int:
     name = flags.args[0]
     shipped = name in recordings.RECORDINGS and not os.path.exists(name)
     found = recording.read(recordings.path(name)) if shipped else _read(name, settings)
-    _show(found, flags, settings, (lambda gap: _pause(gap, speed)) if speed else None)
+    pause = (lambda gap: time.sleep(min(LONGEST, gap / 1e9 / speed))) if speed else None
+    _show(found, flags, settings, pause)
     return 0
 
 
@@ -177,10 +178,6 @@ def _speed(given: str) -> float:
     if not 0 <= speed < math.inf:
         raise UsageError(f"invalid --speed {given!r}", "a number: 0.1, 2, or 0 for at once", 1)
     return speed
-
-
-def _pause(nanoseconds: int, speed: float) -> None:
-    time.sleep(min(LONGEST, nanoseconds / 1e9 / speed))
 
 
 def _shipped() -> str:

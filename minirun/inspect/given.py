@@ -1,17 +1,15 @@
 """What a container was given: the GPUs of stage 5, and the names of its devices."""
 
+from typing import Any
+
 from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.oci.mounts import nodes
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-
-def edits_of(record: "dict[str, Any]") -> Edits:
+def edits_of(record: dict[str, Any]) -> Edits:
     """Return what stage 5 put into a container, without links; empty without GPUs."""
     saved = saved_edits(record)
     gpus = [
@@ -23,7 +21,7 @@ def edits_of(record: "dict[str, Any]") -> Edits:
     )
 
 
-def saved_edits(record: "dict[str, Any]") -> "dict[str, Any]":
+def saved_edits(record: dict[str, Any]) -> dict[str, Any]:
     """Return edits.json as it stands in a container's directory; empty without GPUs."""
     try:
         edits: dict[str, Any] = jsonlite.loads(
@@ -34,7 +32,7 @@ def saved_edits(record: "dict[str, Any]") -> "dict[str, Any]":
     return edits
 
 
-def device_names(container: Container) -> "dict[tuple[str, int, int], str]":
+def device_names(container: Container) -> dict[tuple[str, int, int], str]:
     """Return kind, major, minor → path, for every device that was put into the container."""
     names = {("c", major, minor): path for path, major, minor in nodes.DEVICES}
     for row in container.config.linux.get("devices") or []:

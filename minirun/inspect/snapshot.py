@@ -11,10 +11,9 @@ from typing import NotRequired, TypedDict
 
 from minirun.cgroups.reading import listing
 from minirun.common import mountinfo
-from minirun.core import places
+from minirun.core import places, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
-from minirun.core.kernel import namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect import processes
 from minirun.inspect.given import device_names
@@ -66,66 +65,49 @@ def take(container: Container, at: str, pids: dict[str, int]) -> Snapshot:
     `pids` maps who → pid on the host; "init" is the one whose view counts. What is not there
     yet, or any more, is empty. Never raises for what has gone meanwhile.
     """
-    init = pids.get("init", 0)
+    init, rootfs = pids.get("init", 0), container.config.rootfs
+    try:
+        mounts = mountinfo.read(init) if init else []
+    except OSError:
+        mounts = []  # it has ended
+    if rootfs not in [mount.mount_point for mount in mounts]:
+        rootfs = ""  # after pivot_root it is /
     return {
         "at": at,
         "namespaces": namespaces_of(init) if init else {},
         "host_namespaces": namespaces_of(pids["runtime"]) if "runtime" in pids else {},
-        "mounts": mounts_of(init, container.config.rootfs) if init else [],
-        "files": files_of(container, init) if init else [],
+        "mounts": sorted(_mount(mount, rootfs) for mount in mounts),
+        "files": files_of(container, f"/proc/{init}/root{rootfs}") if init else [],
         "devices": devices_of(container),
-        "processes": {who: process(pid) for who, pid in pids.items() if _lives(pid)},
+        "processes": {
+            who: process(pid) for who, pid in pids.items() if os.path.exists(f"/proc/{pid}/status")
+        },
     }
-
-
-def _lives(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}/status")
 
 
 def namespaces_of(pid: int) -> dict[str, str]:
     """Return kind → "mnt:[4026531841]" of a process; empty if it has gone."""
-    found = {}
-    for kind in namespaces.FLAGS:
-        name = namespaces.PROC_NAMES.get(kind, kind)
-        try:
-            found[kind] = os.readlink(f"/proc/{pid}/ns/{name}")
-        except OSError:
-            continue
-    return found
+    found = processes.inodes(pid)
+    return {kind: f"{processes.KINDS[kind]}:[{inode}]" for kind, inode in found.items()}
 
 
-def mounts_of(pid: int, rootfs: str) -> list[str]:
-    """Return the mounts that a process sees, the container's by their path in the container."""
-    mounts = _mounts(pid)
-    inside = rootfs not in [mount.mount_point for mount in mounts]  # after pivot_root it is /
-    found = []
-    for mount in mounts:
-        point = mount.mount_point
-        if not inside:
-            below = point == rootfs or point.startswith(f"{rootfs}/")
-            point = (point[len(rootfs) :] or "/") if below else f"host:{point}"
-        found.append(f"{point} {mount.fs_type} {mount.source} {mount.options}")
-    return sorted(found)
+def _mount(mount: mountinfo.Mount, rootfs: str) -> str:
+    """Return a mount as a line, of the container's by their path in the container."""
+    point = mount.mount_point
+    if rootfs:
+        below = point == rootfs or point.startswith(f"{rootfs}/")
+        point = (point[len(rootfs) :] or "/") if below else f"host:{point}"
+    return f"{point} {mount.fs_type} {mount.source} {mount.options}"
 
 
-def _mounts(pid: int) -> list[mountinfo.Mount]:
-    try:
-        return mountinfo.read(pid)
-    except OSError:
-        return []  # it has ended
+def files_of(container: Container, place: str) -> list[str]:
+    """Return what is in the container's own layer, in its /dev and its /proc/driver.
 
-
-def root_of(pid: int, rootfs: str) -> str:
-    """Return the path, on the host, of the root filesystem that a process builds or lives in."""
-    points = [mount.mount_point for mount in _mounts(pid)]
-    return f"/proc/{pid}/root{rootfs}" if rootfs in points else f"/proc/{pid}/root"
-
-
-def files_of(container: Container, pid: int) -> list[str]:
-    """Return what is in the container's own layer, in its /dev and its /proc/driver."""
+    `place`: the path, on the host, of the root filesystem that init builds or lives in.
+    """
     found: list[str] = []
     try:
-        root = Root.at(root_of(pid, container.config.rootfs))
+        root = Root.at(place)
     except OSError:
         return []
     try:
@@ -133,11 +115,8 @@ def files_of(container: Container, pid: int) -> list[str]:
             _walk_below(root, path, found)
     finally:
         root.close()
-    own = (
-        f"{container.directory}/{places.UPPER}"
-        if container.config.layers
-        else container.config.rootfs
-    )
+    upper = f"{container.directory}/{places.UPPER}"
+    own = upper if container.config.layers else container.config.rootfs
     try:
         fd = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -177,14 +156,12 @@ def _walk(fd: int, path: str, found: list[str]) -> None:
 
 def _kind(status: os.stat_result, name: str, fd: int) -> str:
     """Return what tells this file from a regular one."""
-    if stat.S_ISDIR(status.st_mode):
-        return "/"
-    if stat.S_ISLNK(status.st_mode):
+    letter = stat.filemode(status.st_mode)[0]
+    if letter == "l":
         return f" -> {os.readlink(name, dir_fd=fd)}"
-    if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
-        letter = "c" if stat.S_ISCHR(status.st_mode) else "b"
+    if letter in "cb":
         return f" {letter} {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
-    return "|" if stat.S_ISFIFO(status.st_mode) else "=" if stat.S_ISSOCK(status.st_mode) else ""
+    return {"d": "/", "p": "|", "s": "="}.get(letter, "")
 
 
 def devices_of(container: Container) -> list[str]:
@@ -205,7 +182,7 @@ def process(pid: int) -> ProcessFacts:
         "capabilities": f"0x{int(status.get('CapEff', '0'), 16):x}",
         "no_new_privs": status.get("NoNewPrivs", "") == "1",
         "seccomp": status.get("Seccomp", "0"),
-        "cgroup": _read(f"/proc/{pid}/cgroup").splitlines(),
+        "cgroup": os.fsdecode(state.read_bytes(f"/proc/{pid}/cgroup")).splitlines(),
         "descriptors": _descriptors(pid),
     }
 
@@ -222,11 +199,3 @@ def _descriptors(pid: int) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -65,8 +65,10 @@ def _in_source(path: Path) -> list[tuple[str, str]]:
     module = path.relative_to(_SOURCE).with_suffix("").as_posix()
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     inside = [list(ast.walk(function)) for function in functions]
-    pairs = zip(functions, inside, strict=True)
-    outer = _assigned(tree.body) | {f"{one.name}()": _returned(nodes) for one, nodes in pairs}
+    outer = _assigned(tree.body)
+    for function, nodes in zip(functions, inside, strict=True):
+        returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
+        outer[f"{function.name}()"] = returned
     found = []
     for nodes in inside:
         names = outer | _assigned(nodes)
@@ -102,11 +104,6 @@ def _assigned(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
                 if isinstance(target, ast.Name):
                     found.setdefault(target.id, []).append(node.value)
     return found
-
-
-def _returned(nodes: Iterable[ast.AST]) -> list[ast.expr]:
-    values = [node.value for node in nodes if isinstance(node, ast.Return)]
-    return [value for value in values if value]
 
 
 def _texts(node: ast.expr, names: dict[str, list[ast.expr]], depth: int = 3) -> list[str]:

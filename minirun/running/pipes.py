@@ -47,11 +47,6 @@ class Flow:
         regular = target >= 0 and stat.S_ISREG(os.fstat(target).st_mode)
         self.most = CHUNK if regular else _PIPE_BUF
 
-    @property
-    def outward(self) -> bool:
-        """Return True if it comes from the container."""
-        return self.owned == self.source
-
     def interest(self) -> "tuple[int, int]":
         """Return the descriptor and the event that the flow waits for."""
         return (self.target, select.POLLOUT) if self.waiting else (self.source, select.POLLIN)
@@ -139,6 +134,6 @@ def copy(flows: "list[Flow]", pidfd: int) -> None:
         for fd in ready:
             waiting[fd].step()
     for flow in flows:
-        if flow.outward:
+        if flow.owned == flow.source:  # it comes from the container
             flow.finish()
         flow.end()

@@ -18,17 +18,13 @@ from minirun.core.kernel import mounts
 from minirun.core.settings import Settings
 from minirun.running import existing, history, own_cgroup
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.core.state_file import DamagedRecord
-
 _PATIENCE = 10.0
 """Seconds that killed processes get to disappear."""
 _SHORT_ID = 12
 """So many digits of an id that an engine made up name one container."""
 
 
-def salvage(settings: Settings, container_id: str, damage: "DamagedRecord") -> str:
+def salvage(settings: Settings, container_id: str, damage: records.DamagedRecord) -> str:
     """End what is left of a container; return what was done, and what was not, as one line.
 
     Raises StateError if something cannot be ended, OSError.
@@ -106,6 +102,3 @@ def _empty(fd: int) -> None:
     if not records.is_made_by_minirun(fd):
         raise StateError("the container's directory was replaced meanwhile")
     directories.empty(fd)
-
-
-__all__ = ["salvage"]

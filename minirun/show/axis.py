@@ -36,7 +36,8 @@ class Axis:
     """
 
     def __init__(self, recordings: list[Recording]) -> None:
-        moments = sorted({t for r in recordings for e in r.events for t in _moments(e)}) or [0]
+        events = [event for recording in recordings for event in recording.events]
+        moments = sorted({e.t for e in events} | {e.t - began(e) for e in events}) or [0]
         self.start = moments[0]
         self.breaks = _long_gaps(moments)
         span = moments[-1] - moments[0]
@@ -75,13 +76,11 @@ class Axis:
         return found
 
 
-def _moments(event: Event) -> tuple[int, int]:
-    """Return when an event began and ended: a call is logged when it has returned."""
-    return (event.t - began(event), event.t)
-
-
 def began(event: Event) -> int:
-    """Return how long before its time an event began, ns; an `end` carries its stage's length."""
+    """Return how long before its time an event began, ns: a call is logged when it has returned.
+
+    An `end` carries its stage's length, which is none of its own.
+    """
     length: int = event.dur if event.kind in ("syscall", "exec") else 0
     return length
 

@@ -40,24 +40,22 @@ def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) ->
     end = "\r\n" if terminal else "\n"  # a terminal in raw mode (run -it) needs the return too
     if style == "plain":
         return lambda rows: "".join(plain.sentence(row, unicode) + end for row in rows)
-    width = max(_width(out_fd), 40)
+    room = max(width(out_fd), 40)
     if style == "lanes":
-        paint = _drawing(lanes.Lanes(width, unicode))
+        paint = _drawing(lanes.Lanes(room, unicode))
     else:
-        paint = _listing(width, unicode, full)
-    if terminal and unicode and not _is_dumb():
+        paint = _listing(room, unicode, full)
+    is_dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
+    if terminal and unicode and not is_dumb:
         return _colourful(paint, end)
     return lambda rows: "".join(
         "".join(part for _, part in pieces).rstrip() + end for _, pieces in paint(rows)
     )
 
 
-def _width(out_fd: int) -> int:
+def width(out_fd: int) -> int:
+    """Return how many columns a terminal has, or a text that goes elsewhere."""
     return (os.isatty(out_fd) and os.get_terminal_size(out_fd).columns) or text.WIDTH
-
-
-def _is_dumb() -> bool:
-    return os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
 
 
 def _drawing(drawn: lanes.Lanes) -> "Layout":
@@ -83,13 +81,12 @@ def _listing(width: int, unicode: bool, full: bool) -> "Layout":
 
 def _colourful(lay_out: "Layout", end: str) -> "Paint":
     def line(row: "text.Row | None", pieces: "lanes.Pieces") -> str:
-        return "".join(_coloured(part, _style(name, row)) for name, part in pieces)
+        styled = ((part, _style(name, row)) for name, part in pieces)
+        return "".join(
+            f"\x1b[{sgr}m{part}\x1b[0m" if sgr and part else part for part, sgr in styled
+        )
 
     return lambda rows: "".join(line(row, pieces) + end for row, pieces in lay_out(rows))
-
-
-def _coloured(part: str, style: str) -> str:
-    return f"\x1b[{style}m{part}\x1b[0m" if style and part else part
 
 
 def _style(name: str, row: "text.Row | None") -> str:

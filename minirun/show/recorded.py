@@ -9,7 +9,6 @@ from minirun.core.errors import StateError
 from minirun.engines.roots import short
 from minirun.show import find, paint, recording, text
 from minirun.show.columns import aligned
-from minirun.show.event import Event
 from minirun.show.find import Log
 from minirun.show.recording import Recording
 
@@ -54,7 +53,8 @@ def _row(log: Log) -> tuple[str, ...]:
     devices, image, command = "", "", ""
     asked: dict[str, str] = {}
     for event in found.events:
-        words = _argv(event)
+        argv = event.args.get("argv")
+        words = list(map(str, argv)) if isinstance(argv, list) else []
         if event.name == "nvidia-container-cli":
             devices = " ".join(w[9:] for w in words if w.startswith("--device="))
         elif event.name == "origin":
@@ -69,11 +69,6 @@ def _row(log: Log) -> tuple[str, ...]:
         short(found.id), asked.get("name", ""), asked.get("engine", _OWN), shown, status,
         _stages(found), word, gpus, asked.get("image", image), command,
     )  # fmt: skip
-
-
-def _argv(event: Event) -> list[str]:
-    argv = event.args.get("argv")
-    return [str(word) for word in argv] if isinstance(argv, list) else []
 
 
 def _status(log: Log) -> str:

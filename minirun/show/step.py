@@ -71,7 +71,7 @@ class Stepper:
         narrator, tail = Narrator(level), Tail(f"{self.directory}/{places.EVENTS}")
         painted = paint.painter(self.out_fd, self.style)
         try:
-            while not narrator.over or not self._past_the_last_gate():
+            while not (narrator.over and self.taken and self.taken[-1]["at"] == BOUNDARIES[-1]):
                 ended = _tick(self.runtime_pipe)
                 for event in tail.events():
                     row = narrator.row(event)
@@ -84,9 +84,6 @@ class Stepper:
             pass
         finally:
             tail.close()
-
-    def _past_the_last_gate(self) -> bool:
-        return bool(self.taken) and self.taken[-1]["at"] == "7:end"
 
     def _see(self, event: Event) -> None:
         """Remember who is who; stop at a gate."""
@@ -133,12 +130,12 @@ class Stepper:
 
     def _answer(self, key: keys.Key, gate: Event, now: snapshot.Snapshot, back: int) -> None:
         if key.name == "inspect":
-            self._say(anatomy_text.page(now, self._terminal_width()))
+            self._say(anatomy_text.page(now, paint.width(self.out_fd)))
         elif key.name == "back":
             self._say(self._recorded(back, gate.name))
         elif key.name == "why":
             spoken = language.choose(self.settings.lang)
-            self._say(anatomy_text.why(gate, self.last, spoken, self._terminal_width()))
+            self._say(anatomy_text.why(gate, self.last, spoken, paint.width(self.out_fd)))
         elif key.name == "shell":
             self._shell(key.argument)
         else:
@@ -153,7 +150,7 @@ class Stepper:
             return "there is no stop before this one\n"
         shown = earlier[max(0, len(earlier) - back)]
         head = f"RECORDED at {shown['at']}: a snapshot; the container has moved on since\n"
-        return head + anatomy_text.page(shown, self._terminal_width())
+        return head + anatomy_text.page(shown, paint.width(self.out_fd))
 
     def _shell(self, command: str) -> None:
         """Run a shell, or a command, in the container as it stands now."""
@@ -179,9 +176,6 @@ class Stepper:
         dash = "─" if unicode else "-"
         head = text.clean(f"{dash * 2} {what} ", unicode)
         return head.ljust(_RULE, dash) + "\n" + _PROMPT
-
-    def _terminal_width(self) -> int:
-        return os.get_terminal_size(self.out_fd).columns if os.isatty(self.out_fd) else text.WIDTH
 
     def _say(self, message: str) -> None:
         end = "\r\n" if os.isatty(self.out_fd) else "\n"

@@ -42,7 +42,10 @@ def checkpoint(container: Container, options: CriuOptions) -> None:
     """Save a container, and end it unless it is to go on. Raises MinirunError, OSError."""
     check(container)
     criu = program.find()
-    names = [] if options.pre_dump else streams_of(container)
+    names = []
+    if not options.pre_dump:
+        pid = container.record["init"]["pid"]
+        names = streams.describe(pid, {mount.mount_id for mount in mountinfo.read(pid)})
     for directory in (options.images, options.work):
         make_directory(directory)
     words = [*streams.external(names), *_describe(container, options, names)]
@@ -70,12 +73,6 @@ def check(container: Container) -> None:
     if container.unprivileged or os.geteuid() != 0:
         raise MinirunError("checkpoint needs root: CRIU reads every process's memory and mounts")
     refuse.config(config, "checkpointed", container.directory)
-
-
-def streams_of(container: Container) -> "list[str]":
-    """Return the names of the command's streams. Raises MinirunError, OSError."""
-    pid = container.record["init"]["pid"]
-    return streams.describe(pid, {mount.mount_id for mount in mountinfo.read(pid)})
 
 
 def _describe(container: Container, options: CriuOptions, names: "list[str]") -> "list[str]":

@@ -8,15 +8,12 @@ after it are what followed from it.
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping
 
 from minirun.core import events
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import files, namespaces, process
 from minirun.core.record import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for when the caller, an engine, has no PATH."""

@@ -7,18 +7,15 @@ Users met these differences when NVIDIA's runtime changed its default from one t
 """
 
 from minirun.core.record import Record
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu.cdi.request import CdiEdits
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import planner as nvidia
+from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.steps import Tmpfs
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from minirun.core.rootfs.inroot import Root
-    from minirun.gpu.cdi.request import CdiEdits
-    from minirun.gpu.request import NvidiaRequest
 
 _LINK = "--link"
 
@@ -26,16 +23,16 @@ _LINK = "--link"
 class ModeResult(Record):
     """What one mode adds to a container."""
 
-    env: "tuple[str, ...]"
-    nodes: "dict[str, str]"
+    env: tuple[str, ...]
+    nodes: dict[str, str]
     """Path → what the cgroup allows of it, out of "rwm"."""
-    rules: "tuple[str, ...]"
-    mounts: "dict[str, str]"
+    rules: tuple[str, ...]
+    mounts: dict[str, str]
     """Path on the host → path in the container, of files outside of /proc."""
-    links: "dict[str, str]"
+    links: dict[str, str]
     """Path → target, but for the SONAME links that ldconfig makes."""
-    hooks: "tuple[str, ...]"
-    proc: "tuple[str, ...]"
+    hooks: tuple[str, ...]
+    proc: tuple[str, ...]
     """What the container sees of /proc/driver/nvidia."""
     capabilities: str
     requirements: str
@@ -45,11 +42,11 @@ class DiffRow(Record):
     """An aspect in which the two may differ, as text."""
 
     aspect: str
-    legacy: "tuple[str, ...]"
-    cdi: "tuple[str, ...]"
+    legacy: tuple[str, ...]
+    cdi: tuple[str, ...]
 
 
-def legacy(found: Inventory, env: "list[str]", root: "Root") -> "ModeResult | None":
+def legacy(found: Inventory, env: list[str], root: Root) -> ModeResult | None:
     """Return what hook and nvidia-container-cli do; None if `env` asks for no GPU.
 
     `root` is the image's root, for where its libraries lie. Raises GPUError, OSError.
@@ -74,7 +71,7 @@ def legacy(found: Inventory, env: "list[str]", root: "Root") -> "ModeResult | No
     )
 
 
-def _legacy_proc(edits: Edits, gpus: int) -> "tuple[str, ...]":
+def _legacy_proc(edits: Edits, gpus: int) -> tuple[str, ...]:
     """Return the files of the tmpfs that hides the host's view, and what is mounted into it."""
     views = [step for step in edits.steps if isinstance(step, Tmpfs) and step.path == PROC]
     names = [file.path.rpartition("/")[2] for view in views for file in view.files]
@@ -82,11 +79,11 @@ def _legacy_proc(edits: Edits, gpus: int) -> "tuple[str, ...]":
     return (f"a tmpfs with {', '.join(names)}", f"{len(mounted)} of {gpus} GPUs")
 
 
-def _requirements(request: "NvidiaRequest") -> str:
+def _requirements(request: NvidiaRequest) -> str:
     return f"checked: {', '.join(request.requirements)}" if request.requirements else "none asked"
 
 
-def cdi(found: Inventory, injection: "CdiEdits", asked: "tuple[str, ...]") -> ModeResult:
+def cdi(found: Inventory, injection: CdiEdits, asked: tuple[str, ...]) -> ModeResult:
     """Return what config.json gets; `asked` are the requirements, which CDI does not check."""
     edits = injection.edits
     words = [word for hook in edits.hooks for word in hook.args]
@@ -115,7 +112,7 @@ def _name(hook: CdiHook) -> str:
     return " ".join(dict.fromkeys(names))
 
 
-def rows(old: ModeResult, new: ModeResult) -> "list[DiffRow]":
+def rows(old: ModeResult, new: ModeResult) -> list[DiffRow]:
     """Return the aspects in which legacy (`old`) and cdi (`new`) differ."""
     found = [
         DiffRow("environment", old.env, new.env),
@@ -132,32 +129,32 @@ def rows(old: ModeResult, new: ModeResult) -> "list[DiffRow]":
     return [row for row in found if row.legacy != row.cdi]
 
 
-def _less(one: "tuple[str, ...]", other: "tuple[str, ...]") -> "tuple[str, ...]":
+def _less(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text for text in sorted(one) if text not in other)
 
 
-def _access(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
+def _access(one: ModeResult, other: ModeResult) -> tuple[str, ...]:
     return tuple(
         f"{p} {access}" for p, access in sorted(one.nodes.items()) if other.nodes.get(p) != access
     )
 
 
-def _only(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
+def _only(one: ModeResult, other: ModeResult) -> tuple[str, ...]:
     return tuple(path for host, path in one.mounts.items() if host not in other.mounts)
 
 
-def _places(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
+def _places(one: ModeResult, other: ModeResult) -> tuple[str, ...]:
     """Return the folders of files that both mount, but not at the same place."""
     moved = [p for host, p in one.mounts.items() if other.mounts.get(host, p) != p]
     folders = [path.rpartition("/")[0] for path in moved]
     return tuple(f"{folders.count(folder)} in {folder}" for folder in dict.fromkeys(folders))
 
 
-def _links(one: ModeResult, other: ModeResult) -> "tuple[str, ...]":
+def _links(one: ModeResult, other: ModeResult) -> tuple[str, ...]:
     return tuple(f"{p} -> {to}" for p, to in one.links.items() if other.links.get(p) != to)
 
 
-def text(differences: "list[DiffRow]", old: ModeResult, new: ModeResult, most: int) -> "list[str]":
+def text(differences: list[DiffRow], old: ModeResult, new: ModeResult, most: int) -> list[str]:
     """Return the differences as text, then what is the same; at most `most` names an aspect."""
     lines = []
     for row in differences:
@@ -168,7 +165,7 @@ def text(differences: "list[DiffRow]", old: ModeResult, new: ModeResult, most: i
     return [*lines, f"the same in both: {same} files of the host, {nodes} nodes with their access"]
 
 
-def _side(name: str, found: "tuple[str, ...]", most: int) -> "list[str]":
+def _side(name: str, found: tuple[str, ...], most: int) -> list[str]:
     shown = list(found[:most]) or ["(nothing more)"]
     if len(found) > most:
         shown.append(f"and {len(found) - most} more: --all")

@@ -29,19 +29,19 @@ class ObservedNode(Record):
     """What is there in the container, as in "c 195:0"; empty for nothing."""
     host: str
     """What the host has at the path that it came from; empty if it came from none."""
-    access: "str | None"
+    access: str | None
     """What the cgroup allows of it now, out of "rwm"; None if the kernel cannot say."""
 
 
 class ObservedGpus(Record):
     """The nodes, rules and mounts of its GPUs that a running container has now."""
 
-    nodes: "tuple[ObservedNode, ...]"
-    rules: "list[DeviceRule] | None"
-    expected: "tuple[str, ...]"
+    nodes: tuple[ObservedNode, ...]
+    rules: list[DeviceRule] | None
+    expected: tuple[str, ...]
     """Mount points that were given."""
-    mounted: "frozenset[str]"
-    deleted: "frozenset[str]"
+    mounted: frozenset[str]
+    deleted: frozenset[str]
     """Mount points whose file the host has no more."""
 
     @property
@@ -50,7 +50,7 @@ class ObservedGpus(Record):
         return sum(path in self.mounted for path in self.expected)
 
 
-def observe(pid: int, edits: Edits, rules: "list[DeviceRule] | None") -> ObservedGpus:
+def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedGpus:
     """Return what the container of `pid` has of `edits`. Raises OSError if it has ended."""
     points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
     root = Root.at(f"/proc/{pid}/root")
@@ -63,7 +63,7 @@ def observe(pid: int, edits: Edits, rules: "list[DeviceRule] | None") -> Observe
     return ObservedGpus(nodes, rules, expected, frozenset(points), gone)
 
 
-def _node(root: Root, given: DeviceNode, rules: "list[DeviceRule] | None") -> ObservedNode:
+def _node(root: Root, given: DeviceNode, rules: list[DeviceRule] | None) -> ObservedNode:
     path, kind, major, minor = given[:4]
     found = ""
     try:

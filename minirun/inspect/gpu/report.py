@@ -40,13 +40,14 @@ def report(container: Container) -> GpuReport:
     edits, cdi = edits_of(record), list(saved_edits(record).get("cdi") or [])
     mode, now = why.mode(config, cdi), _now(container, edits)
     request = why.nvidia_request(config) if mode in ("legacy", "hook") else None
+    own = frozenset(map(str, parse_rules(config.resources.get("devices") or [])))
     return GpuReport(
         container.id, record["status"], mode, why.request_sources(record, config, cdi),
         list(request.devices) if request else cdi,
         list(request.capabilities) if request else [],
         list(request.requirements) if request else [],
         edits, now,
-        why.differences(edits, now, _own_rules(container), _host_driver(edits)) if now else [],
+        why.differences(edits, now, own, _host_driver(edits)) if now else [],
     )  # fmt: skip
 
 
@@ -74,11 +75,6 @@ def _now(container: Container, edits: Edits) -> observed.ObservedGpus | None:
         return observed.observe(container.record["pid"], edits, limits.rules(container))
     except (FileNotFoundError, ProcessLookupError):
         return None
-
-
-def _own_rules(container: Container) -> frozenset[str]:
-    rows = container.config.resources.get("devices") or []
-    return frozenset(map(str, parse_rules(rows)))
 
 
 def _host_driver(edits: Edits) -> str:

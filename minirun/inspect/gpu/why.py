@@ -10,21 +10,18 @@ another program has rewritten the cgroup's device rules (nvidia-container-toolki
 the two apart. Pure functions: the caller has read the kernel's files.
 """
 
+from typing import Any
+
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.choices import OTHER_VENDORS
+from minirun.core.config import Config
 from minirun.core.record import Record
 from minirun.gpu import variables
 from minirun.gpu.cdi import names
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from minirun.core.config import Config
-    from minirun.gpu.request import NvidiaRequest
-    from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
+from minirun.gpu.request import NvidiaRequest
+from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
@@ -47,7 +44,7 @@ class Difference(Record):
     advice: str
 
 
-def mode(config: "Config", cdi: "list[str]") -> str:
+def mode(config: Config, cdi: list[str]) -> str:
     """Return how the GPUs came in: legacy, hook, cdi; empty if none were asked for."""
     if cdi:
         return "cdi"
@@ -57,9 +54,7 @@ def mode(config: "Config", cdi: "list[str]") -> str:
     return "legacy" if any(map(config.in_line, hooks)) else "hook"
 
 
-def request_sources(
-    record: "dict[str, Any]", config: "Config", cdi: "list[str]"
-) -> "list[RequestSource]":
+def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> list[RequestSource]:
     """Return everything that asks for GPUs, first what counts; `cdi`: the names of CDI devices."""
     found = []
     how, managed = mode(config, cdi), bool(record.get("managed"))
@@ -88,7 +83,7 @@ def request_sources(
     return found
 
 
-def _of_vendor(config: "Config", *, managed: bool) -> "list[RequestSource]":
+def _of_vendor(config: Config, *, managed: bool) -> list[RequestSource]:
     """Return what asks for GPUs of another vendor than NVIDIA, but `run --gpus`."""
     driver = config.choices.gpu_driver
     variable = OTHER_VENDORS.get(driver, "")
@@ -101,7 +96,7 @@ def _of_vendor(config: "Config", *, managed: bool) -> "list[RequestSource]":
     return [RequestSource(by, f"{what}{config.choices.gpus}")]
 
 
-def nvidia_request(config: "Config") -> "NvidiaRequest | None":
+def nvidia_request(config: Config) -> NvidiaRequest | None:
     """Return what stage 4 makes of the environment; None if it asks for nothing."""
     argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
     return hook.read(argv) if argv else None
@@ -109,10 +104,10 @@ def nvidia_request(config: "Config") -> "NvidiaRequest | None":
 
 def differences(
     edits: Edits,
-    now: "ObservedGpus",
-    own: "frozenset[str]" = frozenset(),
+    now: ObservedGpus,
+    own: frozenset[str] = frozenset(),
     host_driver: str = "",
-) -> "list[Difference]":
+) -> list[Difference]:
     """Return what is not, or not only, as it was given.
 
     `own` are config.json's own device rules, `host_driver` is the version that is loaded now.
@@ -134,7 +129,7 @@ def differences(
     return found
 
 
-def _of_node(node: "ObservedNode") -> "list[Difference]":
+def _of_node(node: ObservedNode) -> list[Difference]:
     """Return what is wrong with one device node."""
     numbers = f"{node.kind} {node.major}:{node.minor}"
     if not node.found:
@@ -163,7 +158,7 @@ def _of_node(node: "ObservedNode") -> "list[Difference]":
     ]
 
 
-def _more(edits: Edits, rules: "list[DeviceRule]", own: "frozenset[str]") -> "list[Difference]":
+def _more(edits: Edits, rules: list[DeviceRule], own: frozenset[str]) -> list[Difference]:
     """Return rules that open nodes of the driver which were not asked for, or every node."""
     given = {(node.major, node.minor) for node in edits.device_nodes}
     majors = {major for major, _ in given}
@@ -179,7 +174,7 @@ def _more(edits: Edits, rules: "list[DeviceRule]", own: "frozenset[str]") -> "li
     return found
 
 
-def missing_rules(now: "ObservedGpus") -> "list[DeviceRule]":
+def missing_rules(now: ObservedGpus) -> list[DeviceRule]:
     """Return the rules that would make the given nodes usable again."""
     return [
         DeviceRule(True, node.kind, node.major, node.minor, node.given)
