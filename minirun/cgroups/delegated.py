@@ -62,7 +62,7 @@ def _find_place(path: str, *, named: bool) -> "tuple[str, str]":
             above = above.rpartition("/")[0]
         refused = _refused(above)
         return ("", refused) if refused else (mount, "")
-    own = own_path()
+    own = hierarchies.paths_of("self").get("", "/")
     if ".." in own.split("/"):
         return "", f"one's own cgroup, {own}, lies outside of the mount at {mount}"
     own = (mount + own).rstrip("/")
@@ -70,13 +70,6 @@ def _find_place(path: str, *, named: bool) -> "tuple[str, str]":
     places = (beside, own) if beside.startswith(mount) else (own,)
     place = next((each for each in places if not _refused(each)), "")
     return (place, "") if place else ("", _refused(own))
-
-
-def own_path() -> str:
-    """Return the caller's cgroup on version 2, from the top of the mount; "/" without one."""
-    with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-        lines = [line.rstrip("\n") for line in file]
-    return next((line[3:] for line in lines if line.startswith("0::")), "/")
 
 
 def _refused(directory: str) -> str:

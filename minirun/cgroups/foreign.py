@@ -61,11 +61,9 @@ def of_process(pid: str) -> DeviceCgroup:
     version 2 then, as long as that is another cgroup than its root. (nvidia-container-cli takes
     version 1, widens the host's root, and the container gets no GPU.) Raises GPUError, OSError.
     """
-    paths: "dict[str, str]" = {}
-    with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            _, names, path = line.rstrip("\n").split(":", 2)
-            paths |= dict.fromkeys(names.split(","), path)
+    paths = {
+        name: path for names, path in hierarchies.paths_of(pid).items() for name in names.split(",")
+    }
     if paths.get("devices") == "/" and paths.get("", "/") != "/":
         del paths["devices"]
     for hierarchy in sorted(hierarchies.mounted(), key=lambda h: h.version):

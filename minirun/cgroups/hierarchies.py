@@ -1,18 +1,29 @@
-"""Which cgroup file systems this machine has mounted, and where.
+"""Which cgroup file systems this machine has mounted, where in them a process is, and following it.
 
 cgroups(7): version 1 mounts one hierarchy per controller (or for a few together, "cpu,cpuacct"),
 version 2 one for all; a controller belongs to either side, and a hybrid machine has both, version 2
 then often without a single controller. runc and crun read it out of /proc/self/mountinfo too.
+
+A program that works on a container's files is the container's work: its memory limit holds for the
+program, and what kills the container's cgroup kills the program. So the program goes where the
+container's process is, whichever runtime made that.
 """
 
+from minirun.cgroups import tree
 from minirun.common import mountinfo
+from minirun.core import events
 from minirun.core.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CONTROLLERS = (
     "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc",
     "net_cls", "net_prio", "perf_event", "pids", "rdma",
 )  # fmt: skip
 _USUAL_PLACE = "/sys/fs/cgroup/"
+_WHY = "what works on the container's files is in the container's cgroup"
 
 
 class Hierarchy(Record):
@@ -48,3 +59,47 @@ def hierarchies_of(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
 
 def _is_name(option: str) -> bool:
     return option in _CONTROLLERS or option.startswith("name=")
+
+
+def paths_of(pid: "int | str") -> "dict[str, str]":
+    """Return a process's cgroup in each hierarchy: controllers ("" for version 2) → path.
+
+    cgroups(7), "/proc files". Raises OSError.
+    """
+    with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        rows = [line.rstrip("\n").split(":", 2) for line in file]
+    return {names: path for _, names, path in rows}
+
+
+def entrance(pid: int) -> "Callable[[], None]":
+    """Return a function that moves its caller into the cgroups of process `pid`.
+
+    All that it needs is imported by now: its caller may be in the container then.
+    """
+    return lambda: _join(pid)
+
+
+def _join(pid: int) -> None:
+    """Move the calling process, which must have one thread, into the cgroups of process `pid`.
+
+    A user without privileges may not be allowed to: then the process stays, and the log says so.
+    Raises OSError.
+    """
+    own, other = paths_of("self"), paths_of(pid)
+    if own == other:
+        return
+    places = {name: h for h in mounted() for name in h.names or ("",)}
+    for names, path in other.items():
+        hierarchy = places.get(names.split(",")[0])
+        if hierarchy is None or own.get(names) == path:
+            continue
+        # version 1: a thread that moves itself makes the kernel wait for no other process
+        file = "tasks" if hierarchy.version == 1 else "cgroup.procs"
+        directory = tree.Dir(hierarchy.path + path.rstrip("/"))
+        try:
+            directory.write(file, "0", _WHY)
+        except PermissionError as error:
+            why = "this user may not move a process there"
+            events.emit("note", "cgroup not joined", {"path": error.filename}, why=why)
+        finally:
+            directory.close()

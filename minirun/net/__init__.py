@@ -1,1 +1,58 @@
-"""The container's network: its own loopback, and what there is to see of it from outside."""
+"""A new network namespace has one interface, lo, and it is down: network_namespaces(7).
+
+What happens: init, in stage 1's new namespace, sets it up; 127.0.0.1 and ::1 come with that, from
+the kernel. Without it even a program that talks to itself gets "Network is unreachable".
+
+What the real stack does: runc brings lo up in its init through netlink; engines that want more
+(a bridge, a veth pair) do it from outside, in a hook or before start. So does minirun: with
+`--network none` this is all, and with `--network host` there is no new namespace at all.
+"""
+
+import ctypes
+import os
+from ctypes import c_int, c_ulong, c_void_p
+
+from minirun.core.extras import Extra
+from minirun.core.kernel import libc
+
+AF_UNIX, SOCK_DGRAM, SOCK_CLOEXEC = 1, 2, 0o2000000
+SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
+IFF_UP = 0x1
+
+_socket = libc.bind("socket", c_int, c_int, c_int)
+_ioctl = libc.bind("ioctl", c_int, c_ulong, c_void_p)
+
+
+class IfReq(ctypes.Structure):
+    """struct ifreq of netdevice(7), with the member for flags."""
+
+    _fields_ = [("name", ctypes.c_char * 16), ("flags", ctypes.c_short), ("_", ctypes.c_char * 22)]
+
+
+class Loopback(Extra):
+    """The interface lo of one container's network namespace."""
+
+    def inside(self) -> None:
+        """Set it up in a new namespace. Raises OSError."""
+        if self.config.new_namespace("network"):
+            set_up("lo", why="a new network namespace has only lo, and lo starts down")
+
+
+extra = Loopback
+
+
+def set_up(name: str, *, why: str = "") -> None:
+    """Set IFF_UP on the interface `name` of this network namespace: netdevice(7). Raises OSError.
+
+    Any socket will do for these ioctls; a Unix one needs no protocol of the network.
+    """
+    fd = libc.check("socket", _socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
+    try:
+        request = IfReq(name=name.encode())
+        address = ctypes.addressof(request)
+        libc.check("ioctl", _ioctl(fd, SIOCGIFFLAGS, address), name)
+        request.flags |= IFF_UP
+        shown = {"fd": fd, "request": "SIOCSIFFLAGS", "name": name, "flags": "IFF_UP"}
+        libc.logged("ioctl", _ioctl, (fd, SIOCSIFFLAGS, address), shown, name, why)
+    finally:
+        os.close(fd)

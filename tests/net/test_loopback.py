@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from minirun import net
 from minirun.core import events
 from minirun.core.kernel import namespaces
-from minirun.net import interfaces, loopback
+from minirun.net import interfaces
 
 
 def forked_in_new_network(body: str) -> int:
@@ -53,7 +54,7 @@ def talk_to_myself() -> None:
 
 def test_lo_is_down_before_and_carries_traffic_after() -> None:
     down = "try:\n    talk_to_myself()\nexcept OSError:\n    pass\nelse:\n    raise SystemExit(2)\n"
-    assert forked_in_new_network(down + "loopback.set_up('lo')\ntalk_to_myself()") == 0
+    assert forked_in_new_network(down + "net.set_up('lo')\ntalk_to_myself()") == 0
 
 
 def test_up_is_logged_and_takes_no_time(tmp_path: Path) -> None:
@@ -62,11 +63,11 @@ def test_up_is_logged_and_takes_no_time(tmp_path: Path) -> None:
 took = []
 for _ in range(20):
     start = time.perf_counter()
-    loopback.set_up("lo")
+    net.set_up("lo")
     took.append(time.perf_counter() - start)
 assert min(took) < 1e-3, took
 events.open_log({str(log)!r}, "c1")
-loopback.set_up("lo")
+net.set_up("lo")
 """
     assert forked_in_new_network(body) == 0
     (event,) = map(json.loads, log.read_text().splitlines())
@@ -75,7 +76,7 @@ loopback.set_up("lo")
 
 def test_a_missing_interface_is_named() -> None:
     with pytest.raises(OSError, match="No such device: 'nosuch0'"):
-        loopback.set_up("nosuch0")
+        net.set_up("nosuch0")
     assert events.log_fds() == ()
 
 
@@ -85,7 +86,7 @@ def test_interfaces_of_a_container(container: int) -> None:
     assert (lo.name, lo.up, lo.addresses) == ("lo", False, ())
     home = os.readlink("/proc/self/ns/net")
     with interfaces.network_of(container):
-        loopback.set_up("lo")
+        net.set_up("lo")
         assert os.readlink("/proc/self/ns/net") != home
     assert os.readlink("/proc/self/ns/net") == home
     (lo,) = interfaces.interfaces(container)

@@ -120,9 +120,7 @@ def from_record(record: "CgroupRecord") -> Cgroup:
 
 def _top() -> str:
     """Return what systemd takes for the root: "", but in a container that sees its host's tree."""
-    with open("/proc/1/cgroup") as file:
-        rows = [line.rstrip("\n").split(":", 2) for line in file]
-    paths = {names: path for _, names, path in rows}
+    paths = hierarchies.paths_of(1)
     path = paths.get("name=systemd", paths.get("", "/"))
     return path.removesuffix("/init.scope").rstrip("/")
 

@@ -17,9 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.handshake import Channel
-    from minirun.oci.seccomp.install import Seccomp
+    from minirun.oci.seccomp import Seccomp
 
-_SECCOMP, _RARE = "minirun.oci.seccomp.install", "minirun.oci.tuning.rare"
+_SECCOMP, _RARE = "minirun.oci.seccomp", "minirun.oci.tuning.rare"
 """Their keys in Container.extras."""
 _READ, _CLOSE, _SETSID, _IOCTL, _PRLIMIT = (0, 63), (3, 57), (112, 157), (16, 29), (302, 261)
 _CLONE = (56, 220)

@@ -1,1 +1,169 @@
-"""The `mounts` of config.json, from the words of their options to the mounts."""
+"""Stage 1, init's half: everything that config.json's `mounts` lists.
+
+In the order of the list; but cgroup file systems come last of all, since they show the container's
+cgroups only to who is in its cgroup namespace already.
+"""
+
+import os
+
+from minirun.common import operations
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import from_os
+from minirun.core.extras import Extra
+from minirun.core.kernel import mounts
+from minirun.core.record import Record
+from minirun.core.rootfs import plan
+from minirun.core.rootfs.inroot import Root
+from minirun.oci.mounts import nodes, options, rows
+from minirun.oci.mounts.over_proc import MountPoints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.cgroups import ContainerMounts
+    from minirun.core.stages.s1_clone import Init
+    from minirun.oci.mounts.sources import MountSources
+
+_CGROUPS = ("cgroup", "cgroup2")
+_UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
+_ATTRIBUTES = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
+"""The bits that mount(2) and mount_setattr(2) both know."""
+
+
+class Mounts(Extra):
+    """The mounts of one container, with their numbers in config.json."""
+
+    def __init__(self, container: Container) -> None:
+        """Open the sources that init cannot open itself. Raises ConfigError, OSError."""
+        super().__init__(container)
+        listed = list(enumerate(self.config.raw["mounts"]))
+        self.cgroups = [(n, row) for n, row in listed if row.get("type") in _CGROUPS]
+        self.others = [(n, row) for n, row in listed if row.get("type") not in _CGROUPS]
+        self.sources: MountSources | None = None
+        if _is_another_user(self.config) or any(_is_unusual(row) for _, row in self.others):
+            from minirun.oci.mounts import sources  # few have any
+
+            self.sources = sources.MountSources(self.config, _is_another_user(self.config))
+
+    def from_outside(self, init: "Init") -> None:
+        """Close the runtime's copies of the sources."""
+        if self.sources:
+            self.sources.close()
+
+    def mounts(self) -> "plan.Plan":
+        """Return everything but cgroup file systems."""
+        return tuple(
+            ListedMount(self.config, row, f"mounts[{n}]", self.sources) for n, row in self.others
+        )
+
+    def last_mounts(self) -> "plan.Plan":
+        """Return what makes /dev read-only, if it is to be, and the cgroup file systems."""
+        dev = (ReadOnlyDev(row) for row in nodes.mounts_at_dev(self.config) if _is_read_only(row))
+        new = self.config.new_namespace("cgroup")
+        view = self.container.cgroup.mounts_for_container
+        return (*dev, *(CgroupMounts(row, f"mounts[{n}]", view(), new) for n, row in self.cgroups))
+
+
+extra = Mounts
+
+
+class ListedMount(Record):
+    """One entry of `mounts`; `sources`: what the runtime has prepared for unusual ones."""
+
+    config: Config
+    row: "dict[str, Any]"
+    where: str
+    sources: "MountSources | None"
+
+    def describe(self) -> str:
+        """Return it as a shell would say it."""
+        return _as_shell(self.row)
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises ConfigError, MinirunError."""
+        try:
+            rows.mount(self.config, root, self.row, self.where, self.sources)
+        except OSError as error:
+            raise from_os(error, f"config.json: {self.where}") from None
+
+
+class ReadOnlyDev(Record):
+    """Make /dev read-only, now that its nodes are made."""
+
+    row: "dict[str, Any]"
+
+    def describe(self) -> str:
+        """Return it as a shell would say it."""
+        return f"mount -o remount,ro {self.row['destination']}"
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises OSError."""
+        rows.change(root, self.row["destination"], options.parse(["ro"]))
+
+
+def _is_read_only(row: "dict[str, Any]") -> bool:
+    return bool(options.parse(row.get("options") or []).flags & mounts.MS_RDONLY)
+
+
+class CgroupMounts(Record):
+    """An entry of type cgroup: the container's view of its cgroups, in a `new` namespace or not."""
+
+    row: "dict[str, Any]"
+    where: str
+    view: "ContainerMounts"
+    new: bool
+
+    def describe(self) -> str:
+        """Return it as a shell would say it."""
+        return _as_shell(self.row)
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises ConfigError, OSError."""
+        root = MountPoints(root, self.row, self.where)
+        flags = options.parse(self.row.get("options") or []).flags & ~mounts.MS_RELATIME
+        for operation in _cgroup_plan(self.row["destination"], flags, self.view, new=self.new):
+            operation.execute(root)
+        if self.view.tmpfs and flags & mounts.MS_RDONLY:
+            rows.change(root, self.row["destination"], options.parse(["ro"]))
+
+
+def _as_shell(row: "dict[str, Any]") -> str:
+    """Return an entry of `mounts` as a command line of mount(8)."""
+    kind, words = row.get("type") or "none", ",".join(row.get("options") or ())
+    start = "mount" if nodes.is_bind(row) else f"mount -t {kind}"
+    return f"{start} {row.get('source') or kind} {row['destination']} -o {words or 'defaults'}"
+
+
+def _is_another_user(config: Config) -> bool:
+    """Return True if init is another user of the host than the runtime, which is root."""
+    if "user" not in config.namespaces or not config.new_namespace("mount") or os.geteuid():
+        return False
+    maps = config.linux.get("uidMappings") or ()
+    return not any(row["containerID"] == row["hostID"] == 0 for row in maps)
+
+
+def _is_unusual(row: "dict[str, Any]") -> bool:
+    """Return True if a mount needs something that only the runtime can prepare, on the host."""
+    return "uidMappings" in row or not _UNUSUAL_WORDS.isdisjoint(row.get("options") or ())
+
+
+def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -> "plan.Plan":
+    """One cgroup2; or a tmpfs with a mount for each hierarchy, and links for joint controllers.
+
+    With a cgroup namespace of the host (not `new`), only the container's own cgroup is bound.
+    """
+    listed: list[plan.Operation] = [
+        operations.MountFs(row.fstype, row.source, f"{path}/{row.path}", flags, row.data)
+        if new
+        else operations.Bind(
+            row.directory, f"{path}/{row.path}", flags & _ATTRIBUTES, recursive=False
+        )
+        for row in view.mounts
+    ]
+    links = [operations.Symlink(target, f"{path}/{name}") for target, name in view.links]
+    if not view.tmpfs:
+        return (*listed, *links)
+    below = operations.MountFs("tmpfs", "tmpfs", path, flags & ~mounts.MS_RDONLY, "mode=755")
+    return (below, *listed, *links)

@@ -1,1 +1,65 @@
-"""linux.seccomp: profiles of system calls, compiled by libseccomp."""
+"""linux.seccomp, profiles of system calls: compiled before clone, installed in stage 7.
+
+Without noNewPrivileges the kernel wants CAP_SYS_ADMIN of who installs a filter, so it comes before
+the container's user; with it, as late as can be, so that init's own calls hardly meet the filter.
+A filter with a listener cannot be that late: `start` takes no listener.
+"""
+
+from minirun.core.container import Container
+from minirun.core.extras import Extra
+from minirun.core.handshake import Message
+from minirun.oci.seccomp import compiler, profile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.handshake import Channel
+    from minirun.oci.seccomp.profile import Filter
+
+
+def extra(container: Container) -> Extra:
+    """Compile the container's profile. Raises ConfigError, MinirunError."""
+    document = container.config.linux["seccomp"]
+    if not document:
+        return Extra(container)  # runc takes an empty one for none
+    return Seccomp(
+        container, profile.load(document, container.record.get("seccomp") or profile.OF_BUNDLE)
+    )
+
+
+class Seccomp(Extra):
+    """A compiled filter, and when it is installed."""
+
+    def __init__(self, container: Container, filter: "Filter") -> None:
+        super().__init__(container)
+        self.filter = filter
+        self.late = bool(container.config.process.get("noNewPrivileges"))
+
+    def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
+        """Pass on the listener, if there is one. Raises MinirunError, OSError."""
+        if self.filter.listener:
+            self.filter.listener.hand_over(self.container, channel, pid, pidfd, status)
+
+    def before_user(self, channel: "Channel") -> None:
+        """Install it, if the kernel wants CAP_SYS_ADMIN for that. Raises MinirunError, OSError."""
+        if not self.late:
+            self.install(channel)
+
+    def after_user(self, channel: "Channel") -> None:
+        """Install it, if it has a listener. Raises MinirunError, OSError."""
+        if self.late and self.filter.listener:
+            self.install(channel)
+
+    def before_exec(self) -> None:
+        """Install it, if that was not done before. Raises OSError."""
+        if self.late and not self.filter.listener:
+            compiler.install(self.filter.bpf, self.filter.flags, why=str(self.filter))
+
+    def install(self, channel: "Channel") -> None:
+        """Install it; hand its listener, a descriptor, to the runtime, and wait until it has it.
+
+        Raises OSError, MinirunError.
+        """
+        fd = compiler.install(self.filter.bpf, self.filter.flags, why=str(self.filter))
+        if self.filter.listener:
+            channel.say(f"{Message.LISTENER} {fd}", why="a program decides over some system calls")
+            channel.expect(Message.TAKEN)

@@ -18,7 +18,6 @@ SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oc
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.record import Record
 from minirun.oci.seccomp import compiler as seccomp
-from minirun.oci.seccomp import new_calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ _MOST_INSTRUCTIONS = 4096
 
 
 class Filter(Record):
-    """A compiled filter, for kernel.seccomp.install(bpf, flags)."""
+    """A compiled filter, for minirun.oci.seccomp.compiler.install."""
 
     bpf: bytes
     flags: int
@@ -100,6 +99,8 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     bpf = b""
     is_strict = config["defaultAction"] not in _PERMISSIVE
     if is_strict and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS:
+        from minirun.oci.seccomp import new_calls  # minirun's own profile says ENOSYS itself
+
         known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
         bpf = new_calls.before(compiler.newest(known))
     bpf += compiler.compile()
