@@ -62,7 +62,7 @@ def _is_mapped(option: str, uids: "Rows", gids: "Rows") -> bool:
     """Return True if the owner in a mount option, such as gid=5, is known in the container."""
     key, _, value = option.partition("=")
     rows = {"uid": uids, "gid": gids}.get(key)
-    return rows is None or not value.isdigit() or idmap.inside(rows, int(value))
+    return rows is None or not value.isdigit() or idmap.host_id(rows, int(value)) is not None
 
 
 def check(config: Config) -> bool:
@@ -122,7 +122,7 @@ def _check_user(user: "dict[str, Any]", uids: "Rows", gids: "Rows", *, denied: b
     asked = [("uid", user.get("uid", 0)), ("gid", user.get("gid", 0))]
     for key, number in [*asked, *(("additionalGids", gid) for gid in more)]:
         rows = uids if key == "uid" else gids
-        if not idmap.inside(rows, number):
+        if idmap.host_id(rows, number) is None:
             text = f"{number} is not mapped; mapped: {_shown(rows)}"
             raise ConfigError(f"{where}.{key}: {text}", _MORE)
 

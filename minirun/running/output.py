@@ -78,9 +78,9 @@ class Streams:
         """Make the socket that init sends its terminal's master end through."""
         import socket
 
-        from minirun.oci.terminal import terminal
+        from minirun.oci.terminal import relay, terminal
 
-        self.terminal = terminal
+        self.terminal, self.relay_keys = terminal, relay.relay
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.console = Console(socket=theirs.detach())
         self.theirs.append(self.console.socket)
@@ -95,7 +95,7 @@ class Streams:
     def relay(self, pid: int, pidfd: int) -> int:
         """Pass everything on until the command ends; return its exit status."""
         if self.console.socket >= 0 and not self.detach:
-            self.terminal.relay(self.master, 0 if self.interactive else -1, 1, pidfd)
+            self.relay_keys(self.master, 0 if self.interactive else -1, 1, pidfd)
             os.close(self.master)
         else:
             if self.master >= 0:
@@ -129,7 +129,7 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
     from minirun.oci.namespaces import userns
 
     linux = container.config.linux
-    return userns.host_id(linux["uidMappings"], 0), userns.host_id(linux["gidMappings"], 0)
+    return userns.owner_of_root(linux["uidMappings"], linux["gidMappings"])
 
 
 class Viewers:

@@ -10,7 +10,7 @@ What the real stack does: runc, crun and podman the same. Imported only for such
 
 import os
 
-from minirun.core import events
+from minirun.core import events, state
 from minirun.core.errors import ConfigError, MinirunError
 
 TYPE_CHECKING = False
@@ -33,14 +33,11 @@ def write_id_map(pid: int, name: str, rows: "list[dict[str, int]]") -> None:
     """
     path = f"/proc/{pid}/{name}"
     text = "".join(f"{row['containerID']} {row['hostID']} {row['size']}\n" for row in rows)
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.write(fd, text.encode())  # in one write, or the kernel refuses it
+        state.write(path, text)  # in one write(2), or the kernel refuses it
     except OSError as error:
         error.filename = path
         raise
-    finally:
-        os.close(fd)
 
 
 def own_ids() -> "dict[str, int]":
@@ -53,9 +50,19 @@ def is_one(rows: "Rows", name: str) -> bool:
     return len(rows) == 1 and rows[0]["size"] == 1 and rows[0]["hostID"] == own_ids()[name]
 
 
-def inside(rows: "Rows", number: int) -> bool:
-    """Return True if an id of the container has one on the host."""
-    return any(r["containerID"] <= number < r["containerID"] + r["size"] for r in rows)
+def read(pid: "int | str", name: str) -> "Rows":
+    """Return an id map as config.json would have it. Raises OSError."""
+    rows = [line.split() for line in state.read_text(f"/proc/{pid}/{name}").splitlines()]
+    keys = ("containerID", "hostID", "size")
+    return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
+
+
+def host_id(rows: "Rows", number: int) -> "int | None":
+    """Return the host's id for an id in the container; None if it has none."""
+    for row in rows:
+        if row["containerID"] <= number < row["containerID"] + row["size"]:
+            return row["hostID"] + number - row["containerID"]
+    return None
 
 
 def write(pid: int, linux: "dict[str, Any]") -> None:
@@ -66,19 +73,11 @@ def write(pid: int, linux: "dict[str, Any]") -> None:
     for name in ("uid_map", "gid_map"):
         rows = linux[_KEYS[name]]
         if name == "gid_map" and len(rows) == 1 and rows[0]["size"] == 1:
-            _deny_setgroups(pid)  # without it the kernel refuses the one line
+            state.write(f"/proc/{pid}/setgroups", "deny")  # else the kernel refuses the one line
         try:
             write_id_map(pid, name, rows)
         except PermissionError:
             _ask(pid, name, rows)
-
-
-def _deny_setgroups(pid: int) -> None:
-    fd = os.open(f"/proc/{pid}/setgroups", os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, b"deny")
-    finally:
-        os.close(fd)
 
 
 def _ask(pid: int, name: str, rows: "Rows") -> None:
@@ -142,9 +141,7 @@ def default() -> "tuple[Rows, Rows]":
 
 def whole(name: str) -> "Rows":
     """Return the map that gives every id of this user namespace to one below it, as it is."""
-    with open(f"/proc/self/{name}", encoding="ascii") as file:
-        lines = [list(map(int, line.split())) for line in file]
-    return [{"containerID": first, "hostID": first, "size": size} for first, _, size in lines]
+    return [{**row, "hostID": row["containerID"]} for row in read("self", name)]
 
 
 def _line_up(ranges: "list[tuple[int, int]]") -> "Rows":

@@ -12,7 +12,7 @@ files: they are the container's root's, since the container's 0 is the user.
 
 import os
 
-from minirun.core import directories, events, places, state
+from minirun.core import directories, events, places
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.extras import Extra
@@ -39,30 +39,21 @@ class UserNamespace(Extra):
             idmap.write_id_map(pid, "uid_map", linux["uidMappings"])
             idmap.write_id_map(pid, "gid_map", linux["gidMappings"])
         if self.config.layers:
-            uid, gid = (host_id(_read_map(pid, name), 0) for name in ("uid_map", "gid_map"))
-            _give_away(container, uid, gid)
+            # of a namespace by path only the kernel knows the maps
+            owner = owner_of_root(idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map"))
+            _give_away(container, *owner)
             _attach_layers(container, pid)
 
 
 extra = UserNamespace
 
 
-def _read_map(pid: int, name: str) -> "list[dict[str, int]]":
-    """Return an id map as config.json would have it; of a namespace by path only the kernel knows.
-
-    Raises OSError.
-    """
-    rows = [line.split() for line in state.read_text(f"/proc/{pid}/{name}").splitlines()]
-    keys = ("containerID", "hostID", "size")
-    return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
-
-
-def host_id(rows: "list[dict[str, int]]", inside: int) -> int:
-    """Return the host's id for an id in the container. Raises MinirunError if none is mapped."""
-    for row in rows:
-        if row["containerID"] <= inside < row["containerID"] + row["size"]:
-            return row["hostID"] + inside - row["containerID"]
-    raise MinirunError(f"config.json: linux.uidMappings: {inside} is not mapped")
+def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":
+    """Return the host's ids of the container's root. Raises MinirunError if it has none."""
+    uid, gid = (idmap.host_id(rows, 0) for rows in (uids, gids))
+    if uid is None or gid is None:
+        raise MinirunError("config.json: linux.uidMappings: 0 is not mapped")
+    return uid, gid
 
 
 def _give_away(container: Container, uid: int, gid: int) -> None:

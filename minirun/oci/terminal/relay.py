@@ -18,7 +18,7 @@ import tty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import FrameType
     from typing import Any
 
 CHUNK = 65536
@@ -73,12 +73,7 @@ class RawMode:
             tty.setraw(self.fd, termios.TCSANOW)
         return self
 
-    def __exit__(
-        self,
-        kind: "type[BaseException] | None",
-        error: "BaseException | None",
-        trace: "TracebackType | None",
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
         for number in self.handled:
             _signal.signal(number, _signal.SIG_DFL)
@@ -117,12 +112,7 @@ class _Resizing:
         except OSError:
             pass  # one of the two has gone, which the pump will see
 
-    def __exit__(
-        self,
-        kind: "type[BaseException] | None",
-        error: "BaseException | None",
-        trace: "TracebackType | None",
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.before is not None:
             _signal.signal(_signal.SIGWINCH, self.before)
 
@@ -164,9 +154,8 @@ class _Pump:
                 data = os.read(self.master, CHUNK)
             except BlockingIOError:
                 return True
-            except (
-                OSError
-            ):  # EIO: no process has the slave end open; while pid 1 lives, it may again
+            except OSError:
+                # EIO: no process has the slave end open; while pid 1 lives, it may again
                 return self.pidfd >= 0 and not self._ends_within(_RETRY)
             if not self._write_output(data):
                 return False

@@ -33,7 +33,7 @@ from minirun.core.errors import MinirunError
 from minirun.core.extras import Extra
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import RESOLVE, Root
-from minirun.oci.terminal.relay import get_size, relay, set_size
+from minirun.oci.terminal.relay import set_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,17 +223,3 @@ def _put_onto_streams(slave: int) -> None:
         os.dup2(slave, number, inheritable=True)
     if slave > 2:
         os.close(slave)
-
-
-__all__ = [
-    "bind_console",
-    "control",
-    "get_size",
-    "name_of",
-    "open_console",
-    "receive_master",
-    "relay",
-    "send_master",
-    "set_size",
-    "take",
-]

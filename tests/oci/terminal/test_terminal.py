@@ -122,7 +122,7 @@ def processes() -> Iterator[Processes]:
 def tty() -> Iterator[tuple[int, int]]:
     """The user's terminal, 30 rows by 90 columns: (the screen and keyboard, what programs see)."""
     screen, slave = os.openpty()
-    terminal.set_size(slave, 30, 90)
+    relay.set_size(slave, 30, 90)
     yield screen, slave
     for fd in (screen, slave):
         try:
@@ -150,7 +150,7 @@ def test_the_containers_side(processes: Processes) -> None:
 def test_console_size_of_the_configuration(processes: Processes) -> None:
     pid, master = processes.container("stty size", size=(40, 132))
     assert read_until(master, b"\n") == b"40 132\r\n"
-    assert terminal.get_size(master) == (40, 132)
+    assert relay.get_size(master) == (40, 132)
     assert terminal.name_of(master) == "/dev/pts/0"
     os.close(master)
     wait(pid)
@@ -168,9 +168,9 @@ def test_keys_output_size_and_restoration(processes: Processes, tty: tuple[int, 
     os.write(screen, b"one\r")
     seen = read_until(screen, b"got one at 30 90\r\n")
     assert seen.startswith(b"one\r\n")  # echoed by the container, once
-    terminal.set_size(screen, 11, 22)
+    relay.set_size(screen, 11, 22)
     end = time.monotonic() + DEADLINE
-    while terminal.get_size(master) != (11, 22):
+    while relay.get_size(master) != (11, 22):
         assert time.monotonic() < end
     os.write(screen, b"two\r")
     read_until(screen, b"got two at 11 22\r\n")
