@@ -15,14 +15,14 @@ from ctypes import c_int, c_uint, c_void_p
 
 from minirun.core.kernel import libc
 
-PROG_LOAD, PROG_ATTACH, PROG_DETACH, PROG_GET_FD_BY_ID = 5, 8, 9, 13
+PROG_LOAD, PROG_ATTACH, PROG_GET_FD_BY_ID = 5, 8, 13
 OBJ_GET_INFO_BY_FD, PROG_QUERY = 15, 16
 PROG_TYPE_CGROUP_DEVICE = 15
 CGROUP_DEVICE = 6
 F_ALLOW_MULTI, F_REPLACE = 2, 4
 
 _COMMANDS = {
-    PROG_LOAD: "BPF_PROG_LOAD", PROG_ATTACH: "BPF_PROG_ATTACH", PROG_DETACH: "BPF_PROG_DETACH",
+    PROG_LOAD: "BPF_PROG_LOAD", PROG_ATTACH: "BPF_PROG_ATTACH",
     PROG_GET_FD_BY_ID: "BPF_PROG_GET_FD_BY_ID", OBJ_GET_INFO_BY_FD: "BPF_OBJ_GET_INFO_BY_FD",
     PROG_QUERY: "BPF_PROG_QUERY",
 }  # fmt: skip
@@ -105,14 +105,6 @@ def attach(cgroup_fd: int, program_fd: int, replacing: int = -1) -> None:
         shown["replace_bpf_fd"] = replacing
     attr = _attr("IIIII", cgroup_fd, program_fd, CGROUP_DEVICE, flags, max(replacing, 0))
     _call(PROG_ATTACH, attr, shown)
-
-
-def detach(cgroup_fd: int, program_fd: int) -> None:
-    """Detach a device program from a cgroup2 directory. Raises OSError."""
-    shown: "dict[str, object]" = {
-        "target_fd": cgroup_fd, "attach_bpf_fd": program_fd, "attach_type": _TYPE,
-    }  # fmt: skip
-    _call(PROG_DETACH, _attr("IIII", cgroup_fd, program_fd, CGROUP_DEVICE, 0), shown)
 
 
 def attached(cgroup_fd: int) -> "list[int]":

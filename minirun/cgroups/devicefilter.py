@@ -51,14 +51,19 @@ def insn(code: int, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0) -> b
     return struct.pack("<BBhI", code, src << 4 | dst, off, imm & 0xFFFFFFFF)
 
 
-PROLOGUE = (
-    insn(LDX_W, 2, 1, 0)
-    + insn(MOV_X, KIND, 2)
-    + insn(AND_K, KIND, imm=0xFFFF)
-    + insn(RSH_K, 2, imm=16)
-    + insn(LDX_W, MAJOR, 1, 4)
-    + insn(LDX_W, MINOR, 1, 8)
-)
+def prologue(wanted: int, kind: int) -> bytes:
+    """Return the instructions that fill the registers MAJOR and MINOR, and these two."""
+    return (
+        insn(LDX_W, wanted, 1, 0)
+        + insn(MOV_X, kind, wanted)
+        + insn(AND_K, kind, imm=0xFFFF)
+        + insn(RSH_K, wanted, imm=16)
+        + insn(LDX_W, MAJOR, 1, 4)
+        + insn(LDX_W, MINOR, 1, 8)
+    )
+
+
+PROLOGUE = prologue(2, KIND)
 YES = insn(MOV_K, 0, imm=1) + insn(EXIT)
 NO = insn(MOV_K, 0, imm=0) + insn(EXIT)
 

@@ -97,14 +97,7 @@ def prepended(rules: "list[DeviceRule]") -> bytes:
     """Return the tests that stand before the other runtime's program; "" for no rules."""
     if not rules:
         return b""
-    found = (
-        code.insn(code.LDX_W, _WANTED, 1, 0)
-        + code.insn(code.MOV_X, _KIND, _WANTED)
-        + code.insn(code.AND_K, _KIND, imm=0xFFFF)
-        + code.insn(code.RSH_K, _WANTED, imm=16)
-        + code.insn(code.LDX_W, code.MAJOR, 1, 4)
-        + code.insn(code.LDX_W, code.MINOR, 1, 8)
-    )
+    found = code.prologue(_WANTED, _KIND)
     for rule in rules:
         more = ~ruleset.bits(rule.access) & 7
         tests = [
