@@ -30,7 +30,7 @@ _VENDORS = ("minirun.gpu.vendors", ("groups",))
 _NAMESPACES = "minirun.oci.namespaces"
 _HIDE = ("minirun.oci.mounts.hide", ("hide",))
 _LIMITS = ("minirun.oci.tuning.limits", ("from_outside", "limit"))
-_TUNING = ("minirun.oci.tuning.rare", ("limit",))
+_TUNING = ("minirun.oci.tuning.tuning", ("limit",))
 
 TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.namespaces.path", f"{_NAMESPACES}.helper", ("clone",)),

@@ -132,7 +132,7 @@ ROWS = (
         ("cgroups/perdevice.py",), ("cgroups/test_perdevice.py",), _V1_OR_V2),
     Row("config-linux.md", "resources.unified", "yes", ("cgroups/resources.py",),
         (f"{_RESOURCES}::test_unified_comes_last_and_as_it_is",)),
-    Row("config-linux.md", "intelRdt", "refused", ("oci/tuning/rare.py",),
+    Row("config-linux.md", "intelRdt", "refused", ("oci/tuning/tuning.py",),
         ("spec/test_devices.py::test_intel_rdt_is_refused",), "an error"),
     Row("config-linux.md", "memoryPolicy", "yes", ("oci/tuning/tuning.py", "oci/tuning/sched.py"),
         ("spec/test_tuning.py::test_memory_policy",)),

@@ -1,10 +1,10 @@
 """scheduler, ioPriority, personality, memoryPolicy and execCPUAffinity, seen from inside."""
 
-import json
 import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,7 +159,7 @@ def test_cpus_for_exec_alone(bundle_both: Bundle, final: bool) -> None:
 )  # fmt: skip
 def test_what_is_no_value(raw: dict[str, Any], culprit: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        tuning.Tuning(Config(raw, ""))
+        tuning.Tuning(SimpleNamespace(config=Config(raw, "")))  # type: ignore[arg-type]
     assert str(caught.value).startswith(f"config.json: {culprit}")
 
 
@@ -188,6 +188,4 @@ def test_nothing_of_it_is_loaded_where_nobody_asks() -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "minirun.core.lifecycle" in loaded
-    assert (
-        json.dumps(sorted(loaded & {"minirun.oci.tuning.rare", "minirun.oci.tuning.sched"})) == "[]"
-    )
+    assert not loaded & {"minirun.oci.tuning.tuning", "minirun.oci.tuning.sched"}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minirun.core.handshake import Channel
     from minirun.oci.seccomp import Seccomp
 
-_SECCOMP, _RARE = "minirun.oci.seccomp", "minirun.oci.tuning.rare"
+_SECCOMP, _TUNING = "minirun.oci.seccomp", "minirun.oci.tuning.tuning"
 """Their keys in Container.extras."""
 _READ, _CLOSE, _SETSID, _IOCTL, _PRLIMIT = (0, 63), (3, 57), (112, 157), (16, 29), (302, 261)
 _CLONE = (56, 220)
@@ -46,7 +46,7 @@ def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") 
     Return True if that is so. Raises OSError, MinirunError.
     """
     seccomp, wanted = _seccomp(container), container.config.process
-    if not seccomp or seccomp.filter.listener or seccomp.late or _RARE in container.extras:
+    if not seccomp or seccomp.filter.listener or seccomp.late or _TUNING in container.extras:
         return False
     calls = [_READ, _CLOSE, _SETSID]
     calls += [_IOCTL] if wanted.get("terminal") else []
@@ -88,6 +88,6 @@ def _needed(container: "Container", sets: caps.Sets) -> int:
     seccomp = _seccomp(container)
     if seccomp and not seccomp.late:
         needed.append("CAP_SYS_ADMIN")
-    if _RARE in container.extras:
+    if _TUNING in container.extras:
         needed.append("CAP_SYS_NICE")
     return caps.mask(needed) & sets.grantable

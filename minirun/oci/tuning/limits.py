@@ -1,9 +1,9 @@
 """process.rlimits and process.oomScoreAdj: what bounds one process, and what ends it first."""
 
 import ctypes
-import os
 from ctypes import c_int, c_void_p
 
+from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
@@ -49,9 +49,7 @@ class Limits(Extra):
     def from_outside(self, init: "Init") -> None:
         """Set the score by which the OOM killer chooses: proc_pid_oom_score_adj(5)."""
         if self.score is not None:
-            fd = os.open(f"/proc/{init.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-            os.write(fd, str(self.score).encode())
-            os.close(fd)
+            state.write(f"/proc/{init.pid}/oom_score_adj", str(self.score))
 
     def limit(self) -> None:
         """Set the limits of this process. Raises OSError."""

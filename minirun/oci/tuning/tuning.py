@@ -1,5 +1,7 @@
 """What few processes ask for: scheduler, ioPriority, personality, memoryPolicy, execCPUAffinity.
 
+And labels, which minirun.oci.tuning.labels knows, and intelRdt, which is refused.
+
 What happens: the runtime reads and checks them before clone, and imports this module only if
 config.json has one of them; init sets them right before it gives up its privileges, since a
 real-time policy needs CAP_SYS_NICE.
@@ -13,9 +15,10 @@ What the real stack does: runc sets them at the same place, in the same order.
 
 import os
 
-from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError, from_os
-from minirun.oci.tuning import sched
+from minirun.core.extras import Extra
+from minirun.oci.tuning import labels, sched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,19 +51,24 @@ _MOST = 4096
 """The highest number of a CPU or a memory node: kernels are built for fewer (NR_CPUS)."""
 
 
-class Tuning:
+class Tuning(Extra):
     """What config.json asks for, as numbers; None if it does not."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, container: Container) -> None:
         """Read config.json. Raises ConfigError, with the exact path, for what is wrong in it."""
-        process, linux = config.process, config.linux
+        super().__init__(container)
+        process, linux = self.config.process, self.config.linux
+        if linux.get("intelRdt") is not None:
+            what = "minirun does not manage /sys/fs/resctrl"
+            raise ConfigError(f"config.json: linux.intelRdt: is not supported: {what}")
+        self.profile = labels.check(self.config)
         self.scheduler = _scheduler(process["scheduler"]) if process.get("scheduler") else None
         self.io = _io_priority(process["ioPriority"]) if process.get("ioPriority") else None
         self.persona = _personality(linux["personality"]) if linux.get("personality") else None
         self.memory = _memory(linux["memoryPolicy"]) if linux.get("memoryPolicy") else None
 
-    def apply(self) -> None:
-        """Set it all for this process. Raises ConfigError for what the kernel refuses."""
+    def limit(self) -> None:
+        """Set it all for this process. Raises ConfigError for what the kernel refuses, OSError."""
         where = ""
         try:
             if self.persona is not None:
@@ -77,6 +85,10 @@ class Tuning:
                 sched.set_mempolicy(*self.memory)
         except OSError as error:
             raise ConfigError(f"config.json: {where}: {from_os(error)}") from None
+        labels.apply(self.profile)
+
+
+extra = Tuning
 
 
 def _scheduler(row: "dict[str, Any]") -> sched.SchedAttr:
