@@ -50,13 +50,6 @@ class User(Record):
     """The name of the passwd entry; empty without one."""
 
 
-class _Account(Record):
-    name: str
-    uid: int
-    gid: int
-    home: str
-
-
 class _Group(Record):
     name: str
     gid: int
@@ -71,27 +64,26 @@ def resolve_user(root: "Root", spec: str) -> User:
     """
     who, _, which = spec.partition(":")
     wanted = _number(who) if who else 0
-    account = _find_account(root, who, wanted)
-    if account:
-        user = User(account.uid, account.gid, (), account.home or "/", account.name)
-    elif wanted is not None:
-        user = User(wanted, 0, (), "/", "")
-    else:
+    user = _find_user(root, who, wanted)
+    if not user:
         raise _unknown("user", who, "passwd")
     if which:
         return user._replace(gid=_find_group(root, which))
     return user._replace(groups=_memberships(root, user.name))
 
 
-def _find_account(root: "Root", who: str, wanted: "int | None") -> "_Account | None":
-    """Return the first entry with the id `wanted`, or, if that is None, with the name `who`."""
+def _find_user(root: "Root", who: str, wanted: "int | None") -> "User | None":
+    """Return the first entry with the id `wanted`, or, if that is None, with the name `who`.
+
+    An id needs no entry.
+    """
     for fields in _lines(root, "/etc/passwd", 7):
         uid, gid = _plain_number(fields[2]), _plain_number(fields[3])
         if uid is None or gid is None:
             continue
         if fields[0] == who if wanted is None else uid == wanted:
-            return _Account(fields[0], uid, gid, fields[5])
-    return None
+            return User(uid, gid, (), fields[5] or "/", fields[0])
+    return None if wanted is None else User(wanted, 0, (), "/", "")
 
 
 def _groups(root: "Root") -> "list[_Group]":

@@ -199,9 +199,7 @@ def _take_on_score(config: Config) -> None:
     """Take on the OOM killer's score; not from the caller, which may be a shim with its own."""
     score = config.process.get("oomScoreAdj")
     if score is not None:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)  # the host's /proc
-        os.write(fd, str(score).encode())
-        os.close(fd)
+        state.write("/proc/self/oom_score_adj", str(score))  # the host's /proc
 
 
 def _move(container: Container, config: Config) -> None:
