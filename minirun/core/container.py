@@ -38,7 +38,7 @@ class Container:
         self.console = Console()
         self.preserve_fds = 0
         self.extras: dict[str, Extra] = {}
-        """What it needs beyond the core, by module; :meth:`prepare` makes them."""
+        """What it needs beyond the core, by name; :meth:`prepare` makes them."""
 
     @property
     def cgroup(self) -> "Cgroup":

@@ -1,10 +1,10 @@
 """How the core does without knowing the rings around it: one table.
 
-A row names a property of config.json, the module of a ring that knows what to do about it, and the
-points of the stages at which that is done. Before clone, each property that this config.json has
-brings in its module, since after pivot_root nothing may be imported any more: every file is the
-container's then. The module's `extra`, a class or a function, checks what is asked for, and gives
-an :class:`Extra`. At their points the stages call it.
+A row names a property of config.json, what knows in a ring what to do about it, and the points of
+the stages at which that is done. Before clone, each property that this config.json has brings in
+its module, since after pivot_root nothing may be imported any more: every file is the container's
+then. The class (or function) that the row names checks what is asked for, and gives an
+:class:`Extra`. At their points the stages call it.
 
 A property is a path of names. In a list, one member that has it is enough; `type=user` asks for
 that word, be it the value or in it. What begins with -- is a flag of the caller's.
@@ -14,7 +14,7 @@ from minirun.core.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from minirun.cgroups import Cgroup as Cgroup
@@ -26,30 +26,31 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.plan import Plan
     from minirun.core.stages.s1_clone import Init
 
-_VENDORS = ("minirun.gpu.vendors", ("groups",))
-_NAMESPACES = "minirun.oci.namespaces"
-_HIDE = ("minirun.oci.mounts.hide", ("hide",))
-_LIMITS = ("minirun.oci.tuning.limits", ("from_outside", "limit"))
-_TUNING = ("minirun.oci.tuning.tuning", ("limit",))
+_VENDORS = ("minirun.gpu.vendors.extra", ("groups",))
+_NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
+_HIDE = ("minirun.oci.mounts.hide.Hide", ("hide",))
+_LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
+_TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
 TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
-    ("linux.namespaces.path", f"{_NAMESPACES}.helper", ("clone",)),
-    ("linux.namespaces.type=time", f"{_NAMESPACES}.helper", ("clone",)),
-    ("linux.namespaces.type=user", f"{_NAMESPACES}.userns", ("from_outside",)),
-    ("linux.namespaces.type=network", "minirun.net", ("inside",)),
-    ("linux.netDevices", "minirun.net.devices", ("from_outside",)),
-    ("linux.rootfsPropagation", "minirun.oci.mounts.propagation", ("isolate", "after_hiding")),
-    ("mounts", "minirun.oci.mounts", ("from_outside", "mounts", "last_mounts")),
-    ("mounts", "minirun.oci.mounts.nodes", ("nodes",)),
-    ("linux.devices", "minirun.oci.mounts.nodes", ("nodes",)),
-    ("--no-pivot", "minirun.oci.mounts.no_pivot", ("enter",)),
-    ("linux.sysctl", "minirun.oci.tuning.sysctl", ("after_pivot",)),
+    ("linux.namespaces.path", *_NAMED),
+    ("linux.namespaces.type=time", *_NAMED),
+    ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps", ("from_outside",)),
+    ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
+    ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
+    ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",
+     ("isolate", "after_hiding")),
+    ("mounts", "minirun.oci.mounts.Mounts", ("from_outside", "mounts", "last_mounts")),
+    ("mounts", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
+    ("linux.devices", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
+    ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("enter",)),
+    ("linux.sysctl", "minirun.oci.tuning.sysctl.Sysctl", ("after_pivot",)),
     ("linux.maskedPaths", *_HIDE),
     ("linux.readonlyPaths", *_HIDE),
     ("root.readonly", *_HIDE),
-    ("process.args", "minirun.oci.home", ("look",)),
-    ("process.terminal", "minirun.oci.terminal.terminal", ("connect", "lead_session")),
-    ("linux.seccomp", "minirun.oci.seccomp",
+    ("process.args", "minirun.oci.home.Home", ("look",)),
+    ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
+    ("linux.seccomp", "minirun.oci.seccomp.compiled",
      ("hand_over", "before_user", "after_user", "before_exec")),
     ("process.rlimits", *_LIMITS),
     ("process.oomScoreAdj", *_LIMITS),
@@ -151,7 +152,7 @@ POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
 
 
 def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str, Extra]":
-    """Return what this container needs beyond the core at `points`, by module.
+    """Return what this container needs beyond the core at `points`, by the name in the table.
 
     Raises MinirunError, OSError.
     """
@@ -161,10 +162,10 @@ def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str
         "--gpu-driver": container.config.choices.gpu_driver,
     }
     asked = container.config.raw | flags
-    for path, module, where in TABLE:
-        wanted = module not in extras and not points.isdisjoint(where)
+    for path, name, where in TABLE:
+        wanted = name not in extras and not points.isdisjoint(where)
         if wanted and _has(asked, path.split(".")):
-            extras[module] = __import__(module, fromlist=["extra"]).extra(container)
+            extras[name] = _imported(name)(container)
     return extras
 
 
@@ -184,23 +185,26 @@ def _has(value: "Any", names: "list[str]") -> bool:
 
 
 DOORS = {
-    "check_config": ("minirun.oci.validate", "check"),
-    "check_record": ("minirun.running.record_fields", "check"),
-    "open_cgroup": ("minirun.cgroups", "of_container"),
-    "make_cgroup": ("minirun.cgroups", "make"),
-    "clear_cgroup": ("minirun.cgroups.stopping", "clear"),
-    "cgroup_entrance": ("minirun.cgroups.hierarchies", "entrance"),
-    "empty_directory": ("minirun.oci.namespaces.userns", "empty_directory"),
-    "keep_log": ("minirun.running.history", "keep"),
+    "check_config": "minirun.oci.validate.check",
+    "check_record": "minirun.running.record_fields.check",
+    "open_cgroup": "minirun.cgroups.of_container",
+    "make_cgroup": "minirun.cgroups.make",
+    "clear_cgroup": "minirun.cgroups.stopping.clear",
+    "cgroup_entrance": "minirun.cgroups.hierarchies.entrance",
+    "empty_directory": "minirun.oci.namespaces.userns.empty_directory",
+    "keep_log": "minirun.running.history.keep",
 }
-"""What the core asks of a ring whatever config.json says: name → module and function."""
+"""What the core asks of a ring whatever config.json says: name → function."""
 
 
-def door(name: str) -> "Callable[..., Any]":
+def door(name: str) -> "Any":
     """Return the function that has this name in DOORS; its module is imported now."""
-    module, function = DOORS[name]
-    found: Callable[..., Any] = getattr(__import__(module, fromlist=[function]), function)
-    return found
+    return _imported(DOORS[name])
+
+
+def _imported(path: str) -> "Any":
+    module, _, name = path.rpartition(".")
+    return getattr(__import__(module, fromlist=[name]), name)
 
 
 def gpu_vendor(config: "Config") -> str:

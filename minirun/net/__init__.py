@@ -38,9 +38,6 @@ class Loopback(Extra):
             set_up("lo", why="a new network namespace has only lo, and lo starts down")
 
 
-extra = Loopback
-
-
 def set_up(name: str, *, why: str = "") -> None:
     """Set IFF_UP on the interface `name` of this network namespace: netdevice(7). Raises OSError.
 

@@ -45,9 +45,6 @@ class NetDevices(Extra):
                 raise ConfigError(f"config.json: linux.netDevices.{name}: {text}") from None
 
 
-extra = NetDevices
-
-
 def _move(name: str, new_name: str, pid: int) -> None:
     with IPRoute() as route:
         found = route.link_lookup(ifname=name)

@@ -22,9 +22,6 @@ class Home(Extra):
         add(self.config.process, root)
 
 
-extra = Home
-
-
 def add(process: "dict[str, Any]", root: Root) -> None:
     """Add HOME to process.env of config.json where it has none."""
     env = process.get("env") or []

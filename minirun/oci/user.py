@@ -50,12 +50,6 @@ class User(Record):
     """The name of the passwd entry; empty without one."""
 
 
-class _Group(Record):
-    name: str
-    gid: int
-    members: "tuple[str, ...]"
-
-
 def resolve_user(root: "Root", spec: str) -> User:
     """Return the user that `spec` ("", uid, name, uid:gid, name:group) means in the image `root`.
 
@@ -86,23 +80,23 @@ def _find_user(root: "Root", who: str, wanted: "int | None") -> "User | None":
     return None if wanted is None else User(wanted, 0, (), "/", "")
 
 
-def _groups(root: "Root") -> "list[_Group]":
-    entries = [(fields, _plain_number(fields[2])) for fields in _lines(root, "/etc/group", 4)]
+def _groups(root: "Root") -> "list[tuple[str, int, list[str]]]":
+    """Return (name, id, members) of each group."""
     return [
-        _Group(fields[0], gid, tuple(fields[3].split(",")))
-        for fields, gid in entries
-        if gid is not None
+        (fields[0], gid, fields[3].split(","))
+        for fields in _lines(root, "/etc/group", 4)
+        if (gid := _plain_number(fields[2])) is not None
     ]
 
 
 def _find_group(root: "Root", which: str) -> int:
     """Return the id of the group `which`, a number or a name."""
-    gid = _number(which)
-    if gid is not None:
-        return gid
-    for group in _groups(root):
-        if group.name == which:
-            return group.gid
+    number = _number(which)
+    if number is not None:
+        return number
+    for name, gid, _ in _groups(root):
+        if name == which:
+            return gid
     raise _unknown("group", which, "group")
 
 
@@ -110,7 +104,7 @@ def _memberships(root: "Root", name: str) -> "tuple[int, ...]":
     """Return the ids of the groups that list `name` as a member, each once."""
     if not name:
         return ()
-    return tuple(dict.fromkeys(g.gid for g in _groups(root) if name in g.members))
+    return tuple(dict.fromkeys(gid for _, gid, members in _groups(root) if name in members))
 
 
 def _lines(root: "Root", path: str, fields: int) -> "list[list[str]]":

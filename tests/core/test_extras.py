@@ -15,11 +15,12 @@ NAMES = {name for name in vars(Extra) if not name.startswith("_")}
 def test_the_table_names_the_points_that_the_module_has(
     path: str, name: str, points: tuple[str, ...]
 ) -> None:
-    module = importlib.import_module(name)
-    classes = {
+    module = importlib.import_module(name.rpartition(".")[0])
+    assert callable(getattr(module, name.rpartition(".")[2]))
+    classes = [
         found for _, found in inspect.getmembers(module, inspect.isclass)
-        if issubclass(found, Extra) and found.__module__ == name
-    }  # fmt: skip
+        if issubclass(found, Extra) and found.__module__ == module.__name__
+    ]  # fmt: skip
     (own,) = classes
     assert {name for name in NAMES if name in vars(own)} == set(points), path
 

@@ -90,10 +90,7 @@ def setuid(uid: int, *, why: str = "") -> None:
 
 
 def pidfd_send_signal(pidfd: int, number: int) -> None:
-    """Signal the process that `pidfd` holds, never a stranger with a reused pid.
-
-    pidfd_send_signal(2); Linux 5.1.
-    """
+    """Signal what `pidfd` holds, never a stranger with its pid: pidfd_send_signal(2); Linux 5.1."""
     libc.check("pidfd_send_signal", _pidfd_send_signal(424, pidfd, number, None, 0))
 
 

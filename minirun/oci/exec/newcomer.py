@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minirun.core.handshake import Channel
     from minirun.oci.seccomp import Seccomp
 
-_SECCOMP, _TUNING = "minirun.oci.seccomp", "minirun.oci.tuning.tuning"
+_SECCOMP, _TUNING = "minirun.oci.seccomp.compiled", "minirun.oci.tuning.tuning.Tuning"
 """Their keys in Container.extras."""
 _READ, _CLOSE, _SETSID, _IOCTL, _PRLIMIT = (0, 63), (3, 57), (112, 157), (16, 29), (302, 261)
 _CLONE = (56, 220)

@@ -66,9 +66,6 @@ class Mounts(Extra):
         return (*dev, *(CgroupMounts(row, f"mounts[{n}]", view(), new) for n, row in self.cgroups))
 
 
-extra = Mounts
-
-
 class ListedMount(Record):
     """One entry of `mounts`; `sources`: what the runtime has prepared for unusual ones."""
 
@@ -155,7 +152,7 @@ def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -
     With a cgroup namespace of the host (not `new`), only the container's own cgroup is bound.
     """
     listed: list[plan.Operation] = [
-        operations.MountFs(row.fstype, row.source, f"{path}/{row.path}", flags, row.data)
+        operations.MountFs(row.fstype, "cgroup", f"{path}/{row.path}", flags, row.data)
         if new
         else operations.Bind(
             row.directory, f"{path}/{row.path}", flags & _ATTRIBUTES, recursive=False

@@ -31,9 +31,6 @@ class Hide(Extra):
         return (*readonly, *masked, *root)
 
 
-extra = Hide
-
-
 def _paths(config: Config, name: str) -> "list[tuple[str, str]]":
     """Return the paths of a list of config.json, each once (mounts pile up), and where it is."""
     places: dict[str, str] = {}

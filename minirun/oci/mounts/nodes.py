@@ -52,9 +52,6 @@ class Nodes(Extra):
         return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
 
 
-extra = Nodes
-
-
 def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":
     """Return what config.json's `mounts` lists at /dev."""
     return [row for row in config.raw.get("mounts") or () if row["destination"] == "/dev"]

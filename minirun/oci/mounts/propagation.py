@@ -47,9 +47,6 @@ class Propagation(Extra):
         mounts.mount(None, "/", None, self.kind, why="linux.rootfsPropagation")
 
 
-extra = Propagation
-
-
 def _part(path: str) -> None:
     """Make the mount that `path` lies on private: pivot_root(2) wants it, and so does the host."""
     while True:

@@ -57,9 +57,6 @@ class NamedNamespaces(Extra):
         return init, os.pidfd_open(init)
 
 
-extra = NamedNamespaces
-
-
 def _open(config: Config) -> "dict[str, int]":
     """Open the namespaces that have a path; the user namespace last. Raises ConfigError."""
     opened: dict[str, int] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
 
 
-class UserNamespace(Extra):
+class IdMaps(Extra):
     """The user namespace of one container, a new one or one with a path."""
 
     def from_outside(self, init: "Init") -> None:
@@ -43,9 +43,6 @@ class UserNamespace(Extra):
             owner = owner_of_root(idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map"))
             _give_away(container, *owner)
             _attach_layers(container, pid)
-
-
-extra = UserNamespace
 
 
 def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from minirun.oci.seccomp.profile import Filter
 
 
-def extra(container: Container) -> Extra:
+def compiled(container: Container) -> Extra:
     """Compile the container's profile. Raises ConfigError, MinirunError."""
     document = container.config.linux["seccomp"]
     if not document:

@@ -59,9 +59,6 @@ class Terminal(Extra):
         control()
 
 
-extra = Terminal
-
-
 def take(
     root: Root,
     socket: "str | int",

@@ -57,9 +57,6 @@ class Limits(Extra):
             setrlimit(RLIMITS[row["type"]], row["type"], row["soft"], row["hard"])
 
 
-extra = Limits
-
-
 def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:
     """Set a resource limit, soft and hard, in the limit's own unit: setrlimit(2)."""
     limits = (ctypes.c_uint64 * 2)(soft, hard)

@@ -29,9 +29,6 @@ class Sysctl(Extra):
         root.close()
 
 
-extra = Sysctl
-
-
 def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
     """Write one sysctl that belongs to a namespace of the container. Raises ConfigError.
 

@@ -88,9 +88,6 @@ class Tuning(Extra):
         labels.apply(self.profile)
 
 
-extra = Tuning
-
-
 def _scheduler(row: "dict[str, Any]") -> sched.SchedAttr:
     where = "process.scheduler"
     return sched.SchedAttr(
