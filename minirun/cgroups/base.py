@@ -53,7 +53,6 @@ class CgroupMount(Record):
     """
 
     fstype: str
-    source: str
     path: str
     data: str
     directory: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Limit(Record):
-    """A property of linux.resources, and the kernel's file for it."""
+    """A property of linux.resources, and the kernel's file for it in each version."""
 
     v1: str
     v2: str = ""
@@ -28,10 +28,6 @@ class Limit(Record):
     kind: "type[int | str]" = int
     zero_counts: bool = False
     """True if 0 is a value; else it means, as null does, that nothing is set."""
-
-    def file(self, version: int) -> str:
-        """Return the file of version 1 or 2; empty if there is none."""
-        return self.v1 if version == 1 else self.v2
 
 
 LIMITS = {

@@ -47,10 +47,6 @@ class Dir:
             os.close(self._fd)
             self._fd = -1
 
-    def exists(self) -> bool:
-        """Return True if the directory is there."""
-        return os.path.isdir(self.path)
-
     def open(self, name: str, flags: int) -> int:
         """Open a file of this cgroup. Raises OSError."""
         try:

@@ -211,7 +211,7 @@ class CgroupV2(Cgroup):
 
     def mounts_for_container(self) -> ContainerMounts:
         """Return the one mount."""
-        mount = CgroupMount("cgroup2", "cgroup", "", "", self._dir.path)
+        mount = CgroupMount("cgroup2", "", "", self._dir.path)
         return ContainerMounts(False, (mount,), ())
 
     def _close_door(self) -> None:

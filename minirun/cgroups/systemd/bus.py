@@ -63,12 +63,6 @@ class Bus:
             self._call(jeepney.message_bus, "AddMatch", "s", (rule,))
             self._call(_MANAGER, "Subscribe")
 
-    def __enter__(self) -> "Bus":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """End the connection."""
         self._socket.close()
@@ -79,25 +73,28 @@ class Bus:
         A failed one of that name, which systemd keeps for its owner to see, is cleared first.
         Raises StateError if one is active, MinirunError.
         """
-        body: tuple[Any, ...] = (scope, "fail", properties, [])
-        signature = "ssa(sv)a(sa(sv))"
-        try:
-            job = self._manager("StartTransientUnit", signature, body)
-        except Refused as error:
-            if error.name != _ERROR + "UnitExists":
-                raise
+        job = self._start(scope, properties)
+        if not job:
             self._forget(scope)
-            try:
-                job = self._manager("StartTransientUnit", signature, body)
-            except Refused as again:
-                if again.name != _ERROR + "UnitExists":
-                    raise
-                text = f"systemd: the unit {scope} exists already"
-                raise StateError(text, f"systemctl stop {scope}, or another name") from None
-        result = self._finish(job[0])
+            job = self._start(scope, properties)
+        if not job:
+            text = f"systemd: the unit {scope} exists already"
+            raise StateError(text, f"systemctl stop {scope}, or another name")
+        result = self._finish(job)
         if result != "done":
             self._forget(scope)
             raise MinirunError(f"systemd: starting {scope}: {result}", f"systemctl status {scope}")
+
+    def _start(self, scope: str, properties: "Properties") -> str:
+        """Return the job that starts a unit; "" if there is one of that name. Raises Refused."""
+        try:
+            body: tuple[Any, ...] = (scope, "fail", properties, [])
+            job: str = self._manager("StartTransientUnit", "ssa(sv)a(sa(sv))", body)[0]
+            return job
+        except Refused as error:
+            if error.name != _ERROR + "UnitExists":
+                raise
+            return ""
 
     def set_properties(self, scope: str, properties: "Properties") -> None:
         """Change properties of a unit until the next boot. Raises MinirunError.

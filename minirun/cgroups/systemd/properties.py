@@ -42,7 +42,7 @@ def of_resources(limits: "dict[str, Any]", version: int) -> "Properties":
     settings = (resources.for_v1 if version == 1 else resources_v2.for_v2)(limits)
     values = {setting.file: setting.value for setting in settings}
     names = _MORE | {
-        resources.LIMITS[name].file(version): units[version - 1] for name, units in _UNITS.items()
+        resources.LIMITS[name][version - 1]: units[version - 1] for name, units in _UNITS.items()
     }
     found: "Properties" = []
     for file, value in values.items():
