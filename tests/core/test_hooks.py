@@ -171,7 +171,8 @@ def test_a_hook_that_never_stops_talking_has_a_timeout_too(tmp_path: Path, scrip
 def test_a_grandchild_that_lives_on_does_not_hold_the_run(tmp_path: Path) -> None:
     """Without a timeout, the hook's own end counts; a daemon that it started is left alone."""
     before = time.monotonic()
-    run(tmp_path, "(while :; do echo noise >&2; sleep 0.01; done) & echo $! > pid; exit 0")
+    noise = "while :; do echo noise >&2; sleep 0.01; done"
+    run(tmp_path, f"(trap '' PIPE; {noise}) & echo $! > pid; exit 0")
     assert time.monotonic() - before < 5
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 

@@ -43,11 +43,18 @@ mount -t proc proc proc; mount -t tmpfs tmpfs run
 [ ! "$TMPFS" ] || mount -t tmpfs -o "$TMPFS" tmpfs tmp
 mount --rbind /dev dev; mount --rbind /sys sys
 for each in $LENT; do mount --rbind "$each" ".$each"; done
-mkdir -p old; pivot_root . old; umount --lazy old; rmdir old
-unset TMPFS LENT; cd /srv/minirun; status=0; make "$@" || status=$?
+mkdir -p old; "$PYTHON" -c "$PIVOT"; umount --lazy old; rmdir old
+unset TMPFS LENT PYTHON PIVOT; cd /srv/minirun; status=0; make "$@" || status=$?
 for each in /proc/[0-9]*; do [ "${each#/proc/}" = $$ ] || cat "$each/comm" >>/left || true; done
 exit $status
 """
+
+
+PIVOT = f"""
+import sys; sys.path.insert(0, {str(TOP)!r})
+from minirun.core.kernel import mounts; mounts.pivot_root(".", "old")
+"""
+"""pivot_root(2) works for every process of the mount namespace; not each Debian has the command."""
 
 
 class Bare:
@@ -60,6 +67,7 @@ class Bare:
         self.env |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "xterm"}
         lent = sorted({*lent, *pip_folders()})
         self.env |= {"LENT": " ".join(lent), "LC_ALL": "C.UTF-8"}
+        self.env |= {"PYTHON": sys.executable, "PIVOT": PIVOT}
         tmpfs = "mode=1777,strictatime,nosuid,nodev,size=50%,nr_inodes=1m"  # systemd's tmp.mount
         self.env["TMPFS"] = "" if suite in DISK_TMP else tmpfs
         self._build()
