@@ -73,7 +73,8 @@ def main_kill(args: "list[str]", settings: Settings) -> int:
         stopping.kill(container.cgroup, number)
         return 0
     endings.kill(container.record, number)
-    if number == _SIGKILL and container.record["status"] == state.PAUSED:
+    paused = container.record["status"] == state.PAUSED
+    if number == _SIGKILL and paused and container.cgroup.version == 1:
         # version 1 delivers no signal to a frozen process, not even this one
         container.cgroup.set_frozen(False)
     return 0

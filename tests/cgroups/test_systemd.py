@@ -210,6 +210,26 @@ def test_exec_joins_the_scope(cell: SystemdCell, bundle: dict[str, Any]) -> None
     cell.sh(f"{MINIRUN} pause one; {MINIRUN} resume one")
 
 
+def test_all_devices_may_be_used_in_any_slice(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    """podman run --privileged: a program that systemd left attached would still deny them."""
+    bundle["linux"]["resources"] = {"devices": [{"allow": True, "access": "rwm"}]}
+    write(cell, bundle)
+    created = create(cell)
+    assert created.returncode == 0, created.stderr
+    cell.sh(f"{MINIRUN} start one")
+    opened = "mknod /dev/k c 250 99; : < /dev/k"
+    said = cell(*f"{MINIRUN} exec --cap CAP_MKNOD one sh -c".split(), opened).stderr.strip()
+    assert said.endswith("No such device or address")  # ENXIO: allowed, and nothing is there
+    assert shown(cell)["DevicePolicy"] == ("strict" if cell.version == "v1" else "auto")
+
+
+def test_sigkill_ends_what_is_paused(cell: SystemdCell, bundle: dict[str, Any]) -> None:
+    """podman rm --force; on version 2 systemd removes the cgroup as soon as nothing is in it."""
+    assert create(cell).returncode == 0
+    cell.sh(f"{MINIRUN} start one; {MINIRUN} pause one; {MINIRUN} kill one KILL")
+    wait_until(lambda: '"stopped"' in cell.sh(f"{MINIRUN} state one"))
+
+
 def test_over_the_system_bus(cell: SystemdCell, bundle: dict[str, Any]) -> None:
     """From here on the cell has a dbus-daemon."""
     installed("dbus-daemon")

@@ -101,10 +101,11 @@ def test_device_rules(version: int) -> None:
     assert len(rows) == len(DEFAULT) + 1
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_everything_is_the_policy_auto(version: int) -> None:
-    assert allowed(container_rules([{"allow": True, "access": "rwm"}]), version) == ("auto", [])
-    assert allowed([ALL], version) == ("auto", [])
+@pytest.mark.parametrize("rules", [container_rules([{"allow": True, "access": "rwm"}]), [ALL]])
+def test_everything_keeps_version_1s_directory(rules: list[DeviceRule]) -> None:
+    """With the policy auto systemd removes it there; on version 2 it attaches a program else."""
+    assert allowed(rules, 1) == ("strict", [("char-*", "rwm"), ("block-*", "rwm")])
+    assert allowed(rules, 2) == ("auto", [])
 
 
 @pytest.mark.parametrize("rule", [DeviceRule(True, "c", None, 7, "rw"), None])

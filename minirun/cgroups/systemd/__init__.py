@@ -164,6 +164,9 @@ class _Scope(Cgroup):
     def _start(self) -> None:
         accounting = "BlockIOAccounting" if self.version == 1 else "IOAccounting"
         names = ("MemoryAccounting", "CPUAccounting", "TasksAccounting", accounting)
+        # version 1: else its devices would be the slice's; on version 2 systemd would attach a
+        # program, and leave it there when it is told of another policy
+        policy = [("DevicePolicy", ("s", "strict"))] if self.version == 1 else []
         self._bus().start_scope(
             self.scope,
             [
@@ -172,7 +175,7 @@ class _Scope(Cgroup):
                 ("PIDs", ("au", [self._holder])),
                 ("Delegate", ("b", True)),
                 ("DefaultDependencies", ("b", False)),  # else a shutdown would stop it early
-                ("DevicePolicy", ("s", "strict")),  # else version 1's devices would be the slice's
+                *policy,
                 *((name, ("b", True)) for name in names),
             ],
         )

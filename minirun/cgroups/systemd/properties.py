@@ -105,9 +105,11 @@ def of_devices(rules: "Sequence[DeviceRule]", version: int) -> "Properties":
     else:
         exact = not (default and exceptions)
         exact &= all(rule.minor is None or rule.major is not None for rule in exceptions)
-    if (default and exact) or (not exact and version == 2):
+    if (default or not exact) and version == 2:
         return [("DevicePolicy", ("s", "auto")), ("DeviceAllow", ("a(ss)", []))]
     rows = [(_node(rule), rule.access) for rule in exceptions if rule.allow]
+    if default and exact:  # with auto, systemd would remove version 1's directory for devices
+        rows = [("char-*", "rwm"), ("block-*", "rwm")]
     return [
         ("DevicePolicy", ("s", "strict")),
         ("DeviceAllow", ("a(ss)", [])),  # an empty list clears the one before
