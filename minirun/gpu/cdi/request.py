@@ -23,6 +23,7 @@ from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
 from minirun.gpu.nvidia.ctk import generate, recipe
+from minirun.gpu.nvidia.runtime import lookup
 from minirun.gpu.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.share import count
 from minirun.gpu.steps import DeviceNode
@@ -145,10 +146,11 @@ def _other_vendors(
 def program() -> recipe.HookProgram:
     """Return minirun's own nvidia-cdi-hook, for hooks: this program, as it runs now.
 
-    Started as `python -m minirun` it has no path of its own; then it is the interpreter's.
+    A link to it (nvidia-ctk → minirun) counts as what it leads to. Started as `python -m minirun`
+    it has no path of its own; then it is the interpreter's.
     """
-    path = os.path.abspath(sys.argv[0])
-    if os.path.basename(path) == "minirun" and os.access(path, os.X_OK):
+    path = lookup.this_program()
+    if os.path.basename(path) == "minirun":
         return recipe.HookProgram(path, (path, HOOK))
     python = sys.executable
     return recipe.HookProgram(python, (python, "-I", "-m", "minirun", HOOK))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,17 @@ def test_the_program_of_the_hooks(minirun: Program, tmp_path: Path) -> None:
     done = generate(minirun, "--format=json", PATH=f"{tmp_path}:{os.environ['PATH']}")
     hook = json.loads(done.stdout)["containerEdits"]["hooks"][0]
     assert hook["args"][1] == "nvidia-cdi-hook", "the simulated driver needs minirun's own"
+
+
+def test_a_hook_of_the_linked_program_can_be_called(minirun: Program, tmp_path: Path) -> None:
+    """As an engine calls it: by its path, with its environment alone."""
+    (tmp_path / "nvidia-ctk").symlink_to(minirun.path)
+    argv = [tmp_path / "nvidia-ctk", "cdi", "generate", "--format=json"]
+    done = subprocess.run(argv, env=os.environ | SIMULATED, capture_output=True, check=True)
+    for hook in json.loads(done.stdout)["containerEdits"]["hooks"]:
+        argv = [*hook["args"], "--help"]
+        done = subprocess.run(argv, executable=hook["path"], env={}, capture_output=True)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

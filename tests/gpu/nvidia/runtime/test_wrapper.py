@@ -188,3 +188,21 @@ def test_a_broken_config_json_is_told_by_its_path(runtime: Wrapper) -> None:
 )  # fmt: skip
 def test_which_word_is_the_command(words: list[str], name: str) -> None:
     assert wrapper.command(words) == name
+
+
+def test_a_hook_of_the_linked_program_can_be_called(runtime: Wrapper) -> None:
+    """As an engine calls it: by its path, with its environment alone."""
+    runtime.configure("jit-cdi")
+    link = runtime.path / wrapper.NAME
+    link.symlink_to(runtime.program.path)
+    runtime.env |= {"MINIRUN_SIM": "count=1"}
+    (runtime.bundle / "config.json").write_text(
+        json.dumps(document({"NVIDIA_VISIBLE_DEVICES": "0"}))
+    )
+    argv = [link, "create", "--bundle", runtime.bundle, "c1"]
+    subprocess.run(argv, env=os.environ | runtime.env, check=True)
+    hooks = runtime.config["hooks"]["createContainer"]
+    for hook in hooks:
+        argv = [*hook["args"], "--help"]
+        done = subprocess.run(argv, executable=hook["path"], env={}, capture_output=True)
+        assert done.returncode == 0, done.stderr
