@@ -53,14 +53,14 @@ def start(
 
 
 def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
-    """Run the poststart hooks. Raises HookError, and the container is stopped then."""
+    """Run the poststart hooks. Raises HookError, and the container is gone then."""
     from minirun.core import hooks
 
     document = container.oci_state(state.RUNNING)
     try:
         hooks.run_all(rows, "poststart", document, container.config.bundle)
     except MinirunError:
-        _stop(container)  # runtime.md, Lifecycle: what a poststart hook refuses does not go on
+        destroy(container)  # runtime.md, Lifecycle: what a poststart hook refuses is at its end
         raise
 
 

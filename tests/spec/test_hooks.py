@@ -59,7 +59,8 @@ def test_order_state_environment_and_place(
         assert row["state"]["annotations"] == {"a": "b"}
         inside = row["kind"] in ("createContainer", "startContainer")
         assert (row["mnt"] != os.readlink("/proc/self/ns/mnt")) == inside
-        assert row["cwd"] == ("/" if row["kind"] == "startContainer" else str(bundle.path))
+        places = {"startContainer": "/", "createContainer": str(bundle.rootfs)}
+        assert row["cwd"] == places.get(row["kind"], str(bundle.path))
     states = [(row["state"]["status"], row["state"]["pid"]) for row in seen]
     pid = states[0][1]
     assert pid > 1
@@ -77,13 +78,36 @@ def test_a_hook_that_fails_before_the_start(bundle: Bundle, hook: Hook, kind: st
     assert json.loads((bundle.path / "stopped").read_text())["status"] == "stopped"
 
 
-def test_a_poststart_hook_that_fails_stops_the_container(bundle: Bundle, hook: Hook) -> None:
-    """runtime.md, Lifecycle, of 1.3: an error, and the container does not go on."""
+def test_a_hook_in_the_container_has_the_commands_environment(bundle: Bundle) -> None:
+    """If it has none of its own; as in runc. On the host it has none then."""
+    row = {"path": "/bin/sh", "args": ["sh", "-c", "env >/dev/shm/env"]}
+    hooks, env = {"startContainer": [row]}, ["PATH=/bin", "A=of the command"]
+    said = bundle.says("cat /dev/shm/env", hooks=hooks, process__env=env)
+    assert "A=of the command" in said.splitlines()
+    hooks["startContainer"][0]["env"] = ["PATH=/bin"]
+    said = bundle.says("cat /dev/shm/env", hooks=hooks, process__env=env)
+    assert "A=" not in said
+
+
+def test_a_hook_in_the_container_is_under_its_seccomp(bundle: Bundle) -> None:
+    """Where noNewPrivileges is false, the filter is there before the hook; as in runc."""
+    rule = {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}
+    seccomp = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule]}
+    row = {"path": "/bin/sh", "args": ["sh", "-c", "mkdir /dev/shm/a 2>/dev/shm/said || true"]}
+    said = bundle.says(
+        "cat /dev/shm/said", hooks={"startContainer": [row]},
+        linux__seccomp=seccomp, process__noNewPrivileges=False,
+    )  # fmt: skip
+    assert "Operation not permitted" in said
+
+
+def test_a_poststart_hook_that_fails_ends_the_container(bundle: Bundle, hook: Hook) -> None:
+    """runtime.md, Lifecycle, of 1.3: an error, and the container is destroyed."""
     pid = bundle.create("sleep 100", hooks={"poststart": [hook("exit 3")]})["pid"]
     done = bundle.program("start", bundle.name)
     assert done.returncode == 1
     assert "poststart hook 0" in done.stderr
-    assert bundle.state()["status"] == "stopped"
+    assert "does not exist" in bundle.program("state", bundle.name).stderr
     assert not os.path.exists(f"/proc/{pid}/root/bin")
 
 

@@ -57,7 +57,8 @@ def init(
     if container.is_open_to_owner:
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
-        hooks.run_all(config.hooks("createContainer"), "createContainer", document, config.bundle)
+        rootfs = f"/proc/self/fd/{root.fd}"  # in which runc runs them as well
+        hooks.run_all(config.hooks("createContainer"), "createContainer", document, rootfs)
         streams.connect(container, container.console, root)
         streams.lead_session(container)
         privileges.make_cwd(root, config.process)
@@ -77,7 +78,8 @@ def init(
         channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
         wait_for_start(exec_fd)
         document["status"] = "created"
-        hooks.run_all(config.hooks("startContainer"), "startContainer", document, "/")
+        rows = [{"env": config.process.get("env"), **row} for row in config.hooks("startContainer")]
+        hooks.run_all(rows, "startContainer", document, "/")
         for extra in container.extras.values():
             extra.before_exec()
         command.execute(

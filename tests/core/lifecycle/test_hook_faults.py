@@ -152,6 +152,6 @@ def test_state_directory_gone(minirun: Program) -> None:
     assert "does not exist" in minirun("state", NAME).stderr
     os.kill(pid, signal.SIGKILL)
     _, stderr = runtime.communicate(timeout=20)
-    assert runtime.returncode == 137
+    assert runtime.returncode == 137, stderr
     assert "Traceback" not in stderr
     assert_nothing(minirun, NAME)
