@@ -16,7 +16,7 @@ import pytest
 
 from minirun.core.errors import ConfigError
 from minirun.oci import features
-from minirun.oci.seccomp import compiler
+from minirun.oci.seccomp import compiler, notify
 from minirun.oci.seccomp import profile as seccomp
 from spec.conftest import Bundle
 
@@ -132,6 +132,25 @@ def test_nobody_listens(bundle: Bundle) -> None:
     said = bundle.refuses(linux__seccomp=profile(bundle.path))
     assert "config.json: linux.seccomp.listenerPath" in said
     assert "no such file or directory" in said
+
+
+def test_an_agent_may_close_as_soon_as_it_has_all(tmp_path: Path) -> None:
+    listener = notify.Listener(str(tmp_path / "agent"), "")
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(listener.path)
+        agent.listen(1)
+
+        def serve() -> None:
+            for _ in range(300):
+                connection, _ = agent.accept()
+                connection.recv(16)
+                connection.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        for _ in range(300):
+            listener._send(0, b"it")
+        thread.join()
 
 
 @pytest.mark.parametrize(

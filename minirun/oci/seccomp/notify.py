@@ -67,7 +67,8 @@ class Listener(Record):
             terminal.connect(connection, self.path)
             rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))
             sent = connection.sendmsg([data], [rights])
-            connection.sendall(data[sent:])
+            if sent < len(data):  # to send nothing would fail where the program has closed already
+                connection.sendall(data[sent:])
         except OSError as error:
             text = os.strerror(error.errno or 0).lower()
             where = "config.json: linux.seccomp.listenerPath"
