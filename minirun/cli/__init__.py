@@ -43,7 +43,7 @@ RUNC = frozenset(
 class GlobalFlags(Flags):
     """The flags before the command."""
 
-    mixed = False
+    mixed, wrong = False, 1
     root: str
     store: str
     cgroup: str = flag(default="auto")

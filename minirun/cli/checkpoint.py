@@ -120,8 +120,8 @@ def _criu_options(flags: CriuFlags) -> dump.CriuOptions:
     """Return what both commands tell CRIU. Raises UsageError."""
     if flags.lazy_pages:
         raise _lazy_pages()
-    flags.check("manage_cgroups_mode", *MODES, status=1)
-    flags.check("empty_ns", "", "network", status=1)
+    flags.check("manage_cgroups_mode", *MODES)
+    flags.check("empty_ns", "", "network")
     words = [
         f"--manage-cgroups={flags.manage_cgroups_mode}",
         *(["--empty-ns", "net"] if flags.empty_ns else []),

@@ -67,7 +67,7 @@ class Events(Flags):
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """List containers, or with an id its processes."""
     flags = Ps(args)
-    flags.check("format", *FORMATS, status=1)
+    flags.check("format", *FORMATS)
     if flags.args:
         return _processes(flags, settings)
     found = [record for root in roots.known(settings) for record in stored.records(root)]
@@ -136,7 +136,7 @@ def _options(flags: Ps) -> "list[str]":
             flags.format = rest.pop(0) if rest else ""
         else:
             options.append(word)
-    flags.check("format", *FORMATS, status=1)
+    flags.check("format", *FORMATS)
     return options
 
 

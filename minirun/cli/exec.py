@@ -19,6 +19,7 @@ from minirun.core.process.caps import NUMBERS
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
+from minirun.core.visible import warn
 from minirun.oci import user, validate
 from minirun.oci.exec import join, sealed
 from minirun.running import existing, handover, output, signals
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Exec(Flags):
     """Run a command in a running container."""
 
-    command, mixed = "exec", False
+    command, mixed, wrong = "exec", False, 1
     interactive: bool = flag("-i")
     tty: bool = flag("-t")
     detach: bool = flag("-d")
@@ -60,10 +61,13 @@ def main_exec(args: "list[str]", settings: Settings) -> int:
     """Run a command in a container; return its exit status. Raises MinirunError, OSError."""
     flags = Exec(args)
     sealed.ensure(tuple(flags.env))  # -e NAME is the caller's variable
+    lacking = UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
+    if not flags.args:
+        raise lacking
     managed = False
     try:
-        if not flags.args or (len(flags.args) < 2 and not flags.process):
-            raise UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
+        if len(flags.args) < 2 and not flags.process:
+            raise lacking
         container = existing.load(settings, flags.args[0])
         managed = bool(container.record["managed"])
         return _exec(container, flags, managed)
@@ -86,7 +90,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
         raise StateError(text, f"minirun start {container.id}")
     container.preserve_fds = handover.preserved(flags.preserve_fds)
     container.open_log()
-    process = _process(container, flags)
+    process = _process(container, flags, managed)
     score = container.config.process.get("oomScoreAdj")
     if score is not None:
         process.setdefault("oomScoreAdj", score)  # every process of the container has it
@@ -111,7 +115,7 @@ def _is_held(container: Container) -> bool:
     return held and state.is_alive(container.record["init"])
 
 
-def _process(container: Container, flags: Exec) -> "dict[str, Any]":
+def _process(container: Container, flags: Exec, managed: bool) -> "dict[str, Any]":
     """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
     if flags.process:
         try:
@@ -123,7 +127,7 @@ def _process(container: Container, flags: Exec) -> "dict[str, Any]":
             raise ConfigError(f"{flags.process}: {error}") from None
         process = validate.process(raw)
     else:
-        process = _from_flags(container, flags)
+        process = _from_flags(container, flags, managed)
     if flags.console_socket and not process.get("terminal"):
         raise UsageError("--console-socket needs a terminal", "exec --tty, or leave it out")
     return process
@@ -168,8 +172,10 @@ def _join(container: Container, config: Config, console: Console, flags: Exec) -
     return joined
 
 
-def _from_flags(container: Container, flags: Exec) -> "dict[str, Any]":
+def _from_flags(container: Container, flags: Exec, managed: bool) -> "dict[str, Any]":
     """Return the process that the flags describe. Raises UsageError, MinirunError, OSError."""
+    if not managed and (bad := [text for text in flags.env if "=" not in text]):
+        raise UsageError(f"invalid environment variable: {bad[0]!r}", "-e NAME=VALUE")  # as runc
     process = dict(container.config.process)
     process["args"] = list(flags.args[1:])
     process["terminal"] = flags.tty
@@ -177,9 +183,9 @@ def _from_flags(container: Container, flags: Exec) -> "dict[str, Any]":
     if flags.workdir:
         process["cwd"] = flags.workdir
     if flags.user:
-        process["user"] = _user(container, flags.user)
+        process["user"] = _user(container, flags.user, managed)
     if flags.additional_gids:
-        groups = [_gid(text) for text in flags.additional_gids]
+        groups = [_id("--additional-gids", text) for text in flags.additional_gids]
         old = process.get("user") or {}
         process["user"] = {**old, "additionalGids": [*old.get("additionalGids", ()), *groups]}
     if flags.cap:
@@ -193,17 +199,21 @@ def _from_flags(container: Container, flags: Exec) -> "dict[str, Any]":
     return process
 
 
-def _user(container: Container, text: str) -> "dict[str, Any]":
-    """Find a user by number or, as docker does and runc does not, by the image's own names."""
+def _user(container: Container, text: str, managed: bool) -> "dict[str, Any]":
+    """Find a user: numbers, as runc takes them; else, as docker does, by the image's own names."""
+    if not managed and text.replace(":", "").isdigit():
+        numbers = (_id("--user", word) for word in text.split(":", 1))
+        old = container.config.process.get("user") or {}
+        return {**old, **dict(zip(("uid", "gid"), numbers, strict=False))}
     root = Root.at(f"/proc/{container.record['init']['pid']}/root")
     found = user.resolve_user(root, text)
     root.close()
     return {"uid": found.uid, "gid": found.gid, "additionalGids": list(found.groups)}
 
 
-def _gid(text: str) -> int:
+def _id(flag: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= user.MAX_ID):
-        raise UsageError(f"invalid --additional-gids {text!r}", "the number of a group", 1)
+        raise UsageError(f"invalid {flag} {text!r}", "the number of a user or group", 1)
     return int(text)
 
 
@@ -213,9 +223,10 @@ def _capabilities(held: "dict[str, Any]", added: "list[str]") -> "dict[str, Any]
     To the ambient set only where it has some inheritable ones: runc did so always until
     CVE-2022-29162 taught that a non-empty inheritable set is a gift to every program in there.
     """
-    unknown = [name for name in added if name not in NUMBERS]
-    if unknown:
-        raise UsageError(f"unknown capability {unknown[0]!r}", "a name such as CAP_NET_ADMIN", 1)
+    for name in added:
+        if name not in NUMBERS:
+            warn(f"--cap: {name!r} is unknown, and passed over")
+    added = [name for name in added if name in NUMBERS]
     kinds = ["bounding", "effective", "permitted"]
     if held.get("inheritable"):
         kinds.append("ambient")

@@ -69,6 +69,8 @@ class Flags:
     command = ""
     mixed = True
     """Flags may stand after arguments too."""
+    wrong = 125
+    """The exit status of a flag that there is not, or of a wrong value: docker's; runc's is 1."""
     help: bool = flag("-h")
 
     def __init__(self, argv: "list[str]", command: str = "") -> None:
@@ -130,32 +132,33 @@ class Flags:
     def _take(self, name: str, value: "str | None", rest: "list[str]") -> None:
         hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
         if name not in self._by_name:
-            raise UsageError(f"unknown flag: {name}", hint)
+            raise UsageError(f"unknown flag: {name}", hint, self.wrong)
         key, one = self._by_name[name]
         self.given.add(key)
         if one.kind is bool:
             if value not in (None, "true", "false"):
-                raise UsageError(f"invalid value {value!r} for {name}: true or false", hint)
+                text = f"invalid value {value!r} for {name}: true or false"
+                raise UsageError(text, hint, self.wrong)
             setattr(self, key, value != "false")
             return
         if value is None and one.optional:
             value = one.optional
         if value is None:
             if not rest:
-                raise UsageError(f"flag needs an argument: {name}", hint)
+                raise UsageError(f"flag needs an argument: {name}", hint, self.wrong)
             value = rest.pop(0)
         if one.many:
             getattr(self, key).append(value)
         else:
             setattr(self, key, value)
 
-    def check(self, key: str, *words: str, status: "int | None" = None) -> None:
+    def check(self, key: str, *words: str) -> None:
         """Raise UsageError if the flag's value is none of `words`."""
         value = getattr(self, key)
         if value not in words:
             shown = [word for word in words if word]
             hint = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-            raise UsageError(f"invalid --{key.replace('_', '-')} {value!r}", hint, status)
+            raise UsageError(f"invalid --{key.replace('_', '-')} {value!r}", hint, self.wrong)
 
     def one_id(self) -> str:
         """Return the one argument, a container's id. Raises UsageError."""

@@ -41,6 +41,7 @@ _WIDEST = 100
 class ViewFlags(Flags):
     """What timeline and replay have in common."""
 
+    wrong = 1
     level: str
     plain: bool
     text: bool
@@ -100,7 +101,7 @@ def main_timeline(args: "list[str]", settings: Settings) -> int:
 
 def _check(flags: ViewFlags) -> None:
     """Raise UsageError where the flags of VIEWS make no sense."""
-    flags.check("level", "", *narrate.LEVELS, status=1)
+    flags.check("level", "", *narrate.LEVELS)
     if flags.plain and flags.text:
         raise UsageError("--plain or --text, not both", status=1)
 

@@ -37,7 +37,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     """Print all containers below the state root."""
     flags = List(args)
     flags.none()
-    flags.check("format", "table", "json", status=1)
+    flags.check("format", "table", "json")
     found = stored.records(settings.root)
     rows = [state.public(one) | {"owner": stored.owner(one["directory"])} for one in found]
     if flags.quiet:

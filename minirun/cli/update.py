@@ -12,6 +12,7 @@ from minirun.cli.words import size
 from minirun.core import jsonlite, state
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.settings import Settings
+from minirun.core.visible import warn
 from minirun.oci import validate
 from minirun.running import existing
 
@@ -39,6 +40,8 @@ class Update(Flags):
     memory: str
     memory_reservation: str
     memory_swap: str
+    kernel_memory: str
+    kernel_memory_tcp: str
     pids_limit: str
     l3_cache_schema: str
     mem_bw_schema: str
@@ -100,6 +103,8 @@ def _resources(flags: Update) -> "dict[str, Any]":
     """Return linux.resources as the flags have it. Raises UsageError."""
     if flags.l3_cache_schema or flags.mem_bw_schema:
         raise UsageError("Intel RDT is not supported", "leave --l3-cache-schema, --mem-bw-schema")
+    if flags.kernel_memory or flags.kernel_memory_tcp:
+        warn("--kernel-memory is passed over: the kernel has no such limit any more")
     found: dict[str, Any] = {}
     for key, (section, member, read) in _LIMITS.items():
         if text := getattr(flags, key):

@@ -18,6 +18,9 @@ EXEC = (
      "CapEff:\t0000000000002020"),
     (("--no-new-privs", "ID", "grep", "NoNewPrivs", "/proc/self/status"), "NoNewPrivs:\t1"),
     (("--preserve-fds", "0", "ID", "ls", "/proc/self/fd"), "0\n1\n2\n3"),
+    (("-u", "1", "ID", "id"), "uid=1(daemon) gid=0(root)"),
+    (("-u", "1:7", "ID", "id"), "uid=1(daemon) gid=7"),
+    (("--cap", "CAP_UNKNOWN", "--cap", "CAP_SYSLOG", "ID", "true"), ""),
 )  # fmt: skip
 
 
@@ -38,6 +41,9 @@ FAILING = (
     (("ID", "/etc/passwd"), 255, 'exec: "/etc/passwd": permission denied'),
     (("--cwd", "/nosuch", "ID", "pwd"), 255, "no such file or directory"),
     (("ID",), 255, ""),
+    ((), 1, ""),
+    (("--nosuch", "ID", "true"), 1, "nosuch"),
+    (("-e", "NAME", "ID", "true"), 255, "invalid environment variable: "),
     (("--process", "/nosuch", "ID"), 255, "no such file or directory"),
     (("ID", "sh", "-c", "exit 7"), 7, ""),
     (("ID", "sh", "-c", "kill -9 $$"), 137, ""),

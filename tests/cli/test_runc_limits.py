@@ -37,6 +37,8 @@ FLAGS = (
     ("--cpu-quota 25000", "cpu", "cpu.cfs_quota_us", "25000"),
     ("--cpuset-cpus 0", "cpuset", "cpuset.cpus", "0"),
     ("--cpuset-mems 0", "cpuset", "cpuset.mems", "0"),
+    ("--kernel-memory 16m --pids-limit 16", "pids", "pids.max", "16"),
+    ("--kernel-memory-tcp 16m --pids-limit 15", "pids", "pids.max", "15"),
     ("--pids-limit 17", "pids", "pids.max", "17"),
     ("--pids-limit -1", "pids", "pids.max", "max"),
 )  # fmt: skip
