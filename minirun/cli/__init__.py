@@ -25,7 +25,7 @@ COMMANDS = {
     "inspect": "cli.inspect", "timeline": "cli.show", "replay": "cli.show", "diff": "cli.show",
     "explain": "cli.show", "images": "cli.images", "gpu": "cli.gpu",
     "nvidia-container-cli": "cli.nvidia", "nvidia-container-runtime-hook": "cli.nvidia",
-    "nvidia-container-runtime": "gpu.nvidia.runtime.main", "nvidia-ctk": "cli.ctk",
+    "nvidia-container-runtime": "gpu.nvidia.runtime.wrapper", "nvidia-ctk": "cli.ctk",
     "nvidia-cdi-hook": "cli.ctk", "gc": "cli.care", "doctor": "cli.care", "teach": "cli.care",
     "help": "cli.help",
 }  # fmt: skip

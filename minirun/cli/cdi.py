@@ -16,7 +16,7 @@ from minirun.core.settings import Settings
 from minirun.core.state import read_text
 from minirun.gpu.cdi import names, registry
 from minirun.gpu.cdi.check import check
-from minirun.gpu.nvidia.ctk import make, modes, recipe, transform, write
+from minirun.gpu.nvidia.ctk import make, modes, recipe, transform
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import config
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
@@ -107,7 +107,7 @@ def _fail(error: MinirunError, log: ToolkitLog) -> int:
 def _put(content: str, path: str) -> int:
     """Write a spec to a file, or to standard output. Raises OSError."""
     if path:
-        write.save(path, content)
+        make.save(path, content)
     else:
         write_out(content)
     return 0
@@ -138,8 +138,8 @@ def _transform(args: "list[str]") -> int:
         what = f"failed to load CDI specification: failed to parse CDI spec: {where}: {short}"
         raise GPUError(what, status=1) from None
     moved = transform.root(spec, transform.Move(flags.from_, flags.to), flags.relative_to)
-    form = write.format_of(flags.output) or "yaml"
-    return _put(write.text(moved, form), flags.output)
+    form = make.format_of(flags.output) or "yaml"
+    return _put(make.text(moved, form), flags.output)
 
 
 def _generate(args: "list[str]", log: ToolkitLog) -> int:
@@ -155,7 +155,7 @@ def _generate(args: "list[str]", log: ToolkitLog) -> int:
     own_program = not flags.nvidia_cdi_hook_path
     spec = make.spec(flags.discovery_mode, _recipe(flags), finder, log, own_program=own_program)
     try:
-        content = write.text(spec, form)
+        content = make.text(spec, form)
     except GPUError as error:
         where = "" if flags.output else "failed to write CDI spec to STDOUT: "
         raise GPUError(f"{where}{error}", error.hint, status=1) from None
@@ -177,10 +177,10 @@ def _from_environment(flags: CdiGenerate) -> None:
 
 def _checked(flags: CdiGenerate, log: ToolkitLog) -> str:
     """Return the format, after a look at all flags. Raises UsageError in the real tool's words."""
-    form = flags.format.lower() or write.format_of(flags.output) or "yaml"
-    if form not in write.FORMATS:
+    form = flags.format.lower() or make.format_of(flags.output) or "yaml"
+    if form not in make.FORMATS:
         raise UsageError(f"invalid output format: {form}", "json or yaml", 1)
-    told = write.format_of(flags.output)
+    told = make.format_of(flags.output)
     if told and told != form:
         said = f'Requested output format "{form}" does not match format implied by output file name'
         log.warning(f'{said}: "{told}"')

@@ -224,7 +224,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 
 OWN_CALLS = {
-    "cgroups/bpf.py", "gpu/nvidia/cli/ldchild.py", "gpu/owner.py", "net/__init__.py",
+    "cgroups/bpf.py", "gpu/nvidia/cli/ldconfig.py", "gpu/owner.py", "net/__init__.py",
     "oci/exec/sibling.py", "oci/features.py", "oci/seccomp/compiler.py", "oci/seccomp/notify.py",
     "oci/tuning/limits.py", "oci/tuning/sched.py",
 }  # fmt: skip

@@ -5,6 +5,6 @@ real        the inventory of a host with a driver; catalog, ldcache, nvml: what 
 planner     inventory + request + container → Edits; require, mig, imex, compat: what few ask for
 host        stage 5's host with a real driver
 warn, skew  what the real one passes over in silence
-ldconfig    the host's ldconfig, run in the container: ldchild
+ldconfig    the host's ldconfig, run in the container
 kmods       --load-kmods
 """

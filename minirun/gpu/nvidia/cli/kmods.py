@@ -61,28 +61,34 @@ def load(
     gpus = count_gpus()
     if not gpus:
         tell("failed to detect NVIDIA devices")
-    pid, pidfd = namespaces.clone3(0, why="it goes into the driver root, and ends there")
-    if pid == 0:
-        _child(root, gpus, wanted, tell)
-    os.close(pidfd)
-    missing = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def work() -> int:
+        try:
+            if root:
+                mounts.chroot(root, why="modprobe and its modules are the driver root's")
+                os.chdir("/")
+            os.umask(0)
+            return _modules(gpus, wanted, tell)
+        except OSError as error:
+            tell(f"skipping kernel modules load due to failure: {error}")
+            return 0
+
+    missing = _in_child(work, "it goes into the driver root, and ends there")
     return tuple(name for at, name in enumerate(_MODULES) if missing & 1 << at)
 
 
-def _child(root: str, gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> None:
-    """Do the work; the exit status has a bit for each module that is not there. Never returns."""
-    missing = 0
-    try:
-        events.become("cli", int(os.readlink("/proc/self")))
-        if root:
-            mounts.chroot(root, why="modprobe and its modules are the driver root's")
-            os.chdir("/")
-        os.umask(0)
-        missing = _modules(gpus, channels, tell)
-    except OSError as error:
-        tell(f"skipping kernel modules load due to failure: {error}")
-    finally:
-        os._exit(missing)
+def _in_child(work: "Callable[[], int | None]", why: str) -> int:
+    """Let a child do `work`, and return its exit status: what that returned; 127 if it failed."""
+    pid, pidfd = namespaces.clone3(0, why=why)
+    if pid == 0:
+        status = 127
+        try:
+            events.become("cli", int(os.readlink("/proc/self")))
+            status = work() or 0
+        finally:
+            os._exit(status)
+    os.close(pidfd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def in_user_namespace() -> bool:
@@ -158,25 +164,11 @@ def _module(name: str, tell: "Callable[[str], None]") -> bool:
     if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
         return True
     program = driverroot.word("", "/proc/sys/kernel/modprobe") or "/sbin/modprobe"
-    if _run([program, name]) == 0:
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    if _in_child(lambda: process.execve(program, [program, name], env), "for a kernel module") == 0:
         return True
     tell(f"could not load kernel module {name.replace('-', '_')}")
     return False
-
-
-def _run(argv: "list[str]") -> int:
-    """Run a program to its end with an environment of its own; return its exit status."""
-    pid, pidfd = namespaces.clone3(0, why="for a kernel module")
-    if pid == 0:
-        try:
-            events.become("cli", int(os.readlink("/proc/self")))
-            process.execve(argv[0], argv, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-        except OSError:
-            pass
-        finally:
-            os._exit(127)
-    os.close(pidfd)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _access(path: str) -> Access:

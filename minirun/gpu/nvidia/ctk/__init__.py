@@ -3,7 +3,7 @@
 recipe      how a spec is to be made: names, hooks, their program
 generate    the host's inventory → the spec; driver, graphics: which files a container gets
 modes       specs for what is not using a GPU: management, IMEX, GPUDirect Storage, …
-write       the spec as a file; transform: a spec whose paths begin elsewhere
+make        the spec, made, logged and written; transform: a spec whose paths begin elsewhere
 hooks       what nvidia-cdi-hook does in a container
 engines     nvidia-ctk runtime configure: daemon.json, containerd's and CRI-O's TOML
 devchar     nvidia-ctk system create-dev-char-symlinks

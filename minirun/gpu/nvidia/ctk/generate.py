@@ -20,6 +20,7 @@ from minirun.core.record import Record
 from minirun.gpu.cdi.document import document, in_order
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
+from minirun.gpu.nvidia.cli.catalog import CAPS_FOLDER
 from minirun.gpu.nvidia.ctk import driver, graphics
 from minirun.gpu.nvidia.ctk.recipe import Recipe, options
 from minirun.gpu.nvidia.find import Finder
@@ -33,7 +34,7 @@ CONTROL_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uv
                  "/dev/nvidiactl")  # fmt: skip
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 """So that nvidia-container-runtime-hook, should it be called as well, does nothing."""
-_NESTED = ("/dev/dri", "/dev/nvidia-caps")
+_NESTED = ("/dev/dri", CAPS_FOLDER)
 
 
 class Device(Record):
@@ -62,15 +63,14 @@ def devices(inventory: Inventory, recipe: Recipe, finder: Finder) -> "list[Devic
     """Return the devices that a recipe asks for, in its order. Raises GPUError."""
     if "none" in recipe.devices:
         return []
-    every = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus if not gpu.migs]
+    whole = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus]
     migs = [
         (f"{gpu.number}:{at}", mig.uuid, gpu, mig)
         for gpu in inventory.gpus
         for at, mig in enumerate(gpu.migs)
     ]
-    rows = [*every, *migs]
+    rows = [*(row for row in whole if not row[2].migs), *migs]
     if "all" not in recipe.devices:
-        whole = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus]
         rows = [_choose([*whole, *migs], name) for name in recipe.devices]
     return [
         Device(number, uuid, _edits(inventory, recipe, finder, gpu, mig))
@@ -101,26 +101,18 @@ def _edits(
     inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
 ) -> Edits:
     """Return the edits of one device."""
-    if mig:
-        return _mig(inventory, recipe, finder, gpu, mig)
+    minors = (mig.gi_minor, mig.ci_minor) if mig else ()
+    caps = [f"{CAPS_FOLDER}/nvidia-cap{minor}" for minor in minors]
     if inventory.simulated:
-        return Edits(steps=(_simulated(gpu.node, inventory.major, gpu.minor),))
-    wanted = [gpu.node, *graphics.dri_nodes(finder, gpu)]
-    nodes = finder.nodes(*wanted)
-    links = graphics.dri_links(finder, gpu, finder.nodes(*wanted))
-    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else ()
+        rows = zip(caps, minors, strict=True)
+        keys = (_simulated(path, inventory.caps_major, minor, 0o444) for path, minor in rows)
+        return Edits(steps=(_simulated(gpu.node, inventory.major, gpu.minor), *keys))
+    beside = [] if mig else graphics.dri_nodes(finder, gpu)
+    nodes = finder.nodes(gpu.node, *caps, *beside)
+    hooks: "tuple[CdiHook, ...]" = ()
+    if not mig:
+        hooks = recipe.links(graphics.dri_links(finder, gpu, finder.nodes(gpu.node, *beside)))
     return with_nodes(nodes, finder, hooks + chmod(recipe, nodes))
-
-
-def _mig(inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: Mig) -> Edits:
-    minors = (mig.gi_minor, mig.ci_minor)
-    paths = [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors]
-    if inventory.simulated:
-        rows = zip(paths, minors, strict=True)
-        caps = [_simulated(path, inventory.caps_major, minor, 0o444) for path, minor in rows]
-        return Edits(steps=(_simulated(gpu.node, inventory.major, gpu.minor), *caps))
-    nodes = finder.nodes(gpu.node, *paths)
-    return with_nodes(nodes, finder, chmod(recipe, nodes))
 
 
 def chmod(recipe: Recipe, nodes: "list[str]") -> "tuple[CdiHook, ...]":
@@ -174,7 +166,7 @@ def common(
         control = _control_nodes(inventory, finder)
         found, links = graphics.files(finder, version, folder)
         rows += [(source, target, driver.FILE) for source, target in found]
-        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else ()
+        hooks += recipe.links(links)
     libraries = driver.libraries(finder, version, folder)
     rows += [(path, path, driver.FILE) for path in libraries]
     rows += [(path, path, options) for path, options in driver.others(finder, version)]
@@ -199,9 +191,8 @@ def _control_nodes(inventory: Inventory, finder: Finder) -> Edits:
 def _driver_hooks(
     recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folder: str
 ) -> "tuple[CdiHook, ...]":
-    links = driver.links(finder.root, libraries)
+    hooks = recipe.links(driver.links(finder.root, libraries))
     driver.optional(finder, folder)
-    hooks = recipe.hook("create-symlinks", *options("--link", links)) if links else ()
     hooks += recipe.hook("enable-cuda-compat", f"--host-driver-version={version}")
     driver.optional(finder, folder)
     words = options("--folder", driver.folders(libraries))

@@ -47,6 +47,10 @@ class Recipe(Record):
         args = (*self.program.argv, name, *words)
         return (CdiHook("createContainer", self.program.path, args, self.program.env),)
 
+    def links(self, links: "list[str]") -> "tuple[CdiHook, ...]":
+        """Return the hook that makes links, each as `target::link`; none if there are none."""
+        return self.hook("create-symlinks", *options("--link", links)) if links else ()
+
 
 def options(name: str, values: "list[str]") -> "list[str]":
     """Return `name` before each of `values`."""

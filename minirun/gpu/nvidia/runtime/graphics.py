@@ -15,7 +15,7 @@ from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
 from minirun.gpu.nvidia.ctk.generate import describe_node
-from minirun.gpu.nvidia.ctk.recipe import Recipe, options
+from minirun.gpu.nvidia.ctk.recipe import Recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
@@ -61,8 +61,7 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
     for gpu in gpus:
         found = finder.nodes(*graphics.dri_nodes(finder, gpu))
         nodes += [describe_node(finder.dev_root, path)[0] for path in found]
-        links = graphics.dri_links(finder, gpu, found)
-        hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else ()
+        hooks += recipe.links(graphics.dri_links(finder, gpu, found))
     try:
         driver = _driver(finder)
         files, links = graphics.files(finder, driver, finder.driver_folder(driver))
@@ -70,7 +69,7 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
         return Edits(steps=tuple(nodes), hooks=hooks)
     how = (*_OPTIONS, *_KINDS.get(toolkit.version, ("rbind", "rprivate")))
     mounts = (BindMount(finder.root + path, target, how) for path, target in files)
-    hooks += recipe.hook("create-symlinks", *options("--link", links)) if links else ()
+    hooks += recipe.links(links)
     return in_order(Edits(steps=(*nodes, *mounts), hooks=hooks))
 
 

@@ -9,17 +9,22 @@ runtime, and nothing of this program is left.
     mode cdi        puts the edits of the CDI devices that are asked for into config.json
     mode auto       as the real runtime since 1.18: edits made on the spot for these GPUs
 
-Simplified: mode csv (Tegra boards) is refused.
+Its arguments are those of the runtime underneath, which gets them all; only a lone --help is its
+own. nvidia-container-runtime.legacy and .cdi, by which the real package fixes the mode, are the
+same with `mode` set in config.toml. Simplified: mode csv (Tegra boards) is refused.
 """
 
 import os
+import sys
 
+from minirun import __version__
 from minirun.core import extras, jsonlite, places
 from minirun.core.config import GPU_HOOK
-from minirun.core.errors import ConfigError, GPUError, MinirunError
+from minirun.core.errors import ConfigError, GPUError, MinirunError, from_os
+from minirun.core.settings import Settings
 from minirun.core.state import read_text
 from minirun.gpu.nvidia.runtime import lookup, versions
-from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.runtime.config import Toolkit, load
 from minirun.gpu.nvidia.runtime.log import LogFile, ToolkitLog
 
 TYPE_CHECKING = False
@@ -30,6 +35,42 @@ NAME = "nvidia-container-runtime"
 _VALUES = ("--root", "--log", "--log-format", "--criu", "--store", "--cgroup")
 """Global flags of runc and minirun whose value is the next word."""
 _FAILED = "could not apply required modification to OCI specification: error modifying OCI spec"
+HELP = f"""Usage: minirun {NAME} [flags] COMMAND [ARG…]
+
+Call a runtime (config.toml: runc or crun) with these arguments; before `create`, add the
+GPUs to config.json that the container's environment or annotations ask for.
+
+Flags:
+  -h, --help  show this help and exit
+"""
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Prepare, and become the runtime underneath; return 1 where that fails."""
+    if args in (["--help"], ["-h"]):
+        sys.stdout.write(HELP)
+        return 0
+    if "--version" in args or "-version" in args:
+        sys.stdout.write(f"NVIDIA Container Runtime version {__version__} (minirun)\n\n")
+        sys.stdout.flush()
+    log = ToolkitLog("error")
+    try:
+        toolkit = load()
+        log = logger(args, toolkit)
+        prepare(args, toolkit, log)
+        execute(args, toolkit, log)
+    except OSError as error:
+        return _fail(from_os(error), log)
+    except MinirunError as error:
+        return _fail(error, log)
+
+
+def _fail(error: MinirunError, log: ToolkitLog) -> int:
+    try:
+        log.error(error.line())
+    except OSError as other:  # the log file: the error itself has been printed
+        os.write(2, f"{from_os(other).line()}\n".encode())
+    return 1
 
 
 def command(args: "list[str]") -> str:

@@ -22,7 +22,7 @@ from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.apply import Target
 from minirun.gpu.drivers import inventory
-from minirun.gpu.nvidia.cli import ldchild, ldconfig
+from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.simulated import elf
 
 ZERO = os.makedev(1, 5)
@@ -109,8 +109,8 @@ def test_the_size_of_its_files_is_limited(debian: Sandbox, greedy: str) -> None:
 def test_its_processor_time_is_limited(
     debian: Sandbox, greedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = [(name, 1 if name == "RLIMIT_CPU" else most) for name, most in ldchild.LIMITS]
-    monkeypatch.setattr(ldchild, "LIMITS", tuple(limits))
+    limits = [(name, 1 if name == "RLIMIT_CPU" else most) for name, most in ldconfig.LIMITS]
+    monkeypatch.setattr(ldconfig, "LIMITS", tuple(limits))
     outcome = take(debian, greedy, "c")
     assert outcome["error"].startswith("ldcache error: ldconfig was killed by signal 9 (")
     assert ended(outcome)["status"] == -9

@@ -41,7 +41,9 @@ def configure(
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
         join = extras.door("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)
-        root = _enter(request)
+        if request.pid:
+            apply.enter(request.pid)
+        root = Root.at(request.rootfs)
         status = os.stat(f"/proc/{request.pid or 'self'}")
     except OSError as error:
         raise _told("container error", error) from None
@@ -54,13 +56,6 @@ def configure(
         apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
         raise _told("mount error", error) from None
-
-
-def _enter(request: "NvidiaRequest") -> Root:
-    """Go to where the container's mounts are, and return its root. Raises OSError."""
-    if request.pid:
-        apply.enter(request.pid)
-    return Root.at(request.rootfs)
 
 
 def _open_ldconfig(request: "NvidiaRequest") -> int:
