@@ -125,45 +125,12 @@ def link_target(root: Root, path: str) -> "str | None":
         os.close(fd)
 
 
-def real(root: str, path: str) -> str:
-    """Return the path below the root at which `path` ends when all links are followed.
-
-    `path` itself where nothing is there.
-    """
-    if not root:
-        return os.path.realpath(path)
-    try:
-        fd = open_file(root, path)
-    except OSError:
-        return path
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}").removeprefix(os.path.realpath(root))
-    finally:
-        os.close(fd)
-
-
 # --- NVIDIA's kernel module ----------------------------------------------------------------------
 
 
 def proc_root(root: str) -> str:
     """Return below which root the kernel module's PROC is: the driver's, or "" if it has none."""
     return root if root and exists(root, PROC) else ""
-
-
-def character_majors(root: str = "") -> "dict[str, int]":
-    """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
-
-    That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
-    old are both called nvidia.
-    """
-    majors: "dict[str, int]" = {}
-    path = "/proc/devices"
-    text = read(root if exists(root, path) else "", path).decode()
-    for line in text.partition("Block devices:")[0].splitlines():
-        number, _, name = line.strip().partition(" ")
-        if number.isdigit():
-            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
-    return majors
 
 
 def is_loaded(root: str = "") -> bool:

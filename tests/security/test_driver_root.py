@@ -12,6 +12,7 @@ from gpu.vendors.tree import DRM, amd_host, intel_host
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot, trusted, vendors
+from minirun.gpu.nvidia import find
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.steps import DeviceNode, Place
 
@@ -180,7 +181,7 @@ def test_links_stay_below_the_root(host: Path) -> None:
     (host / "up").symlink_to("../../../usr/inside")
     for name in ("/absolute", "/up"):
         assert driverroot.word(str(host), name) == "inside"
-        assert driverroot.real(str(host), name) == "/usr/inside"
+        assert find.real(str(host), name) == "/usr/inside"
 
 
 def test_nvidias_files_are_the_roots_own(tmp_path: Path) -> None:

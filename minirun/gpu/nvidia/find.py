@@ -148,7 +148,7 @@ class Finder:
         paths = self._in_folders(pattern, self._library_folders or LIBRARY_FOLDERS, False)
         if not paths and not self._library_folders:
             paths = [entry.path for entry in self.cached() if matches(_name(entry.path), pattern)]
-        return [*dict.fromkeys(driverroot.real(self.root, path) for path in paths)]
+        return [*dict.fromkeys(real(self.root, path) for path in paths)]
 
     def cached(self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE) -> "list[ldcache.Entry]":
         """Return this machine's libraries in ld.so.cache, of 64 bits or of ldcache.NARROW.
@@ -189,6 +189,23 @@ def glob(root: str, pattern: str) -> "list[str]":
         return [pattern] if driverroot.status(root, pattern, os.O_NOFOLLOW) else []
     names = driverroot.names(root, folder or "/")
     return [f"{folder}/{found}" for found in names if matches(found, name)]
+
+
+def real(root: str, path: str) -> str:
+    """Return the path below the root at which `path` ends when all links are followed.
+
+    `path` itself where nothing is there.
+    """
+    if not root:
+        return os.path.realpath(path)
+    try:
+        fd = driverroot.open_file(root, path)
+    except OSError:
+        return path
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}").removeprefix(os.path.realpath(root))
+    finally:
+        os.close(fd)
 
 
 def matches(name: str, pattern: str) -> bool:

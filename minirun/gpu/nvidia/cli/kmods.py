@@ -18,8 +18,9 @@ from minirun.core import events
 from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.core.record import Record
 from minirun.gpu import driverroot
-from minirun.gpu.driverroot import PROC, character_majors
+from minirun.gpu.driverroot import PROC
 from minirun.gpu.nvidia.cli import catalog, imex, mig
+from minirun.gpu.nvidia.cli.real import character_majors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, trusted
-from minirun.gpu.driverroot import PROC, character_majors, proc_root
+from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
-from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.find import Finder, real
 
 _Table = dict[str, tuple[int, ...]]
 _CONTAINED = "/run/nvidia/driver"
@@ -98,6 +98,22 @@ def kernel_version(root: str = "") -> str:
     raise GPUError(f"{base}{path}: no driver version in its first line", hint)
 
 
+def character_majors(root: str = "") -> "dict[str, int]":
+    """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
+
+    That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
+    old are both called nvidia.
+    """
+    majors: "dict[str, int]" = {}
+    path = "/proc/devices"
+    text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
+    for line in text.partition("Block devices:")[0].splitlines():
+        number, _, name = line.strip().partition(" ")
+        if number.isdigit():
+            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
+    return majors
+
+
 def _gpus(finder: Finder) -> "tuple[str, tuple[Gpu, ...]]":
     """Return (CUDA version, GPUs): by NVML, or by /proc where that fails. Raises GPUError."""
     root = finder.root
@@ -146,9 +162,9 @@ def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile,
         for entry in entries:
             if not entry.soname.startswith(name):
                 continue
-            real = driverroot.real(finder.root, entry.path)
-            if real.endswith(f".{driver}"):
-                files.append(HostFile(real, needs))
+            path = real(finder.root, entry.path)
+            if path.endswith(f".{driver}"):
+                files.append(HostFile(path, needs))
                 break
     return tuple(files)
 

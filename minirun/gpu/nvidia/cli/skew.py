@@ -10,6 +10,7 @@ import os
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import HostFile, Inventory, Notice
 from minirun.gpu.nvidia.cli import catalog, ldcache
+from minirun.gpu.nvidia.find import real
 
 _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
 """Where the libraries of a driver lie, if they lie anywhere."""
@@ -62,7 +63,7 @@ def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]"
     others = {}
     for soname, path in _cached(found, cache).items():
         name = f"{soname.partition('.so')[0]}.so"
-        version = driverroot.real(found.root, path).partition(".so.")[2]
+        version = real(found.root, path).partition(".so.")[2]
         if name in names and "." in version and version != found.driver:
             others[name] = version
     return others

@@ -11,9 +11,9 @@ import stat
 
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.gpu.driverroot import character_majors
 from minirun.gpu.nvidia.cli import catalog, mig
 from minirun.gpu.nvidia.cli.kmods import count_gpus
+from minirun.gpu.nvidia.cli.real import character_majors
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 _GPU = ("0x0300", "0x0302")

@@ -13,7 +13,7 @@ import os
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.cli.catalog import MPS_PIPES
 from minirun.gpu.nvidia.cli.planner import LINKS
-from minirun.gpu.nvidia.find import Finder, glob
+from minirun.gpu.nvidia.find import Finder, glob, real
 
 FILE: "tuple[str, ...]" = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 SOCKET: "tuple[str, ...]" = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
@@ -91,7 +91,7 @@ def _links_in(root: str, folder: str) -> "dict[str, str]":
     found = {}
     for name in driverroot.names(root, folder):
         if driverroot.link(root, f"{folder}/{name}"):
-            found[name] = driverroot.real(root, f"{folder}/{name}").rpartition("/")[2]
+            found[name] = real(root, f"{folder}/{name}").rpartition("/")[2]
     return found
 
 

@@ -1,7 +1,7 @@
 """How a CDI spec is to be made: under which names, with which hooks, called by which program."""
 
 from minirun.core.record import Record
-from minirun.gpu.edits import CdiHook
+from minirun.gpu.cdi.container_edits import CdiHook
 
 KIND = "nvidia.com/gpu"
 STRATEGIES = ("index", "uuid", "type-index")
