@@ -14,39 +14,29 @@ it is, and the real stack's rule holds (minirun.gpu.nvidia.hook.environment).
 
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
 from minirun.gpu.nvidia.hook import environment
-
-
-class EnvironmentRequest(Record):
-    """The GPUs that the user asks for with -e NVIDIA_VISIBLE_DEVICES=…"""
-
-    value: str
-    """Of NVIDIA_VISIBLE_DEVICES, as given."""
-    devices: "tuple[str, ...]"
-    """What it names; empty: the driver's files without a GPU."""
+from minirun.gpu.request import VISIBLE
+from minirun.gpu.select import GpuSelector
 
 
 def requested_by_user(
     image: str, image_env: "tuple[str, ...]", user_env: "tuple[str, ...]"
-) -> "tuple[EnvironmentRequest | None, str]":
-    """Return what the user's environment asks for, and one line if only the image's asks.
+) -> "tuple[GpuSelector | None, str]":
+    """Return the GPUs that the user's environment names, and one line if only the image's does.
 
     `image` is the image's name. Raises GPUError where the user's asks for what it cannot.
     """
     theirs, own = environment_of(image_env), environment_of(user_env)
-    if environment.VISIBLE in own:
+    if VISIBLE in own:
         devices = environment.visible({**theirs, **own})
-        return (
-            None if devices is None else EnvironmentRequest(own[environment.VISIBLE], devices)
-        ), ""
+        return None if devices is None else GpuSelector(devices or ("none",)), ""
     try:
         devices = environment.visible(theirs)
         way = f"--gpus {','.join(name for name in devices or () if name) or 'none'}"
     except GPUError:  # a CDI device's name
-        devices, way = (), f"--device {theirs[environment.VISIBLE]}"
+        devices, way = (), f"--device {theirs[VISIBLE]}"
     if devices is None:
         return None, ""
-    name = environment.VISIBLE if environment.VISIBLE in theirs else "CUDA_VERSION"
+    name = VISIBLE if VISIBLE in theirs else "CUDA_VERSION"
     asks = f"asks for GPUs by its own environment ({name}={theirs[name]})"
     return None, f"the image {image} {asks} and gets none: {way} gives them"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
 """Of NVIDIA's driver, in the order of the hook's arguments (alphabetical)."""
 DEFAULT_CAPABILITIES = ("compute", "utility")
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 CDI_ANNOTATION = "cdi.k8s.io/"
 """What the names of annotations begin with that ask for CDI devices."""
 VENDOR_VARIABLES = ("AMD_", "HABANA_")

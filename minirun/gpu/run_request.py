@@ -5,16 +5,16 @@ hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. GPUs of othe
 NVIDIA: minirun.gpu.vendor_request.
 """
 
+from minirun.core.config import environment_of
 from minirun.core.visible import say
 from minirun.gpu import drivers
-from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, GpuOptions, RunGpus
+from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions, RunGpus
 from minirun.gpu.select import GpuSelector, parse_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.settings import Settings
     from minirun.gpu.cdi.request import CdiEdits
-    from minirun.gpu.consent import EnvironmentRequest
 
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
@@ -24,26 +24,24 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
 
     Says on standard error what the user must know. Raises MinirunError, OSError.
     """
-    own, refused = None, ""
-    if asked.gpus is None:
+    selector, refused = parse_gpus(asked.gpus) if asked.gpus is not None else None, ""
+    if not selector:
         from minirun.gpu import consent  # 2 ms, only without --gpus
 
-        image_env = tuple(asked.image_env)
-        own, refused = consent.requested_by_user(asked.image, image_env, asked.variables)
+        selector, refused = consent.requested_by_user(asked.image, asked.image_env, asked.variables)
         if refused:
             say(refused)
-    found = RunGpus()
-    vendor = ""
+    found, vendor = RunGpus(), ""
     cdi_names: tuple[str, ...] = ()
     if _may_be_of_other_vendor(asked):
         from minirun.gpu import vendor_request  # 8 ms, for GPUs that are not NVIDIA's
 
-        request = vendor_request.resolve(asked, settings, container_id)
+        request = vendor_request.resolve(asked, selector, settings, container_id)
         vendor, cdi_names = request.name, request.names
         found = found._replace(choices=request.choices, groups=request.groups)
-    cdi = _cdi(asked, settings, own, container_id, cdi_names)
-    if asked.mode != "cdi" and not vendor and (own or asked.gpus is not None):
-        env, driver = _variables(asked, settings, own, container_id)
+    cdi = _cdi(asked, settings, selector, container_id, cdi_names)
+    if selector and asked.mode != "cdi" and not vendor:
+        env, driver = _variables(asked, settings, selector, container_id)
         hook = None
         if asked.mode == "hook":
             from minirun.gpu.nvidia.hook import installed  # for this mode alone
@@ -51,8 +49,8 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
             hook = installed.row(driver, settings.store)
         choices = found.choices._replace(gpu_driver=driver, gpu_hook=asked.mode == "hook")
         found = found._replace(env=env, hook=hook, choices=choices)
-    if asked.gpus is not None:
-        exclusive = asked.exclusive or parse_gpus(asked.gpus).exclusive
+    if selector and asked.gpus is not None:
+        exclusive = asked.exclusive or selector.exclusive
         found = found._replace(choices=found.choices._replace(exclusive=exclusive))
     warnings = (*([refused] if refused else []), *(cdi.warnings if cdi else ()))
     return found._replace(cdi=cdi, warnings=warnings)
@@ -67,20 +65,19 @@ def _may_be_of_other_vendor(asked: GpuOptions) -> bool:
 
 
 def _variables(
-    asked: GpuOptions, settings: "Settings", own: "EnvironmentRequest | None", container_id: str
+    asked: GpuOptions, settings: "Settings", selector: GpuSelector, container_id: str
 ) -> "tuple[tuple[str, ...], str]":
     """Return the variables that NVIDIA's hook reads (Figure 2), and the driver.
 
     Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
     know it now. Raises UsageError, GPUError.
     """
-    selector = GpuSelector() if own else parse_gpus(asked.gpus or "")
     root = asked.driver_root
     driver = drivers.which_driver(asked.driver or "auto", root, load_kmods=asked.load_kmods)
     if driver == "simulated" and not asked.driver:
         say(_SIMULATED)
-    if own:
-        return (f"NVIDIA_VISIBLE_DEVICES={own.value}",), driver
+    if asked.gpus is None:  # the user's own variable, as given
+        return (f"{VISIBLE}={environment_of(asked.variables)[VISIBLE]}",), driver
     devices = ",".join(selector.devices)
     if selector.amount:
         from minirun.gpu.share import count  # few ask for a count
@@ -89,7 +86,7 @@ def _variables(
         indices, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
         place = (settings.root, container_id)
         devices = ",".join(count.choose(selector, indices, driver, place, hint))
-    env = [f"NVIDIA_VISIBLE_DEVICES={devices}"]
+    env = [f"{VISIBLE}={devices}"]
     given = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in asked.env)
     if selector.capabilities or not given:
         capabilities = ",".join(selector.capabilities) or "compute,utility"
@@ -100,7 +97,7 @@ def _variables(
 def _cdi(
     asked: GpuOptions,
     settings: "Settings",
-    own: "EnvironmentRequest | None",
+    selector: "GpuSelector | None",
     container_id: str,
     named: "tuple[str, ...]",
 ) -> "CdiEdits | None":
@@ -109,16 +106,13 @@ def _cdi(
     `named` are the names that --gpus means if the GPUs are another vendor's than NVIDIA.
     Raises UsageError, GPUError.
     """
-    gpus = asked.mode == "cdi" and (own is not None or asked.gpus is not None) and not named
+    gpus = selector if asked.mode == "cdi" and not named else None
     annotated = any(key.startswith(CDI_ANNOTATION) for key, _ in asked.annotations)
     if not (gpus or annotated or named or asked.devices):
         return None
     from minirun.gpu.cdi import request  # 15 ms, for CDI
 
-    selector = None
-    if gpus:
-        selector = GpuSelector(own.devices or ("none",)) if own else parse_gpus(asked.gpus or "")
-    found = request.of_flags(asked, settings, container_id, selector, named)
+    found = request.of_flags(asked, settings, container_id, gpus, named)
     if found.edits.simulated and not asked.driver:
         say(_SIMULATED)
     return found

@@ -15,7 +15,7 @@ from minirun.core.record import Record
 from minirun.core.settings import Settings
 from minirun.gpu import drivers, trusted, vendors
 from minirun.gpu.request import GpuOptions, NvidiaRequest
-from minirun.gpu.select import parse_gpus
+from minirun.gpu.select import GpuSelector
 from minirun.gpu.share import count
 
 
@@ -29,21 +29,22 @@ class VendorRequest(Record):
     """CDI names, in cdi mode."""
 
 
-def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> VendorRequest:
-    """Return what is asked for; for NVIDIA's GPUs the driver root alone.
+def resolve(
+    asked: GpuOptions, selector: "GpuSelector | None", settings: Settings, container_id: str
+) -> VendorRequest:
+    """Return what `selector` (--gpus) or -e asks for; for NVIDIA's GPUs the driver root alone.
 
     Raises UsageError, GPUError.
     """
     places = _places(asked)
     own = [text for text in asked.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
-    if asked.gpus is None:
+    if asked.gpus is None or not selector:
         return _found(asked, own[-1], places) if own else VendorRequest(choices=places)
     root = asked.driver_root
     name = drivers.which_driver(asked.driver or "auto", root, load_kmods=asked.load_kmods)
     if name not in OTHER_VENDORS:
         return VendorRequest(choices=places)
     found = vendors.find_cards(name, root)
-    selector = parse_gpus(asked.gpus)
     devices = ",".join(selector.devices)
     if selector.amount:
         there = [str(card.number) for card in found.cards]

@@ -150,23 +150,21 @@ def plan(found: Cards, request: NvidiaRequest) -> Edits:
     )  # fmt: skip
 
 
-def extra(container: Container) -> Extra:
-    """Find the groups. Raises GPUError."""
-    return Groups(groups_to_join(container.config))
-
-
 class Groups(Extra):
-    """The groups that own the device nodes of one container."""
+    """The groups that own the device nodes of one container. Raises GPUError."""
 
-    def __init__(self, gids: "list[int]") -> None:
-        self.gids = gids
+    def __init__(self, container: Container) -> None:
+        self.gids = _groups_to_join(container.config)
 
     def groups(self) -> "list[int]":
         """Return them."""
         return self.gids
 
 
-def groups_to_join(config: Config) -> "list[int]":
+extra = Groups
+
+
+def _groups_to_join(config: Config) -> "list[int]":
     """Return the groups of the nodes that config.json asks for; none in a user namespace.
 
     It is called before clone, since the cloned process joins the groups. Warns if GPUs are asked

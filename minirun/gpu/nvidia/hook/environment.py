@@ -12,13 +12,12 @@ import os
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
-from minirun.gpu.request import CAPABILITIES, DEFAULT_CAPABILITIES, NvidiaRequest
+from minirun.gpu.request import CAPABILITIES, DEFAULT_CAPABILITIES, VISIBLE, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")  # Go's strconv.ParseBool
 _VOLUMES = "/var/run/nvidia-container-devices/"

@@ -15,6 +15,7 @@ from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import host, jit
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.request import VISIBLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _named(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
 
 def _in_words(config: "dict[str, Any]") -> "list[str]":
     """Return the devices of the environment, where a full name of CDI is among them."""
-    text = environment.of_config(config).get(environment.VISIBLE, "")
+    text = environment.of_config(config).get(VISIBLE, "")
     words = [word.strip() for word in text.split(",") if word.strip()]
     if "void" in words or not any(map(names.is_qualified, words)):
         return []
