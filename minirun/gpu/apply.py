@@ -110,10 +110,7 @@ def enter(pid: int) -> None:
 
 
 class Before:
-    """What a container's tree is like before `edits` are applied, as far as these may change it.
-
-    Raises GPUError if a path of theirs leads outside.
-    """
+    """A container's tree before its edits. Raises GPUError if a path of theirs leads outside."""
 
     def __init__(self, target: Target, edits: "Edits") -> None:
         self.root = target.root

@@ -24,7 +24,7 @@ def requested_by_user(
 ) -> "tuple[GpuSelector | None, str]":
     """Return the GPUs that the user's environment names, and one line if only the image's does.
 
-    `image` is the image's name. Raises GPUError where the user's asks for what it cannot.
+    `image` is its name. Raises GPUError where the user's asks for what it cannot.
     """
     theirs, own = environment_of(image_env), environment_of(user_env)
     if VISIBLE in own:

@@ -53,8 +53,7 @@ def _simulation(config: Config) -> str:
 def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
     """Do what `argv` says to the container whose init is `pid`; return what was done.
 
-    Afterwards this process is in the container's mount namespace for good.
-    Raises GPUError, UsageError, OSError.
+    This process is in its mount namespace then. Raises GPUError, UsageError, OSError.
     """
     request = hook.read(argv)
     return configure(
@@ -64,10 +63,7 @@ def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
 
 
 def plan_edits(container: Container, argv: "list[str]", root: Root) -> "Edits":
-    """Return what :func:`put_in` would do to a container whose root filesystem is `root`.
-
-    Raises GPUError, UsageError, OSError.
-    """
+    """Return what :func:`put_in` would do in the root filesystem `root`. Raises the same."""
     request = hook.read(argv)
     return _plan(_find_host(container, request), request, root)
 

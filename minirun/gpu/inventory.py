@@ -2,9 +2,8 @@
 
 The real stack asks twice: NVML (in a process of its own, without privileges) for the GPUs, and the
 file system for everything else: ld.so.cache for libraries, PATH for binaries, fixed places for
-nodes, sockets and firmware. minirun does the same (minirun.gpu.nvidia.cli.real). Where the host has
-no driver it may fall back to a simulated one (minirun.gpu.simulated), which makes the same record;
-from here on no code asks again which of the two it is, except to print SIMULATED.
+nodes, sockets and firmware. So does minirun (minirun.gpu.nvidia.cli.real). The simulated driver
+makes the same record; no code asks again which of the two it is, except to print SIMULATED.
 """
 
 from minirun.core.record import Record

@@ -1,9 +1,8 @@
 """Requests: what `run` asks for of GPUs, and what one container asks of nvidia-container-cli.
 
-The second is made of the container's environment by the hook
-(minirun.gpu.nvidia.hook.environment), written as an argument list, and read back from it
-(minirun.gpu.nvidia.hook), so that either side can be the real program. Names are those of
-nvidia-container-cli's options.
+The hook makes the second of the container's environment; it is written as an argument list, and
+read back from it (minirun.gpu.nvidia.hook), so that either side can be the real program. Names are
+those of nvidia-container-cli's options.
 """
 
 from minirun.core.choices import NOTHING, Choices

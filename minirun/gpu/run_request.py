@@ -103,8 +103,7 @@ def _cdi(
 ) -> "CdiEdits | None":
     """Return the edits of all that is asked for in CDI's names; None without any.
 
-    `named` are the names that --gpus means if the GPUs are another vendor's than NVIDIA.
-    Raises UsageError, GPUError.
+    `named` are those that --gpus means if they are another vendor's. Raises UsageError, GPUError.
     """
     gpus = selector if asked.mode == "cdi" and not named else None
     annotated = any(key.startswith(CDI_ANNOTATION) for key, _ in asked.annotations)

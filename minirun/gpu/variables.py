@@ -39,10 +39,7 @@ def asking(config: Config) -> str:
 
 
 def refused(config: Config) -> str:
-    """Return the vendor whose variable asks without consent, if its driver is loaded; "" for none.
-
-    Without consent: the caller chose no vendor at all.
-    """
+    """Return the vendor whose variable asks and whose driver is loaded; "" if one was chosen."""
     if config.choices.gpu_driver:
         return ""
     env = config.environment

@@ -32,10 +32,7 @@ class VendorRequest(Record):
 def resolve(
     asked: GpuOptions, selector: "GpuSelector | None", settings: Settings, container_id: str
 ) -> VendorRequest:
-    """Return what `selector` (--gpus) or -e asks for; for NVIDIA's GPUs the driver root alone.
-
-    Raises UsageError, GPUError.
-    """
+    """Return what --gpus or -e asks for; of NVIDIA the root alone. Raises UsageError, GPUError."""
     places = _places(asked)
     own = [text for text in asked.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
     if asked.gpus is None or not selector:

@@ -1,6 +1,6 @@
-"""containerEdits, as a CDI file has them, → Edits, and back.
+"""containerEdits, as a CDI file has them, → Edits, which every vendor's planner makes, and back.
 
-The same record that every vendor's planner makes (minirun.gpu.edits). What CDI leaves open is empty
+What CDI leaves open is empty
 there: a node's kind and numbers, which are then the host's, its mode and its owner. As the
 reference library does, 0 and the empty list are not written.
 """

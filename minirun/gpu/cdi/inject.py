@@ -38,8 +38,7 @@ def join(parts: "list[Edits]") -> Edits:
 def complete(edits: Edits) -> Edits:
     """Return `edits` with kind, numbers and permissions of every device node.
 
-    What is open is looked up on the host. Raises GPUError if a node is missing there, or is another
-    device.
+    What is open is looked up on the host. Raises GPUError if the node there is another, or missing.
     """
     steps = (_complete(step) if isinstance(step, DeviceNode) else step for step in edits.steps)
     return edits._replace(steps=tuple(steps))

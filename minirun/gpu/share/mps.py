@@ -104,10 +104,7 @@ def daemon(root: str) -> int:
 
 
 def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":
-    """Make a container that gets GPUs a client, as --gpu-mps=`text` says.
-
-    Raises UsageError, GPUError.
-    """
+    """Make a container with GPUs a client: --gpu-mps=`text`. Raises UsageError, GPUError."""
     share = parse(text)
     devices = options.gpu_env[0].partition("=")[2] if options.gpu_env else ""
     if options.cdi:

@@ -2,8 +2,7 @@
 
 A GPU that one container has is dedicated to it, one that several have is shared among them (their
 processes take turns: time-slicing), and an exclusive one is dedicated and stays so. What counts is
-what stage 5 wrote down (minirun.gpu.share), not what was asked for. Pure functions: they
-look at nothing else.
+what stage 5 wrote down (minirun.gpu.share), not what was asked for.
 """
 
 from minirun.core.record import Record

@@ -48,10 +48,7 @@ def inventory(store: str, simulation: str = "") -> Inventory:
 
 
 def in_force(store: str, simulation: str = "") -> "tuple[str, str]":
-    """Return (the specification in force, "" for the usual one; the file that says it, or "").
-
-    Raises UsageError, OSError.
-    """
+    """Return (the specification, the file that says it or ""). Raises UsageError, OSError."""
     if text := simulation or os.environ.get("MINIRUN_SIM", ""):
         return text, ""
     path = f"{store}/{places.DRIVERS}/simulated.json"

@@ -25,8 +25,7 @@ MIG_INSTANCES = (7, 8, 9)
 def make(root: str, text: str, path: str) -> None:
     """Make the driver's files at `root`, unless another process is quicker.
 
-    `text` is the specification, as the file `path` says it, "" for MINIRUN_SIM. Raises UsageError,
-    OSError.
+    `text` is the specification, of the file `path` (see spec.load). Raises UsageError, OSError.
     """
     spec = load(text, path)
     parent = os.path.dirname(root)

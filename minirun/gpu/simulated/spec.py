@@ -56,10 +56,7 @@ class SimulatedSpec(Record):
 
 
 def load(text: str, path: str = "") -> SimulatedSpec:
-    """Return the specification `text`, which the JSON file `path` has said, "" for MINIRUN_SIM.
-
-    Raises UsageError.
-    """
+    """Return what `text` says, of the JSON file `path` ("": of MINIRUN_SIM). Raises UsageError."""
     if not path:
         return parse(text) if text else SimulatedSpec()
     try:
@@ -72,10 +69,7 @@ def load(text: str, path: str = "") -> SimulatedSpec:
 
 
 def parse(text: str) -> SimulatedSpec:
-    """Parse `count=8,model=H100,driver=560.35.03,mig=3`; several MIG GPUs: mig=1+3.
-
-    Raises UsageError.
-    """
+    """Parse `count=8,model=H100,driver=560.35.03,mig=1+3`. Raises UsageError."""
     pairs: "dict[str, str]" = {}
     for item in text.split(","):
         key, equals, value = item.partition("=")

@@ -52,8 +52,7 @@ def load(
 ) -> "tuple[str, ...]":
     """Load the modules and make the nodes below the driver root, "" for the host's own.
 
-    Runs in a child, which enters the root. `channels` are IMEX channels. Returns the modules that
-    could not be loaded. Raises GPUError.
+    A child does it, in the root. Returns the modules that could not be loaded. Raises GPUError.
     """
     wanted = imex.numbers(channels)
     if in_user_namespace():

@@ -131,10 +131,9 @@ def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
 
 
 def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
-    """Wait for the end of the process.
+    """Wait for the end of the process: `failure` and `said` are pipes from it.
 
-    The pipe `failure` ends when it is ldconfig, and brings the reason where that cannot be; `said`
-    brings what ldconfig prints.
+    The first ends when it is ldconfig, or brings the reason why not; the second what that prints.
     """
     text = None
     try:
@@ -256,7 +255,7 @@ def _enter(target: "Target", hidden: "list[str]") -> None:
 
 
 def _unlock(path: str) -> None:
-    """Mount the root upon itself: mounts of another user namespace are locked to their places.
+    """Mount the root upon itself: a mount of another user namespace is locked to its place.
 
     mount_namespaces(7), "Restrictions on mount namespaces"; a copy may be moved.
     """
@@ -266,10 +265,7 @@ def _unlock(path: str) -> None:
 
 
 def _drop(owner: "tuple[int, int]") -> None:
-    """Become the user who owns the files, with one capability: files may belong to others.
-
-    Raises OSError.
-    """
+    """Become the files' owner, with one capability: some may be another's. Raises OSError."""
     process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
     _lock_securebits()
     if owner != (0, 0):

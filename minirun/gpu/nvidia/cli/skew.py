@@ -17,10 +17,7 @@ _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
 
 
 def find_mismatches(found: Inventory, wanted: "frozenset[str]", cache: str) -> "list[Notice]":
-    """Return what is wrong with the libraries that bring the capabilities `wanted`.
-
-    They may be missing in ld.so.cache, of another version than the kernel module, or absent.
-    """
+    """Return what is wrong with the libraries that bring the capabilities `wanted`."""
     expected = {name for name, needs in catalog.LIBRARIES if wanted & frozenset(needs.split())}
     here = {_stem(file) for file in found.libraries}
     if not here & expected:

@@ -20,10 +20,7 @@ MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 
 
 def check(found: Inventory, request: "NvidiaRequest", cache: str = "") -> "list[Notice]":
-    """Return what is wrong with a host for a request; `cache` is its ld.so.cache.
-
-    Raises GPUError where that is damaged.
-    """
+    """Return what is wrong with a host. Raises GPUError if `cache`, its ld.so.cache, is damaged."""
     said: "list[Notice]" = []
     if any(request.devices) and not found.gpus:
         said.append(Notice(*found.why_no_gpu(), fatal=True))

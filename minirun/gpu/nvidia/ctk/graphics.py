@@ -38,10 +38,7 @@ _PCI = "/sys/bus/pci/devices"
 
 
 def files(finder: Finder, driver: str, folder: str) -> "tuple[list[tuple[str, str]], list[str]]":
-    """Return ((host's path, container's path) of each file, links as `target::link`).
-
-    `folder` is that of the driver's libcuda.
-    """
+    """Return ((path, its path in the container) of files, links `target::link`)."""
     made_for = tuple(f"libnvidia-{name}.so.{driver}" for name in ("allocator", "vulkan-producer"))
     libraries = finder.libraries(*LIBRARIES, *made_for)
     server = f"libglxserver_nvidia.so.{driver}"

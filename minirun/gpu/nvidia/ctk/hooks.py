@@ -102,10 +102,7 @@ def pin_device_nodes(root: Root) -> None:
 
 
 def show_driver(root: Root, source: str) -> None:
-    """Bind the simulated driver's /proc/driver over the container's. Raises OSError.
-
-    runc takes no mount inside /proc in config.json, whichever it is.
-    """
+    """Bind the simulated driver's /proc/driver, as config.json cannot: runc. Raises OSError."""
     Bind(source, "/proc/driver", _ATTRIBUTES, why="SIMULATED: no kernel module shows it").execute(
         root
     )

@@ -69,8 +69,7 @@ def command_line(
 ) -> "list[str] | None":
     """Return the arguments for nvidia-container-cli; None where no GPU is asked for.
 
-    `config` is config.json, `state` the OCI state of which pid and bundle are read.
-    Raises GPUError.
+    Of `state`, the OCI state, pid and bundle are read. Raises GPUError.
     """
     asked = request(config, settings)
     if asked is None:

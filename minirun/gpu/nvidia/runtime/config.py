@@ -44,10 +44,7 @@ class Toolkit(Record):
 
 
 def load(path: str = "") -> Toolkit:
-    """Read config.toml: `path`, which must be there, or the one that :func:`config_path` names.
-
-    Raises ConfigError.
-    """
+    """Read `path`, which must be there, or the usual config.toml. Raises ConfigError."""
     source = path or config_path()
     try:
         text = read_text(source)

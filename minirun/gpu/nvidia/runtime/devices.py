@@ -25,10 +25,7 @@ _CDI = "cdi/"
 
 
 def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
-    """Put the devices that `config` asks for into it; return whether it asks for any.
-
-    Raises GPUError, UsageError, OSError.
-    """
+    """Put the devices asked for into `config`; return True if any. Raises MinirunError, OSError."""
     wanted = _named(config, toolkit) or _in_words(config)
     if not wanted:
         ignored = (environment.DRIVER_CAPABILITIES,)

@@ -18,10 +18,9 @@ _UNKNOWN = "nvml error: "
 
 
 def host_inventory(root: str = "", more: "dict[str, str] | None" = None) -> Inventory:
-    """Return what the host has, its driver below `root`.
+    """Return what the host has, its driver below `root`. Raises GPUError, UsageError, OSError.
 
-    `more` are variables that count before those of this process. Raises GPUError, UsageError,
-    OSError.
+    `more` are variables that count before those of this process.
     """
     env = {**os.environ, **(more or {})}
     if simulation := env.get("MINIRUN_SIM"):

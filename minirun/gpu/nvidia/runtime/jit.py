@@ -3,8 +3,6 @@
 No spec file is read or written: each GPU that is asked for, and then what comes along with every
 one, is made and applied at once. NVIDIA_GDS, NVIDIA_MOFED, NVIDIA_GDRCOPY and NVIDIA_NVSWITCH with
 the value `enabled`, and NVIDIA_IMEX_CHANNELS, bring what stands beside GPUs.
-
-The simulated driver serves only where MINIRUN_SIM asks for it.
 """
 
 from minirun.core.errors import GPUError
@@ -36,10 +34,7 @@ _BESIDE = (
 def apply(
     config: "dict[str, Any]", asked: NvidiaRequest, toolkit: Toolkit, log: ToolkitLog
 ) -> None:
-    """Put the edits for what is asked for into a config.json.
-
-    Raises GPUError, UsageError, OSError.
-    """
+    """Put the edits for what is asked for into a config.json. Raises MinirunError, OSError."""
     old = toolkit.version == versions.FIRST
     names = tuple(dict.fromkeys(name for name in asked.devices if name))
     nothing = "all" if old else "none"  # 1.18 took an empty list for all: toolkit #1555

@@ -127,10 +127,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
 
 
 def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
-    """Change a config.json as the mode wants it; return whether anything changed.
-
-    Raises MinirunError.
-    """
+    """Change a config.json as the mode wants it; return True if it did. Raises MinirunError."""
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
     from minirun.gpu.nvidia.runtime import devices, graphics  # of `create` alone

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 def configure(
     line: CommandLine, found: Inventory, log: DebugLog, cgroup_of: "Callable[[str], DeviceCgroup]"
 ) -> None:
-    """Configure the container, or leave it as it was.
+    """Configure the container, or leave it as it was. Raises GPUError in the real one's words.
 
     `cgroup_of` returns the device cgroup of a process, by its name in /proc.
-    Raises GPUError in the real one's words.
     """
     request = line.request
     if not found.gpus:
