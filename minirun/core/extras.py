@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.plan import Plan
     from minirun.core.stages.s1_clone import Init
 
-_VENDORS = ("minirun.gpu.vendors.extra", ("groups",))
+_VENDORS = ("minirun.gpu.vendors.Groups", ("groups",))
 _NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
 _HIDE = ("minirun.oci.mounts.hide.Hide", ("hide",))
 _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))

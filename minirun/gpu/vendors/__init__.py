@@ -161,9 +161,6 @@ class Groups(Extra):
         return self.gids
 
 
-extra = Groups
-
-
 def _groups_to_join(config: Config) -> "list[int]":
     """Return the groups of the nodes that config.json asks for; none in a user namespace.
 
