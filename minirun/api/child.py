@@ -31,9 +31,8 @@ class Location(NamedTuple):
     def usual(cls) -> "Location":
         """Return the command line's: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
         store = os.path.abspath(os.environ.get("MINIRUN_STORE") or STORE)
-        return cls(
-            os.path.abspath(os.environ.get("MINIRUN_ROOT") or f"{store}/{CONTAINERS}"), store
-        )
+        root = os.environ.get("MINIRUN_ROOT") or f"{store}/{CONTAINERS}"
+        return cls(os.path.abspath(root), store)
 
     def argv(self, *words: str) -> list[str]:
         """Return the command line that calls minirun with these words."""

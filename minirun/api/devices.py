@@ -8,6 +8,7 @@ added.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minirun.api.table import Shown, Table
@@ -29,6 +30,7 @@ class Change(NamedTuple):
         return cls(added, tuple(item for item in before if item not in new))
 
 
+@dataclass(eq=False, repr=False)
 class DeviceDiff(Shown):
     """A container before and after stage 5.
 
@@ -36,15 +38,12 @@ class DeviceDiff(Shown):
     each a Change.
     """
 
-    def __init__(
-        self, nodes: Change, rules: Change, files: Change, *, simulated: bool, source: str
-    ) -> None:
-        self.nodes = nodes
-        self.rules = rules
-        self.files = files
-        self.simulated = simulated
-        self.source = source
-        """Where it was read from: "snapshots" or "edits.json"."""
+    nodes: Change
+    rules: Change
+    files: Change
+    simulated: bool
+    source: str
+    """Where it was read from: "snapshots" or "edits.json"."""
 
     @classmethod
     def between(

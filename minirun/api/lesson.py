@@ -5,6 +5,7 @@ the events, and hands it to check(). No widget: the answer is a number in the ce
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from minirun.api.table import Shown
@@ -12,13 +13,13 @@ from minirun.api.table import Shown
 _BORDER = {"right": "#2e8540", "not so": "#a86500", "no prediction yet": "#6b7280"}
 
 
+@dataclass(eq=False, repr=False)
 class Verdict(Shown):
     """What came of a prediction. `right` is None if none was made."""
 
-    def __init__(self, right: "bool | None", happened: str, why: str) -> None:
-        self.right = right
-        self.happened = happened
-        self.why = why
+    right: bool | None
+    happened: str
+    why: str
 
     @property
     def word(self) -> str:

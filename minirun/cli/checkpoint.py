@@ -70,12 +70,10 @@ def main_checkpoint(args: "list[str]", settings: Settings) -> int:
         raise _lazy_pages()
     options = _criu_options(flags)
     words = [*options.words, *_parent(flags, options.images), *_page_server(flags.page_server)]
+    options = options._replace(words=words, pre_dump=flags.pre_dump)
     container.open_log()
     signals.block()
-    options = options._replace(
-        words=words, pre_dump=flags.pre_dump, leave_running=flags.leave_running
-    )
-    dump.checkpoint(container, options)
+    dump.checkpoint(container, options._replace(leave_running=flags.leave_running))
     return 0
 
 
@@ -86,16 +84,11 @@ def main_restore(args: "list[str]", settings: Settings) -> int:
     """
     flags = Restore(args)
     options = _criu_options(flags)
-    words = [
-        *options.words,
-        *_value("lsm-profile", flags.lsm_profile),
-        *_value("lsm-mount-context", flags.lsm_mount_context),
-    ]
-    options = options._replace(words=words)
-    state.check_id(flags.one_id())
-    source = bundle.BundleOptions(
-        flags.one_id(), flags.bundle, bundle_choices(settings.choices), flags.console_socket
-    )
+    for name in ("lsm_profile", "lsm_mount_context"):
+        if value := getattr(flags, name):
+            options.words.extend((f"--{name.replace('_', '-')}", value))
+    container_id, choices = state.check_id(flags.one_id()), bundle_choices(settings.choices)
+    source = bundle.BundleOptions(container_id, flags.bundle, choices, flags.console_socket)
     remake.check(source.config(), options)
     container = bundle.new_container(source, settings)
     try:
@@ -122,10 +115,8 @@ def _criu_options(flags: CriuFlags) -> dump.CriuOptions:
         raise _lazy_pages()
     flags.check("manage_cgroups_mode", *MODES)
     flags.check("empty_ns", "", "network")
-    words = [
-        f"--manage-cgroups={flags.manage_cgroups_mode}",
-        *(["--empty-ns", "net"] if flags.empty_ns else []),
-    ]
+    words = [f"--manage-cgroups={flags.manage_cgroups_mode}"]
+    words += ["--empty-ns", "net"] if flags.empty_ns else []
     words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(flags, name)]
     images = os.path.abspath(flags.image_path or "checkpoint")
     return dump.CriuOptions(images, os.path.abspath(flags.work_path or images), words)
@@ -134,10 +125,6 @@ def _criu_options(flags: CriuFlags) -> dump.CriuOptions:
 def _lazy_pages() -> UsageError:
     text = "--lazy-pages is not supported: the pages would need a server that goes on"
     return UsageError(text, "leave it and --status-fd out", 1)
-
-
-def _value(name: str, value: str) -> "list[str]":
-    return [f"--{name}", value] if value else []
 
 
 def _parent(flags: Checkpoint, images: str) -> "list[str]":

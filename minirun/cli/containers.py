@@ -185,10 +185,9 @@ def _follow(root: str) -> "NoReturn":
     while True:
         for name in state.names(root):
             if name not in logs:
+                path = f"{root}/{name}/{places.EVENTS}"
                 try:
-                    logs[name] = os.open(
-                        f"{root}/{name}/{places.EVENTS}", os.O_RDONLY | os.O_CLOEXEC
-                    )
+                    logs[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 except OSError:
                     continue
                 if first:

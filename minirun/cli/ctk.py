@@ -99,9 +99,7 @@ def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
         return main_nvidia_cdi_hook(rest, settings)
     if name == "cdi":
         return entry_of(name, {name: "cli.cdi"})(rest, settings)  # hooks need nothing of it
-    commands = {
-        "runtime configure": _configure, "system create-dev-char-symlinks": _symlinks,
-    }  # fmt: skip
+    commands = {"runtime configure": _configure, "system create-dev-char-symlinks": _symlinks}
     command = commands.get(" ".join(flags.args[:2]))
     if command is None:
         hint = "see 'minirun nvidia-ctk --help'"

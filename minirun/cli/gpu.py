@@ -77,9 +77,9 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     """Print what the host has."""
     flags = GpuList(args)
     root, driver = flags.driver_root, flags.gpu_driver
-    others = (
-        [driver] if driver in OTHER_VENDORS else [] if driver else vendors.present_vendors(root)
-    )
+    others = [driver] if driver in OTHER_VENDORS else []
+    if not driver:
+        others = vendors.present_vendors(root)
     lines = [line for vendor in others for line in vendor_table(vendors.find_cards(vendor, root))]
     if not others or (not driver and driverroot.is_loaded(root)):
         found = drivers.inventory(driver or "auto", settings.store, root)

@@ -104,12 +104,9 @@ def _remove(names: list[str], settings: Settings) -> int:
     if not names:
         raise UsageError("images rm needs a name", "minirun images lists them")
     for name in names:
-        users = _users(str(parse_reference(name)), settings)
-        if users:
-            raise ImageError(
-                f'conflict: unable to remove "{name}": container {users[0]} is using it',
-                f"minirun delete {users[0]}", status=1,
-            )  # fmt: skip
+        if users := _users(str(parse_reference(name)), settings):
+            text = f'conflict: unable to remove "{name}": container {users[0]} is using it'
+            raise ImageError(text, f"minirun delete {users[0]}", status=1)
         print(f"removed {catalogue.remove_image(settings.store, name)}")
     return 0
 

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import closing
 
 from minirun.cgroups.reading import listing
 from minirun.cli.flags import Flags, show, write
@@ -163,11 +164,8 @@ def _both(
     variables = environment_of(env)
     devices = environment.visible(variables)
     asked = environment.environment_request(variables)
-    root = Root.at(place)
-    try:
+    with closing(Root.at(place)) as root:
         old = diff.legacy(found, env, root)
-    finally:
-        root.close()
     if old is None or asked is None:
         raise UsageError(f"the image {flags.args[0]} asks for no GPU", "add --gpus all")
     driver = "simulated" if found.simulated else "nvidia"

@@ -9,6 +9,10 @@ _KINDS = ("mount", "pid", "uts", "ipc", "network", "cgroup")
 _AS_ROOT = "run as root, in a container only with --privileged"
 _NEWER = "needs Linux 5.12 or newer"
 _OTHER_VERSION = "no harm if the other version works"
+_IN_LINE = "not needed: minirun does their work in-line"
+_LOADED = "the driver must be loaded already, or SIMULATED"
+_LACKING = "containers get all but these, with a warning"
+_LIMITS = "needs CAP_SYS_RESOURCE; ask for lower ones"
 _GPUS = "no harm with --gpu-driver=simulated; for a real GPU install NVIDIA's driver"
 
 ABILITIES = (
@@ -31,25 +35,17 @@ ABILITIES = (
     Ability("cgroup v2", 1, False, k.cgroup("v2"), _OTHER_VERSION),
     Ability("fifo", 2, True, k.fifo, "--root on a file system that holds FIFOs"),
     Ability("hooks", 3, True, k.hooks, "hooks are programs of this machine: see the reason"),
-    Ability(
-        "nvidia tools", 4, False, m.nvidia_tools, "not needed: minirun does their work in-line"
-    ),
+    Ability("nvidia tools", 4, False, m.nvidia_tools, _IN_LINE),
     Ability("mknod", 5, True, k.mknod, "--root on a file system mounted without nodev"),
     Ability("device rules v1", 5, False, k.device_rules("v1"), _OTHER_VERSION),
     Ability("device rules v2", 5, False, k.device_rules("v2"), _OTHER_VERSION),
     Ability("gpu", 5, False, m.gpu, _GPUS),
-    Ability(
-        "kernel modules", 5, False, m.modules, "the driver must be loaded already, or SIMULATED"
-    ),
+    Ability("kernel modules", 5, False, m.modules, _LOADED),
     Ability("ldconfig", 5, False, m.ldconfig, "apt-get install libc-bin"),
     Ability("pidfd", 6, True, k.pidfd, _NEWER),
     Ability("pivot_root", 7, True, k.pivot_root, _AS_ROOT),
-    Ability(
-        "capabilities", 7, False, k.capabilities, "containers get all but these, with a warning"
-    ),
-    Ability(
-        "raised limits", 7, False, k.raised_limits, "needs CAP_SYS_RESOURCE; ask for lower ones"
-    ),
+    Ability("capabilities", 7, False, k.capabilities, _LACKING),
+    Ability("raised limits", 7, False, k.raised_limits, _LIMITS),
     Ability("no_new_privs", 7, True, k.no_new_privileges, _NEWER),
     Ability("seccomp", 7, False, k.seccomp, "apt-get install libseccomp2"),
     Ability("terminal", 7, False, k.terminal, "run without -t"),

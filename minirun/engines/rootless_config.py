@@ -106,9 +106,8 @@ def _check_maps(config: Config) -> None:
         if not alone and not idmap.find_program(name):
             raise idmap.lacking(name)
         own = idmap.own_ids()[name]
-        if config.layers and not any(
-            row["containerID"] == 0 and row["hostID"] == own for row in linux[key]
-        ):
+        owners = [row["hostID"] for row in linux[key] if row["containerID"] == 0]
+        if config.layers and own not in owners:
             text = f"0 must be your own id, {own}: the image's files and the container's are yours"
             raise ConfigError(f"config.json: linux.{key}: {text}", f"0:{own}:1, then others")
 

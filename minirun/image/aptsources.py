@@ -44,10 +44,8 @@ def read(codename: str, etc: str = "/etc/apt") -> AptSources:
         if mirrors:
             text = "\n\n".join(map(_plain, kept_stanzas))
             return AptSources("\n".join(kept_lines), text, mirrors[0], suite)
-    raise ImageError(
-        f'no source of packages for "{codename}" in {etc}',
-        "add the distribution's own, then apt-get update",
-    )
+    text = f'no source of packages for "{codename}" in {etc}'
+    raise ImageError(text, "add the distribution's own, then apt-get update")
 
 
 def options() -> list[str]:

@@ -12,6 +12,7 @@ import fnmatch
 import os
 import shutil
 import subprocess
+from contextlib import closing
 
 from minirun.common.operations import WriteFile
 from minirun.core.errors import ImageError
@@ -77,11 +78,8 @@ def fill(draft: Draft) -> dict[str, object]:
 
 def os_release(tree: str) -> dict[str, str]:
     """Return the fields of etc/os-release in the tree at `tree`: os-release(5)."""
-    root = Root.at(tree)
-    try:
+    with closing(Root.at(tree)) as root:
         text = root.read("etc/os-release", 65536).decode()
-    finally:
-        root.close()
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {name: value.strip("\"'") for name, _, value in pairs}
 
@@ -96,15 +94,12 @@ def packages(tree: str) -> dict[str, str]:
 
 def trim(tree: str) -> None:
     """Remove what no container needs and what names this machine; never through a link."""
-    root = Root.at(tree)
-    try:
+    with closing(Root.at(tree)) as root:
         for directory, pattern in TRIMMED.items():
             _remove(root, directory, pattern)
         _remove_documents(root)
         for operation in WRITTEN:
             operation.execute(root)
-    finally:
-        root.close()
 
 
 def _remove_documents(root: Root) -> None:
@@ -173,7 +168,5 @@ def _run(command: list[str], scratch: str, tree: str, epoch: int) -> None:
     if result.returncode:
         lines = [line for line in result.stdout.splitlines() if line.startswith(("E:", "W:"))]
         last = (lines or result.stdout.splitlines() or ["no word why"])[0]
-        raise ImageError(
-            f"{command[0]} failed: {last}",
-            "see whether apt-get update works; minirun images import needs no network",
-        )
+        hint = "see whether apt-get update works; minirun images import needs no network"
+        raise ImageError(f"{command[0]} failed: {last}", hint)

@@ -24,9 +24,8 @@ def parse(text: str) -> Reference:
     Raises ImageError, in docker's words, for everything else.
     """
     if _ID.fullmatch(text):
-        raise ImageError(
-            f"invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"
-        )
+        reason = "cannot specify 64-byte hexadecimal strings"
+        raise ImageError(f"invalid repository name ({text}), {reason}")
     found = split(text)
     domain, path, tag, digest = found
     if path.lower() != path:
@@ -40,7 +39,6 @@ def parse(text: str) -> Reference:
     if not sound:
         raise ImageError(f'invalid reference format: "{text}"', "NAME, NAME:TAG or NAME@sha256:HEX")
     if len(domain) + 1 + len(path) > 255:
-        raise ImageError(
-            "invalid reference format: repository name must not be more than 255 characters"
-        )
+        reason = "repository name must not be more than 255 characters"
+        raise ImageError(f"invalid reference format: {reason}")
     return found

@@ -60,13 +60,10 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
             for rest in (plain, archive):  # padding, and the compressor's own checksum
                 while rest.read(1 << 20):
                     pass
+            digest = hashed.sha256.hexdigest()
             return draft.commit(
                 f"imported from {source}",
-                recipe={
-                    "name": "import",
-                    "source": source,
-                    "archive": f"sha256:{hashed.sha256.hexdigest()}",
-                },
+                recipe={"name": "import", "source": source, "archive": f"sha256:{digest}"},
                 env=[DEFAULT_PATH],
             )
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
@@ -84,14 +81,12 @@ def _decompressed(archive: "io.BufferedReader[_Hashed]") -> io.BufferedIOBase:
     if head.startswith(b"\xfd7zXZ\0"):
         return lzma.LZMAFile(archive)
     if head.startswith(b"\x28\xb5\x2f\xfd"):
-        raise ImageError(
-            "the archive is compressed by zstd", "zstdcat FILE | minirun images import NAME -"
-        )
+        hint = "zstdcat FILE | minirun images import NAME -"
+        raise ImageError("the archive is compressed by zstd", hint)
     return archive
 
 
 def _refuse_image_archive(tree: str, source: str) -> None:
     if any(os.path.lexists(os.path.join(tree, name)) for name in ("oci-layout", "manifest.json")):
-        raise ImageError(
-            f"{source} holds an image (docker save), not a root filesystem", "use docker export"
-        )
+        text = f"{source} holds an image (docker save), not a root filesystem"
+        raise ImageError(text, "use docker export")

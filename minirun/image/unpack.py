@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
@@ -37,10 +37,9 @@ def unpack(stream: BufferedIOBase, tree: str) -> int:
 
     Raises ImageError, which names the member: a bad archive, a forbidden member, a full disk.
     """
-    root = Root.at(tree)
     dated: dict[str, int] = {}
     count = 0
-    try:
+    with closing(Root.at(tree)) as root:
         for member, body in members(stream):
             path = _inside(member.name, member.name)
             try:
@@ -52,8 +51,6 @@ def unpack(stream: BufferedIOBase, tree: str) -> int:
             count += 1
         for path, mtime in dated.items():
             _date_directory(root, path, mtime)
-    finally:
-        root.close()
     return count
 
 
@@ -65,9 +62,8 @@ def _inside(name: str, member: str) -> str:
     if len(parts) > DEPTH_LIMIT:
         raise ImageError(f"archive: {member[:60]!r}… lies deeper than {DEPTH_LIMIT} directories")
     if any(part.startswith(".wh.") for part in parts):
-        raise ImageError(
-            f"archive: {member!r} is a whiteout", "one layer is no root filesystem: docker export"
-        )
+        hint = "one layer is no root filesystem: docker export"
+        raise ImageError(f"archive: {member!r} is a whiteout", hint)
     return "/".join(parts)
 
 

@@ -12,21 +12,17 @@ from minirun.oci.mounts import nodes
 def edits_of(record: dict[str, Any]) -> Edits:
     """Return what stage 5 put into a container, without links; empty without GPUs."""
     saved = saved_edits(record)
-    gpus = [
-        GivenGpu(row["index"], row["minor"], row["uuid"], row["model"])
-        for row in saved.get("gpus", ())
-    ]
-    return container_edits.parse(saved)._replace(
-        gpus=tuple(gpus), driver=saved.get("driver", ""), simulated=bool(saved.get("simulated"))
-    )
+    rows, driver, simulated = saved.get("gpus", ()), saved.get("driver", ""), saved.get("simulated")
+    gpus = tuple(GivenGpu(row["index"], row["minor"], row["uuid"], row["model"]) for row in rows)
+    edits = container_edits.parse(saved)
+    return edits._replace(gpus=gpus, driver=driver, simulated=bool(simulated))
 
 
 def saved_edits(record: dict[str, Any]) -> dict[str, Any]:
     """Return edits.json as it stands in a container's directory; empty without GPUs."""
+    path = f"{record['directory']}/{places.EDITS}"
     try:
-        edits: dict[str, Any] = jsonlite.loads(
-            state.read_text(f"{record['directory']}/{places.EDITS}")
-        )
+        edits: dict[str, Any] = jsonlite.loads(state.read_text(path))
     except (OSError, ValueError):
         return {}
     return edits

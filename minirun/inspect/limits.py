@@ -5,6 +5,7 @@ None means that there is no limit, or that no controller of it is joined.
 
 import os
 import stat
+from contextlib import closing
 
 from minirun.cgroups.reading import access
 from minirun.cgroups.resources import LIMITS
@@ -70,8 +71,7 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
     edits = edits_of(container.record)
     given = {(node.kind, node.major, node.minor) for node in edits.device_nodes}
     rows: list[NodeFacts] = []
-    root = Root.at(f"/proc/{pid}/root")
-    try:
+    with closing(Root.at(f"/proc/{pid}/root")) as root:
         fd = root.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
         for name in sorted(os.listdir(fd)):
             info = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -85,6 +85,4 @@ def nodes(container: Container, pid: int, allowed: list[DeviceRule] | None) -> l
                 "simulated": edits.simulated and key in given,
             })  # fmt: skip
         os.close(fd)
-    finally:
-        root.close()
     return rows

@@ -107,8 +107,8 @@ def _rights(found: Anatomy) -> list[str]:
         capabilities = " ".join(name.removeprefix("CAP_") for name in held) or "none"
         names.setdefault(capabilities, []).append(kind)
     for capabilities, kinds in names.items():
-        rows += [f"{kind:<11}  as {kinds[0]}" for kind in kinds[1:][::-1]][::-1]
-        rows.insert(len(rows) - len(kinds) + 1, f"{kinds[0]:<11}  {capabilities}")
+        rows.append(f"{kinds[0]:<11}  {capabilities}")
+        rows += [f"{kind:<11}  as {kinds[0]}" for kind in kinds[1:]]
     if found["seccomp"]:
         mode, filters = found["seccomp"]["mode"], found["seccomp"]["filters"]
         count = f", {filters} filter{'s' if filters > 1 else ''}" if filters else ""
@@ -177,9 +177,8 @@ def _layer_lines(row: MountFacts, indent: str) -> list[str]:
         return []
     lower = []
     for layer in layers["lower"]:
-        name = (
-            f"image {layer['image']}, layer {layer['layer']}" if layer["image"] else layer["path"]
-        )
+        own = f"image {layer['image']}, layer {layer['layer']}"
+        name = own if layer["image"] else layer["path"]
         lower.append(f"{indent}    lower  {name}{', id-mapped' if layer['idMapped'] else ''}")
     volatile = " (volatile: never synced)" if layers["volatile"] else ""
     return [f"{indent}    upper  {layers['upper']}{volatile}", *lower]

@@ -7,6 +7,7 @@ stopped only from a debugger.
 
 import os
 import stat
+from contextlib import closing
 from typing import NotRequired, TypedDict
 
 from minirun.cgroups.reading import listing
@@ -107,14 +108,11 @@ def files_of(container: Container, place: str) -> list[str]:
     """
     found: list[str] = []
     try:
-        root = Root.at(place)
+        with closing(Root.at(place)) as root:
+            for path in _WALKED:
+                _walk_below(root, path, found)
     except OSError:
         return []
-    try:
-        for path in _WALKED:
-            _walk_below(root, path, found)
-    finally:
-        root.close()
     upper = f"{container.directory}/{places.UPPER}"
     own = upper if container.config.layers else container.config.rootfs
     try:

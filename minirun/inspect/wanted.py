@@ -79,9 +79,8 @@ def differences(found: Anatomy, rules: list[DeviceRule] | None) -> list[str]:
         *_limits(asked["limits"], found["limits"]),
     ]
     if rules is not None:
-        sentences += _device_rules(
-            asked["deviceRules"], [_as_text(rule) for rule in effective(rules)]
-        )
+        in_force = [_as_text(rule) for rule in effective(rules)]
+        sentences += _device_rules(asked["deviceRules"], in_force)
     sentences += _cgroups(found)
     root = next((row for row in found["mounts"] if row["path"] == "/"), None)
     if root and asked["readonly"] != ("ro" in root["options"]):
@@ -162,8 +161,6 @@ def _limits(asked: LimitFacts, found: LimitFacts) -> list[str]:
 
 
 def _device_rules(asked: list[str], found: list[str]) -> list[str]:
-    more = [rule for rule in found if rule not in asked]
-    less = [rule for rule in asked if rule not in found]
-    return [f"device rule {rule}: in the kernel, not in config.json" for rule in more] + [
-        f"device rule {rule}: in config.json, not in the kernel" for rule in less
-    ]
+    more = [f"{rule}: in the kernel, not in config.json" for rule in found if rule not in asked]
+    less = [f"{rule}: in config.json, not in the kernel" for rule in asked if rule not in found]
+    return [f"device rule {text}" for text in (*more, *less)]

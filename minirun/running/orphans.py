@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 
 def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
     """Remove one container if it is an orphan; return why, or "". Raises MinirunError, OSError."""
+    directory = f"{settings.root}/{container_id}"
     if not state.is_id(container_id):
-        raise records.ForeignDirectory(
-            f"{settings.root}/{container_id}", "its name is no container's"
-        )
+        raise records.ForeignDirectory(directory, "its name is no container's")
     try:
         record = state.load(settings.root, container_id)
         reason = why_orphan(record)
         if reason and not dry:
             endings.destroy(existing.load(settings, container_id))
     except StateError:
-        if os.path.lexists(f"{settings.root}/{container_id}"):
+        if os.path.lexists(directory):
             raise
         return ""  # another command has finished it meanwhile
     return reason

@@ -31,10 +31,8 @@ def logs(root: str) -> list[Log]:
     """Return what is recorded below a state root; nothing if it may not be read."""
     here = Path(root)
     living = [Log(p.parent.name, p, root, True) for p in here.glob(f"[!.]*/{places.EVENTS}")]
-    gone = [
-        Log(id_of(p), p, root, False) for p in Path(f"{here!s}/{places.HISTORY}").glob("*.jsonl")
-    ]
-    return [*living, *gone]
+    gone = here.glob(f"{places.HISTORY}/*.jsonl")
+    return [*living, *(Log(id_of(p), p, root, False) for p in gone)]
 
 
 def find(name: str, *roots: str) -> list[Recording]:

@@ -37,12 +37,11 @@ class RunEnded(Exception):
     """The run ended while a key was waited for."""
 
 
-class TerminalKeys:
+class TerminalKeys(NamedTuple):
     """Single keys from a terminal."""
 
-    def __init__(self, fd: int, runtime_pipe: int) -> None:
-        self.fd = fd
-        self.runtime_pipe = runtime_pipe
+    fd: int
+    runtime_pipe: int
 
     def next(self) -> Key:
         """Wait for a key that means something. Raises RunEnded if the run ends meanwhile."""

@@ -26,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.show.viewers import ViewOptions
 
+_OUT = 2
+"""The descriptor that it writes to: standard error."""
 _RULE = 78
 _PROMPT = "[n]ext [c]ontinue [i]nspect [s]hell [b]ack [?]why [q]uit [h]elp\n"
 _SIGINT = 2
@@ -39,43 +41,37 @@ class Stepper:
     """The one who holds the gates of a container's start, and lets them open one by one."""
 
     def __init__(
-        self,
-        settings: Settings,
-        container_id: str,
-        chooser: "keys.TerminalKeys | keys.Script | None",
-        runtime_pipe: int,
-        *,
-        out_fd: int = 2,
-        show: bool = True,
-        plain: bool = False,
+        self, settings: Settings, container_id: str, options: "ViewOptions", runtime_pipe: int
     ) -> None:
         self.settings = settings
         self.id = container_id
         self.directory = f"{settings.root}/{container_id}"
-        self.chooser = chooser
+        self.options = options
+        self.chooser: keys.TerminalKeys | keys.Script | None = None
         """Who says how it goes on; None if only snapshots are wanted."""
-        self.out_fd = out_fd
-        self.show = show
-        self.style = "plain" if plain else "lanes"
+        if options.script:
+            self.chooser = keys.Script(keys.read_script(options.script), runtime_pipe)
+        elif options.step:
+            self.chooser = keys.TerminalKeys(0, runtime_pipe)
         self.runtime_pipe = runtime_pipe
         self.runtime = os.getppid()
         self.pids: dict[str, int] = {"runtime": self.runtime}
         self.taken: list[snapshot.Snapshot] = []
         self.last: Event | None = None
         """The event before the gate."""
-        self.running_on = chooser is None
-        self.started = 0
+        self.running_on = self.chooser is None
 
-    def follow(self, level: str) -> None:
+    def follow(self) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
+        level = "syscalls" if self.options.step == gates.EVERY_EVENT else "stages"
         narrator, tail = Narrator(level), Tail(f"{self.directory}/{places.EVENTS}")
-        painted = paint.painter(self.out_fd, self.style)
+        painted = paint.painter(_OUT, "plain" if self.options.plain else "lanes")
         try:
             while not (narrator.over and self.taken and self.taken[-1]["at"] == BOUNDARIES[-1]):
                 ended = _tick(self.runtime_pipe)
                 for event in tail.events():
                     row = narrator.row(event)
-                    if row and self.show:
+                    if row and self.options.show:
                         self._write(painted([row]))
                     self._see(event)
                 if ended:
@@ -88,7 +84,6 @@ class Stepper:
     def _see(self, event: Event) -> None:
         """Remember who is who; stop at a gate."""
         if not events.log_fds():
-            self.started = event.t
             events.open_log(f"{self.directory}/{places.EVENTS}", self.id)
             if self.settings.log and self.settings.log_format == "json":
                 events.open_log(self.settings.log, self.id, 0o644)
@@ -130,12 +125,12 @@ class Stepper:
 
     def _answer(self, key: keys.Key, gate: Event, now: snapshot.Snapshot, back: int) -> None:
         if key.name == "inspect":
-            self._say(anatomy_text.page(now, paint.width(self.out_fd)))
+            self._say(anatomy_text.page(now, paint.width(_OUT)))
         elif key.name == "back":
             self._say(self._recorded(back, gate.name))
         elif key.name == "why":
             spoken = language.choose(self.settings.lang)
-            self._say(anatomy_text.why(gate, self.last, spoken, paint.width(self.out_fd)))
+            self._say(anatomy_text.why(gate, self.last, spoken, paint.width(_OUT)))
         elif key.name == "shell":
             self._shell(key.argument)
         else:
@@ -150,7 +145,7 @@ class Stepper:
             return "there is no stop before this one\n"
         shown = earlier[max(0, len(earlier) - back)]
         head = f"RECORDED at {shown['at']}: a snapshot; the container has moved on since\n"
-        return head + anatomy_text.page(shown, paint.width(self.out_fd))
+        return head + anatomy_text.page(shown, paint.width(_OUT))
 
     def _shell(self, command: str) -> None:
         """Run a shell, or a command, in the container as it stands now."""
@@ -178,13 +173,13 @@ class Stepper:
         return head.ljust(_RULE, dash) + "\n" + _PROMPT
 
     def _say(self, message: str) -> None:
-        end = "\r\n" if os.isatty(self.out_fd) else "\n"
+        end = "\r\n" if os.isatty(_OUT) else "\n"
         self._write(message.replace("\n", end))
 
     def _write(self, message: str) -> None:
         data = message.encode(errors="backslashreplace")
         while data:
-            data = data[os.write(self.out_fd, data) :]
+            data = data[os.write(_OUT, data) :]
 
 
 def _tick(runtime_pipe: int) -> bool:
@@ -209,14 +204,9 @@ def self_command(settings: Settings) -> list[str]:
 
 def run(settings: Settings, container_id: str, options: "ViewOptions", pipe: int) -> None:
     """Be the stepper of a container, in a process of its own; open every gate at the end."""
-    chooser: keys.TerminalKeys | keys.Script | None = None
-    if options.script:
-        chooser = keys.Script(keys.read_script(options.script), pipe)
-    elif options.step:
-        chooser = keys.TerminalKeys(0, pipe)
-    stepper = Stepper(settings, container_id, chooser, pipe, show=options.show, plain=options.plain)
+    stepper = Stepper(settings, container_id, options, pipe)
     try:
-        stepper.follow("syscalls" if options.step == gates.EVERY_EVENT else "stages")
+        stepper.follow()
     except Exception as error:  # whatever it is: the run goes on, and the user hears of it
         text_of = f"{type(error).__name__}: {error}"
         os.write(2, f"minirun: --step ends here: {text.clean(text_of)}\n".encode())

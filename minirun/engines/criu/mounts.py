@@ -16,6 +16,7 @@ mounts by path, so a root filesystem that has a link at such a place by then is 
 
 import errno
 import os
+from contextlib import closing
 
 from minirun.cgroups import Cgroup
 from minirun.common.mountinfo import Mount
@@ -55,9 +56,8 @@ def find(config: Config, pid: int, mounts: "list[Mount]") -> "External":
 
 def _owners(config: Config, pid: int, mounts: "dict[int, Mount]") -> "dict[int, tuple[str, str]]":
     """Return by mount id: the destination of an entry that is the host's, and its place."""
-    root = Root.at(f"/proc/{pid}/root")
     owners: dict[int, tuple[str, str]] = {}
-    try:
+    with closing(Root.at(f"/proc/{pid}/root")) as root:
         for row in config.raw.get("mounts") or []:
             number = _mount_at(root, row["destination"])
             if number not in mounts:
@@ -73,8 +73,6 @@ def _owners(config: Config, pid: int, mounts: "dict[int, Mount]") -> "dict[int, 
         for kind in ("maskedPaths", "readonlyPaths"):
             for place in config.linux.get(kind) or []:
                 owners.setdefault(_mount_at(root, place), _OURS)
-    finally:
-        root.close()
     return owners
 
 
@@ -193,7 +191,5 @@ def make_places(config: Config, root: Root) -> None:
         place = row["destination"]
         if place.rstrip("/").startswith(above):
             continue
-        is_file = nodes.is_bind(row) and not os.path.isdir(
-            rows.source_of(config, row, f"mounts[{index}]")
-        )
-        os.close(root.make_file(place) if is_file else root.make_dir(place))
+        source = rows.source_of(config, row, f"mounts[{index}]") if nodes.is_bind(row) else "/"
+        os.close(root.make_dir(place) if os.path.isdir(source) else root.make_file(place))

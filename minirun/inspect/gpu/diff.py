@@ -135,9 +135,8 @@ def _less(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _access(one: ModeResult, other: ModeResult) -> tuple[str, ...]:
-    return tuple(
-        f"{p} {access}" for p, access in sorted(one.nodes.items()) if other.nodes.get(p) != access
-    )
+    nodes = sorted(one.nodes.items())
+    return tuple(f"{path} {access}" for path, access in nodes if other.nodes.get(path) != access)
 
 
 def _only(one: ModeResult, other: ModeResult) -> tuple[str, ...]:

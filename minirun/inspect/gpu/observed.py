@@ -7,6 +7,7 @@ deleted under a mount is marked //deleted there.
 
 import os
 import stat
+from contextlib import closing
 
 from minirun.cgroups import reading
 from minirun.cgroups.rules import DeviceRule
@@ -53,12 +54,9 @@ class ObservedGpus(Record):
 def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedGpus:
     """Return what the container of `pid` has of `edits`. Raises OSError if it has ended."""
     points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
-    root = Root.at(f"/proc/{pid}/root")
-    try:
+    with closing(Root.at(f"/proc/{pid}/root")) as root:
         nodes = tuple(_node(root, node, rules) for node in edits.device_nodes)
         expected = tuple(_real(root, mount.path) for mount in edits.mounts)
-    finally:
-        root.close()
     gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
     return ObservedGpus(nodes, rules, expected, frozenset(points), gone)
 

@@ -142,9 +142,8 @@ def _given(found: GpuReport) -> list[str]:
     paths = [mount.path for mount in given.mounts]
     libraries = sum(".so" in path.rpartition("/")[2] for path in paths)
     nodes = given.device_nodes
-    text.append(
-        f"  {len(nodes)} device nodes, {libraries} libraries, {len(paths) - libraries} other mounts"
-    )
+    others = len(paths) - libraries
+    text.append(f"  {len(nodes)} device nodes, {libraries} libraries, {others} other mounts")
     if nodes:
         text += _wrapped(f"cgroup rules: {', '.join(map(str, given.device_rules()))}")
     for entry in given.env:
@@ -153,10 +152,7 @@ def _given(found: GpuReport) -> list[str]:
 
 
 def _present(now: observed.ObservedGpus) -> list[str]:
-    rows = [
-        (node.path, node.found or "missing", f"cgroup: {_access(node.access)}")
-        for node in now.nodes
-    ]
+    rows = [(n.path, n.found or "missing", f"cgroup: {_access(n.access)}") for n in now.nodes]
     text = [f"  {line}" for line in aligned(rows)]
     text.append(f"  {now.mounts} mounts")
     known = {f"{node.kind} {node.major}:{node.minor}" for node in now.nodes}

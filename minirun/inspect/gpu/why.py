@@ -66,21 +66,16 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):
-        found.append(
-            RequestSource("environment in config.json, read by the hook", f"{_VISIBLE}={env}")
-        )
+        by = "environment in config.json, read by the hook"
+        found.append(RequestSource(by, f"{_VISIBLE}={env}"))
     else:
         found += _of_vendor(config, managed=managed)
     rows = {key: text for key, text in config.annotations.items() if key.startswith(_ANNOTATION)}
     found += [RequestSource("annotation (CDI)", f"{key}={text}") for key, text in rows.items()]
     devices = [name for name in devices if name not in names.from_annotations(rows.items())]
     found += [RequestSource("command line (CDI)", f"--device {name}") for name in devices]
-    found += [
-        RequestSource("image", text, False)
-        for text in record.get("warnings") or []
-        if "gets" in text
-    ]
-    return found
+    told = [text for text in record.get("warnings") or [] if "gets" in text]
+    return found + [RequestSource("image", text, False) for text in told]
 
 
 def _of_vendor(config: Config, *, managed: bool) -> list[RequestSource]:
@@ -153,9 +148,8 @@ def _of_node(node: ObservedNode) -> list[Difference]:
         "minirun gpu why --repair ID puts the rules back; for good: --gpu-mode cdi or --device, "
         "whose rules stand in config.json, where a program that rewrites them finds them"
     )
-    return [
-        Difference(f"{node.path}: the cgroup denies {lost}; given was {node.given}", reason, advice)
-    ]
+    what = f"{node.path}: the cgroup denies {lost}; given was {node.given}"
+    return [Difference(what, reason, advice)]
 
 
 def _more(edits: Edits, rules: list[DeviceRule], own: frozenset[str]) -> list[Difference]:

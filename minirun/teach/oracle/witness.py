@@ -87,9 +87,8 @@ def watch(
             until = _wait(process, follower)
         follower.read_new()
     if follower.status is None:
-        raise MinirunError(
-            "strace could not follow the command", "it needs CAP_SYS_PTRACE: run as root", status=1
-        )
+        hint = "it needs CAP_SYS_PTRACE: run as root"
+        raise MinirunError("strace could not follow the command", hint, status=1)
     text = output.read_text(errors="surrogateescape")
     let_go = _pids(text) - strace.endings(text).keys() if until else frozenset()
     return Watched(follower.status, since, text, frozenset(let_go), until, join)
