@@ -33,9 +33,8 @@ class Drawing(Shown):
         The gates at which snapshots are taken belong to the machinery, and are left out.
         """
         rows = [self.narrator.row(event) for event in events if event.kind != "gate"]
-        new = [self.lanes.row(row) for row in rows if row]
-        if new and not self.lines:
-            new.insert(0, self.lanes.header())
+        shown = [row for row in rows if row]
+        new = [pieces for _, pieces in self.lanes.draw(shown)] if shown else []
         self.lines += new
         return new
 

@@ -8,6 +8,10 @@ from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
 from minirun.running import bundle
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.cli.run_bundle import RunBundle
+
 
 class Create(Flags):
     """Create a container from an OCI bundle."""
@@ -24,22 +28,19 @@ class Create(Flags):
 
 def main(args: "list[str]", settings: Settings) -> int:
     """Create a container from a bundle; its init waits at exec.fifo."""
-    flags = Create(args)
-    container_id = only_id(flags)
-    options = bundle.BundleOptions(
-        container_id, flags.bundle, bundle_choices(settings.choices), flags.console_socket,
-        flags.pidfd_socket, flags.pid_file, flags.preserve_fds, flags.no_pivot,
-        flags.no_new_keyring,
-    )  # fmt: skip
-    bundle.create(options, settings)
+    bundle.create(bundle_options(Create(args), settings.choices), settings)
     return 0
 
 
-def only_id(flags: Flags) -> str:
-    """Return the one argument, in runc's words if there is another number. Raises UsageError."""
+def bundle_options(flags: "Create | RunBundle", choices: Choices) -> bundle.BundleOptions:
+    """Return what the flags say. Raises UsageError, in runc's words if there is not one id."""
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
-    return flags.args[0]
+    return bundle.BundleOptions(
+        flags.args[0], flags.bundle, bundle_choices(choices), flags.console_socket,
+        flags.pidfd_socket, flags.pid_file, flags.preserve_fds, flags.no_pivot,
+        flags.no_new_keyring,
+    )  # fmt: skip
 
 
 def bundle_choices(before: Choices) -> Choices:

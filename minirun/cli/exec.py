@@ -94,11 +94,8 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     score = container.config.process.get("oomScoreAdj")
     if score is not None:
         process.setdefault("oomScoreAdj", score)  # every process of the container has it
-    config = Config(
-        {**container.config.raw, "process": process},
-        container.config.bundle,
-        container.config.choices,
-    )
+    raw = {**container.config.raw, "process": process}
+    config = Config(raw, container.config.bundle, container.config.choices)
     container.config = config
     container.prepare(join.POINTS)
     if flags.cgroup:

@@ -92,9 +92,8 @@ def _substitute(store: str, draft: Draft) -> dict[str, Any]:
     source = catalogue.details(store, "debian")
     lower = catalogue.resolve(store, "debian").layers[0]
     command = ["cp", "--archive", "--link", f"{lower}/.", draft.layer()]
-    result = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"}
-    )
+    env = os.environ | {"LC_ALL": "C"}
+    result = subprocess.run(command, capture_output=True, text=True, env=env)
     if result.returncode:
         raise ImageError(f"building ubuntu: {result.stderr.strip()}")
     kept = {key: source[key] for key in ("recipe", "env", "cmd")}

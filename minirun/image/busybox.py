@@ -75,9 +75,8 @@ def _installed_version() -> str:
 
 
 def _applets() -> list[str]:
-    result = subprocess.run(
-        [BUSYBOX, "--list-full"], capture_output=True, text=True, check=True, env={}
-    )
+    command = [BUSYBOX, "--list-full"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env={})
     names = set(result.stdout.split()) - {"linuxrc", "bin/busybox"}  # linuxrc is for an initrd
     return sorted(names)
 

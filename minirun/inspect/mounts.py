@@ -5,6 +5,7 @@ An overlay's options name its layers; those of an image are named by the image.
 
 import os
 import re
+from collections.abc import Iterator
 
 from minirun.common import mountinfo
 from minirun.common.mountinfo import Mount
@@ -19,23 +20,20 @@ def tree(container: Container, pid: int) -> list[MountFacts]:
     """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
     masked = container.config.linux.get("maskedPaths") or []
     rows = [_row(container, mount) for mount in mountinfo.read(pid)]
-    for row in rows:
-        row["masked"] = row["path"] in masked
     below: dict[int, list[MountFacts]] = {}
     known = {row["id"] for row in rows}
     for row in rows:
-        parent = row["parent"] if row["parent"] != row["id"] else 0
-        below.setdefault(parent if parent in known else 0, []).append(row)
-    ordered: list[MountFacts] = []
+        row["masked"] = row["path"] in masked
+        parent = row["parent"] if row["parent"] in known - {row["id"]} else 0
+        below.setdefault(parent, []).append(row)
 
-    def walk(parent: int, depth: int) -> None:
+    def walk(parent: int, depth: int) -> Iterator[MountFacts]:
         for row in below.get(parent, []):
             row["depth"] = depth
-            ordered.append(row)
-            walk(row["id"], depth + 1)
+            yield row
+            yield from walk(row["id"], depth + 1)
 
-    walk(0, 0)
-    return ordered
+    return list(walk(0, 0))
 
 
 def _row(container: Container, mount: Mount) -> MountFacts:

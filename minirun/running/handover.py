@@ -56,11 +56,8 @@ def send_pidfd(path: str, pidfd: int) -> None:
     """
     import _socket
 
-    from minirun.oci.terminal import terminal
-
-    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    socket = _socket.socket(fileno=connect_console(path))
     try:
-        terminal.connect(socket, path)
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, pidfd.to_bytes(4, "little"))
         socket.sendmsg([b"pidfd"], [rights])
     finally:
@@ -68,11 +65,11 @@ def send_pidfd(path: str, pidfd: int) -> None:
 
 
 def connect_console(path: str) -> int:
-    """Connect to a console socket and return its descriptor. Raises OSError."""
+    """Connect to a socket, such as a console's, and return its descriptor. Raises OSError."""
     import _socket
 
     from minirun.oci.terminal import terminal
 
-    console = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    terminal.connect(console, path)
-    return console.detach()
+    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    terminal.connect(socket, path)
+    return socket.detach()

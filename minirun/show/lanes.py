@@ -41,6 +41,14 @@ class Lanes:
         )
         self.alive = False
         """True if init is there."""
+        self.begun = False
+        """True if something has been drawn."""
+
+    def draw(self, rows: "list[Row]") -> "list[tuple[Row | None, Pieces]]":
+        """Return each row with its pieces; above the very first one the header, of no row."""
+        head: list[tuple[Row | None, Pieces]] = [] if self.begun else [(None, self.header())]
+        self.begun = True
+        return head + [(row, self.row(row)) for row in rows]
 
     def header(self) -> "Pieces":
         """Return the line above the first row."""

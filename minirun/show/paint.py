@@ -41,10 +41,8 @@ def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) ->
     if style == "plain":
         return lambda rows: "".join(plain.sentence(row, unicode) + end for row in rows)
     room = max(width(out_fd), 40)
-    if style == "lanes":
-        paint = _drawing(lanes.Lanes(room, unicode))
-    else:
-        paint = _listing(room, unicode, full)
+    drawn = lanes.Lanes(room, unicode)
+    paint: Layout = drawn.draw if style == "lanes" else _listing(room, unicode, full)
     is_dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
     if terminal and unicode and not is_dumb:
         return _colourful(paint, end)
@@ -56,21 +54,6 @@ def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) ->
 def width(out_fd: int) -> int:
     """Return how many columns a terminal has, or a text that goes elsewhere."""
     return (os.isatty(out_fd) and os.get_terminal_size(out_fd).columns) or text.WIDTH
-
-
-def _drawing(drawn: lanes.Lanes) -> "Layout":
-    """Return what draws rows, with a header above the first."""
-    started = False
-
-    def draw(rows: "Rows") -> "list[tuple[text.Row | None, lanes.Pieces]]":
-        nonlocal started
-        lines: list[tuple[text.Row | None, lanes.Pieces]] = [(row, drawn.row(row)) for row in rows]
-        if not started:
-            lines.insert(0, (None, drawn.header()))
-        started = True
-        return lines
-
-    return draw
 
 
 def _listing(width: int, unicode: bool, full: bool) -> "Layout":

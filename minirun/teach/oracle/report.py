@@ -18,14 +18,6 @@ _WIDE = 160
 """Columns of a table that goes to a file or a pipe."""
 
 
-def summary(report: Report) -> str:
-    """The line of sums: N events, M system calls, 0 untrue, 0 missing."""
-    return (
-        f"{report.events} events, {report.calls} system calls, "
-        f"{len(report.untrue)} untrue, {len(report.missing)} missing"
-    )
-
-
 def document(
     report: Report, watched: Watched, command: list[str], *, verbose: bool
 ) -> dict[str, Any]:
@@ -116,7 +108,8 @@ def _lines(report: Report, watched: Watched) -> Iterator[str]:
         yield "the container lives on: strace has let go of it"
     if _simulated(report):
         yield "the GPUs in it are SIMULATED; the system calls are not"
-    yield summary(report)
+    told = f"{report.events} events, {report.calls} system calls"
+    yield f"{told}, {len(report.untrue)} untrue, {len(report.missing)} missing"
 
 
 def _simulated(report: Report) -> bool:
