@@ -78,7 +78,7 @@ ROWS = (
         ("core/rootfs/test_build.py::test_later_mounts_lie_over_earlier_ones",
          "spec/test_mounts.py::test_a_relative_destination"),
         "cgroup file systems come after all others"),
-    Row("config.md", "mounts: destination over /proc", "part", ("oci/mounts/over_proc.py",),
+    Row("config.md", "mounts: destination over /proc", "part", ("oci/mounts/rows.py",),
         ("security/test_over_proc.py",),
         "procfs at /proc, and below it the files that lxcfs shows; any other is refused, as by"
         " runc 1.3"),

@@ -16,7 +16,6 @@ from minirun.core.record import Record
 from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import nodes, options, rows
-from minirun.oci.mounts.over_proc import MountPoints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class CgroupMounts(Record):
 
     def execute(self, root: Root) -> None:
         """Do it. Raises ConfigError, OSError."""
-        root = MountPoints(root, self.row, self.where)
+        root = rows.MountPoints(root, self.row, self.where)
         flags = options.parse(self.row.get("options") or []).flags & ~mounts.MS_RELATIME
         for operation in _cgroup_plan(self.row["destination"], flags, self.view, new=self.new):
             operation.execute(root)
