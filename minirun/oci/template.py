@@ -20,15 +20,10 @@ _BIND_SYS = {
 
 
 def document(*, rootless: bool = False) -> "dict[str, Any]":
-    """Return the template."""
+    """Return the template; if it is to be `rootless`, without what only root may have."""
     made = generate.example()
-    if rootless:
-        _without_root(made)
-    return made
-
-
-def _without_root(made: "dict[str, Any]") -> None:
-    """Change what only root may have."""
+    if not rootless:
+        return made
     linux = made["linux"]
     del linux["resources"]
     linux["namespaces"].remove({"type": "network"})
@@ -43,3 +38,4 @@ def _without_root(made: "dict[str, Any]") -> None:
         else:
             mounts.append({**mount, "options": options})
     made["mounts"] = mounts
+    return made

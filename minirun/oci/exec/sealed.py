@@ -62,12 +62,9 @@ def ensure(keep: "tuple[str, ...]" = ()) -> None:
         if is_read_only() or not _needs_seal():
             return
         raise MinirunError("the interpreter could not be made read-only")
-    env = {name: value for name, value in os.environ.items() if _is_kept(name) or name in keep}
+    kept = {*_KEPT, *keep}
+    env = {k: v for k, v in os.environ.items() if k in kept or k.startswith("MINIRUN_")}
     os.execve(_program(), sys.orig_argv, {**env, _MARK: "1"})
-
-
-def _is_kept(name: str) -> bool:
-    return name in _KEPT or name.startswith("MINIRUN_")
 
 
 def _program() -> "str | int":
@@ -87,15 +84,13 @@ def _program() -> "str | int":
 
 
 def _needs_seal() -> bool:
-    """Return True if a container of the caller could write to the interpreter's file."""
-    return not unprivileged() or _is_ours(os.readlink("/proc/self/exe"))
+    """Return True if a container of the caller could write to the interpreter's file.
 
-
-def _is_ours(path: str) -> bool:
-    """Return True if the caller, who is not root, can write to the file, or owns it.
-
-    A process without privileges on the host cannot write to root's.
+    One of a caller without privileges can only if the caller may write to the file, or owns it.
     """
+    if not unprivileged():
+        return True
+    path = os.readlink("/proc/self/exe")
     return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK)
 
 

@@ -41,7 +41,9 @@ class IdMaps(Extra):
         if self.config.layers:
             # of a namespace by path only the kernel knows the maps
             owner = owner_of_root(idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map"))
-            _give_away(container, *owner)
+            os.chmod(container.directory, 0o711)  # for the container's root to get through
+            for name in (places.UPPER, places.WORK):
+                os.chown(f"{container.directory}/{name}", *owner)
             _attach_layers(container, pid)
 
 
@@ -51,13 +53,6 @@ def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":
     if uid is None or gid is None:
         raise MinirunError("config.json: linux.uidMappings: 0 is not mapped")
     return uid, gid
-
-
-def _give_away(container: Container, uid: int, gid: int) -> None:
-    """Let the container's root into its state directory, and give it its own layer."""
-    os.chmod(container.directory, 0o711)
-    for name in (places.UPPER, places.WORK):
-        os.chown(f"{container.directory}/{name}", uid, gid)
 
 
 def _attach_layers(container: Container, pid: int) -> None:

@@ -16,6 +16,8 @@ classic BPF before libseccomp's program; here they are, for one architecture:
     ret #ERRNO | ENOSYS
 """
 
+import struct
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +39,8 @@ def before(newest: "Mapping[int, int]") -> bytes:
             yes, no = (to_the_end if jump < 0 else jump for jump in (yes, no))
             program.append((code, yes, no, value))
         left -= len(block)
-    return b"".join(_encode(*row) for row in program) if blocks else b""
+    # struct sock_filter: linux/filter.h
+    return b"".join(struct.pack("<HBBI", *row) for row in program) if blocks else b""
 
 
 def _block(token: int, newest: int) -> "list[tuple[int, int, int, int]]":
@@ -47,8 +50,3 @@ def _block(token: int, newest: int) -> "list[tuple[int, int, int, int]]":
         (_LD_ABS, 0, 0, _NUMBER), *x32, (_JGT, 0, -1, newest), (_RET, 0, 0, _ENOSYS),
     ]  # fmt: skip
     return [(_JEQ, 0, len(body), token), *body]
-
-
-def _encode(code: int, yes: int, no: int, value: int) -> bytes:
-    """Return struct sock_filter: linux/filter.h."""
-    return code.to_bytes(2, "little") + bytes((yes, no)) + value.to_bytes(4, "little")

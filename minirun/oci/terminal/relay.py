@@ -48,8 +48,23 @@ def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
     """
     user = next((fd for fd in (stdin, stdout) if os.isatty(fd)), -1)
     os.set_blocking(master, False)
-    with RawMode(stdin), _Resizing(user, master):
-        _Pump(master, stdin, stdout, pidfd).run()
+
+    def copy_size(*_: object) -> None:
+        try:
+            set_size(master, *get_size(user))
+        except OSError:
+            pass  # one of the two has gone, which the pump will see
+
+    with RawMode(stdin):
+        before = None
+        if user >= 0:
+            before = _signal.signal(_signal.SIGWINCH, copy_size)
+            copy_size()
+        try:
+            _Pump(master, stdin, stdout, pidfd).run()
+        finally:
+            if before is not None:
+                _signal.signal(_signal.SIGWINCH, before)
 
 
 class RawMode:
@@ -92,31 +107,6 @@ class RawMode:
         os.kill(os.getpid(), number)
 
 
-class _Resizing:
-    """While it lasts, the container's terminal has the size of the user's."""
-
-    def __init__(self, user: int, master: int) -> None:
-        self.user = user
-        self.master = master
-        self.before: "Any" = None
-
-    def __enter__(self) -> "_Resizing":
-        if self.user >= 0:
-            self.before = _signal.signal(_signal.SIGWINCH, self._copy)
-            self._copy()
-        return self
-
-    def _copy(self, number: int = 0, frame: "FrameType | None" = None) -> None:
-        try:
-            set_size(self.master, *get_size(self.user))
-        except OSError:
-            pass  # one of the two has gone, which the pump will see
-
-    def __exit__(self, *_: object) -> None:
-        if self.before is not None:
-            _signal.signal(_signal.SIGWINCH, self.before)
-
-
 class _Pump:
     """Copies both ways. Keys that the container does not take yet wait here, one chunk of them."""
 
@@ -156,16 +146,11 @@ class _Pump:
                 return True
             except OSError:
                 # EIO: no process has the slave end open; while pid 1 lives, it may again
-                return self.pidfd >= 0 and not self._ends_within(_RETRY)
+                return self.pidfd >= 0 and not _is_ready(self.pidfd, select.POLLIN, _RETRY)
             if not self._write_output(data):
                 return False
             if not all_of_it:
                 return True
-
-    def _ends_within(self, milliseconds: int) -> bool:
-        poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)
-        return bool(poll.poll(milliseconds))
 
     def _write_output(self, data: bytes) -> bool:
         """Write all of `data` to the user; False if the user has gone."""
@@ -173,9 +158,7 @@ class _Pump:
             try:
                 data = data[os.write(self.stdout, data) :]
             except BlockingIOError:  # the caller made it non-blocking
-                poll = select.poll()
-                poll.register(self.stdout, select.POLLOUT)
-                poll.poll()
+                _is_ready(self.stdout, select.POLLOUT)
             except OSError:
                 return False
         return True
@@ -220,3 +203,10 @@ class _Pump:
         self.poll.modify(self.master, wanted)
         if not self.keys and self.stdin >= 0:
             self.poll.register(self.stdin, select.POLLIN)
+
+
+def _is_ready(fd: int, event: int, milliseconds: "int | None" = None) -> bool:
+    """Wait for an event of poll(2), for ever by default; return True if it has come."""
+    poll = select.poll()
+    poll.register(fd, event)
+    return bool(poll.poll(milliseconds))

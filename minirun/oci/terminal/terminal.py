@@ -55,8 +55,8 @@ class Terminal(Extra):
         return True
 
     def lead_session(self) -> None:
-        """Make the terminal on 0 the one of this session. Raises OSError."""
-        control()
+        """Make the terminal on 0 the one of this session, which has none yet. Raises OSError."""
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def take(
@@ -78,7 +78,10 @@ def take(
         bind_console(root, slave)
     send_master(socket, master)
     os.close(master)
-    _put_onto_streams(slave)
+    for number in (0, 1, 2):
+        os.dup2(slave, number, inheritable=True)
+    if slave > 2:
+        os.close(slave)
 
 
 def open_console(root: Root) -> "tuple[int, int]":
@@ -208,15 +211,3 @@ def receive_master(socket: _socket.socket) -> int:
             os.close(descriptor)
         raise
     return received[0]
-
-
-def control() -> None:
-    """Make the terminal on 0 the one of this session, which has none yet. Raises OSError."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _put_onto_streams(slave: int) -> None:
-    for number in (0, 1, 2):
-        os.dup2(slave, number, inheritable=True)
-    if slave > 2:
-        os.close(slave)

@@ -1,5 +1,6 @@
 """Terminals: real pseudo-terminals on both sides, init in a mount namespace of its own."""
 
+import fcntl
 import os
 import select
 import signal
@@ -93,7 +94,7 @@ class Processes:
             os.setsid()
             for number in range(3):
                 os.dup2(slave, number)
-            terminal.control()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             body()
 
         return self.fork(start)
