@@ -50,15 +50,12 @@ def hierarchies_of(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
     found: "dict[tuple[str, ...], Hierarchy]" = {}
     for mount in mounts:
         options, path = mount.super_options.split(","), mount.mount_point
-        names = () if mount.fs_type == "cgroup2" else tuple(filter(_is_name, options))
+        is_v1 = mount.fs_type != "cgroup2"
+        names = tuple(o for o in options if is_v1 and (o in _CONTROLLERS or o.startswith("name=")))
         known = found.get(names)
         if not known or (path.startswith(_USUAL_PLACE) > known.path.startswith(_USUAL_PLACE)):
             found[names] = Hierarchy(path, 1 if names else 2, names)
     return list(found.values())
-
-
-def _is_name(option: str) -> bool:
-    return option in _CONTROLLERS or option.startswith("name=")
 
 
 def paths_of(pid: "int | str") -> "dict[str, str]":

@@ -87,7 +87,9 @@ def _huge_pages(rows: "Rows", version: int) -> "list[Setting]":
     found = []
     for origin, row in rows:
         size, limit = row["pageSize"], str(row["limit"])
-        if size[-2:] not in _UNITS or not _is_number(size[:-2]):
+        number = size[:-2]
+        plain = number.isascii() and number.isdigit() and number[0] != "0"
+        if size[-2:] not in _UNITS or not plain:
             raise ConfigError(f"{origin}.pageSize: {size!r} is no size like 2MB or 1GB")
         for kind in ("", "rsvd."):
             file = f"hugetlb.{size}.{kind}{'limit_in_bytes' if version == 1 else 'max'}"
@@ -135,10 +137,6 @@ def _rows(group: "dict[str, Any]", key: str, where: str) -> "Rows":
 
 def _device(row: "dict[str, int]") -> str:
     return f"{row.get('major', 0)}:{row.get('minor', 0)}"
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and text[0] != "0"
 
 
 def _refuse(origin: str) -> None:

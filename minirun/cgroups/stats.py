@@ -102,19 +102,15 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
     cpu, cpuset = dirs.get("cpu", nowhere), dirs.get("cpuset", nowhere)
     ticks, spent = account.table("cpuacct.stat"), cpu.table("cpu.stat")
     raw = memory.table("memory.stat")
-    pids = dirs.get("pids", nowhere)
+    per_cpu = [int(word) for word in account.text("cpuacct.usage_percpu").split()]
     return _result(
         cpu={
             "usage": {
-                **_known(total=account.count("cpuacct.usage"), percpu=_per_cpu(account)),
+                **_known(total=account.count("cpuacct.usage"), percpu=per_cpu or None),
                 "kernel": ticks.get("system", 0) * _TICK,
                 "user": ticks.get("user", 0) * _TICK,
             },
-            "throttling": _known(
-                periods=spent.get("nr_periods") or None,
-                throttledPeriods=spent.get("nr_throttled") or None,
-                throttledTime=spent.get("throttled_time") or None,
-            ),
+            "throttling": _throttling(spent, spent.get("throttled_time")),
         },
         cpuset={
             **_known(
@@ -128,13 +124,9 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
             "kernel": _entry(memory, "memory.kmem."),
             "kernelTCP": _entry(memory, "memory.kmem.tcp."), "raw": raw,
         },
-        pids=_known(current=pids.count("pids.current"), limit=_limit(pids.count("pids.max"))),
+        pids=_pids(dirs.get("pids", nowhere)),
         blkio=_blkio(dirs.get("blkio", nowhere)),
     )  # fmt: skip
-
-
-def _per_cpu(account: _Files) -> "list[int] | None":
-    return [int(word) for word in account.text("cpuacct.usage_percpu").split()] or None
 
 
 def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
@@ -149,8 +141,17 @@ def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
     }
 
 
-def _limit(value: "int | None") -> "int | None":
-    return None if value == UNLIMITED else value
+def _throttling(spent: "dict[str, int]", time: "int | None") -> "dict[str, Any]":
+    periods, throttled = spent.get("nr_periods"), spent.get("nr_throttled")
+    return _known(
+        periods=periods or None, throttledPeriods=throttled or None, throttledTime=time or None
+    )
+
+
+def _pids(files: _Files) -> "dict[str, Any]":
+    limit = files.count("pids.max")
+    current = files.count("pids.current")
+    return _known(current=current, limit=None if limit == UNLIMITED else limit)
 
 
 def _blkio(files: _Files) -> "dict[str, Any]":
@@ -180,11 +181,7 @@ def _version2(files: _Files) -> "dict[str, Any]":
                 "kernel": spent.get("system_usec", 0) * 1000,
                 "user": spent.get("user_usec", 0) * 1000,
             },
-            "throttling": _known(
-                periods=spent.get("nr_periods") or None,
-                throttledPeriods=spent.get("nr_throttled") or None,
-                throttledTime=spent.get("throttled_usec", 0) * 1000 or None,
-            ),
+            "throttling": _throttling(spent, spent.get("throttled_usec", 0) * 1000),
         },
         memory={
             "cache": raw.get("file", 0),
@@ -198,9 +195,7 @@ def _version2(files: _Files) -> "dict[str, Any]":
             },
             "raw": raw,
         },
-        pids=_known(
-            current=files.count("pids.current"), limit=_limit(files.count("pids.max"))
-        ),
+        pids=_pids(files),
         blkio=_io(files),
     )  # fmt: skip
 

@@ -203,13 +203,10 @@ class _Scope(Cgroup):
         if self._limits:
             super().set_resources(self._limits)  # type: ignore[safe-super]
 
-    def _tell_devices(self, rules: "list[DeviceRule]") -> None:
-        self._tell(systemd_properties.of_devices(rules, self.version))
-
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Tell systemd, then put the rules in force by hand."""
         rules = list(rules)
-        self._tell_devices(rules)
+        self._tell(systemd_properties.of_devices(rules, self.version))
         super().set_device_rules(rules)  # type: ignore[safe-super]
 
     def remove(self, seconds: float = REMOVE_SECONDS) -> None:
@@ -274,7 +271,7 @@ class ScopeV1(_Scope, CgroupV1):
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
         """Tell systemd, then write each rule by hand."""
         rules = list(rules)
-        self._tell_devices([*self.effective_device_rules(), *rules])
+        self._tell(systemd_properties.of_devices([*self.effective_device_rules(), *rules], 1))
         super().allow_devices(rules)
 
     def open_doors(self) -> None:
