@@ -1,4 +1,4 @@
-"""Operations of a plan (minirun.core.rootfs.plan): a link, a node, a file, two kinds of mounts.
+"""Operations of a plan (minirun.core.rootfs): a link, a node, a file, two kinds of mounts.
 
 Destinations are always resolved inside the root and then used as descriptors.
 """

@@ -36,7 +36,7 @@ The root filesystem, in rootfs/. What config.json lists of mounts, nodes and hid
 oci/mounts: rows of extras.
 
     rootfs/build        the overlay, or the bundle's directory
-    rootfs/plan         a list of operations, whole before it is executed: see common/operations
+    rootfs              a plan: operations, whole before they are executed; see common/operations
     rootfs/inroot       the one way to touch a file of an image
     rootfs/tree         the removal of a tree of files
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.handshake import Channel
     from minirun.core.process.streams import Console
+    from minirun.core.rootfs import Plan
     from minirun.core.rootfs.inroot import Root
-    from minirun.core.rootfs.plan import Plan
     from minirun.core.stages.s1_clone import Init
 
 _VENDORS = ("minirun.gpu.vendors.Groups", ("groups",))

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from minirun.core.rootfs.plan import Plan
+    from minirun.core.rootfs import Plan
 
 
 def create(container: Container) -> Init:

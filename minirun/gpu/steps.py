@@ -12,9 +12,13 @@ from minirun.common import operations
 from minirun.core.errors import GPUError
 from minirun.core.kernel import files, mounts
 from minirun.core.record import Record
-from minirun.core.rootfs import plan
+from minirun.core.rootfs import execute
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.rootfs import Plan
 
 FILE = ("ro", "nosuid", "nodev")
 """Options of a mounted file of the driver."""
@@ -214,7 +218,7 @@ class Tmpfs(Record):
     files: "tuple[operations.WriteFile, ...]" = ()
     mode: int = 0o555
 
-    def _plan(self) -> "plan.Plan":
+    def _plan(self) -> "Plan":
         why = "hides what was there"
         view = operations.MountFs("tmpfs", "tmpfs", self.path, _TMPFS, f"mode={self.mode:o}", why)
         return (view, *self.files)
@@ -225,7 +229,7 @@ class Tmpfs(Record):
 
     def execute(self, at: Place) -> None:
         """Do it. Raises OSError."""
-        plan.execute(self._plan(), at.root)
+        execute(self._plan(), at.root)
 
 
 Step = DeviceNode | BindMount | Link | Tmpfs | CompatLibrary

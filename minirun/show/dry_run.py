@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from minirun.core.rootfs.plan import Operation
+    from minirun.core.rootfs import Operation
     from minirun.gpu.steps import Step
 
 _PID = 4194305

@@ -13,16 +13,15 @@ from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Ends, Message, make_fifos
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.core.record import Record
-from minirun.core.rootfs import build
+from minirun.core.rootfs import build, execute
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import execute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from minirun.core.rootfs.plan import Plan
+    from minirun.core.rootfs import Plan
 
 BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since

@@ -16,15 +16,15 @@ from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Message
 from minirun.core.kernel import mounts, process
 from minirun.core.process import barrier, caps, command, privileges, streams
+from minirun.core.rootfs import execute
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import execute
 from minirun.core.stages.s1_clone import Init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from minirun.core.rootfs.plan import Plan
+    from minirun.core.rootfs import Plan
 
 
 class Ready:

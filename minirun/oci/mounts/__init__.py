@@ -13,7 +13,6 @@ from minirun.core.errors import from_os
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
 from minirun.core.record import Record
-from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import nodes, options, rows
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cgroups import ContainerMounts
+    from minirun.core.rootfs import Operation, Plan
     from minirun.core.stages.s1_clone import Init
     from minirun.oci.mounts.sources import MountSources
 
@@ -51,13 +51,13 @@ class Mounts(Extra):
         if self.sources:
             self.sources.close()
 
-    def mounts(self) -> "plan.Plan":
+    def mounts(self) -> "Plan":
         """Return everything but cgroup file systems."""
         return tuple(
             ListedMount(self.config, row, f"mounts[{n}]", self.sources) for n, row in self.others
         )
 
-    def last_mounts(self) -> "plan.Plan":
+    def last_mounts(self) -> "Plan":
         """Return what makes /dev read-only, if it is to be, and the cgroup file systems."""
         dev = (ReadOnlyDev(row) for row in nodes.mounts_at_dev(self.config) if _is_read_only(row))
         new = self.config.new_namespace("cgroup")
@@ -145,12 +145,12 @@ def _is_unusual(row: "dict[str, Any]") -> bool:
     return "uidMappings" in row or not _UNUSUAL_WORDS.isdisjoint(row.get("options") or ())
 
 
-def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -> "plan.Plan":
+def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -> "Plan":
     """One cgroup2; or a tmpfs with a mount for each hierarchy, and links for joint controllers.
 
     With a cgroup namespace of the host (not `new`), only the container's own cgroup is bound.
     """
-    listed: list[plan.Operation] = [
+    listed: list[Operation] = [
         operations.MountFs(row.fstype, "cgroup", f"{path}/{row.path}", flags, row.data)
         if new
         else operations.Bind(

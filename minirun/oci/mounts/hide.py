@@ -17,7 +17,7 @@ from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.rootfs.plan import Plan
+    from minirun.core.rootfs import Plan
 
 
 class Hide(Extra):

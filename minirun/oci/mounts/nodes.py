@@ -15,12 +15,13 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.core.record import Record
-from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from minirun.core.rootfs import Plan
 
 DEVICES = (
     ("/dev/null", 1, 3), ("/dev/zero", 1, 5), ("/dev/full", 1, 7), ("/dev/random", 1, 8),
@@ -37,7 +38,7 @@ LINKS = (
 class Nodes(Extra):
     """The device nodes of one container."""
 
-    def nodes(self) -> "plan.Plan":
+    def nodes(self) -> "Plan":
         """Return how to make linux.devices, and in a mounted /dev the default devices and links.
 
         None of them if the host's /dev is bound there, or they would be made on the host.

@@ -12,9 +12,8 @@ from minirun.cgroups import open_cgroup
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts as m
-from minirun.core.rootfs import build
+from minirun.core.rootfs import build, execute
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import execute
 from minirun.core.stages import s1_clone
 from minirun.oci import generate
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from minirun.common import operations
+from minirun.core import rootfs
 from minirun.core.kernel import mounts
-from minirun.core.rootfs import plan
 from minirun.core.rootfs.inroot import Root
 
 
@@ -204,14 +204,14 @@ def test_a_bind_of_something_that_is_not_there(root: Root, tree: Path) -> None:
 
 
 def test_a_plan_is_executed_in_order(tree: Path, root: Root) -> None:
-    steps: plan.Plan = (
+    steps: rootfs.Plan = (
         operations.WriteFile("/etc/a", b"1"),
         operations.Symlink("a", "/etc/b"),
         operations.MountFs("tmpfs", "tmpfs", "/etc/b/below"),
         operations.WriteFile("/etc/never", b""),
     )
     with pytest.raises(NotADirectoryError):
-        plan.execute(steps, root)
+        rootfs.execute(steps, root)
     assert (tree / "etc/b").read_bytes() == b"1"
     assert not (tree / "etc/never").exists()
 

@@ -13,8 +13,8 @@ import pytest
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs import execute
 from minirun.core.rootfs.inroot import Root
-from minirun.core.rootfs.plan import execute
 from minirun.oci.mounts.hide import Hide
 from minirun.oci.tuning.sysctl import Sysctl
 
