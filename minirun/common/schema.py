@@ -1,7 +1,7 @@
 """A JSON schema in brief, and the check of a document against it: config.json's and CDI's.
 
     str, int, bool, dict     a value of that type; an int has 64 bits
-    Uint32, Uint64           a whole number from 0 up
+    UINT32, UINT64           a whole number from 0 up, of so many bits
     [shape]                  a list whose every item has that shape
     {"a": shape, "b!": …}    an object; what ends in ``!`` must be there, ``"*"`` stands for any key
 
@@ -14,12 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-class Uint32:
-    """A whole number from 0 up, of 32 bits."""
-
-
-class Uint64:
-    """A whole number from 0 up, of 64 bits."""
+UINT32, UINT64 = 32, 64
 
 
 class SchemaError(ValueError):
@@ -27,7 +22,6 @@ class SchemaError(ValueError):
 
 
 _WORDS = {str: "a string", int: "a whole number", bool: "true or false", dict: "an object"}
-_LIMITS = {Uint32: 32, Uint64: 64}
 _DEEPEST = 64
 _LONGEST_TEXT = 150  # of an error, behind the path
 
@@ -102,10 +96,9 @@ class Checker:
                 fail(where, f"has {len(value)} entries, more than {self.most[where]}")
             for index, item in enumerate(value):
                 self.check(item, shape[0], f"{where}[{index}]")
-        elif shape in _LIMITS:
-            bits = _LIMITS[shape]
-            if type(value) is not int or not 0 <= value < 2**bits:
-                _wrong(where, f"a whole number from 0 to 2^{bits} - 1", value)
+        elif shape in (UINT32, UINT64):
+            if type(value) is not int or not 0 <= value < 2**shape:
+                _wrong(where, f"a whole number from 0 to 2^{shape} - 1", value)
         elif type(value) is not shape:
             _wrong(where, _WORDS[shape], value)
         elif shape is int and not -(2**63) <= value < 2**63:

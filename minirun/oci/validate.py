@@ -7,7 +7,7 @@ are not listed are ignored, as the spec demands.
 
 import os
 
-from minirun.common.schema import Checker, SchemaError, Uint64, absolute, fail, without_nulls
+from minirun.common.schema import UINT64, Checker, SchemaError, absolute, fail, without_nulls
 from minirun.core import jsonlite, state
 from minirun.core.errors import ConfigError
 from minirun.oci.tuning.limits import RLIMITS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "uint64": Uint64}
+_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "uint64": UINT64}
 
 
 def _shapes() -> "dict[str, Any]":

@@ -5,7 +5,7 @@ in the reference library, which reads strictly, a property that the schema does 
 error: a misspelt `deviceNode` would else be lost in silence.
 """
 
-from minirun.common.schema import Checker, Uint32, absolute, fail, without_nulls
+from minirun.common.schema import UINT32, Checker, absolute, fail, without_nulls
 from minirun.gpu.cdi.names import kind_problem, name_problem
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ _EDITS = {
     "deviceNodes": [
         {
             "path!": str, "hostPath": str, "type": str, "major": int, "minor": int,
-            "fileMode": Uint32, "permissions": str, "uid": Uint32, "gid": Uint32,
+            "fileMode": UINT32, "permissions": str, "uid": UINT32, "gid": UINT32,
         }
     ],
     "netDevices": [{"hostInterfaceName!": str, "name!": str}],
@@ -31,7 +31,7 @@ _EDITS = {
         "closID": str, "l3CacheSchema": str, "memBwSchema": str, "schemata": [str],
         "enableMonitoring": bool, "enableCMT": bool, "enableMBM": bool,
     },
-    "additionalGids": [Uint32],
+    "additionalGids": [UINT32],
 }  # fmt: skip
 SHAPE: "dict[str, Any]" = {
     "cdiVersion!": str,
