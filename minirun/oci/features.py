@@ -35,11 +35,12 @@ ARCHITECTURES = (
 
 def document() -> "dict[str, Any]":
     """Return the features document."""
+    words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
     return {
         "ociVersionMin": OLDEST,
         "ociVersionMax": state.OCI_VERSION,
         "hooks": list(validate.SHAPE["hooks"]),
-        "mountOptions": mount_options(),
+        "mountOptions": sorted(words | {f"r{word}" for word in options.ATTRIBUTES}),
         "linux": {
             "namespaces": sorted(validate.NAMESPACES),
             "capabilities": list(caps.NUMBERS),
@@ -63,12 +64,6 @@ def document() -> "dict[str, Any]":
         },
         "potentiallyUnsafeConfigAnnotations": [config.LOG],
     }  # fmt: skip
-
-
-def mount_options() -> "list[str]":
-    """Return every option word that is not the file system's own business."""
-    words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
-    return sorted(words | {f"r{word}" for word in options.ATTRIBUTES})
 
 
 def _seccomp() -> "dict[str, Any]":

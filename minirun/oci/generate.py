@@ -180,8 +180,10 @@ def _linux(run: RunOptions, example: "dict[str, Any]") -> "dict[str, Any]":
         linux["devices"] = list(run.devices)
     if run.uid_maps:
         linux["namespaces"].append({"type": "user"})
-        linux["uidMappings"] = [_id_map(row) for row in run.uid_maps]
-        linux["gidMappings"] = [_id_map(row) for row in run.gid_maps or run.uid_maps]
+        maps = {"uidMappings": run.uid_maps, "gidMappings": run.gid_maps or run.uid_maps}
+        keys = ("containerID", "hostID", "size")
+        for name, rows in maps.items():
+            linux[name] = [dict(zip(keys, row, strict=True)) for row in rows]
     return linux
 
 
@@ -197,10 +199,6 @@ def revealing(cpus: str = CPUS) -> "list[str]":
         hot = [f"{cpus}/{name}/thermal_throttle" for name in sorted(os.listdir(cpus))]
         hot = [path for path in hot if os.path.isdir(path)]
     return ["/proc/interrupts", *hot]
-
-
-def _id_map(row: "tuple[int, int, int]") -> "dict[str, int]":
-    return {"containerID": row[0], "hostID": row[1], "size": row[2]}
 
 
 def _resources(run: RunOptions) -> "dict[str, Any]":

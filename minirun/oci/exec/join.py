@@ -133,7 +133,8 @@ def _joiner(
         events.divert(channel.write_fd)
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
-        _take_on_score(config)
+        if (score := config.process.get("oomScoreAdj")) is not None:
+            state.write("/proc/self/oom_score_adj", str(score))  # the caller may have its own
         if not inside:
             _move(container, config)
         container.cgroup.close()
@@ -193,13 +194,6 @@ def _prepare(container: Container, config: Config, console: Console) -> "tuple[c
     sets = caps.Sets(config.process.get("capabilities") or {}, caps.held())
     newcomer.drop_outside(container, sets)
     return sets, memfd
-
-
-def _take_on_score(config: Config) -> None:
-    """Take on the OOM killer's score; not from the caller, which may be a shim with its own."""
-    score = config.process.get("oomScoreAdj")
-    if score is not None:
-        state.write("/proc/self/oom_score_adj", str(score))  # the host's /proc
 
 
 def _move(container: Container, config: Config) -> None:

@@ -100,10 +100,8 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
             return
         os.write(channel.write_fd, f"PID {pid}\n".encode())
         os._exit(0)
-    except OSError as error:
-        channel.fail(from_os(error))
-    except MinirunError as error:
-        channel.fail(error)
+    except (OSError, MinirunError) as error:
+        channel.fail(from_os(error) if isinstance(error, OSError) else error)
     os._exit(1)
 
 

@@ -159,18 +159,13 @@ def granted(name: str) -> "list[tuple[int, int]]":
     A line is NAME:FIRST:COUNT, with the user's name or number, in both files. Lines that are
     anything else are passed over, as newuidmap does.
     """
-    uid = os.geteuid()
+    uid = str(os.geteuid())
+    login = next((row[0] for row in _lines("/etc/passwd", 7) if row[2] == uid), uid)
     found = []
     for who, first, count in _lines(_GRANTS[name], 3):
-        if who in (str(uid), _login(uid)) and _number(first) and _number(count):
+        if who in (uid, login) and _number(first) and _number(count):
             found.append((int(first), int(count)))
     return found
-
-
-def _login(uid: int) -> str:
-    """Return the name of a user in the host's /etc/passwd; its number without one."""
-    rows = _lines("/etc/passwd", 7)
-    return next((row[0] for row in rows if row[2] == str(uid)), str(uid))
 
 
 def _number(text: str) -> bool:

@@ -118,20 +118,19 @@ class Compiler:
 
     def add_rule(
         self, action: int, call: str, conditions: "Sequence[tuple[int, int, int, int]]" = ()
-    ) -> bool:
+    ) -> None:
         """Add a rule for a call: (argument's index, operator, value, value two) must all hold.
 
-        False if libseccomp does not know the call: then the default action meets it.
+        The default action meets a call that libseccomp does not know.
         """
         number = self._call(call.encode())
         if number == _NO_SUCH_CALL:
-            return False
+            return
         if action == _ALLOW and number >= 0:
             self.allowed.add(number)
         array = (Comparison * len(conditions))(*(Comparison(*c) for c in conditions))
         address = ctypes.addressof(array)
         _check(self._add_rule(self._filter, action, number, len(conditions), address), call)
-        return True
 
     def compile(self) -> bytes:
         """Return the program and let go of the filter."""

@@ -63,8 +63,6 @@ class Filter(Record):
 
     bpf: bytes
     flags: int
-    skipped: "tuple[str, ...]"
-    """Names of calls that this machine's libseccomp does not know."""
     allowed: int
     """How many of this machine's calls a rule lets through, be it with some arguments only."""
     name: str
@@ -88,9 +86,8 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     for index, flag in enumerate(_list(config, "flags", str, where)):
         flags |= _lookup(seccomp.FLAGS, flag, f"{where}.flags[{index}]")
     compiler = _compiler(config, default, where)
-    skipped: "list[str]" = []
     for index, rule in enumerate(_list(config, "syscalls", dict, where)):
-        skipped += _add(compiler, rule, default, f"{where}.syscalls[{index}]")
+        _add(compiler, rule, default, f"{where}.syscalls[{index}]")
     listener = _listener(config, where)
     if listener:
         flags |= seccomp.NEW_LISTENER
@@ -107,7 +104,7 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     if len(bpf) > 8 * _MOST_INSTRUCTIONS:
         text = f"{len(bpf) // 8} instructions, and the kernel takes at most {_MOST_INSTRUCTIONS}"
         raise ConfigError(f"{where}: {text} (seccomp(2))", "fewer rules that look at arguments")
-    return Filter(bpf, flags, tuple(skipped), len(compiler.allowed), name, listener)
+    return Filter(bpf, flags, len(compiler.allowed), name, listener)
 
 
 def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Compiler:
@@ -135,10 +132,8 @@ def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
     return notify.listener(config, where)
 
 
-def _add(
-    compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str
-) -> "list[str]":
-    """Add one entry of linux.seccomp.syscalls; return the names that are unknown here."""
+def _add(compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str) -> None:
+    """Add one entry of linux.seccomp.syscalls; names that are unknown here are skipped."""
     action = _action(rule, "action", "errnoRet", where)
     args = _list(rule, "args", dict, where)
     conditions = [_condition(arg, f"{where}.args[{index}]") for index, arg in enumerate(args)]
@@ -146,20 +141,18 @@ def _add(
     if not names:
         raise ConfigError(f"{where}.names: at least one system call is needed")
     if action == default:
-        return []
+        return
     # Conditions of one rule are all required; but two on the same argument, which libseccomp
     # cannot express, have become alternatives in runc, and profiles rely on that.
     together = [conditions]
     if len({condition[0] for condition in conditions}) < len(conditions):
         together = [[condition] for condition in conditions]
-    skipped = []
     for name in names:
         try:
-            if not all(compiler.add_rule(action, name, group) for group in together):
-                skipped.append(name)
+            for group in together:
+                compiler.add_rule(action, name, group)
         except OSError as error:
             raise ConfigError(f"{where}: {name}: {error.strerror}") from None
-    return skipped
 
 
 def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:
