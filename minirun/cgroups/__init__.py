@@ -130,8 +130,7 @@ def from_record(record: "CgroupRecord") -> Cgroup:
 
         return systemd.from_record(record)
     if record["version"] == 2:
-        directory: str = record["dirs"][""]
-        return _v2(record["path"], directory.removesuffix(record["path"]))
+        return _v2(record["path"], record["dirs"][""].removesuffix(record["path"]))
     from minirun.cgroups.v1 import CgroupV1
 
     ones = [h for h in hierarchies.mounted() if h.version == 1]

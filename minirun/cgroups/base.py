@@ -224,16 +224,11 @@ def checked_path(path: str) -> str:
     A relative path is taken from there as well, as crun does. Raises ConfigError.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
+    where, hint = f"linux.cgroupsPath: {path!r}", "use a path such as /minirun/NAME"
     if ".." in parts or "\0" in path or "\n" in path:
-        raise ConfigError(
-            f"linux.cgroupsPath: {path!r} must not contain .. or control characters",
-            "use a path such as /minirun/NAME",
-        )
+        raise ConfigError(f"{where} must not contain .. or control characters", hint)
     if not parts:
-        raise ConfigError(
-            f"linux.cgroupsPath: {path!r} is the root of all cgroups",
-            "use a path such as /minirun/NAME",
-        )
+        raise ConfigError(f"{where} is the root of all cgroups", hint)
     checked = "/" + "/".join(parts)
     if len(checked.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in parts):
         text = f"linux.cgroupsPath: {checked[:40]}… is too long"

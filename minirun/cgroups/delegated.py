@@ -47,8 +47,7 @@ def from_record(record: "CgroupRecord", init: "dict[str, Any] | None") -> Cgroup
     """Return the cgroup that a record tells of; `init` is the identity of the container's."""
     if record["version"] == 0:
         return NoCgroup(record["path"], record["reason"], init=init)
-    directory: str = record["dirs"][""]
-    return Delegated(record["path"], directory.removesuffix(record["path"]))
+    return Delegated(record["path"], record["dirs"][""].removesuffix(record["path"]))
 
 
 def _find_place(path: str, *, named: bool) -> "tuple[str, str]":
@@ -80,15 +79,15 @@ def _refused(directory: str) -> str:
     return ""
 
 
-def _warn_not_kept(where: str, reason: str) -> None:
-    """Warn that a part of config.json is not kept."""
-    text = f"config.json: {where}: is not kept without root: {reason}"
-    events.emit("note", "warning", {"text": text}, why="the container runs without it")
-    warn(text)
-
-
 class _WithoutDeviceRules:
     """What takes the place of device rules, of which a caller without privileges can set none."""
+
+    def warn_of(self, resources: "dict[str, Any]", reason: str) -> None:
+        """Warn that the rules of config.json are not kept, if it has any."""
+        if resources.get("devices"):
+            text = f"config.json: linux.resources.devices: is not kept without root: {reason}"
+            events.emit("note", "warning", {"text": text}, why="the container runs without it")
+            warn(text)
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
         """Keep none: :meth:`set_resources` has said so."""
@@ -107,8 +106,7 @@ class Delegated(_WithoutDeviceRules, CgroupV2):
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Write each limit that has a controller here."""
         super().set_resources(resources)
-        if resources.get("devices"):
-            _warn_not_kept("linux.resources.devices", "a device program needs CAP_BPF")
+        self.warn_of(resources, "a device program needs CAP_BPF")
 
     def record(self) -> "CgroupRecord":
         """Return what a plain one does, and that it is one of these."""
@@ -146,8 +144,7 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
             where = f"config.json: linux.resources.{limits[0]}"
             text = f"there is no cgroup to limit it: {self.reason}"
             raise ConfigError(f"{where}: {text}", f"needs {DELEGATE}")
-        if resources.get("devices"):
-            _warn_not_kept("linux.resources.devices", "there is no cgroup")
+        self.warn_of(resources, "there is no cgroup")
 
     def open_doors(self) -> None:
         """There is none."""

@@ -171,7 +171,8 @@ def remove(paths: "Iterable[str]", seconds: float) -> None:
     deadline = time.monotonic() + seconds
     pause = 0.0005
     while left:
-        busy = [path for path in left if not _remove_once(path)]
+        # mostly nothing is below one: then there is nothing to look for
+        busy = [p for p in left if not _rmdir(p) and not all(map(_rmdir, reversed(walk(p))))]
         if busy and time.monotonic() > deadline:
             pids = processes(busy[0])
             who = f"{len(pids)} processes are in it, such as {pids[0]}" if pids else "it is in use"
@@ -183,13 +184,6 @@ def remove(paths: "Iterable[str]", seconds: float) -> None:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
         left = busy
-
-
-def _remove_once(path: str) -> bool:
-    """Remove one directory, if need be with all below it; False if it is in use."""
-    if _rmdir(path):
-        return True
-    return all(map(_rmdir, reversed(walk(path))))
 
 
 def _rmdir(path: str) -> bool:
