@@ -123,7 +123,8 @@ def load(folders: "tuple[str, ...]" = FOLDERS) -> Registry:
         for name in _names(registry, folder):
             path = f"{folder.rstrip('/')}/{name}"
             try:
-                registry.add(CdiSpec(path, priority, check(_read(path))))
+                found = parse(read_bytes(path).decode(), as_json=path.endswith(".json"))
+                registry.add(CdiSpec(path, priority, check(found)))
             except OSError as error:
                 what = os.strerror(error.errno or 0).lower()
                 registry.warnings.append(f"{path}: {what}; the file is not used")
@@ -144,11 +145,6 @@ def _names(registry: Registry, folder: str) -> "list[str]":
     except OSError as error:
         registry.warnings.append(f"{folder}: {os.strerror(error.errno or 0).lower()}")
         return []
-
-
-def _read(path: str) -> "Any":
-    """Return the document in a file. Raises OSError, ValueError (SchemaError) where it is none."""
-    return parse(read_bytes(path).decode(), as_json=path.endswith(".json"))
 
 
 def parse(text: str, *, as_json: bool = False) -> "Any":

@@ -147,7 +147,8 @@ class Finder:
         """Return the files of one library in silence. Raises GPUError."""
         paths = self._in_folders(pattern, self._library_folders or LIBRARY_FOLDERS, False)
         if not paths and not self._library_folders:
-            paths = [entry.path for entry in self.cached() if matches(_name(entry.path), pattern)]
+            paths = [entry.path for entry in self.cached()]
+            paths = [path for path in paths if matches(path.rpartition("/")[2], pattern)]
         return [*dict.fromkeys(real(self.root, path) for path in paths)]
 
     def cached(self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE) -> "list[ldcache.Entry]":
@@ -221,7 +222,3 @@ def matches(name: str, pattern: str) -> bool:
         if not found:
             return False
     return rest.endswith(parts[-1])
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

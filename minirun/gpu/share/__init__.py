@@ -145,7 +145,8 @@ def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
         for held in table.rows:
             if held.container == mine and held.created in ("", rows[0].created):
                 continue  # what was reserved for it
-            met = [row for row in rows if _meet(row, held)]
+            same = [row for row in rows if row.driver == held.driver]
+            met = [row for row in same if overlap(row.gpu, held.gpu)]
             if met and not held.counts(root):
                 continue
             kept.append(held)
@@ -156,10 +157,6 @@ def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
                     shared[row.gpu].append(held.container)
         table.write([*kept, *rows])
     return shared
-
-
-def _meet(one: Holder, other: Holder) -> bool:
-    return one.driver == other.driver and overlap(one.gpu, other.gpu)
 
 
 def _refusal(row: Holder, held: Holder) -> GPUError:

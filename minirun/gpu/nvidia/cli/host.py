@@ -21,16 +21,12 @@ def find(options: "NvidiaRequest", request: "NvidiaRequest", *, load_kmods: bool
     With `load_kmods` modules are loaded even if all nodes are there. Raises GPUError, OSError.
     """
     root = trusted.check(options.root) or real.driver_root(options.ldcache)
-    if request.load_kmods and (load_kmods or not _has_nodes(root)):
+    complete = all(os.path.exists(root + path) for path in _NODES)
+    if request.load_kmods and (load_kmods or not complete):
         _load_modules(root, request)
     found = real.inventory(root, options.ldcache)
     warn.report_notices(warn.check(found, request))
     return found
-
-
-def _has_nodes(root: str) -> bool:
-    """Return True if the driver's nodes are there: it is complete, and nothing is to be loaded."""
-    return all(os.path.exists(root + path) for path in _NODES)
 
 
 def _load_modules(root: str, request: "NvidiaRequest") -> None:

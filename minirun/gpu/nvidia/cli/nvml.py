@@ -59,7 +59,8 @@ def query(
     answer: "dict[str, Any]" = jsonlite.loads(text or '{"error": "detection error: nvml crashed"}')
     if "error" in answer:
         raise GPUError(answer["error"])
-    return answer["cuda"], tuple(_gpu(row) for row in answer["gpus"])
+    gpus = (row | {"migs": tuple(Mig(*mig) for mig in row["migs"])} for row in answer["gpus"])
+    return answer["cuda"], tuple(Gpu(**row) for row in gpus)
 
 
 def _read(fd: int) -> str:
@@ -73,11 +74,6 @@ def _read(fd: int) -> str:
             return chunks.decode()
         chunks += chunk
     raise GPUError(f"detection error: nvml did not answer in {TIMEOUT} s")
-
-
-def _gpu(row: "dict[str, Any]") -> Gpu:
-    migs = tuple(Mig(*mig) for mig in row.pop("migs"))
-    return Gpu(**row, migs=migs)
 
 
 def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:

@@ -23,7 +23,8 @@ def find_mismatches(found: Inventory, wanted: "frozenset[str]", cache: str) -> "
     if not here & expected:
         return [_none(found, expected, cache)]
     said = []
-    unlisted = sorted((_on_disk(found, _folders(found)) & expected) - here)
+    folders = {file.path.rpartition("/")[0] for file in found.libraries}
+    unlisted = sorted((_on_disk(found, folders) & expected) - here)
     if unlisted:
         text = f"ld.so.cache is stale: {', '.join(unlisted)} of driver {found.driver} not in it"
         said.append(Notice(text, "make it anew: ldconfig"))
@@ -69,10 +70,6 @@ def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]"
 def _cached(found: Inventory, cache: str) -> "dict[str, str]":
     """Return SONAME → path of what the loader's cache lists for this machine."""
     return {entry.soname: entry.path for entry in ldcache.load(found.root, cache)}
-
-
-def _folders(found: Inventory) -> "set[str]":
-    return {file.path.rpartition("/")[0] for file in found.libraries}
 
 
 def _on_disk(found: Inventory, folders: "set[str]") -> "set[str]":

@@ -17,6 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
+from minirun.gpu.nvidia.ctk import make
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 TYPE_CHECKING = False
@@ -215,11 +216,5 @@ def _read(path: str) -> str:
 
 def save(file: Written) -> None:
     """Write a file in one step, with its folder and the mode that it had. Raises OSError."""
-    os.makedirs(os.path.dirname(file.path), exist_ok=True)
     path = os.path.realpath(file.path)
-    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as out:
-        out.write(file.text)
-        os.fchmod(out.fileno(), mode)
-    os.replace(temporary, path)
+    make.save(path, file.text, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)

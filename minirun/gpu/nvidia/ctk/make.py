@@ -11,7 +11,6 @@ from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import request
 from minirun.gpu.cdi.check import check
-from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import modes, recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import host, lookup
@@ -35,8 +34,10 @@ def spec(
     """
     _announce(finder, log)
     try:
-        found = _host(finder.root, log) if mode in ("auto", "nvml", "management") else None
+        needs_host = mode in ("auto", "nvml", "management")
+        found = host.host_inventory(finder.root) if needs_host else None
         if found and found.simulated:
+            log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
             finder.root = found.root
             if own_program:
                 how = how._replace(program=request.program())
@@ -83,13 +84,6 @@ def _announce(finder: Finder, log: ToolkitLog) -> None:
         log.info(f"Using {finder.root}{path}")
 
 
-def _host(root: str, log: ToolkitLog) -> Inventory:
-    found = host.host_inventory(root)
-    if found.simulated:
-        log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
-    return found
-
-
 def format_of(path: str) -> str:
     """Return the format that a file's name tells; "" for none."""
     ending = path.rpartition(".")[2].lower()
@@ -117,16 +111,16 @@ def _refuse(what: str) -> None:
     raise GPUError(f"failed to write spec: invalid CDI Spec: {what}", status=1)
 
 
-def save(path: str, content: str) -> None:
-    """Write the file in one step, for everybody to read. Raises OSError."""
+def save(path: str, content: str, mode: int = 0o644) -> None:
+    """Write a file in one step; its folder is made where missing. Raises OSError."""
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     temporary = f"{folder}/.{os.path.basename(path)}.{os.getpid()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content.encode())
-            os.fchmod(fd, 0o644)
+            os.fchmod(fd, mode)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

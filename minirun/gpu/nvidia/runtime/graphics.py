@@ -44,14 +44,12 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     if asked is None or not {"graphics", "display"} & set(asked.capabilities):
         return False
     finder = Finder(toolkit.hook.options.root)
-    gpus = [gpu for gpu in real.proc_gpus(finder.root) if _chosen(gpu, asked.devices)]
+    names = {*asked.devices}
+    there = real.proc_gpus(finder.root)
+    gpus = [gpu for gpu in there if names & {"all", str(gpu.number), gpu.uuid}]
     made = _edits(finder, gpus, toolkit)
     inject.apply(config, inject.complete(versions.fitting(made, toolkit.version)))
     return True
-
-
-def _chosen(gpu: Gpu, devices: "tuple[str, ...]") -> bool:
-    return bool({"all", str(gpu.number), gpu.uuid} & set(devices))
 
 
 def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:

@@ -5,6 +5,7 @@ one, is made and applied at once. NVIDIA_GDS, NVIDIA_MOFED, NVIDIA_GDRCOPY and N
 the value `enabled`, and NVIDIA_IMEX_CHANNELS, bring what stands beside GPUs.
 """
 
+from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, request
 from minirun.gpu.edits import Edits
@@ -13,7 +14,6 @@ from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.recipe import HookProgram, Recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.hook import program as prestart
 from minirun.gpu.nvidia.runtime import host, lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
@@ -41,7 +41,8 @@ def apply(
     recipe = Recipe(program(toolkit), names=("index",), devices=names or (nothing,))
     log.info(f"Using automatic CDI devices {' '.join(recipe.devices)}")
     try:
-        found = _host(toolkit)
+        root = toolkit.hook.options.root.rstrip("/")
+        found = host.host_inventory(root, environment_of(toolkit.cli_environment))
         if found.simulated:  # it has a hook more than NVIDIA's program
             recipe = recipe._replace(program=request.program())
         finder = Finder(found.root)
@@ -64,11 +65,6 @@ def program(toolkit: Toolkit) -> HookProgram:
     path = toolkit.ctk_path if toolkit.ctk_path.startswith("/") else ""
     path = path or lookup.program(toolkit.ctk_path)
     return HookProgram(path, ("nvidia-ctk", "hook")) if path else request.program()
-
-
-def _host(toolkit: Toolkit) -> Inventory:
-    """Return what the host has, the driver below config.toml's root. Raises GPUError, OSError."""
-    return host.host_inventory(toolkit.hook.options.root.rstrip("/"), prestart.environment(toolkit))
 
 
 def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:

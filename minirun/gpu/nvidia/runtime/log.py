@@ -51,7 +51,12 @@ class ToolkitLog:
             os.write(2, line(level, text))
         for file in self.files:
             if _RANK[level] >= _RANK[file.level]:
-                _append(file.path, line(level, text, json=file.json))
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                fd = os.open(file.path, flags, 0o644)
+                try:
+                    os.write(fd, line(level, text, json=file.json))
+                finally:
+                    os.close(fd)
 
 
 def line(level: str, text: str, *, json: bool = False) -> bytes:
@@ -60,11 +65,3 @@ def line(level: str, text: str, *, json: bool = False) -> bytes:
         fields = {"level": level, "msg": text, "time": timestamp()}
         return f"{jsonlite.dumps(fields)}\n".encode()
     return f'time="{timestamp()}" level={level} msg={jsonlite.dumps(text)}\n'.encode()
-
-
-def _append(path: str, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
