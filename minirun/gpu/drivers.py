@@ -41,15 +41,12 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
     return found[0] if found else "simulated"
 
 
-def inventory(
-    driver: str, store: str, root: str = "", cache: str = "", *, simulation: str = ""
-) -> Inventory:
+def inventory(driver: str, store: str, root: str = "") -> Inventory:
     """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
 
     `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
-    is, and `cache` its ld.so.cache. `simulation` is what the simulated driver is to look like, ""
-    for what $MINIRUN_SIM or the store says (minirun.gpu.simulated.spec). The answer's `simulated`
-    says which one it was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
+    is. The answer's `simulated` says which one it was: the caller has to tell the user.
+    Raises UsageError, GPUError, OSError.
     """
     which = which_driver(driver, root)
     if which in OTHER_VENDORS:
@@ -59,5 +56,5 @@ def inventory(
     if which == "nvidia":
         from minirun.gpu.nvidia.cli import real  # a host has one of the two
 
-        return real.inventory(root.rstrip("/") or real.driver_root(cache), cache)
-    return simulated.inventory(store, simulation)
+        return real.inventory(root.rstrip("/") or real.driver_root())
+    return simulated.inventory(store)

@@ -11,8 +11,7 @@ from minirun.core import extras
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply, share
-from minirun.gpu.drivers import inventory
+from minirun.gpu import apply, share, simulated
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import ldconfig, planner
@@ -75,7 +74,7 @@ def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | C
         cards: "Cards" = _vendors().find_cards(vendor, config.choices.driver_root)
         return cards
     if is_simulated(config):
-        return inventory("simulated", store, simulation=_simulation(config))
+        return simulated.inventory(store, _simulation(config))
     from minirun.gpu.nvidia.cli import host  # of a real driver alone
 
     options = hook.settings(config.choices).options

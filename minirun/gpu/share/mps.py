@@ -39,6 +39,7 @@ INSIDE = "/run/nvidia-mps"
 """Where a container finds the pipe directory."""
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_HINT = "it comes with the driver: nvidia-compute-utils, or xorg-x11-drv-nvidia-cuda"
 _LONGEST = 107
 """Bytes in the path of a Unix socket: unix(7)."""
 _SECONDS = 30
@@ -130,7 +131,7 @@ def start(root: str, visible: "tuple[str, ...]" = ()) -> int:
 
     Raises GPUError, OSError.
     """
-    program = _program()
+    program = lookup.need(PROGRAM, _HINT)
     if pid := daemon(root):
         raise GPUError(f"the mps daemon runs already, with pid {pid}", "minirun gpu mps status")
     if len(f"{pipes(root)}/control_privileged") > _LONGEST:
@@ -159,7 +160,7 @@ def stop(root: str) -> None:
 
 def command(root: str, text: str) -> "list[str]":
     """Give the daemon a command; return the lines of its answer. Raises GPUError, OSError."""
-    return _run(root, [_program()], text + "\n").splitlines()
+    return _run(root, [lookup.need(PROGRAM, _HINT)], text + "\n").splitlines()
 
 
 def status(root: str) -> "list[str]":
@@ -172,15 +173,6 @@ def status(root: str) -> "list[str]":
         clients = " ".join(command(root, f"get_client_list {server}"))
         lines.append(f"server {server}: clients {clients or 'none'}")
     return lines if servers else [*lines, "no server: the first client will start one"]
-
-
-def _program() -> str:
-    """Return where NVIDIA's program is. Raises GPUError."""
-    path = lookup.program(PROGRAM)
-    if not path:
-        hint = "it comes with the driver: nvidia-compute-utils, or xorg-x11-drv-nvidia-cuda"
-        raise GPUError(f"no {PROGRAM} in PATH or /usr/bin", hint)
-    return path
 
 
 def _run(root: str, argv: "list[str]", text: str = "", *, visible: "tuple[str, ...]" = ()) -> str:

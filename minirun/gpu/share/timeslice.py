@@ -40,10 +40,7 @@ def _program(found: "Inventory") -> str:
     if found.simulated:
         text = "the simulated driver has no time slices: nothing runs on its gpus (SIMULATED)"
         raise GPUError(text, "with a driver: minirun gpu timeslice short --gpus 0")
-    path = lookup.program("nvidia-smi")
-    if not path:
-        raise GPUError("no nvidia-smi in PATH or /usr/bin", "it comes with the driver")
-    return path
+    return lookup.need("nvidia-smi", "it comes with the driver")
 
 
 def _run(argv: "list[str]") -> str:

@@ -8,7 +8,7 @@ import os
 
 from minirun.core.errors import GPUError
 from minirun.core.places import STORE
-from minirun.gpu import drivers
+from minirun.gpu import simulated
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import real
 
@@ -25,7 +25,7 @@ def host_inventory(root: str = "", more: "dict[str, str] | None" = None) -> Inve
     env = {**os.environ, **(more or {})}
     if simulation := env.get("MINIRUN_SIM"):
         store = env.get("MINIRUN_STORE") or STORE
-        return drivers.inventory("simulated", store, simulation=simulation)
+        return simulated.inventory(store, simulation)
     try:
         return real.inventory(root or real.driver_root(), strict=True)
     except GPUError as error:

@@ -6,6 +6,8 @@ podman starts a runtime without PATH (its kill and delete), so PATH alone is not
 import os
 import sys
 
+from minirun.core.errors import GPUError
+
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -19,6 +21,14 @@ def program(name: str) -> str:
     folders = f"{os.environ.get('PATH', '')}:{DEFAULT_PATH}".split(":")
     paths = (f"{folder}/{name}" for folder in folders if folder)
     return next((path for path in paths if _executable(path)), "")
+
+
+def need(name: str, hint: str) -> str:
+    """Return the path of the program `name`. Raises GPUError where there is none."""
+    path = program(name)
+    if not path:
+        raise GPUError(f"no {name} in PATH or /usr/bin", hint)
+    return path
 
 
 def this_program() -> str:
