@@ -14,9 +14,8 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.launch import RunError, can_run, run
 from minirun.api.lesson import Prediction, Verdict, predict
 from minirun.api.namespaces import Namespaces
-from minirun.api.recordings import replay
 from minirun.api.table import Table
-from minirun.api.timeline import Timeline
+from minirun.api.timeline import Timeline, replay
 
 __all__ = [
     "Container", "DeviceDiff", "Namespaces", "Prediction", "Result", "RunError", "Table",

@@ -8,12 +8,11 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minirun.api import recordings
 from minirun.api.child import TICK, Location
 from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Table, Tabular
-from minirun.api.timeline import Timeline
+from minirun.api.timeline import Timeline, of_container
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError
 
@@ -90,7 +89,7 @@ class Container(Tabular):
     @property
     def timeline(self) -> Timeline:
         """How it was made, event by event; it outlives the container. Raises StateError."""
-        return recordings.of_container(self.place.root, self.id)
+        return of_container(self.place.root, self.id)
 
     @property
     def namespaces(self) -> Namespaces:

@@ -6,10 +6,8 @@ from html import escape
 from minirun.api.table import Shown
 from minirun.show import text
 from minirun.show.event import Event
-from minirun.show.lanes import Lanes
+from minirun.show.lanes import Lanes, Pieces
 from minirun.show.narrate import Narrator
-
-Pieces = list[tuple[str, str]]
 
 COLOURS = {"runtime": "#1a7f9c", "init": "#2e8540", "hook": "#a86500", "cli": "#b0489b"}
 """One for each actor; all can be read on white and on black, and the name stands there too."""

@@ -24,19 +24,17 @@ def screen() -> Show:
     """Return what shows a run: in the cell of a notebook's kernel, or on standard output."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    return Printed().show if getattr(shell, "kernel", None) is None else Cell().show
+    return _printed(Drawing()) if getattr(shell, "kernel", None) is None else Cell().show
 
 
-class Printed:
-    """Prints each line as it comes."""
+def _printed(drawing: Drawing) -> Show:
+    """Return what prints each line as it comes."""
 
-    def __init__(self) -> None:
-        self.drawing = Drawing()
-
-    def show(self, events: Iterable[Event], last: bool) -> None:
-        """Print them."""
-        for line in self.drawing.take(events):
+    def show(events: Iterable[Event], last: bool) -> None:
+        for line in drawing.take(events):
             print(plain(line), flush=True)
+
+    return show
 
 
 class Cell:

@@ -83,7 +83,9 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     if status == state.PAUSED and not flags.ignore_paused:
         hint = "use --ignore-paused to override"
         raise StateError("cannot exec in a paused container", hint)
-    if status in (state.STOPPED, state.CREATING) and not _is_held(container):
+    at_gate = os.path.exists(f"{container.directory}/{places.GATE}")  # half-made, to be looked into
+    held = at_gate and state.is_alive(container.record["init"])
+    if status in (state.STOPPED, state.CREATING) and not held:
         raise StateError(f"container {container.id} is not running", status=1)
     if status == state.CREATED and container.unprivileged:
         text = f"container {container.id} is not started: until then only root can enter it"
@@ -104,12 +106,6 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
         streams = output.Streams(container, flags.interactive, flags.detach)
         return _run(container, config, flags, streams)
     return _as_runc(container, config, flags)
-
-
-def _is_held(container: Container) -> bool:
-    """Tell whether the container is half-made and held at a gate, for somebody to look inside."""
-    held = os.path.exists(f"{container.directory}/{places.GATE}")
-    return held and state.is_alive(container.record["init"])
 
 
 def _process(container: Container, flags: Exec, managed: bool) -> "dict[str, Any]":

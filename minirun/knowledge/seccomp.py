@@ -11,14 +11,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import minirun
 from minirun.knowledge.texts import ENGLISH, Topic, room, table
-from minirun.oci.seccomp.file import DEFAULT
+
+_PROFILE = Path(minirun.__file__).parent / "oci/seccomp/default.json"
+"""Read as a file: the package that it lies in needs Linux."""
 
 
 @cache
 def rows() -> list[tuple[str, str, dict[str, Any]]]:
     """Return (name, why, entry) of each entry of the profile that has a comment."""
-    entries = json.loads(Path(DEFAULT).read_text())["syscalls"]
+    entries = json.loads(_PROFILE.read_text())["syscalls"]
     return [(*row["comment"].split(": ", 1), row) for row in entries if "comment" in row]
 
 

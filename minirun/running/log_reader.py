@@ -10,7 +10,7 @@ from minirun.core.places import OUTPUT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, BinaryIO
+    from typing import BinaryIO
 
 
 class OutputReader:
@@ -28,7 +28,10 @@ class OutputReader:
         """Show the whole lines that have come since; with `tail`, so many of them at the end."""
         lines = self._lines()
         for line in lines if tail is None else deque(lines, maxlen=tail):
-            _show(jsonlite.loads(line.decode()), self.timestamps)
+            row = jsonlite.loads(line.decode())
+            stream = sys.stderr if row["stream"] == "stderr" else sys.stdout
+            stream.write((f"{row['time']} " if self.timestamps else "") + row["log"])
+            stream.flush()
 
     def _lines(self) -> "Iterator[bytes]":
         """Yield the whole lines from where it has stopped; begin with the oldest file."""
@@ -64,12 +67,6 @@ def _whole_lines(file: "BinaryIO") -> "Iterator[bytes]":
             file.seek(place)
             return
         yield line
-
-
-def _show(row: "dict[str, Any]", timestamps: bool) -> None:
-    stream = sys.stderr if row["stream"] == "stderr" else sys.stdout
-    stream.write((f"{row['time']} " if timestamps else "") + row["log"])
-    stream.flush()
 
 
 def open_all(directory: str) -> "list[int]":

@@ -17,10 +17,7 @@ Nothing here needs colours, and nothing Unicode: the same picture in ASCII has |
 
 from minirun.show.text import Row, clean, display_width, fit
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Pieces = list[tuple[str, str]]
-
+Pieces = list[tuple[str, str]]
 LEFT = 11
 """The column of the runtime's lane: right of a time of ten characters."""
 GUESTS = ("hook", "cli")
@@ -50,12 +47,12 @@ class Lanes:
         self.begun = True
         return head + [(row, self.row(row)) for row in rows]
 
-    def header(self) -> "Pieces":
+    def header(self) -> Pieces:
         """Return the line above the first row."""
         names = f"runtime ({', '.join(GUESTS)})".ljust(self.right - LEFT)
         return [("lane", f"{'time':>{LEFT - 1}} {fit(names, self.right - LEFT)}init")]
 
-    def row(self, row: Row) -> "Pieces":
+    def row(self, row: Row) -> Pieces:
         """Return a row as (column's name, text) pieces."""
         late = self.alive and row.kind == "syscall"  # clone3 may return after init's first acts
         self.alive |= row.actor == "init" or row.to == "init"
@@ -72,12 +69,12 @@ class Lanes:
             self.alive = False
         return time + pieces
 
-    def _heading(self, row: Row) -> "Pieces":
+    def _heading(self, row: Row) -> Pieces:
         actor = clean(row.actor, unicode=False)
         what = fit(self._clean(row.what), self.width - LEFT, self.unicode)
         return [("stage", f"{row.stage} "), ("actor", f"{actor:<8.8} "), ("heading", what)]
 
-    def _arrow(self, row: Row) -> "Pieces":
+    def _arrow(self, row: Row) -> Pieces:
         label = fit(self._clean(row.what.split(" ")[0]), self.right - LEFT - 8, self.unicode)
         shaft = f" {label} ".center(self.right - LEFT - 2, self.line)
         if row.actor == "init":
@@ -88,7 +85,7 @@ class Lanes:
         room = self.width - self.right - 2
         return [("arrow", drawn), ("why", " " + fit(self._clean(aside), room, self.unicode))]
 
-    def _left(self, row: Row) -> "Pieces":
+    def _left(self, row: Row) -> Pieces:
         guest = row.actor in GUESTS
         ends = guest and row.kind == "end"
         lead = (f"{self.bar} " if guest else "") + f"{self.corner if ends else self.tee} "
@@ -101,13 +98,13 @@ class Lanes:
         end = f"{outcome:>{room}}" if outcome else ""
         return [("lane", lead), ("what", what), ("lane", init), ("result", end)]
 
-    def _right(self, row: Row) -> "Pieces":
+    def _right(self, row: Row) -> Pieces:
         last = row.kind == "end" and row.stage == _LAST_STAGE
         gap = " " * (self.right - LEFT - 1)
         lead = f"{self.bar}{gap}{self.corner if last else self.tee} "
         return [("lane", lead), *self._text(row, self.width - self.right - 2)]
 
-    def _text(self, row: Row, room: int) -> "Pieces":
+    def _text(self, row: Row, room: int) -> Pieces:
         """Return what was done, and what came of it at the right edge."""
         what = self._clean(row.what)
         outcome = self._outcome(row, room - display_width(what) - 1)[:room]

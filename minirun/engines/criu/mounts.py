@@ -27,16 +27,13 @@ from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import nodes, rows
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    External = dict[str, list[str]]
-
+External = dict[str, list[str]]
 FILE = "mounts.json"
 _CGROUPS = ("cgroup", "cgroup2")
 _OURS = ("", "")
 
 
-def find(config: Config, pid: int, mounts: "list[Mount]") -> "External":
+def find(config: Config, pid: int, mounts: "list[Mount]") -> External:
     """Return the mounts in the container of init `pid`: place → [destination, path below].
 
     Of one that is the container's own, the destination is empty. Raises OSError.
@@ -94,12 +91,12 @@ def _mount_at(root: Root, place: str) -> int:
         os.close(fd)
 
 
-def save(directory: str, found: "External") -> None:
+def save(directory: str, found: External) -> None:
     """Write mounts.json into the directory of CRIU's files. Raises OSError."""
     state.write(f"{directory}/{FILE}", jsonlite.dumps(found))
 
 
-def load(directory: str) -> "External":
+def load(directory: str) -> External:
     """Read mounts.json. Raises MinirunError."""
     try:
         found: External = jsonlite.loads(state.read_text(f"{directory}/{FILE}"))
@@ -110,13 +107,13 @@ def load(directory: str) -> "External":
         raise MinirunError(f"{directory}/{FILE}: {error}") from None
 
 
-def dump_options(found: "External") -> "list[str]":
+def dump_options(found: External) -> "list[str]":
     """Return the arguments of `criu dump` for the host's mounts."""
     hosts = [place for place, (destination, _) in found.items() if destination]
     return [word for place in hosts for word in ("--external", f"mnt[{place}]:{place}")]
 
 
-def restore_options(found: "External", config: Config, cgroup: Cgroup) -> "list[str]":
+def restore_options(found: External, config: Config, cgroup: Cgroup) -> "list[str]":
     """Return the arguments of `criu restore`: where each mount comes from now.
 
     Raises ConfigError if config.json has no such entry, or its source is not there.
@@ -160,7 +157,7 @@ def _below(source: str, path: str) -> str:
     return f"{source}/{path}"
 
 
-def refuse_links(config: Config, root: Root, found: "External") -> None:
+def refuse_links(config: Config, root: Root, found: External) -> None:
     """Refuse a root filesystem in which CRIU's way to a mount point goes through a link.
 
     Raises ConfigError, OSError.

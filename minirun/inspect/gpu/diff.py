@@ -15,7 +15,6 @@ from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import planner as nvidia
-from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.steps import Tmpfs
 
 _LINK = "--link"
@@ -57,6 +56,7 @@ def legacy(found: Inventory, env: list[str], root: Root) -> ModeResult | None:
     if argv is None:
         return None
     request = hook.read(argv)
+    needs = request.requirements
     edits = nvidia.plan(found, request, nvidia.find_library_places(root, request))
     own = tuple(row for row in env if row.startswith("NVIDIA_VISIBLE_DEVICES="))
     return ModeResult(
@@ -68,7 +68,7 @@ def legacy(found: Inventory, env: list[str], root: Root) -> ModeResult | None:
         hooks=("prestart: nvidia-container-runtime-hook", f"in it: ldconfig {edits.ldconfig}"),
         proc=_legacy_proc(edits, len(found.gpus)),
         capabilities=f"as asked: {', '.join(request.capabilities) or 'none'}",
-        requirements=_requirements(request),
+        requirements=f"checked: {', '.join(needs)}" if needs else "none asked",
     )
 
 
@@ -78,10 +78,6 @@ def _legacy_proc(edits: Edits, gpus: int) -> tuple[str, ...]:
     names = [file.path.rpartition("/")[2] for view in views for file in view.files]
     mounted = [m.path for m in edits.mounts if m.path.startswith(f"{PROC}/gpus/")]
     return (f"a tmpfs with {', '.join(names)}", f"{len(mounted)} of {gpus} GPUs")
-
-
-def _requirements(request: NvidiaRequest) -> str:
-    return f"checked: {', '.join(request.requirements)}" if request.requirements else "none asked"
 
 
 def cdi(found: Inventory, injection: CdiEdits, asked: tuple[str, ...]) -> ModeResult:
