@@ -70,6 +70,8 @@ def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
             kind = {str: "a string", bool: "true or false", int: "a whole number"}[known.kind]
             raise ConfigError(f"linux.resources.{name}: expected {kind}, not {value!r}")
         found[name] = int(value) if known.kind is bool else value
+    if found.get("cpu.idle") == 1:
+        found.pop("cpu.shares", None)  # an idle cgroup has the least weight, and refuses another
     swap, limit = found.get("memory.swap", -1), found.get("memory.limit", 0)
     if isinstance(swap, int) and isinstance(limit, int) and 0 <= swap < limit:
         raise ConfigError(

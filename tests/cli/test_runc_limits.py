@@ -54,6 +54,17 @@ def test_update_by_flags(
     assert read(runtime, controller, file) == value
 
 
+def test_an_idle_container_with_shares(minirun: Program) -> None:
+    """The kernel refuses shares while it is idle; runc 1.1 has no --cpu-idle to compare with."""
+    minirun("run", "-d", "--name", "i", "busybox", "sleep", "100")
+    for flags in ("--cpu-share=512", "--cpu-share=512", "--cpu-share=300"):
+        done = minirun("update", "--cpu-idle=1", flags, "i")
+        assert done.returncode == 0, done.stderr
+    assert minirun("update", "--cpu-idle=0", "--cpu-share=700", "i").returncode == 0
+    dirs = json.loads(minirun("inspect", "--json", "i").stdout)["cgroup"]["dirs"]
+    assert Path(dirs["cpu"], "cpu.shares").read_text() == "700\n"
+
+
 @pytest.mark.parametrize("words", [("--resources", "-"), ("--resources=-",), ("-r", "-")])
 def test_update_from_standard_input(runtime: Runtime, words: tuple[str, ...]) -> None:
     """containerd 1.6 and 1.7 write it so; zeros mean: as it was."""
