@@ -34,7 +34,18 @@ def connect(
         high = [_above_stdio(fd) for fd in wanted]
         for number, fd in enumerate(high):
             os.dup2(fd, number, inheritable=True)
+            os.close(fd)
     give_to((container.config.process.get("user") or {}).get("uid", 0))
+
+
+def close_inherited(kept: int) -> None:
+    """Close what the caller had left open (our own is O_CLOEXEC), but for `kept` from 3 on."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) >= 3 + kept and os.get_inheritable(int(name)):
+                os.close(int(name))
+        except OSError:  # that of the listing itself
+            pass
 
 
 def lead_session(container: "Container") -> None:

@@ -12,6 +12,7 @@ from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Ends, Message, make_fifos
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.process import streams
 from minirun.core.record import Record
 from minirun.core.rootfs import build, execute
 from minirun.core.rootfs.inroot import Root
@@ -114,6 +115,7 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
         process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
     process.become_named("minirun:init")
     os.umask(0)
+    streams.close_inherited(container.preserve_fds)
     config = container.config
     if container.cgroup.clone_fd() < 0:
         container.cgroup.join()

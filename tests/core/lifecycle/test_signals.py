@@ -16,6 +16,7 @@ from core.lifecycle.held import CASES, GPUS, Held
 from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core import gates
 
+NAME = f"signals-{os.getpid()}"
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
@@ -113,6 +114,42 @@ def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
         assert runtime.communicate(timeout=20)[1] == "minirun: interrupted by signal 15\n"
         assert runtime.returncode == 143
         assert_nothing(minirun, name)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_what_is_created_ends_by_a_signal(minirun: Program, layer: Path, number: int) -> None:
+    """As runc's does, though process 1 of a namespace gets no signal that it does not handle."""
+    init = _created(minirun, layer)
+    assert minirun("kill", NAME, str(int(number))).returncode == 0
+    wait_until(lambda: not Path(f"/proc/{init}/exe").exists())
+    assert '"stopped"' in minirun("state", NAME).stdout
+    minirun("delete", NAME)
+    assert_nothing(minirun, NAME)
+
+
+def test_what_is_created_holds_nothing_of_its_callers(minirun: Program, layer: Path) -> None:
+    """Nobody waits for the end of a pipe that init would hold open."""
+    ours, theirs = os.pipe()
+    os.dup2(theirs, 250)  # inheritable
+    try:
+        init = _created(minirun, layer, pass_fds=(250,))
+        held = [os.readlink(path) for path in Path(f"/proc/{init}/fd").iterdir()]
+    finally:
+        for fd in (ours, theirs, 250):
+            os.close(fd)
+    assert held.count("/dev/null") == 3
+    rest = {name.rpartition("/")[2] for name in held} - {"null"}
+    log = {"events.jsonl", "init.fifo", "runtime.fifo"}
+    assert rest == {"exec.fifo", "memfd:minirun:exec (deleted)", *log}
+
+
+def _created(minirun: Program, layer: Path, **more: object) -> int:
+    """Create a container, and return its init."""
+    argv = minirun.argv("create", "--bundle", _bundle(minirun, layer, "sleep", "100"), NAME)
+    null = subprocess.DEVNULL  # init keeps what it is given: no pipe
+    subprocess.run(argv, stdin=null, stdout=null, stderr=null, check=True, **more)
+    pid: int = json.loads(minirun("state", NAME).stdout)["pid"]
+    return pid
 
 
 def test_signals_go_to_the_command(minirun: Program) -> None:
