@@ -23,8 +23,8 @@ class Home(Extra):
 
 
 def add(process: "dict[str, Any]", root: Root) -> None:
-    """Add HOME to process.env of config.json where it has none."""
-    env = process.get("env") or []
+    """Add HOME to process.env of config.json where it has none, or an empty one."""
+    env = [entry for entry in process.get("env") or [] if entry != "HOME="]
     if not any(entry.startswith("HOME=") for entry in env):
         home = of(root, (process.get("user") or {}).get("uid", 0))
         process["env"] = [*env, f"HOME={home}"]

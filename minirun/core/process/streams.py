@@ -1,5 +1,6 @@
 """What the container's command gets as standard input, output and error."""
 
+import fcntl
 import os
 import stat
 
@@ -31,7 +32,7 @@ def connect(
     extras = container.extras.values()
     if not any(extra.connect(root, console, console_node=console_node) for extra in extras):
         wanted = (console.stdin, console.stdout, console.stderr)
-        high = [_above_stdio(fd) for fd in wanted]
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in wanted]
         for number, fd in enumerate(high):
             os.dup2(fd, number, inheritable=True)
             os.close(fd)
@@ -76,14 +77,3 @@ def give_to(uid: int) -> None:
             except OSError as error:
                 if error.errno not in (1, 22, 30):  # EPERM, EINVAL, EROFS
                     raise
-
-
-def _above_stdio(fd: int) -> int:
-    """Return a copy of `fd` that no dup2 onto 0, 1 or 2 can overwrite."""
-    copy = os.dup(fd)
-    if copy > 2:
-        return copy
-    try:
-        return _above_stdio(fd)
-    finally:
-        os.close(copy)
