@@ -21,8 +21,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAYOUT = 3
+LAYOUT = 4
 """Counts up when the files change, so that a store never serves those of an older minirun."""
+FILES = ("libraries", "libraries32", "binaries", "firmware", "sockets")
+"""Fields of Inventory that are rows of HostFile."""
 
 
 def inventory(store: str, simulation: str = "") -> Inventory:
@@ -68,25 +70,8 @@ def driver_root(store: str, simulation: str = "") -> str:
 
 
 def _records(values: "dict[str, Any]", root: str) -> Inventory:
-    files = {
-        key: tuple(HostFile(*row) for row in values[key])
-        for key in ("libraries", "libraries32", "binaries", "firmware", "sockets")
-    }
-    return Inventory(
-        driver=values["driver"],
-        cuda=values["cuda"],
-        root=root,
-        gpus=tuple(_gpu(row) for row in values["gpus"]),
-        nodes=tuple(ControlNode(*row) for row in values["nodes"]),
-        major=values["major"],
-        caps_major=values["capsMajor"],
-        simulated=True,
-        imex_major=values["imexMajor"],
-        **files,
-    )
-
-
-def _gpu(row: "list[Any]") -> Gpu:
-    *fields, migs = row
-    gpu = Gpu(*fields)
-    return gpu._replace(migs=tuple(Mig(*mig) for mig in migs)) if migs else gpu
+    kinds: "dict[str, Any]" = {"nodes": ControlNode, **dict.fromkeys(FILES, HostFile)}
+    rows = {key: tuple(kind(*row) for row in values[key]) for key, kind in kinds.items()}
+    cards = [Gpu(*row) for row in values["gpus"]]
+    gpus = tuple(gpu._replace(migs=tuple(Mig(*mig) for mig in gpu.migs)) for gpu in cards)
+    return Inventory(**{**values, **rows, "gpus": gpus, "root": root})

@@ -118,15 +118,12 @@ def _write(root: str, path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def _inventory(spec: SimulatedSpec, all_gpus: "tuple[Gpu, ...]", folder: str, folder32: str) -> str:
-    """Return inventory.json: what minirun.gpu.inventory.Inventory holds, as rows."""
+    """Return inventory.json: a minirun.gpu.inventory.Inventory, but for its root."""
     wide, narrow = files.libraries(spec.driver, True), files.libraries(spec.driver, False)
     majors = {"nvidia": catalog.NVIDIA, "nvidia-uvm": UVM_MAJOR}
     firmware = catalog.firmware_folder(spec.driver)
-    sockets = list(catalog.SOCKETS)
-    if spec.mps:
-        sockets.append((catalog.MPS_PIPES, catalog.MPS_NEEDS))
+    mps = [(catalog.MPS_PIPES, catalog.MPS_NEEDS)] if spec.mps else []
     values = {
-        "spec": str(spec),
         "driver": spec.driver,
         "cuda": cuda_version(spec.driver),
         "gpus": all_gpus,
@@ -134,11 +131,12 @@ def _inventory(spec: SimulatedSpec, all_gpus: "tuple[Gpu, ...]", folder: str, fo
         "libraries32": _libraries(folder32, spec.driver, narrow),
         "binaries": [(f"/usr/bin/{name}", needs) for name, needs in catalog.BINARIES],
         "firmware": [(f"{firmware}/gsp_{chip}.bin", "") for chip in ("ga10x", "tu10x")],
-        "sockets": sockets,
+        "sockets": [*catalog.SOCKETS, *mps],
         "nodes": [(path, majors[name], minor, n) for path, name, minor, n in catalog.NODES],
         "major": catalog.NVIDIA,
-        "capsMajor": CAPS_MAJOR,
-        "imexMajor": IMEX_MAJOR,
+        "caps_major": CAPS_MAJOR,
+        "simulated": True,
+        "imex_major": IMEX_MAJOR,
     }
     return jsonlite.dumps(values, indent=1)
 
