@@ -12,9 +12,8 @@ the places that will be written to are looked at before anything happens: which 
 mounted, which links and which ld.so.cache ldconfig may replace. When a step fails, what is new is
 unmounted and removed and what was replaced is put back.
 
-The look follows links by hand. openat2(RESOLVE_IN_ROOT) keeps every look-up inside: at the root,
-".." stays where it is. That is safe, but quiet; nvidia-container-cli refuses an image whose links
-pass above the root, with "resolves outside of", and so does this.
+The look follows links by hand: openat2(RESOLVE_IN_ROOT) keeps every look-up inside, but in silence.
+nvidia-container-cli refuses an image whose links pass above the root, and so does this.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Stage 5's work: what nvidia-container-cli does to the half-started container, in-line.
 
-arguments → request (nvidia.hook) → what the host has (simulated, nvidia.cli.host, or
-vendors) → Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). The program
-of that name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
+arguments → request (nvidia.hook) → what the host has (simulated, nvidia.cli.host, or vendors) →
+Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). The program of that
+name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
 """
 
 import os

@@ -1,8 +1,7 @@
 """What `run IMAGE` asks for of GPUs and CDI devices, and what config.json gets for that (Figure 2).
 
 Three modes (--gpu-mode): legacy, the environment's variables, which stages 4 and 5 obey in-line;
-hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. GPUs of other vendors than
-NVIDIA: minirun.gpu.vendor_request.
+hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. Other vendors: vendor_request.
 """
 
 from minirun.core.config import environment_of

@@ -7,7 +7,6 @@
     container_edits   containerEdits → Edits, and back
     inject      Edits → config.json, as the reference library does it
     request     what `minirun run` was asked for → the edits to inject
-    document    devices and common edits → one spec
 
 Specs of NVIDIA's GPUs are made by minirun.gpu.nvidia.ctk.
 In this mode there is no stage 4 and 5: everything is in config.json before stage 1, and what no

@@ -1,8 +1,7 @@
 """A CDI file that is older than the driver: said once, in one line, before the container fails.
 
-A spec names files with the driver's version in their names; after an update of the driver, or a
-change of MIG devices, they are gone (nvidia-container-toolkit #1828, moby #51942). An engine then
-only says that some mount failed.
+A spec names files by the driver's version; after an update, or a change of MIG devices, they are
+gone, and an engine only says that a mount failed (nvidia-container-toolkit #1828, moby #51942).
 """
 
 import os

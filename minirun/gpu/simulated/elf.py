@@ -3,9 +3,8 @@
 nvidia-container-cli, ldconfig and the dynamic loader look at a library's ELF header, its class and
 its DT_SONAME; none of them looks at code before somebody calls it. So a stand-in for libcuda.so
 needs a header, two program headers, a dynamic section and a string table: elf(5), and the System V
-ABI's "Dynamic Section". The loader would even load it: a symbol table with the one reserved entry
-and a hash table without names are there, and a program that looks for cuInit is told that there is
-no such symbol.
+ABI's "Dynamic Section". The loader would even load it, and tell a program that looks for cuInit
+that there is no such symbol.
 """
 
 import struct

@@ -2,8 +2,7 @@
 
 The rules are argp's (GNU libc): `--name=value`, `--name value`, `-nvalue`, letters of switches in
 one word, a long name may be shortened, an error is one line and where help is. Each option becomes
-one whole word, as the hook writes it; what the words say is read as in stage 5 (minirun.gpu.nvidia.
-hook.read), which gets such words at once.
+one whole word, as the hook writes it, and is read as in stage 5: minirun.gpu.nvidia.hook.read.
 """
 
 import os

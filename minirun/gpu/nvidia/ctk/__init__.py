@@ -1,6 +1,6 @@
 """nvidia-ctk: CDI specifications made from what the host has, and engines' configurations.
 
-recipe      how a spec is to be made: names, hooks, their program
+recipe      how a spec is to be made: names, hooks, their program; and what it becomes
 generate    the host's inventory → the spec; driver, graphics: which files a container gets
 modes       specs for what is not using a GPU: management, IMEX, GPUDirect Storage, …
 make        the spec, made, logged and written; transform: a spec whose paths begin elsewhere

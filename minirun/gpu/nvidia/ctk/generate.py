@@ -18,12 +18,11 @@ import stat
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu.cdi.container_edits import CdiHook
-from minirun.gpu.cdi.document import document, in_order
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.cli.catalog import CAPS_FOLDER
 from minirun.gpu.nvidia.ctk import driver, graphics
-from minirun.gpu.nvidia.ctk.recipe import Recipe, options
+from minirun.gpu.nvidia.ctk.recipe import Recipe, document, in_order, options
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.steps import BindMount, DeviceNode
 

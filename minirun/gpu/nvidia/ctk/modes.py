@@ -11,12 +11,11 @@ Simplified: modes csv (Tegra boards), wsl and vfio are refused.
 import os
 
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.cdi.document import document
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
-from minirun.gpu.nvidia.ctk.recipe import Recipe
+from minirun.gpu.nvidia.ctk.recipe import Recipe, document
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.steps import BindMount, DeviceNode
 

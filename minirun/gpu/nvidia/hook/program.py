@@ -1,9 +1,8 @@
 """nvidia-container-runtime-hook prestart: state JSON on stdin → nvidia-container-cli's arguments.
 
-The arguments are minirun.gpu.nvidia.hook's; around them are config.toml, the mode, and
-what the real hook prints on stderr, where its words are kept: a runtime shows them when the hook
-fails. The real one then turns into nvidia-container-cli by execve, and so does this where
-config.toml names one.
+The arguments are minirun.gpu.nvidia.hook's; around them are config.toml, the mode, and what the
+real hook prints on stderr, in its words: a runtime shows them when the hook fails. The real one
+then turns into nvidia-container-cli by execve, and so does this where config.toml names one.
 """
 
 import os

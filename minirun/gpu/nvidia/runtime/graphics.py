@@ -3,20 +3,18 @@
 nvidia-container-cli, which comes later, knows the driver's libraries; what the loaders of Vulkan,
 EGL, GBM and X11 read, and the GPUs' nodes below /dev/dri, it does not. So the real runtime puts
 these into config.json next to the hook: mounts, device nodes, and links by a createContainer hook.
-They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics); the details are those of the
-version.
+They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics), but for details of the version.
 """
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 from minirun.gpu.cdi.container_edits import CdiHook
-from minirun.gpu.cdi.document import in_order
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
 from minirun.gpu.nvidia.ctk.generate import describe_node
-from minirun.gpu.nvidia.ctk.recipe import Recipe
+from minirun.gpu.nvidia.ctk.recipe import Recipe, in_order
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions

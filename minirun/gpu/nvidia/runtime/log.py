@@ -1,7 +1,6 @@
 """What the toolkit's Go programs log: time="…" level=info msg="…", on stderr and into files.
 
-Other programs read these lines (containerd's shim shows the last one of level error), so they
-keep their form.
+Other programs read these lines: containerd's shim shows the last one of level error.
 """
 
 import os
