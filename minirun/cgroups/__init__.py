@@ -36,12 +36,8 @@ def of_container(container: "Container") -> Cgroup:
     record, settings = container.record, container.settings
     saved, path = record.get("cgroup"), record["cgroup_path"]
     version, named = settings.cgroup_version, bool(container.config.cgroups_path)
-    if saved and saved.get("rootless"):
-        from minirun.cgroups import delegated
-
-        return delegated.from_record(saved, record["init"])
     if saved:
-        return from_record(saved)
+        return from_record(saved, record["init"])
     if record.get("systemd_cgroup"):
         return open_scope(path, version)
     if container.unprivileged and version != "v1" and settings.rootless != "false":
@@ -123,8 +119,15 @@ def open_scope(cgroups_path: str, version: str) -> Cgroup:
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 
-def from_record(record: "CgroupRecord") -> Cgroup:
-    """Return the cgroup that :meth:`Cgroup.record` described, from state.json."""
+def from_record(record: "CgroupRecord", init: "dict[str, Any] | None" = None) -> Cgroup:
+    """Return the cgroup that :meth:`Cgroup.record` described, from state.json.
+
+    `init` is the identity of the container's: without a cgroup, its processes are found by it.
+    """
+    if record.get("rootless"):
+        from minirun.cgroups import delegated
+
+        return delegated.from_record(record, init)
     if record.get("scope"):
         from minirun.cgroups import systemd
 

@@ -44,7 +44,7 @@ def open_cgroup(path: str, *, named: bool) -> Cgroup:
 
 
 def from_record(record: "CgroupRecord", init: "dict[str, Any] | None") -> Cgroup:
-    """Return the cgroup that a record tells of; `init` is the identity of the container's."""
+    """See :func:`minirun.cgroups.from_record`."""
     if record["version"] == 0:
         return NoCgroup(record["path"], record["reason"], init=init)
     return Delegated(record["path"], record["dirs"][""].removesuffix(record["path"]))

@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.cgroups.tree import Dir
+
 
 def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
     """Return the settings for version 2's files. Raises ConfigError."""
@@ -79,14 +81,20 @@ def _unified(files: "dict[str, Any]") -> "list[Setting]":
     ]
 
 
-def check_usage(resources: "dict[str, Any]", current: "int | None") -> None:
+def check_usage(resources: "dict[str, Any]", directory: "Dir") -> None:
     """Refuse, with memory.checkBeforeUpdate, a limit below what is in use. Raises ConfigError.
 
     Version 2's kernel would take it, and kill processes until it is met.
     """
     memory = resources.get("memory") or {}
     limit = memory.get("limit") or 0
-    if memory.get("checkBeforeUpdate") and current is not None and 0 < limit < current:
+    if limit <= 0 or not memory.get("checkBeforeUpdate"):
+        return
+    try:
+        current = int(directory.read("memory.current"))
+    except FileNotFoundError:  # no such controller: that is another error
+        return
+    if limit < current:
         raise ConfigError(
             f"linux.resources.memory.limit: {limit} is less than the {current} bytes in use",
             "leave checkBeforeUpdate out to have processes killed until it is met",

@@ -66,14 +66,6 @@ class Dir:
         finally:
             os.close(fd)
 
-    def number(self, name: str) -> "int | None":
-        """Return the number in a file; None if there is no such file, or it says max."""
-        try:
-            text = self.read(name).strip()
-        except FileNotFoundError:
-            return None
-        return int(text) if text.isdigit() else None
-
     def write(self, name: str, data: str, why: str = "") -> None:
         """Write `data` to a file. Raises OSError."""
         self.write_each(name, (data,), why)

@@ -95,7 +95,7 @@ class CgroupV2(Cgroup):
         from minirun.cgroups import resources_v2 as oci
 
         settings = oci.for_v2(resources)
-        oci.check_usage(resources, self._dir.number("memory.current"))
+        oci.check_usage(resources, self._dir)
         for setting in settings:
             self._require(setting.controller, setting.origin)
         apply(settings, {setting.controller: self._dir for setting in settings})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.cgroups import hierarchies, perdevice, resources, resources_v2
+from minirun.cgroups import hierarchies, perdevice, resources, resources_v2, tree
 from minirun.core.errors import ConfigError
 
 WHERE = r"^linux\.resources\."
@@ -147,10 +147,15 @@ def test_huge_pages_reach_the_kernel(open_cgroup):
                 path.write_text("-hugetlb")
 
 
-def test_a_limit_below_what_is_in_use_is_refused_before_it_kills():
+def test_a_limit_below_what_is_in_use_is_refused_before_it_kills(tmp_path):
+    def used(size):
+        (tmp_path / "memory.current").write_text(f"{size}\n")
+        return tree.Dir(str(tmp_path))
+
     memory = {"limit": os.sysconf("SC_PAGE_SIZE"), "checkBeforeUpdate": True}
     with pytest.raises(ConfigError, match=WHERE + r"memory\.limit: \d+ is less than the 1000000"):
-        resources_v2.check_usage({"memory": memory}, 1000000)
-    resources_v2.check_usage({"memory": memory}, 4096)
-    resources_v2.check_usage({"memory": memory}, None)
-    resources_v2.check_usage({"memory": {"limit": 1}}, 4096)
+        resources_v2.check_usage({"memory": memory}, used(1000000))
+    resources_v2.check_usage({"memory": memory}, used(4096))
+    resources_v2.check_usage({"memory": {"limit": 1}}, used(4096))
+    (tmp_path / "memory.current").unlink()
+    resources_v2.check_usage({"memory": memory}, tree.Dir(str(tmp_path)))
