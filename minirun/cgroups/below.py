@@ -27,6 +27,5 @@ def open_below(cgroup: Cgroup, text: str) -> Cgroup:
     for directory in dirs.values():
         if not os.path.isdir(directory):
             raise UsageError(f"invalid --cgroup {text!r}: {directory}: no such cgroup")
-    if record["version"] == 2:
-        return from_record({**record, "path": record["path"] + inner, "dirs": dirs})
-    return from_record({**record, "dirs": dirs})
+    whole = record["path"] + (inner if record["version"] == 2 else "")
+    return from_record({**record, "path": whole, "dirs": dirs})

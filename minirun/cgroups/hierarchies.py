@@ -69,19 +69,15 @@ def paths_of(pid: "int | str") -> "dict[str, str]":
 
 
 def entrance(pid: int) -> "Callable[[], None]":
-    """Return a function that moves its caller into the cgroups of process `pid`.
+    """Return a function that moves its caller, a process of one thread, to where `pid` is.
 
-    All that it needs is imported by now: its caller may be in the container then.
+    All that it needs is imported by now: its caller may be in the container then. If a user without
+    privileges may not do it, the process stays, and the log says so. The function raises OSError.
     """
     return lambda: _join(pid)
 
 
 def _join(pid: int) -> None:
-    """Move the calling process, which must have one thread, into the cgroups of process `pid`.
-
-    A user without privileges may not be allowed to: then the process stays, and the log says so.
-    Raises OSError.
-    """
     own, other = paths_of("self"), paths_of(pid)
     if own == other:
         return

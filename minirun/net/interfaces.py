@@ -57,14 +57,9 @@ def interfaces(pid: int) -> list[Interface]:
 @contextmanager
 def network_of(pid: int) -> Iterator[None]:
     """Be in the network namespace of `pid` for a while: setns(2), which moves this thread alone."""
-    path = f"/proc/{pid}/ns/net"
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
-        away = os.open(path, os.O_RDONLY)
-        try:
-            namespaces.setns(away, namespaces.CLONE_NEWNET, shown=path)
-        finally:
-            os.close(away)
+        namespaces.enter(f"/proc/{pid}/ns/net", namespaces.CLONE_NEWNET)
         try:
             yield
         finally:
