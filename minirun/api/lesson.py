@@ -63,11 +63,9 @@ class Prediction(Shown):
         return Verdict(right, truth, why)
 
     def __str__(self) -> str:
-        rows = [f"{self._mark(n)} {n}  {text}" for n, text in enumerate(self.choices, 1)]
+        numbered = enumerate(self.choices, 1)
+        rows = [f"{'>' if n == self.answer else ' '} {n}  {text}" for n, text in numbered]
         return "\n".join([self.question, *rows])
-
-    def _mark(self, number: int) -> str:
-        return ">" if number == self.answer else " "
 
     def _repr_html_(self) -> str:
         rows = "".join(

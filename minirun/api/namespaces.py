@@ -34,7 +34,8 @@ class Namespaces(Tabular, Mapping[str, int]):
     @classmethod
     def of(cls, pid: "int | str", whose: str = "") -> "Namespaces":
         """Read those of a living process from /proc. Raises OSError."""
-        found = {kind: os.readlink(f"/proc/{pid}/ns/{kind}") for kind in _kinds()}
+        there = [kind for kind in KINDS if os.path.lexists(f"/proc/self/ns/{kind}")]
+        found = {kind: os.readlink(f"/proc/{pid}/ns/{kind}") for kind in there}
         return cls(_numbers(found), whose or f"process {pid}")
 
     @classmethod
@@ -83,11 +84,6 @@ def _verdict(kind: str, one: Namespaces, other: Namespaces) -> str:
     if kind not in other:
         return "not known"
     return "the same" if one[kind] == other[kind] else "its own"
-
-
-def _kinds() -> list[str]:
-    """Return what this kernel has, in the order of KINDS."""
-    return [kind for kind in KINDS if os.path.lexists(f"/proc/self/ns/{kind}")]
 
 
 def _numbers(links: Mapping[str, str]) -> dict[str, int]:

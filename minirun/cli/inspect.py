@@ -146,6 +146,7 @@ def _both(
 ) -> "tuple[diff.ModeResult, diff.ModeResult]":
     """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
     env, place = [], "/"
+    driver = "simulated" if found.simulated else "nvidia"
     if flags.args:
         image = find_or_build(settings.store, flags.args[0], say)
         env = list(image.env)
@@ -156,7 +157,6 @@ def _both(
         chosen = list(selector.devices)
         if selector.amount:
             there, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
-            driver = "simulated" if found.simulated else "nvidia"
             chosen = count.choose(selector, there, driver, (settings.root, ""), hint)
         env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
         if selector.capabilities:
@@ -168,7 +168,6 @@ def _both(
         old = diff.legacy(found, env, root)
     if old is None or asked is None:
         raise UsageError(f"the image {flags.args[0]} asks for no GPU", "add --gpus all")
-    driver = "simulated" if found.simulated else "nvidia"
     selector = GpuSelector(devices or ("none",))
     cdi = GpuOptions(driver=driver, spec_dirs=tuple(flags.cdi_spec_dir))
     injection = request.resolve(cdi, settings, "", selector, ())

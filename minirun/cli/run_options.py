@@ -114,10 +114,14 @@ def from_flags(
     flags.check("gpu_mode", "legacy", "hook", "cdi")
     flags.check("gpu_driver", "", *GPU_DRIVERS)
     image = _image(settings.store, flags.args[0])
+    cwd = flags.workdir or image.workdir or "/"
+    if not cwd.startswith("/"):
+        text = f"the working directory {cwd!r} is invalid, it needs to be an absolute path"
+        raise UsageError(text)
     run = RunOptions(
         args=_command(flags, image),
         env=image.env,
-        cwd=_directory(flags.workdir or image.workdir or "/"),
+        cwd=cwd,
         terminal=flags.tty,
         hostname=flags.hostname,
         pids_limit=PIDS_LIMIT,
@@ -195,13 +199,6 @@ def _command(flags: RunFlags, image: "Image") -> "tuple[str, ...]":
     if not args:
         raise UsageError("no command specified", "the image has none: minirun run IMAGE COMMAND")
     return args
-
-
-def _directory(path: str) -> str:
-    if not path.startswith("/"):
-        text = f"the working directory {path!r} is invalid, it needs to be an absolute path"
-        raise UsageError(text)
-    return path
 
 
 def _host_network(word: str) -> bool:

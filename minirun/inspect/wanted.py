@@ -73,11 +73,8 @@ def _as_text(rule: DeviceRule) -> str:
 def differences(found: Anatomy, rules: list[DeviceRule] | None) -> list[str]:
     """Return a sentence for each difference between config.json and the kernel."""
     asked = found["wanted"]
-    sentences = [
-        *_namespaces(asked["namespaces"], found["namespaces"]),
-        *_rights(asked, found),
-        *_limits(asked["limits"], found["limits"]),
-    ]
+    sentences = _namespaces(asked["namespaces"], found["namespaces"])
+    sentences += _rights(asked, found) + _limits(asked["limits"], found["limits"])
     if rules is not None:
         in_force = [_as_text(rule) for rule in effective(rules)]
         sentences += _device_rules(asked["deviceRules"], in_force)
@@ -117,10 +114,8 @@ def _rights(asked: Wanted, found: Anatomy) -> list[str]:
         # the kernel tells ids as this process's user namespace has them
         uid = _inside(user["uidMap"], user["uid"]["effective"])
         gid = _inside(user["gidMap"], user["gid"]["effective"])
-        for name, old, new in (
-            ("uid", asked["user"]["uid"], uid),
-            ("gid", asked["user"]["gid"], gid),
-        ):
+        ids = asked["user"]
+        for name, old, new in (("uid", ids["uid"], uid), ("gid", ids["gid"], gid)):
             if old != new:
                 sentences.append(f"{name}: config.json says {old}, the kernel {new}")
     for name, held in found["capabilities"].items():

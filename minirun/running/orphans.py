@@ -57,7 +57,8 @@ def abandoned(root: str) -> "Iterator[str]":
     """
     for name in _entries(f"{root}/{places.NEW}") or ():
         pid, _, moment = name.partition("-")
-        if not (_is_number(pid) and _is_number(moment)) or os.path.exists(f"/proc/{pid}"):
+        is_own = name.isascii() and pid.isdecimal() and moment.isdecimal()
+        if not is_own or os.path.exists(f"/proc/{pid}"):
             continue
         inside = _entries(f"{root}/{places.NEW}/{name}")
         if inside is not None and all(map(places.is_own_name, inside)):
@@ -72,10 +73,6 @@ def remove_abandoned(root: str) -> "list[str]":
     for name in found:
         remove_tree(f"{root}/{name}")
     return found
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
 
 
 def _entries(directory: str) -> "list[str] | None":

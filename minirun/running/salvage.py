@@ -37,11 +37,7 @@ def salvage(settings: Settings, container_id: str, damage: records.DamagedRecord
     if named and not is_certain:
         _refuse_occupied(container_id, named)
     roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
-    names = [
-        own_cgroup(root, container_id, systemd=systemd)
-        for root in roots
-        for systemd in (False, True)
-    ]
+    names = [own_cgroup(root, container_id, systemd=on) for root in roots for on in (False, True)]
     found = [group for name in (*names, *[named] * is_certain) for group in _cgroups(name)]
     killed = sum(map(_end, found))
     _unmount(damage.directory)

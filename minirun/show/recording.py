@@ -122,11 +122,8 @@ def parse(data: bytes, source: str = "") -> list[Recording]:
         events.setdefault(event.id, []).append(event)
     if not events:
         raise StateError(f"{source or 'the text'}: holds no events of minirun", _HINT)
-    bad = reader.unreadable
-    return [
-        Recording(name, clones_before_children(found), source, bad)
-        for name, found in events.items()
-    ]
+    ordered = {name: clones_before_children(found) for name, found in events.items()}
+    return [Recording(name, own, source, reader.unreadable) for name, own in ordered.items()]
 
 
 def clones_before_children(events: list[Event]) -> list[Event]:

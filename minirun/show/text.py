@@ -166,11 +166,7 @@ def columns(
     if row.kind == "begin":
         head = [("stage", f"{row.stage} "), ("actor", f"{actor:<8} ")]
         return [*head, ("heading", fit(clean(row.what, unicode), width - 11, unicode, full))]
-    left = [
-        ("time", f"{row.time:>10} "),
-        ("stage", f"{row.stage} "),
-        ("actor", f"{actor:<7} "),
-    ]
+    left = [("time", f"{row.time:>10} "), ("stage", f"{row.stage} "), ("actor", f"{actor:<7} ")]
     result, took = clean(row.result, unicode), clean(row.took, unicode)
     right = f"{result:>7} {took:>7}" if result or took else ""
     used = sum(len(text) for _, text in left)

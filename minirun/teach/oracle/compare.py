@@ -77,10 +77,7 @@ def judge(
         by_pid[call.pid].append(call)
     roots = by_pid.keys() - {call.child for call in calls}
     passed_on: list[tuple[_Process, Event]] = []
-    todo = [
-        _Process(pid, report, passed_on, watched=pid in joined, inside=pid in joined)
-        for pid in roots
-    ]
+    todo = [_Process(pid, report, passed_on, inside=pid in joined) for pid in roots]
     while todo:
         process = todo.pop()
         todo += process.read(by_pid)
@@ -130,7 +127,7 @@ class _Process:
         self.pid = pid
         self.report = report
         self.passed_on = passed_on  # lines of others
-        self.watched = watched
+        self.watched = watched or inside
         self.inside = inside  # whether it has made pivot_root
         self.abroad = inside  # whether it has entered the container's namespaces in any way
         self.viewer = False

@@ -34,7 +34,10 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         """One disagreement in full, or one agreement: what the log says, what strace saw."""
-        says = _short(self.event) if self.event else "nothing"
+        says = "nothing"
+        if event := self.event:
+            args = json.dumps(event.args, ensure_ascii=False)
+            says = f"{event.name} {args} = {event.errno or event.ret}"
         saw = str(self.call) if self.call else "nothing"
         head = f"stage {self.stage} {self.actor} [{self.pid}] {self.name}"
         text = f"{head}\n  the log says  {says}\n  strace saw    {saw}"
@@ -84,8 +87,3 @@ class Report:
     def calls(self) -> int:
         """How many system calls were told, or ought to have been."""
         return len({id(finding.call) for finding in self.findings if finding.call})
-
-
-def _short(event: Event) -> str:
-    args = json.dumps(event.args, ensure_ascii=False)
-    return f"{event.name} {args} = {event.errno or event.ret}"
