@@ -10,7 +10,6 @@ import os
 import stat
 
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
 from minirun.gpu.nvidia.cli import catalog, mig
 from minirun.gpu.nvidia.cli.kmods import count_gpus
 from minirun.gpu.nvidia.cli.real import character_majors
@@ -20,21 +19,8 @@ _GPU = ("0x0300", "0x0302")
 """Classes of PCI devices that nvidia-ctk counts; nvidia-modprobe takes every display controller."""
 
 
-class DriverNode(Record):
-    """A device node: its path below the driver root, and its numbers."""
-
-    path: str
-    major: int
-    minor: int
-
-    @property
-    def link(self) -> str:
-        """The name of its link."""
-        return f"{self.major}:{self.minor}"
-
-
-def existing_nodes(root: str) -> "list[DriverNode]":
-    """Return the driver's nodes that are in `root`/dev. Raises OSError."""
+def existing_nodes(root: str) -> "list[tuple[str, str]]":
+    """Return (MAJOR:MINOR, path) of the driver's nodes that are in `root`/dev. Raises OSError."""
     nodes = []
     for folder, prefix in ((f"{root}/dev", "nvidia"), (f"{root}/dev/nvidia-caps", "nvidia-cap")):
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -42,12 +28,12 @@ def existing_nodes(root: str) -> "list[DriverNode]":
             path = f"{folder}/{name}"
             info = os.lstat(path)
             if name.startswith(prefix) and stat.S_ISCHR(info.st_mode):
-                nodes.append(DriverNode(path, os.major(info.st_rdev), os.minor(info.st_rdev)))
+                nodes.append((f"{os.major(info.st_rdev)}:{os.minor(info.st_rdev)}", path))
     return nodes
 
 
-def possible_nodes(root: str, kernel: str = "") -> "list[DriverNode]":
-    """Return all nodes that the driver may make for the GPUs on the PCI bus.
+def possible_nodes(root: str, kernel: str = "") -> "list[tuple[str, str]]":
+    """Return (MAJOR:MINOR, path) of all nodes that the driver may make for the GPUs on the PCI bus.
 
     The kernel tells of devices in /proc and /sys, which are below `kernel`. Raises GPUError where
     the driver is not loaded, OSError.
@@ -66,19 +52,21 @@ def possible_nodes(root: str, kernel: str = "") -> "list[DriverNode]":
         caps = majors["nvidia-caps"]
         minors = sorted(mig.minors(kernel).values()) if os.path.exists(kernel + mig.MINORS) else []
         rows += [(f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}", caps, minor) for minor in minors]
-    return [DriverNode(root + path, *numbers) for path, *numbers in rows]
+    return [(f"{major}:{minor}", root + path) for path, major, minor in rows]
 
 
-def link(nodes: "list[DriverNode]", folder: str, log: ToolkitLog, *, dry_run: bool = False) -> None:
+def link(
+    nodes: "list[tuple[str, str]]", folder: str, log: ToolkitLog, *, dry_run: bool = False
+) -> None:
     """Make the links in `folder`; one that is there already stays. Raises OSError."""
     if nodes and not dry_run:
         os.makedirs(folder, exist_ok=True)
-    for node in nodes:
-        path = f"{folder}/{node.link}"
-        log.info(f"Creating link {path} => {node.path}")
+    for name, node in nodes:
+        path = f"{folder}/{name}"
+        log.info(f"Creating link {path} => {node}")
         if dry_run:
             continue
         try:
-            os.symlink(node.path, path)
+            os.symlink(node, path)
         except FileExistsError:
-            log.warning(f"Could not create symlink: symlink {node.path} {path}: file exists")
+            log.warning(f"Could not create symlink: symlink {node} {path}: file exists")

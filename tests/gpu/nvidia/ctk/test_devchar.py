@@ -67,7 +67,7 @@ def kernel(path: Path, *, gpus: int) -> str:
 
 def test_all_that_the_driver_may_make(tmp_path: Path) -> None:
     nodes = possible_nodes("/r", kernel(tmp_path, gpus=2))
-    assert {node.link: node.path.removeprefix("/r/dev/") for node in nodes} == {
+    assert {link: path.removeprefix("/r/dev/") for link, path in nodes} == {
         "195:255": "nvidiactl", "195:254": "nvidia-modeset", "510:0": "nvidia-uvm",
         "510:1": "nvidia-uvm-tools", "195:0": "nvidia0", "195:1": "nvidia1",
         "508:1": "nvidia-caps/nvidia-cap1", "508:2": "nvidia-caps/nvidia-cap2",
