@@ -157,6 +157,13 @@ def _settings(flags: GlobalFlags) -> Settings:
     flags.check("log_format", "text", "json")
     flags.check("lang", "", *LANGUAGES)
     flags.check("rootless", "true", "false", "auto")
+    if flags.log:
+        try:
+            _append(flags.log, "")
+        except OSError as error:
+            raise UsageError(
+                f"--log {flags.log}: {os.strerror(error.errno or 0)}", status=1
+            ) from None
     gates = tuple(stop for stop in os.environ.get("MINIRUN_GATES", "").split(",") if stop)
     return Settings(
         os.path.abspath(root), os.path.abspath(store), flags.cgroup, bool(flags.debug),
@@ -180,7 +187,7 @@ def report(error: MinirunError, settings: Settings) -> int:
     line = f"minirun: {error.line()}\n"
     try:
         if settings.log:
-            _append_error(error, settings)
+            _append(settings.log, _log_line(error, settings))
         elif settings.log_format == "json":
             line = _log_line(error, settings)
         os.write(2, line.encode(errors="replace"))
@@ -189,9 +196,9 @@ def report(error: MinirunError, settings: Settings) -> int:
     return error.status
 
 
-def _append_error(error: MinirunError, settings: Settings) -> None:
-    fd = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    os.write(fd, _log_line(error, settings).encode())
+def _append(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.write(fd, text.encode())
     os.close(fd)
 
 

@@ -4,9 +4,10 @@ import os
 
 from minirun.cli import as_runc, part, run_options
 from minirun.cli.run_options import RunFlags
+from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.errors import UsageError
+from minirun.core.errors import ImageError, UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.oci import generate
 from minirun.running import supervise
@@ -39,7 +40,12 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         part("engines.rootless_config", "check_home")(settings.root)
     settings = run_options.log_settings(flags, settings)
     container_id = flags.name or os.urandom(6).hex()
-    options, image = run_options.from_flags(flags, settings, container_id)
+    try:
+        options, image = run_options.from_flags(flags, settings, container_id)
+    except ImageError:
+        if len(flags.args) == 1 and os.path.exists(places.CONFIG):  # runc's `run ID`
+            return as_runc(lambda: part("cli.run_bundle", "main")(args, settings))
+        raise
     directory = f"{settings.root}/{container_id}"
     document = generate.config(container_id, options)
     if unprivileged():

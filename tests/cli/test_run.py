@@ -1,5 +1,9 @@
 """`minirun run`: exit statuses, output, errors, and that nothing is left behind."""
 
+import json
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from conftest import Program
@@ -19,6 +23,7 @@ def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
     [
         (("busybox", "nosuch"), 127, 'exec: "nosuch": executable file not found in $PATH'),
         (("busybox", "/nosuch"), 127, "stat /nosuch: no such file or directory"),
+        (("busybox", ""), 127, 'exec: "": executable file not found in $PATH'),
         (("busybox", "/etc/passwd"), 126, 'exec: "/etc/passwd": permission denied'),
         (("nosuch", "true"), 125, "No such image: nosuch:latest"),
         (("--nosuch", "busybox"), 125, "unknown flag: --nosuch"),
@@ -68,3 +73,17 @@ def test_detached_logs_and_kill(minirun: Program) -> None:
     assert "Exited (137)" in minirun("ps", "-a").stdout
     assert minirun("delete", "d1").returncode == 0
     assert minirun("ps", "-aq").stdout == ""
+
+
+def test_runcs_run_beside_a_bundle(minirun: Program, layer: Path) -> None:
+    """`run ID` in the bundle's folder; an image of that name comes first."""
+    config = json.loads(minirun("spec", "busybox", "echo", "of the bundle").stdout)
+    config["root"]["path"] = str(layer)
+    (layer.parent / "config.json").write_text(json.dumps(config))
+    for words, said in ((["no-image"], "of the bundle\n"), (["busybox", "echo", "no"], "no\n")):
+        done = subprocess.run(minirun.argv("run", *words), cwd=layer.parent, capture_output=True,
+                              text=True, check=False)  # fmt: skip
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+    done = subprocess.run(minirun.argv("run", "no-image", "true"), cwd=layer.parent,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 125 and "No such image" in done.stderr

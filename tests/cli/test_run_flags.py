@@ -245,6 +245,11 @@ def test_log_that_cannot_be_written(minirun: Program) -> None:
         assert done.returncode == 125
         assert done.stderr.count("\n") == 1
         assert "/nosuch/log" in done.stderr
+    for command in (("list",), ("run", "busybox", "true")):
+        argv = [minirun.path, "--log", "/nosuch/log", *command]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr == "minirun: --log /nosuch/log: No such file or directory\n"
     assert minirun("ps", "-aq").stdout == ""
 
 

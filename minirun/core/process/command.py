@@ -27,7 +27,7 @@ def find(name: str, environment: "dict[str, str]") -> str:
         _check(name)
         return name
     refused = None
-    for directory in environment.get("PATH", DEFAULT_PATH).split(":"):
+    for directory in environment.get("PATH", DEFAULT_PATH).split(":") if name else ():
         path = f"{directory or '.'}/{name}"
         try:
             _check(path)
