@@ -40,7 +40,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",
      ("isolate", "after_hiding")),
-    ("mounts", "minirun.oci.mounts.Mounts", ("from_outside", "mounts", "last_mounts")),
+    ("mounts", "minirun.oci.mounts.Mounts", ("from_outside", "mounts", "hide")),
     ("mounts", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
     ("linux.devices", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
     ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("enter",)),
@@ -98,10 +98,6 @@ class Extra:
 
     def nodes(self) -> "Plan":
         """Stage 1, init: the device nodes."""
-        return ()
-
-    def last_mounts(self) -> "Plan":
-        """Stage 1, init: what is mounted once init is in its cgroup namespace."""
         return ()
 
     def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:

@@ -140,6 +140,35 @@ def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
     assert (old / "file").read_text() == "old"
 
 
+def test_the_mode_of_a_tmpfs(bundle: Bundle) -> None:
+    """That of the directory below it; a new one is the user's alone to write to."""
+    (bundle.rootfs / "private").mkdir(mode=0o700)
+    (bundle.rootfs / "sticky").mkdir()
+    (bundle.rootfs / "sticky").chmod(0o1777)
+    places = ("/private", "/sticky", "/new/one", "/given")
+    rows = [tmpfs(*(["mode=711"] if at == "/given" else []), at=at) for at in places]
+    said = bundle.says(f"stat -c %a {' '.join(places)}", mounts=bundle.mounts(*rows))
+    assert said.split() == ["700", "1777", "755", "711"]
+
+
+def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
+    """Also below a file system of cgroups (podman --systemd), and below one that is read-only."""
+    cgroups = "/sys/fs/cgroup"
+    rows = [tmpfs(at=f"{cgroups}/below"), tmpfs("ro"), bind(host, at="/mnt/host")]
+    script = f"cat /mnt/host/file; touch {cgroups}/below/x; touch {cgroups}/x /mnt/x 2>&1"
+    said = bundle.run(script, mounts=bundle.mounts(*rows)).stdout
+    assert said.startswith("of the host")
+    assert said.count("Read-only file system") == 2
+
+
+def test_a_place_behind_a_link_to_nothing(bundle: Bundle) -> None:
+    (bundle.rootfs / "var/run").symlink_to("/of-the-image-alone")
+    rows = (tmpfs(at="/var/run"), tmpfs(at="/var/run/lock"))
+    said = bundle.says("grep -c ' /of-the-image-alone' /proc/mounts", mounts=bundle.mounts(*rows))
+    assert said == "2"
+    assert not os.path.exists("/of-the-image-alone")
+
+
 def test_a_copy_that_is_read_only(bundle: Bundle) -> None:
     (bundle.rootfs / "mnt2").mkdir()
     (bundle.rootfs / "mnt2/file").write_text("old")

@@ -43,10 +43,11 @@ class Root:
             error.filename = path
             raise
 
-    def make_dir(self, path: str, mode: int = 0o755) -> int:
+    def make_dir(self, path: str, mode: int = 0o755, links: int = 0) -> int:
         """Make the directory `path` and its parents, and return a descriptor of it.
 
-        An existing directory is kept as it is. Raises NotADirectoryError, OSError.
+        An existing directory is kept as it is; of a link to nothing (/var/run → /run) the target is
+        made, inside the root. Raises NotADirectoryError, OSError.
         """
         missing = []
         while True:
@@ -59,20 +60,23 @@ class Root:
         for path in reversed(missing):
             name = path.rstrip("/").rpartition("/")[2]
             try:
-                following = self._step(current, name, path, mode)
+                following = self._step(current, name, path, mode, links)
             finally:
                 os.close(current)
             current = following
         return current
 
-    def _step(self, parent: int, name: str, path: str, mode: int) -> int:
+    def _step(self, parent: int, name: str, path: str, mode: int, links: int) -> int:
         """Return the directory `path`, made as `name` in `parent` where nothing is there."""
         if name not in ("..", "."):
             try:
                 os.mkdir(name, mode, dir_fd=parent)
             except FileExistsError:
                 pass
-        return self.open(path, _DIRECTORY)
+        try:
+            return self.open(path, _DIRECTORY)
+        except FileNotFoundError:
+            return self.make_dir(_target(parent, name, path, links), mode, links + 1)
 
     def make_file(self, path: str, mode: int = 0o644, links: int = 0) -> int:
         """Make an empty file `path` where nothing is there; return an O_PATH descriptor of it.
@@ -89,13 +93,10 @@ class Root:
             os.close(os.open(name, flags, mode, dir_fd=parent))
             return files.openat2(parent, name, os.O_PATH | os.O_NOFOLLOW, RESOLVE)
         except FileExistsError:
-            if links == _MOST_LINKS:
-                raise OSError(40, os.strerror(40), path) from None  # ELOOP
-            target = os.readlink(name, dir_fd=parent)
+            target = _target(parent, name, path, links)
         finally:
             os.close(parent)
-        above = "" if target.startswith("/") else path.rstrip("/").rpartition("/")[0]
-        return self.make_file(f"{above}/{target}", mode, links + 1)
+        return self.make_file(target, mode, links + 1)
 
     def parent(self, path: str) -> "tuple[int, str]":
         """Make the directory that `path` lies in; return (its descriptor, the last name)."""
@@ -128,3 +129,12 @@ class Root:
     def close(self) -> None:
         """Let go of the root."""
         os.close(self.fd)
+
+
+def _target(parent: int, name: str, path: str, links: int) -> str:
+    """Return where the link `name` in `parent` leads from `path`. Raises OSError."""
+    if links == _MOST_LINKS:
+        raise OSError(40, os.strerror(40), path)  # ELOOP
+    target = os.readlink(name, dir_fd=parent)
+    above = "" if target.startswith("/") else path.rstrip("/").rpartition("/")[0]
+    return f"{above}/{target}"

@@ -48,15 +48,14 @@ def make_places(container: Container) -> None:
 def plan(container: Container) -> "Plan":
     """Return all that init will do to its root filesystem in this stage, in order.
 
-    The container's view of its cgroups comes last: the cgroup namespace has to be there.
+    The cgroup namespace comes first: it decides which cgroups a mount of them shows.
     """
     needed = container.extras.values()
     new_cgroup = (NewCgroupNamespace(),) if container.config.new_namespace("cgroup") else ()
     return (
+        *new_cgroup,
         *(operation for extra in needed for operation in extra.mounts()),
         *(operation for extra in needed for operation in extra.nodes()),
-        *new_cgroup,
-        *(operation for extra in needed for operation in extra.last_mounts()),
     )
 
 

@@ -1,8 +1,4 @@
-"""Stage 1, init's half: everything that config.json's `mounts` lists.
-
-In the order of the list; but cgroup file systems come last of all, since they show the container's
-cgroups only to who is in its cgroup namespace already.
-"""
+"""Stage 1, init's half: everything that config.json's `mounts` lists, in the order of the list."""
 
 import os
 
@@ -37,11 +33,9 @@ class Mounts(Extra):
     def __init__(self, container: Container) -> None:
         """Open the sources that init cannot open itself. Raises ConfigError, OSError."""
         super().__init__(container)
-        listed = list(enumerate(self.config.raw["mounts"]))
-        self.cgroups = [(n, row) for n, row in listed if row.get("type") in _CGROUPS]
-        self.others = [(n, row) for n, row in listed if row.get("type") not in _CGROUPS]
+        self.rows: list[dict[str, Any]] = self.config.raw["mounts"]
         self.sources: MountSources | None = None
-        if _is_another_user(self.config) or any(_is_unusual(row) for _, row in self.others):
+        if _is_another_user(self.config) or any(map(_is_unusual, self.rows)):
             from minirun.oci.mounts import sources  # few have any
 
             self.sources = sources.MountSources(self.config, _is_another_user(self.config))
@@ -52,17 +46,23 @@ class Mounts(Extra):
             self.sources.close()
 
     def mounts(self) -> "Plan":
-        """Return everything but cgroup file systems."""
-        return tuple(
-            ListedMount(self.config, row, f"mounts[{n}]", self.sources) for n, row in self.others
-        )
+        """Return an operation for each entry."""
+        return tuple(self._mount(row, f"mounts[{n}]") for n, row in enumerate(self.rows))
 
-    def last_mounts(self) -> "Plan":
-        """Return what makes /dev read-only, if it is to be, and the cgroup file systems."""
-        dev = (ReadOnlyDev(row) for row in nodes.mounts_at_dev(self.config) if _is_read_only(row))
-        new = self.config.new_namespace("cgroup")
-        view = self.container.cgroup.mounts_for_container
-        return (*dev, *(CgroupMounts(row, f"mounts[{n}]", view(), new) for n, row in self.cgroups))
+    def _mount(self, row: "dict[str, Any]", where: str) -> "Operation":
+        if row.get("type") not in _CGROUPS:
+            return ListedMount(self.config, row, where, self.sources)
+        view = self.container.cgroup.mounts_for_container()
+        return CgroupMounts(row, where, view, self.config.new_namespace("cgroup"))
+
+    def hide(self) -> "Plan":
+        """Return what makes read-only that was still to be filled: /dev, and each tmpfs."""
+        late = ("tmpfs", *_CGROUPS)
+        return tuple(
+            ReadOnly(row["destination"])
+            for row in self.rows
+            if (row.get("type") in late or row["destination"] == "/dev") and _is_read_only(row)
+        )
 
 
 class ListedMount(Record):
@@ -85,18 +85,18 @@ class ListedMount(Record):
             raise from_os(error, f"config.json: {self.where}") from None
 
 
-class ReadOnlyDev(Record):
-    """Make /dev read-only, now that its nodes are made."""
+class ReadOnly(Record):
+    """Make a mount read-only: in stage 7, when all that belongs in it is there."""
 
-    row: "dict[str, Any]"
+    path: str
 
     def describe(self) -> str:
         """Return it as a shell would say it."""
-        return f"mount -o remount,ro {self.row['destination']}"
+        return f"mount -o remount,ro {self.path}"
 
     def execute(self, root: Root) -> None:
         """Do it. Raises OSError."""
-        rows.change(root, self.row["destination"], options.parse(["ro"]))
+        rows.change(root, self.path, options.parse(["ro"]))
 
 
 def _is_read_only(row: "dict[str, Any]") -> bool:
@@ -121,8 +121,6 @@ class CgroupMounts(Record):
         flags = options.parse(self.row.get("options") or []).flags & ~mounts.MS_RELATIME
         for operation in _cgroup_plan(self.row["destination"], flags, self.view, new=self.new):
             operation.execute(root)
-        if self.view.tmpfs and flags & mounts.MS_RDONLY:
-            rows.change(root, self.row["destination"], options.parse(["ro"]))
 
 
 def _as_shell(row: "dict[str, Any]") -> str:
@@ -148,11 +146,12 @@ def _is_unusual(row: "dict[str, Any]") -> bool:
 def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -> "Plan":
     """One cgroup2; or a tmpfs with a mount for each hierarchy, and links for joint controllers.
 
-    With a cgroup namespace of the host (not `new`), only the container's own cgroup is bound.
+    With a cgroup namespace of the host (not `new`), only the container's own cgroup of a version 1
+    hierarchy is bound; version 2 shows the tree, in which its path in /proc/self/cgroup lies.
     """
     listed: list[Operation] = [
         operations.MountFs(row.fstype, "cgroup", f"{path}/{row.path}", flags, row.data)
-        if new
+        if new or not view.tmpfs
         else operations.Bind(
             row.directory, f"{path}/{row.path}", flags & _ATTRIBUTES, recursive=False
         )

@@ -94,18 +94,29 @@ def mount(
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
         _refuse_links(root, path, where)
-    late = wanted.copy_up or path == "/dev"  # still to be filled, and read-only only then
+    late = kind == "tmpfs" or path == "/dev"  # still to be filled, and read-only in stage 7
     flags = wanted.flags & ~mounts.MS_RDONLY if late else wanted.flags
     below = root.make_dir(path) if wanted.copy_up else -1
+    data = _with_mode(root, path, wanted.data) if kind == "tmpfs" else wanted.data
     try:
-        operations.MountFs(kind, row.get("source") or kind, path, flags, wanted.data).execute(root)
+        operations.MountFs(kind, row.get("source") or kind, path, flags, data).execute(root)
     except OSError as error:
         if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
             raise
         _instead(config, root, kind, path)
     if sources and wanted.copy_up:
-        sources.copy_up(root, path, below, wanted)
+        sources.copy_up(root, path, below)
     change(root, path, wanted._replace(set=0, clear=0))  # mount(2) has set those
+
+
+def _with_mode(root: Root, path: str, data: str) -> str:
+    """Return a tmpfs' options: without mode= it has that of the directory below, as with runc."""
+    if "mode=" in data:
+        return data
+    fd = root.make_dir(path)
+    mode = os.fstat(fd).st_mode & 0o7777
+    os.close(fd)
+    return f"{data},mode={mode:o}".lstrip(",")
 
 
 def _instead(config: Config, root: Root, kind: str, path: str) -> None:

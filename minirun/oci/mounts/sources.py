@@ -56,13 +56,11 @@ class MountSources:
             self.close()
             raise
 
-    def copy_up(self, root: Root, path: str, below: int, wanted: options.Options) -> None:
-        """Fill the new file system at `path` with what lies `below`; then it may be read-only."""
+    def copy_up(self, root: Root, path: str, below: int) -> None:
+        """Fill the new file system at `path` with what lies `below`."""
         target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             copyup.copy_directory(below, target)
-            if wanted.flags & mounts.MS_RDONLY:
-                mounts.mount_setattr(target, mounts.MOUNT_ATTR_RDONLY, shown=path)
         finally:
             os.close(target)
             os.close(below)
