@@ -1,6 +1,8 @@
 """mounts of config.json: words, ids, contents, propagation; seen from inside a container."""
 
 import os
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,7 @@ def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
 
 
 def test_a_place_behind_a_link_to_nothing(bundle: Bundle) -> None:
+    shutil.rmtree(bundle.rootfs / "var/run", ignore_errors=True)
     (bundle.rootfs / "var/run").symlink_to("/of-the-image-alone")
     rows = (tmpfs(at="/var/run"), tmpfs(at="/var/run/lock"))
     said = bundle.says("grep -c ' /of-the-image-alone' /proc/mounts", mounts=bundle.mounts(*rows))
@@ -321,3 +324,15 @@ def test_a_read_only_dev_has_its_nodes(bundle: Bundle) -> None:
     rows = [row for row in rows if not row["destination"].startswith("/dev/")]
     said = bundle.says("ls /dev/null; touch /dev/x 2>&1 || true", mounts=rows)
     assert said == "/dev/null\ntouch: /dev/x: Read-only file system"
+
+
+def test_a_read_only_dev_with_a_terminal(bundle: Bundle) -> None:
+    """Whose /dev/console is made late."""
+    rows = [row for row in bundle.config["mounts"] if row["destination"] != "/dev"]
+    rows.insert(1, tmpfs("mode=755", "ro", at="/dev"))
+    script = "tty; test -c /dev/console && touch /dev/x"
+    bundle.write(script, mounts=rows, process__terminal=True)
+    argv = bundle.program.argv("run", "--bundle", str(bundle.path), bundle.name)
+    typed = ["script", "-qec", shlex.join(argv), "/dev/null"]
+    done = subprocess.run(typed, capture_output=True, text=True, check=False)
+    assert "touch: /dev/x: Read-only file system" in done.stdout

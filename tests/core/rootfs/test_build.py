@@ -14,7 +14,7 @@ from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts as m
 from minirun.core.rootfs import build, execute
 from minirun.core.rootfs.inroot import Root
-from minirun.core.stages import s1_clone
+from minirun.core.stages import s1_clone, s7_exec
 from minirun.oci import generate
 
 
@@ -298,7 +298,7 @@ def test_a_file_system_that_the_kernel_lacks(tmp_path: Path, tree: Path, isolate
 
 
 def test_the_view_of_the_cgroups(tmp_path: Path, tree: Path, isolated: Any, mount_at: Any) -> None:
-    """The order in which init does it: the cgroup's mounts come when it is in its cgroup."""
+    """The order in which init does it: in its cgroup first; read-only when all is there."""
     cgroup = open_cgroup("/minirun/never-made")
     view = cgroup.mounts_for_container()
     options = ["nosuid", "noexec", "nodev", "relatime", "ro"]
@@ -310,6 +310,7 @@ def test_the_view_of_the_cgroups(tmp_path: Path, tree: Path, isolated: Any, moun
         made = container(tmp_path, mounts=[row], linux=own)
         made.cgroup = cgroup
         execute(s1_clone.plan(made), root)
+        execute(s7_exec.plan(made), root)
         top = tree / "sys/fs/cgroup"
         for mount in view.mounts:
             found = mount_at(top / mount.path)

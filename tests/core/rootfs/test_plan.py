@@ -1,5 +1,6 @@
 """Every operation of a plan: what it says, what it does, and that it stays inside the root."""
 
+import contextlib
 import errno
 import os
 import stat
@@ -45,17 +46,20 @@ def test_each_operation_says_what_it_will_do(operation: Any, text: str) -> None:
 def test_no_operation_follows_a_link_to_the_host(
     operation: Any, tree: Path, host: Path, isolated: Any
 ) -> None:
-    """The parent directory, and where there is none the name itself, is a link to the host."""
+    """The parent directory, and where there is none the name itself, is a link to the host.
+
+    It is refused, or what the link leads to is made inside the root.
+    """
     first = operation.path.split("/")[1]
     (tree / first).symlink_to(host)
 
     def body() -> None:
         root = Root.at(str(tree))
-        with pytest.raises(OSError):
+        with contextlib.suppress(OSError):
             operation.execute(root)
         assert [p.name for p in host.iterdir()] == ["file"]
         assert (host / "file").read_text() == "of the host"
-        assert str(host) not in Path("/proc/self/mountinfo").read_text()
+        assert f" {host}" not in Path("/proc/self/mountinfo").read_text()
 
     isolated(body)
 
