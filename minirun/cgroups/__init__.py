@@ -35,7 +35,7 @@ def of_container(container: "Container") -> Cgroup:
     """
     record, settings = container.record, container.settings
     saved, path = record.get("cgroup"), record["cgroup_path"]
-    version, named = settings.cgroup_version, bool(container.config.cgroups_path)
+    version = settings.cgroup_version
     if saved:
         return from_record(saved, record["init"])
     if record.get("systemd_cgroup"):
@@ -43,8 +43,8 @@ def of_container(container: "Container") -> Cgroup:
     if container.unprivileged and version != "v1" and settings.rootless != "false":
         from minirun.cgroups import delegated
 
-        return delegated.open_cgroup(path, named=named)
-    return open_cgroup(path, version, every=named)
+        return delegated.open_cgroup(path, named=bool(container.config.cgroups_path))
+    return open_cgroup(path, version)
 
 
 def make(container: "Container") -> None:
@@ -79,12 +79,11 @@ def _set_limits(container: "Container", resources: "dict[str, Any]") -> None:
         events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
 
 
-def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgroup:
+def open_cgroup(path: str, version: str = "auto") -> Cgroup:
     """Return the cgroup `path` (linux.cgroupsPath), made or not.
 
     `version` is v1, v2 or auto: cgroup2 if it is mounted at /sys/fs/cgroup, else v1 if it has
-    a devices hierarchy, else cgroup2 wherever it is mounted. `every`: join all of v1's hierarchies,
-    for an engine that named the cgroup and looks for it in each. Raises ConfigError for a bad path,
+    a devices hierarchy, else cgroup2 wherever it is mounted. Raises ConfigError for a bad path,
     MinirunError if no such file system is mounted.
     """
     path = checked_path(path)
@@ -98,7 +97,7 @@ def open_cgroup(path: str, version: str = "auto", *, every: bool = False) -> Cgr
     if version == "v1" and ones:
         from minirun.cgroups.v1 import CgroupV1
 
-        return CgroupV1(path, ones, every=every)
+        return CgroupV1(path, ones)
     if version == "v2" and two:
         return _v2(path, two)
     raise MinirunError(
@@ -115,7 +114,7 @@ def open_scope(cgroups_path: str, version: str) -> Cgroup:
     from minirun.cgroups import systemd
 
     path, slice_name, scope = systemd.locate(cgroups_path)
-    plain = open_cgroup(path, version, every=True).record()
+    plain = open_cgroup(path, version).record()
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 

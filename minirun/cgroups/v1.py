@@ -1,9 +1,7 @@
 """cgroup version 1: one hierarchy per controller, and the device list as files.
 
-cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in several
-hierarchies. runc joins every one that is mounted; that costs about 0.15 ms each, so we join those
-that are always of use (devices, freezer, memory, pids, cpuacct), and another one when a limit asks
-for it. If an engine named the cgroup, it reads and changes it in all of them (`every`).
+cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in each
+hierarchy that is mounted, as runc's have: who looks for it, or limits it later, finds it there.
 
 The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
 devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
     from minirun.cgroups.hierarchies import Hierarchy
     from minirun.cgroups.rules import DeviceRule
 
-ALWAYS = ("devices", "freezer", "memory", "pids", "cpuacct")
-"""The controllers whose hierarchies every container joins, as far as they are mounted."""
-
 _WHY_JOIN = "if a thread moves itself, the kernel need not wait for the other CPUs"
 
 
@@ -41,7 +36,6 @@ class CgroupV1(Cgroup):
         path: str,
         hierarchies: "Iterable[Hierarchy]",
         dirs: "dict[str, str] | None" = None,
-        every: bool = False,
     ) -> None:
         super().__init__(path)
         self._mounts = {name: h for h in hierarchies for name in h.names}
@@ -49,9 +43,7 @@ class CgroupV1(Cgroup):
         self._joined: "dict[str, tree.Dir]" = {}  # by controller; some are mounted together
         self._doors: "list[tuple[int, str]]" = []
         if dirs is None:
-            wanted = tuple(self._mounts) if every else ALWAYS
-            together = [self._mounts[name] for name in wanted if name in self._mounts]
-            dirs = {name: h.path + path for h in together for name in h.names}
+            dirs = {name: h.path + path for name, h in self._mounts.items()}
         for name, directory in dirs.items():
             self._joined[name] = self._dirs.setdefault(directory, tree.Dir(directory))
 
@@ -118,7 +110,7 @@ class CgroupV1(Cgroup):
             directory.write("cgroup.procs", str(pid), "move a process into the container's cgroup")
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
-        """Write each limit to its file, joining the hierarchy it needs."""
+        """Write each limit to its file."""
         if not resources.keys() - {"devices"}:
             return
         from minirun.cgroups import resources as oci
@@ -127,27 +119,11 @@ class CgroupV1(Cgroup):
         for setting in settings:
             name = "cpuset" if setting.file.startswith("cpuset.") else setting.controller
             if name not in self._joined:
-                self._enter_late(name, setting.origin)
+                raise ConfigError(
+                    f"{setting.origin}: no hierarchy of the {name} controller is mounted",
+                    f"mount -t cgroup -o {name} cgroup /sys/fs/cgroup/{name}, or leave it out",
+                )
         apply(settings, self._joined)
-
-    def _enter_late(self, name: str, origin: str) -> None:
-        """Join one more hierarchy, with all the processes that are in the others."""
-        if name not in self._mounts:
-            raise ConfigError(
-                f"{origin}: no hierarchy of the {name} controller is mounted",
-                f"mount -t cgroup -o {name} cgroup /sys/fs/cgroup/{name}, or leave it out",
-            )
-        hierarchy = self._mounts[name]
-        directory = hierarchy.path + self.path
-        pids = self.processes()
-        for each in hierarchy.names:
-            self._joined[each] = self._dirs.setdefault(directory, tree.Dir(directory))
-        self._make(directory, [])
-        for pid in pids:
-            try:
-                self._joined[name].write("cgroup.procs", str(pid))
-            except ProcessLookupError:
-                continue
 
     def _devices(self) -> tree.Dir:
         if "devices" not in self._joined:

@@ -70,7 +70,7 @@ def _cgroups(name: str) -> list[Cgroup]:
             if ":" in name:
                 group = cgroups.open_scope(name, version)
             else:
-                group = cgroups.open_cgroup(name, version, every=True)
+                group = cgroups.open_cgroup(name, version)
         except MinirunError:
             continue  # no such version here, no systemd, or no path
         if group.exists():

@@ -263,8 +263,8 @@ def test_the_mounts_show_a_container_its_own_cgroups_and_no_others(open_cgroup, 
     assert sum("No such file" in line for line in lines) == 2 * len(view.mounts)
 
 
-def test_every_hierarchy_of_version_1_on_request(open_cgroup):
-    cgroup = open_cgroup("v1", every=True)
+def test_every_hierarchy_of_version_1(open_cgroup):
+    cgroup = open_cgroup("v1")
     cgroup.create()
     names = {name for h in hierarchies.mounted() if h.version == 1 for name in h.names}
     assert set(cgroup.record()["dirs"]) == names

@@ -52,7 +52,7 @@ def frozen(minirun_both: Program, layer: Path) -> Iterator[Frozen]:
     finally:
         made.thaw()
         minirun_both("delete", "--force", f"frozen-{os.getpid()}")
-        stopping.clear(open_cgroup(made.path, "v2" if made.is_v2 else "v1", every=True), 5)
+        stopping.clear(open_cgroup(made.path, "v2" if made.is_v2 else "v1"), 5)
 
 
 @pytest.mark.parametrize("below", ["", "/new", "/a/b/new"], ids=["itself", "new", "deeper"])

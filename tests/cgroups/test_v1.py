@@ -10,7 +10,7 @@ import pytest
 from minirun.cgroups import hierarchies, ruleset, stopping
 from minirun.cgroups.reading import listing
 from minirun.cgroups.rules import DeviceRule
-from minirun.cgroups.v1 import ALWAYS, CgroupV1
+from minirun.cgroups.v1 import CgroupV1
 from minirun.core.errors import ConfigError, MinirunError, StateError
 
 
@@ -23,11 +23,6 @@ def cgroup(open_cgroup):
 
 def content(cgroup, controller, file):
     return Path(cgroup.record()["dirs"][controller], file).read_text().strip()
-
-
-def test_only_what_is_of_use_is_joined(cgroup):
-    mounted = {name for h in hierarchies.mounted() for name in h.names}
-    assert set(cgroup.record()["dirs"]) == set(ALWAYS) & mounted
 
 
 def test_limits_land_in_their_files(cgroup):
@@ -62,18 +57,6 @@ def test_limits_go_up_and_down_again_in_whatever_order_the_kernel_wants(cgroup):
     cgroup.set_resources({"memory": {"limit": 64 << 20, "swap": 64 << 20}})
     cgroup.set_resources({"memory": {"limit": -1}})  # takes the limit of both along
     assert int(content(cgroup, "memory", "memory.limit_in_bytes")) > 1 << 60
-
-
-def test_a_limit_brings_processes_into_a_hierarchy_not_joined_yet(cgroup, sleeper):
-    process = sleeper()
-    cgroup.add(process.pid)
-    assert "cpu" not in cgroup.record()["dirs"]
-    cgroup.set_resources({"cpu": {"shares": 100, "cpus": "0", "mems": "0"}})
-    lines = Path(f"/proc/{process.pid}/cgroup").read_text().split("\n")
-    places = dict(line.split(":")[1:] for line in lines if line)
-    assert places["cpu"] == places["cpuset"] == cgroup.path
-    assert content(cgroup, "cpuset", "cpuset.cpus") == "0"
-    assert os.sched_getaffinity(process.pid) == {0}
 
 
 def test_a_cpuset_inherits_what_is_not_set(cgroup, sleeper):
