@@ -118,6 +118,7 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
     config = container.config
     if container.cgroup.clone_fd() < 0:
         container.cgroup.join()
+    os.sched_setaffinity(0, range(1024))  # its cgroup decides, and not the caller's taskset(1)
     if "user" in config.namespaces:
         channel.expect(Message.MAPPED)
         become_root(container)

@@ -127,6 +127,15 @@ def test_what_is_created_ends_by_a_signal(minirun: Program, layer: Path, number:
     assert_nothing(minirun, NAME)
 
 
+def test_the_callers_processors_are_not_handed_on(minirun: Program) -> None:
+    argv = minirun.argv("run", "busybox", "grep", "Cpus_allowed_list", "/proc/self/status")
+    before = os.sched_getaffinity(0)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, {min(before)}))  # fmt: skip
+    allowed = Path("/proc/self/status").read_text().partition("Cpus_allowed_list:")[2].split()[0]
+    assert len(before) == 1 or done.stdout.split() == ["Cpus_allowed_list:", allowed]
+
+
 def test_what_is_created_holds_nothing_of_its_callers(minirun: Program, layer: Path) -> None:
     """Nobody waits for the end of a pipe that init would hold open."""
     ours, theirs = os.pipe()
