@@ -229,7 +229,7 @@ class Host:
         for name, text in files.items():
             (base / name).parent.mkdir(parents=True, exist_ok=True)
             (base / name).write_text(text)
-            (base / name).chmod(0o444)
+            (base / name).chmod(0o644 if name.endswith("registry") else 0o444)
         for gpu in range(4):
             (base / f"capabilities/gpu{gpu}/mig").mkdir(parents=True, exist_ok=True)
         (driver / "nvidia-caps").mkdir()

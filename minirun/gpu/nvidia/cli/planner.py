@@ -128,7 +128,7 @@ def _driver_files(
     if inventory.simulated:
         steps.append(Tmpfs("/proc/driver", mode=0o755))  # procfs has no nvidia to hide there
     steps.append(_proc_view(inventory))
-    if "graphics" in capabilities:
+    if capabilities & {"graphics", "display"}:
         steps.append(_profile(gpus))
     steps += _files(inventory, inventory.binaries, capabilities, "/usr/bin")
     steps += _libraries(inventory, capabilities, container)
@@ -159,13 +159,13 @@ def _proc_view(inventory: Inventory) -> Tmpfs:
     files = []
     base = proc_root(inventory.root)
     for name in ("params", "version", "registry"):
-        try:
-            data = driverroot.read(base, f"{PROC}/{name}")
-        except FileNotFoundError:
+        found = driverroot.status(base, f"{PROC}/{name}")
+        if not found:
             continue
+        data = driverroot.read(base, f"{PROC}/{name}")
         if name == "params":
             data = data.replace(b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0")
-        files.append(WriteFile(f"{PROC}/{name}", data, 0o444))
+        files.append(WriteFile(f"{PROC}/{name}", data, found.st_mode & 0o777))
     return Tmpfs(PROC, tuple(files))
 
 

@@ -51,6 +51,7 @@ def inventory(
     if strict:
         cuda, gpus = nvml.query(root, _nvml_path(finder) if root else "", user)
         driver = kernel_version(root)
+        _refuse_stale(finder, cache or catalog.LD_SO_CACHE)
     else:
         driver = kernel_version(root)
         cuda, gpus = _gpus(finder)
@@ -206,15 +207,29 @@ def _sockets(root: str) -> "tuple[HostFile, ...]":
     return tuple(HostFile(path, needs) for path, needs in wanted if driverroot.exists(root, path))
 
 
+def _refuse_stale(finder: Finder, cache: str) -> None:
+    """Raise GPUError, in the real one's words, without ld.so.cache or a library that is in it."""
+    names = tuple(f"{name}." for name, _ in catalog.LIBRARIES)
+    libraries = (entry.path for entry in finder.cached() if entry.soname.startswith(names))
+    for path in (cache, *libraries):
+        if not driverroot.exists(finder.root, path):
+            text = f"detection error: open failed: {finder.root}{path}: no such file or directory"
+            raise GPUError(text, "run ldconfig")
+
+
 def _nodes(root: str, majors: "dict[str, int]") -> "tuple[ControlNode, ...]":
     """Return the control nodes that are there; the log says which one is missing.
 
     Their numbers are the kernel's: a node says what it likes. What is no driver's is missing.
+    Nothing goes without nvidiactl: it is listed, and where it is missing, its mount fails.
     """
     majors = {"nvidia": catalog.NVIDIA, **majors}
     found = []
     for path, driver, minor, needs in catalog.NODES:
         status = driverroot.status(root, path, os.O_NOFOLLOW)
+        if not needs and status is None:
+            found.append(ControlNode(path, majors[driver], minor, needs))
+            continue
         if status is None or driver not in majors:
             why = "the real nvidia-container-cli passes over this in silence"
             events.emit("note", "node absent", {"path": path}, why=why)

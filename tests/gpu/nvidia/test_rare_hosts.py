@@ -1,0 +1,79 @@
+"""Hosts where something of the driver is missing or unusual: what NVIDIA's own tool does there."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu.nvidia.test_golden import configure, host
+from gpu.pretend import PROC, ROOT, Host
+from gpu.sandbox import golden
+
+Make = Callable[[dict[str, Any]], Host]
+__all__ = ["host"]
+
+
+def case_of(*flags: str) -> dict[str, Any]:
+    """A recorded case, with other capabilities."""
+    case = golden("compute-utility-dev0,1")
+    words = [word for word in case["configure_args"] if word not in ("--compute", "--utility")]
+    return case | {"configure_args": [*words, *(flags or ("--compute", "--utility"))]}
+
+
+def test_a_copy_of_the_kernels_file_has_its_mode(host: Make) -> None:
+    case = case_of()
+
+    def task() -> dict[str, Any]:
+        found = configure(case)
+        names = ("params", "version", "registry")
+        modes = [os.stat(f"{ROOT}{PROC}/{name}").st_mode & 0o777 for name in names]
+        return found | {"modes": modes}
+
+    assert host(case).run(task)["modes"] == [0o444, 0o444, 0o644]
+
+
+def test_display_brings_the_application_profile(host: Make) -> None:
+    case = case_of("--display")
+    after = host(case).run(lambda: configure(case))["after"]
+    assert "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf" in after["tree"]
+
+
+def no_control_node(made: Host, case: dict[str, Any]) -> None:
+    made.change = lambda: os.unlink("/dev/nvidiactl")
+
+
+def no_cache(made: Host, case: dict[str, Any]) -> None:
+    case["global_args"] = ["--ldcache=/etc/nosuch.cache"]
+
+
+def stale_cache(made: Host, case: dict[str, Any]) -> None:
+    plain = made._cache
+
+    def cache_and_remove(driver: Path) -> None:
+        plain(driver)
+        next(driver.glob(f"usr/lib/*/libnvidia-ptxjitcompiler.so.{made.version}")).unlink()
+
+    made._cache = cache_and_remove  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (no_control_node, "mount error: stat failed: /dev/nvidiactl: no such file or directory"),
+        (no_cache, "detection error: open failed: /etc/nosuch.cache: no such file or directory"),
+        (stale_cache, "detection error: open failed: "),
+    ],
+)
+def test_what_it_cannot_do_without(
+    host: Make, spoil: Callable[[Host, dict[str, Any]], None], said: str
+) -> None:
+    """It ends with status 1, and nothing is mounted."""
+    case = case_of()
+    made = host(case)
+    spoil(made, case)
+    found = made.run(lambda: configure(case))
+    assert found["done"]["rc"] == 1, found["done"]
+    assert found["done"]["stderr"].splitlines()[-1].startswith(f"nvidia-container-cli: {said}")
+    assert found["after"] == found["before"]
