@@ -1,12 +1,14 @@
 """Hosts where something of the driver is missing or unusual: what NVIDIA's own tool does there."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import Program
 from gpu.nvidia.test_golden import configure, host
 from gpu.pretend import PROC, ROOT, Host
 from gpu.sandbox import golden
@@ -77,3 +79,26 @@ def test_what_it_cannot_do_without(
     assert found["done"]["rc"] == 1, found["done"]
     assert found["done"]["stderr"].splitlines()[-1].startswith(f"nvidia-container-cli: {said}")
     assert found["after"] == found["before"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(18, "driver/library version mismatch"), (9, "driver not loaded")]
+)
+@pytest.mark.parametrize("words", [["gpu", "list"], ["run", "--gpus=0", "busybox", "true"]])
+def test_a_failure_of_nvml_is_told_in_the_drivers_words(
+    minirun: Program, host: Make, code: int, said: str, words: list[str]
+) -> None:
+    """In-line too: the kernel module's own list does not stand in for it."""
+
+    def task() -> dict[str, Any]:
+        argv = [minirun.path, "--root=/mnt/state", *words]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=60,
+            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PRETEND_FAIL": f"init:{code}"},
+        )  # fmt: skip
+        return {"rc": done.returncode, "err": done.stderr}
+
+    done = host(case_of()).run(task)
+    assert done["rc"] == 125
+    assert f"initialization error: nvml error: {said}" in done["err"]
+    assert done["err"].count("\n") == 1

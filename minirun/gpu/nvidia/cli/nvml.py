@@ -25,7 +25,7 @@ NOBODY = 65534
 TIMEOUT = 30
 """Seconds; a GPU without persistence mode takes some of them to wake up."""
 _SIGKILL = 9
-_NO_LIBRARY = (
+NO_LIBRARY = (
     "initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file: "
     "no such file or directory"
 )
@@ -105,8 +105,8 @@ def _answer(nvml: "Any") -> "dict[str, Any]":
         return _ask(nvml)
     except nvml.NVMLError as error:
         if getattr(error, "value", None) == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-            return {"error": _NO_LIBRARY}
-        return {"error": f"{step} error: nvml error: {str(error).lower()}"}
+            return {"error": NO_LIBRARY}
+        return {"error": f"{step} error: nvml error: {nvml.nvmlErrorString(error.value).lower()}"}
 
 
 def _ask(nvml: "Any") -> "dict[str, Any]":

@@ -116,7 +116,7 @@ def character_majors(root: str = "") -> "dict[str, int]":
 
 
 def _gpus(finder: Finder) -> "tuple[str, tuple[Gpu, ...]]":
-    """Return (CUDA version, GPUs): by NVML, or by /proc where that fails. Raises GPUError."""
+    """Return (CUDA version, GPUs): by NVML, or by /proc without its library. Raises GPUError."""
     root = finder.root
     library = _nvml_path(finder) or _local_library(root, "libnvidia-ml.so.1")
     try:
@@ -124,7 +124,7 @@ def _gpus(finder: Finder) -> "tuple[str, tuple[Gpu, ...]]":
     except GPUError as failed:
         error = failed
     gpus = proc_gpus(root)
-    if not gpus:
+    if not gpus or str(error) != nvml.NO_LIBRARY:
         raise error
     why = "by the kernel module's own list instead; brand and architecture stay unknown"
     events.emit("note", "nvml not used", {"error": str(error), "gpus": len(gpus)}, why=why)

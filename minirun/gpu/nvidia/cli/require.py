@@ -11,6 +11,7 @@ from minirun.gpu.inventory import Gpu, Inventory
 
 _OPERATORS = (">=", "<=", "!=", "=", "<", ">")
 _CUDA_ADVICE = ", please update your driver to a newer version, or use an earlier cuda container"
+_NOT_ASKED = ": without libnvidia-ml.so.1 its version cannot be asked for"
 
 
 def check(inventory: Inventory, gpus: "tuple[Gpu, ...]", requirements: "tuple[str, ...]") -> None:
@@ -38,7 +39,8 @@ def _check(requirement: str, facts: "dict[str, str]") -> None:
             return
         failed = failed or wrong[0]
     if failed:
-        advice = _CUDA_ADVICE if failed.startswith("cuda") else ""
+        asked = facts["cuda"]  # "" without NVML: then it is not the driver that is too old
+        advice = (_CUDA_ADVICE if asked else _NOT_ASKED) if failed.startswith("cuda") else ""
         hint = f"this host: {', '.join(f'{key} {value}' for key, value in facts.items() if value)}"
         raise GPUError(f"requirement error: unsatisfied condition: {failed}{advice}", hint)
 

@@ -56,3 +56,9 @@ def test_an_unknown_fact_satisfies_nothing(simulated: Inventory) -> None:
     for text in ("arch>=1", "arch!=9"):
         with pytest.raises(GPUError, match="unsatisfied"):
             check(simulated, (gpu,), (text,))
+
+
+def test_a_version_that_cannot_be_asked_for_is_not_too_old(simulated: Inventory) -> None:
+    with pytest.raises(GPUError, match="cannot be asked for") as caught:
+        check(simulated._replace(cuda=""), simulated.gpus[:1], ("cuda>=12.4",))
+    assert "update your driver" not in str(caught.value)
