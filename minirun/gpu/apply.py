@@ -73,6 +73,10 @@ def apply(
 
     Raises GPUError, OSError; the container is as it was before then.
     """
+    if target.owner != (0, 0):
+        from minirun.gpu import owner  # for user namespaces alone
+
+        owner.make_files_as(*target.owner)
     before = Before(target, edits)
     mask = os.umask(0)
     try:
@@ -90,6 +94,8 @@ def apply(
         raise
     finally:
         os.umask(mask)
+        if target.owner != (0, 0):
+            owner.make_files_as(0, 0)
 
 
 def _execute(step: "Step", place: Place) -> None:
@@ -102,10 +108,19 @@ def _execute(step: "Step", place: Place) -> None:
         step._replace(path=path).execute(place)
 
 
-def enter(pid: int) -> None:
-    """Move into the mount namespace of `pid`. Raises OSError."""
+def enter(pid: int) -> "tuple[int, int]":
+    """Move into the mount namespace of `pid`; return the owner, as :class:`Target` has it.
+
+    Raises OSError.
+    """
+    found = (0, 0)
+    if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
+        from minirun.gpu import owner  # as above
+
+        found = owner.enter(pid)
     why = "the container's mounts, before pivot_root: both trees can be seen"
     namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS, why=why)
+    return found
 
 
 class Before:

@@ -5,8 +5,6 @@ Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). 
 name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
 """
 
-import os
-
 from minirun.core import extras
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
@@ -102,22 +100,13 @@ def configure(
     """
     program = ldconfig.open_host(request.ldconfig)
     join = extras.door("cgroup_entrance")(pid)
-    uid, gid = 0, 0
-    if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
-        from minirun.gpu import owner  # for user namespaces alone
-
-        uid, gid = owner.enter(pid)
-    apply.enter(pid)
+    owner = apply.enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
     before(edits)
     rules = None if request.no_cgroups else cgroup
-    target = apply.Target(root, request.rootfs, program, (uid, gid), join, rules)
-    if uid or gid:
-        owner.make_files_as(uid, gid)
+    target = apply.Target(root, request.rootfs, program, owner, join, rules)
     apply.apply(edits, target)
-    if uid or gid:
-        owner.make_files_as(0, 0)
     return edits
 
 

@@ -1,13 +1,16 @@
 """GPUs in a container with a user namespace: what is put in belongs to the container's root."""
 
+import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import Program
+from conftest import STORE, Program
+from required import installed
 
 USER = ("--uidmap", "0:100000:65536")
 SCRIPT = "nvidia-smi -L; cat /dev/nvidia1; stat -c %u:%F /usr/lib64/libcuda.so.1 /etc/ld.so.cache"
@@ -35,3 +38,30 @@ def test_gpus_in_a_user_namespace(open_place: Program, user: tuple[str, ...]) ->
     upper = open_place.root / "u/upper"
     assert (upper / "etc/ld.so.cache").stat().st_uid == 100000
     assert (open_place.root / "u/edits.json").stat().st_uid == 0
+
+
+def test_as_a_program_under_runc(command: str, open_place: Program) -> None:
+    """What another runtime calls as a hook: there, too, files are made as the container's root."""
+    installed("runc")
+    bundle = open_place.root.parent
+    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    subprocess.run(["cp", "-a", layer, bundle / "rootfs"], check=True)
+    subprocess.run(["chown", "-hR", "100000:100000", bundle / "rootfs"], check=True)
+    subprocess.run(["runc", "spec", "--bundle", bundle], check=True)
+    config = json.loads((bundle / "config.json").read_text())
+    env = [*config["process"]["env"], "NVIDIA_VISIBLE_DEVICES=1"]
+    config["process"] |= {"terminal": False, "args": ["sh", "-c", SCRIPT], "env": env}
+    config["root"]["readonly"] = False
+    ids = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+    config["linux"] |= {"uidMappings": ids, "gidMappings": ids}
+    config["linux"]["namespaces"].append({"type": "user"})
+    argv = ["minirun", "nvidia-container-runtime-hook", "prestart"]
+    hook = {"path": command, "args": argv, "env": ["MINIRUN_SIM=count=2", f"PATH={os.defpath}"]}
+    config["hooks"] = {"prestart": [hook]}
+    (bundle / "config.json").write_text(json.dumps(config))
+    done = subprocess.run(
+        ["runc", "--root", bundle / "runc", "run", "--bundle", bundle, f"u-{os.getpid()}"],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert "/dev/nvidia1': No such device or address" in done.stderr
+    assert done.stdout.splitlines()[1:] == ["0:symbolic link", "0:regular file"]

@@ -40,8 +40,7 @@ def configure(
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
         join = extras.door("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)
-        if request.pid:
-            apply.enter(request.pid)
+        owner = apply.enter(request.pid) if request.pid else (0, 0)
         root = Root.at(request.rootfs)
         status = os.stat(f"/proc/{request.pid or 'self'}")
     except OSError as error:
@@ -51,7 +50,7 @@ def configure(
     log.driver(found)
     try:
         edits = nvidia.plan(found, request, facts)
-        target = apply.Target(root, request.rootfs, program, join=join, cgroup=cgroup)
+        target = apply.Target(root, request.rootfs, program, owner, join, cgroup)
         apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
         raise _told("mount error", error) from None
