@@ -3,7 +3,8 @@
 Each program runs in a mount and pid namespace of its own with an empty /run, for at most TIMEOUT
 seconds. What it prints is the Test Anything Protocol: `ok`, `not ok`, `ok # SKIP`. Every `not ok`
 is shown with its reason out of reasons.py, or as UNEXPLAINED, and so is a program that ends with
-an error of its own and no `not ok`. The last line is `total: ok=N notok=N skip=N`.
+an error of its own and no `not ok`, or that prints no result at all. A program that takes too long
+is tried once more: on a busy machine it may. The last line is `total: ok=N notok=N skip=N`.
 """
 
 import argparse
@@ -106,8 +107,10 @@ def _total(outcomes: list[Outcome]) -> int:
 def _run_fairly(directory: Path, name: str, runtime: str, log: Path) -> Outcome:
     """Run one program; again, and say so, where it fails for no known reason but may by itself."""
     outcome = _run(directory, name, runtime, log)
-    if name in reasons.RACES and not all(reason for _, _, reason in outcome.complaints):
-        print(f"{name}: a second try: {reasons.RACES[name]}", flush=True)
+    unexplained = not all(reason for _, _, reason in outcome.complaints)
+    why = "it took too long" if outcome.timeout else reasons.RACES.get(name, "")
+    if why and unexplained:
+        print(f"{name}: a second try: {why}", flush=True)
         outcome = _run(directory, name, runtime, log)
     return outcome
 
@@ -136,9 +139,10 @@ def _run(directory: Path, name: str, runtime: str, log: Path) -> Outcome:
     timeout = done.returncode in TIMED_OUT
     if timeout:
         wrong.append(("failed", f"TIMEOUT after {TIMEOUT} s"))
-    elif done.returncode and not failures:
+    elif not failures and (done.returncode or not (ok or skipped)):
         said = "; ".join(errors.strip().splitlines())
-        wrong.append(("failed", said or f"exit status {done.returncode}"))
+        nothing = f"exit status {done.returncode}, and no result"
+        wrong.append(("failed", said or output.strip() or nothing))
     told = [(kind, text, reasons.why(name, text, printed)) for kind, text in wrong]
     return Outcome(name, ok, len(failures), skipped, timeout, told, seconds)
 
