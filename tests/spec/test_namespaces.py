@@ -224,3 +224,14 @@ def test_the_state_says_who_it_is(bundle: Bundle) -> None:
     assert (state["id"], state["status"]) == (bundle.name, "created")
     assert state["bundle"] == str(bundle.path)
     assert json.dumps(state["ociVersion"]).startswith('"1.')
+
+
+def test_the_hosts_cgroup_namespace(bundle_both: Bundle) -> None:
+    """docker --cgroupns=host: what /proc/self/cgroup says is found below /sys/fs/cgroup."""
+    rows = bundle_both.config["linux"]["namespaces"]
+    kept = [row for row in rows if row["type"] != "cgroup"]
+    if bundle_both.program.flags[-1] == "v2":
+        script = "d=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup); grep -c . $d/cgroup.procs"
+    else:  # of version 1's hierarchies the container's own directory alone is shown
+        script = "grep -c . /sys/fs/cgroup/pids/cgroup.procs"
+    assert int(bundle_both.says(script, linux__namespaces=kept)) >= 1
