@@ -51,7 +51,9 @@ def test_a_mount_that_fails_is_named(
 ) -> None:
     config["mounts"][3] |= {"type": kind, "options": ["a=b"]}
     error = run(minirun, tmp_path, config)
-    assert error.startswith("minirun: config.json: mounts[3]: ") and text in error
+    row = config["mounts"][3]
+    where = f"mounts[3]: {row['source']} at {row['destination']}: "
+    assert error.startswith(f"minirun: config.json: {where}") and text in error
 
 
 def test_an_error_quotes_no_more_than_a_line(minirun: Program, tmp_path: Path, config: Any) -> None:

@@ -4,11 +4,13 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cgroups.conftest import require_mounted
 from conftest import skip
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
@@ -18,8 +20,29 @@ from spec.conftest import Bundle
 SCHED = "grep -E '^(policy|prio)' /proc/self/sched | tr -d ' ' | tr '\\n' ' '"
 
 
-def test_a_scheduler_of_real_time(bundle: Bundle) -> None:
+BUDGET = Path("/sys/fs/cgroup/cpu/cpu.rt_runtime_us")
+"""Where the kernel has it (CONFIG_RT_GROUP_SCHED), a new cgroup of version 1 may use no realtime."""
+
+
+@pytest.fixture
+def realtime(bundle: Bundle) -> Bundle:
+    """A bundle whose cgroup does not count realtime."""
+    if BUDGET.exists():
+        require_mounted("v2")
+        bundle.program.flags = ("--cgroup", "v2")
+        bundle.config["linux"]["resources"].pop("pids", None)  # its controller is in version 1
+    return bundle
+
+
+@pytest.mark.skipif(not BUDGET.exists(), reason="this kernel does not count realtime by cgroup")
+def test_a_cgroup_without_a_budget_of_realtime(bundle: Bundle) -> None:
+    """As with runc and docker: linux.resources.cpu.realtimeRuntime gives it one."""
     wish = {"policy": "SCHED_RR", "priority": 7}
+    assert "Operation not permitted" in bundle.refuses(process__scheduler=wish)
+
+
+def test_a_scheduler_of_real_time(realtime: Bundle) -> None:
+    bundle, wish = realtime, {"policy": "SCHED_RR", "priority": 7}
     bundle.create("sleep 100", process__scheduler=wish)
     pid = bundle.state()["pid"]
     assert os.sched_getscheduler(pid) == os.SCHED_RR
@@ -41,7 +64,8 @@ def test_schedulers_with_a_nice_value(
     assert os.getpriority(os.PRIO_PROCESS, pid) == nice
 
 
-def test_a_scheduler_that_is_forgotten_at_fork(bundle: Bundle) -> None:
+def test_a_scheduler_that_is_forgotten_at_fork(realtime: Bundle) -> None:
+    bundle = realtime
     wish = {"policy": "SCHED_FIFO", "priority": 3, "flags": ["SCHED_FLAG_RESET_ON_FORK"]}
     bundle.create("sleep 100", process__scheduler=wish)
     found = os.sched_getscheduler(bundle.state()["pid"])
@@ -189,3 +213,17 @@ def test_nothing_of_it_is_loaded_where_nobody_asks() -> None:
     loaded = set(done.stdout.split())
     assert "minirun.core.lifecycle" in loaded
     assert not loaded & {"minirun.oci.tuning.tuning", "minirun.oci.tuning.sched"}
+
+
+def test_a_score_that_is_not_ours_to_give(bundle: Bundle) -> None:
+    """A lower one than the caller's takes a capability, which a container's engine may lack."""
+    config = bundle.config["process"] | {"oomScoreAdj": -1000, "args": ["true"]}
+    bundle.write("true", process=config)
+    argv = bundle.program.argv("run", "--bundle", str(bundle.path), bundle.name)
+    done = subprocess.run(["setpriv", "--bounding-set=-sys_resource", *argv],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == (
+        "minirun: config.json: process.oomScoreAdj: -1000 is lower than minirun's own"
+        " (that takes CAP_SYS_RESOURCE)\n"
+    )

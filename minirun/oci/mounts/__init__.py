@@ -82,7 +82,8 @@ class ListedMount(Record):
         try:
             rows.mount(self.config, root, self.row, self.where, self.sources)
         except OSError as error:
-            raise from_os(error, f"config.json: {self.where}") from None
+            what = f"{self.row.get('source')} at {self.row['destination']}"
+            raise from_os(error, f"config.json: {self.where}: {what}") from None
 
 
 class ReadOnly(Record):

@@ -49,7 +49,11 @@ class Limits(Extra):
     def from_outside(self, init: "Init") -> None:
         """Set the score by which the OOM killer chooses: proc_pid_oom_score_adj(5)."""
         if self.score is not None:
-            state.write(f"/proc/{init.pid}/oom_score_adj", str(self.score))
+            try:
+                state.write(f"/proc/{init.pid}/oom_score_adj", str(self.score))
+            except PermissionError:
+                text = f"config.json: process.oomScoreAdj: {self.score} is lower than minirun's own"
+                raise ConfigError(text, "that takes CAP_SYS_RESOURCE") from None
 
     def limit(self) -> None:
         """Set the limits of this process. Raises OSError."""
