@@ -10,7 +10,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from spec.table import ROWS, Row  # noqa: E402
+from spec.table import DEPARTURES, ROWS, Row  # noqa: E402
 
 PAGE = TESTS.parent / "tutorials/reference/spec-conformance.md"
 WORDS = {"yes": "supported", "part": "in part", "refused": "refused"}
@@ -53,7 +53,15 @@ def text() -> str:
     counts = [f"{sum(r.support == key for r in ROWS)} {word}" for key, word in WORDS.items()]
     named = {test for row in ROWS for test in row.tests}
     summary = f"{len(ROWS)} rows: {', '.join(counts)}; {len(named)} tests, or files of tests."
-    return HEAD.format(summary=summary) + "".join(map(_line, ROWS))
+    return HEAD.format(summary=summary) + "".join(map(_line, ROWS)) + _departures()
+
+
+def _departures() -> str:
+    lines = [
+        f"- {what} {why} ([test](../../tests/{test.partition('::')[0]}))\n"
+        for what, why, test in DEPARTURES
+    ]
+    return "".join(["\n## Where it departs from runc on purpose\n\n", *lines])
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ class Row(NamedTuple):
 
 
 _V1_OR_V2 = "on both versions of cgroups, as far as the kernel has the controller"
+_SECURITY = "security/test_privileges.py"
 _PRIVILEGES = "core/process/test_privileges.py"
 _RESOURCES = "cgroups/test_resources.py"
 
@@ -162,3 +163,32 @@ ROWS = (
     Row("features.md", "features", "yes", ("oci/features.py",),
         ("cli/test_runc_limits.py::test_features_say_what_the_tables_hold",)),
 )  # fmt: skip
+
+DEPARTURES: tuple[tuple[str, str, str], ...] = (
+    (
+        "A read-only bind mount keeps nosuid, nodev and noexec of the mount that it shows.",
+        "runc's second mount(2) lifts them, and nobody has asked for that.",
+        "spec/test_mounts.py::test_a_read_only_bind_lifts_nothing",
+    ),
+    (
+        "An ociVersion of another major number, such as 9.9.9, is refused.",
+        "The same property may mean something else there.",
+        "spec/test_devices.py::test_versions_of_the_specification",
+    ),
+    (
+        "A label of AppArmor or SELinux on a kernel without the module is a warning.",
+        "The same config.json works on both; crun does not even warn.",
+        "spec/test_devices.py::test_a_label_without_its_module",
+    ),
+    (
+        "A hook on the host without env has an empty environment.",
+        "runc hands its own on, and with it what an engine was started with (CVE-2025-23266).",
+        f"{_SECURITY}::test_cve_2025_23266_hooks_get_their_own_environment",
+    ),
+    (
+        "A mount namespace of its own is required.",
+        "runc starts without one (if no path is to be hidden), and changes the host's mounts.",
+        "spec/test_namespaces.py::test_the_hosts_mount_namespace_is_refused",
+    ),
+)
+"""(what minirun does otherwise than runc on purpose, why, a test that shows it)."""

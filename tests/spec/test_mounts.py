@@ -92,6 +92,16 @@ def test_data_for_no_file_system(bundle: Bundle, host: Path) -> None:
     assert bundle.says(HERE, mounts=bundle.mounts(bind(host, "size=64k")))
 
 
+def test_a_read_only_bind_lifts_nothing(bundle: Bundle, host: Path) -> None:
+    """What the host has restricted stays so; runc's second mount(2) lifts it."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid,nodev,noexec", "t", host], check=True)
+    try:
+        line = bundle.says(HERE, mounts=bundle.mounts(bind(host, "ro")))
+    finally:
+        subprocess.run(["umount", host], check=True)
+    assert {"ro", "nosuid", "nodev", "noexec"} <= {*line.split()[5].split(",")}
+
+
 def test_recursive_words_reach_below_and_the_others_do_not(bundle: Bundle) -> None:
     """The source is a tree of two mounts, made by the container's own first entries."""
     outer, inner = tmpfs(at="/mnt"), tmpfs(at="/mnt/sub")

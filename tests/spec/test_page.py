@@ -3,7 +3,7 @@
 import pytest
 
 from spec import page
-from spec.table import ROWS, Row
+from spec.table import DEPARTURES, ROWS, Row
 
 SOURCE = page.TESTS.parent / "minirun"
 
@@ -25,3 +25,8 @@ def test_a_row_leads_to_code_and_tests(row: Row) -> None:
 
 def test_no_property_stands_there_twice() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize(("what", "why", "test"), DEPARTURES)
+def test_a_departure_has_a_test(what: str, why: str, test: str) -> None:
+    assert what and why and page.functions(test) == [test.partition("::")[2]]

@@ -21,7 +21,7 @@ SCHED = "grep -E '^(policy|prio)' /proc/self/sched | tr -d ' ' | tr '\\n' ' '"
 
 
 BUDGET = Path("/sys/fs/cgroup/cpu/cpu.rt_runtime_us")
-"""Where the kernel has it (CONFIG_RT_GROUP_SCHED), a new cgroup of version 1 may use no realtime."""
+"""Where it is (CONFIG_RT_GROUP_SCHED), a new cgroup of version 1 may use no realtime."""
 
 
 @pytest.fixture
