@@ -105,9 +105,11 @@ def test_cve_2016_9962_exec_into_a_hostile_container(
     wait_until(said.exists)
     (tmp_path / "callers.fifo").touch()
     careless = os.open(tmp_path / "callers.fifo", os.O_RDWR)
-    for _ in range(25):
+    for number in range(300):
         done = minirun("exec", NAME, "sh", "-c", "exit 4", pass_fds=(careless,))
         assert (done.returncode, done.stderr) == (4, "")
+        if number >= 24 and (not capabilities or "exe /\n" in said.read_text()):
+            break  # it is seen by chance: a busy container looks seldom
     os.close(careless)
     text = said.read_text()
     assert "WRITTEN" not in text

@@ -14,6 +14,7 @@ import select
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.settings import unprivileged
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu, Mig
 
@@ -84,9 +85,10 @@ def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
         if root:
             mounts.chroot(root, why="the driver's libraries find each other in its own root")
             os.chdir("/")
-        process.setgroups([])
-        process.setgid(user[1])
-        process.setuid(user[0])
+        if not unprivileged():  # another user has nothing to give up
+            process.setgroups([])
+            process.setgid(user[1])
+            process.setuid(user[0])
         if library:
             pynvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
         os.write(fd, jsonlite.dumps(_answer(pynvml)).encode())
