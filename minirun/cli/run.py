@@ -46,11 +46,10 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         if len(flags.args) == 1 and os.path.exists(places.CONFIG):  # runc's `run ID`
             return as_runc(lambda: part("cli.run_bundle", "main")(args, settings))
         raise
-    directory = f"{settings.root}/{container_id}"
     document = generate.config(container_id, options)
     if unprivileged():
         part("engines.rootless_config", "adapt")(document)
-    config = Config(document, directory, options.choices)
+    config = Config(document, f"{settings.root}/{container_id}", options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         viewers=_viewers(flags, settings), pid_file=flags.pid_file,

@@ -2,7 +2,7 @@
 
     --gpus all | none | 0,1 | GPU-uuid | MIG-uuid | 3:0 | device=0,1 | count=2
     0,exclusive   count=1,exclusive     nobody else has them, and nobody else gets them meanwhile
-    docker's own spelling too: '"device=0,1"' and 'device=0,"capabilities=compute,utility"'
+    docker's own spelling too: '"device=0,1"', 'device=0,"capabilities=compute,utility"', count=all
 
 **A bare number is an index**: --gpus 3 is the GPU with index 3, where docker would give any three.
 The index is NVML's, not the number in /dev/nvidiaN. What --gpus says becomes the environment
@@ -16,7 +16,8 @@ from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.request import CAPABILITIES
 
 EXCLUSIVE = "exclusive"
-_KEYS = ("device", "count", "capabilities")
+_KEYS = ("device", "count", "capabilities", "driver")
+_BEGINNINGS = tuple(f"{key}=" for key in _KEYS)
 _HINT = "as in --gpus all, --gpus 0,1, --gpus count=2, --gpus none; a bare number is an index"
 _HEX = frozenset("0123456789abcdefABCDEF")
 
@@ -51,6 +52,10 @@ def parse_gpus(text: str) -> GpuSelector:
         if named or equals:
             values.setdefault(key, []).extend(named)
         key = "device" if key == "count" else key
+    if values.get("driver", ["nvidia"]) != ["nvidia"]:
+        raise UsageError(f"--gpus {text}: only driver=nvidia is known", "see --gpu-driver")
+    if values.get("count") == ["all"] and "device" not in values:
+        values["device"] = values.pop("count")
     amount = _amount(text, values["count"]) if "count" in values else 0
     if amount and "device" in values:
         raise UsageError(f"--gpus {text}: either a count or devices, not both", _HINT)
@@ -66,12 +71,12 @@ def parse_gpus(text: str) -> GpuSelector:
 
 
 def _fields(text: str) -> "list[str]":
-    """Split at commas outside of double quotes (docker reads --gpus as one line of CSV)."""
+    """Split at commas outside of double quotes (docker's CSV), and before a key within them."""
     fields, quoted = [""], False
-    for sign in text:
+    for index, sign in enumerate(text):
         if sign == '"':
             quoted = not quoted
-        elif sign == "," and not quoted:
+        elif sign == "," and (not quoted or text.startswith(_BEGINNINGS, index + 1)):
             fields.append("")
         else:
             fields[-1] += sign

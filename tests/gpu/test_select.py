@@ -45,13 +45,19 @@ def test_exclusive(text: str, devices: tuple[str, ...], amount: int) -> None:
         ('"device=0,1","capabilities=gpu,video"', ("0", "1"), ("video",)),
         ("all,capabilities=utility", ("all",), ("utility",)),
         ('"capabilities=all",device=1', ("1",), ("all",)),
+        ("count=all", ("all",), ()), ('"driver=nvidia,device=0,1"', ("0", "1"), ()),
+        ('"capabilities=utility,device=0,1"', ("0", "1"), ("utility",)),
     ),
-)
+)  # fmt: skip
 def test_the_keys_of_docker(
     text: str, devices: tuple[str, ...], capabilities: tuple[str, ...]
 ) -> None:
     selector = parse_gpus(text)
     assert (selector.devices, selector.capabilities) == (devices, capabilities)
+
+
+def test_a_driver_and_a_count_in_one_quoted_word() -> None:
+    assert parse_gpus('"driver=nvidia,count=2"').amount == 2
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,7 @@ def test_the_keys_of_docker(
         "", ",", "0,", ",0", "-1", "+1", "1_0", "١", "²", "0x1", "00", "12345", " 0", "0 ,1", "1.5",
         "all,0", "0,none", "device=", "count=0", "count=-1", "count=two", "count=2,0", "count=",
         "device=0,device=1", "count=1,count=1", "count=1,device=0", "foo=1", '"0', "GPU-", "GPU-x!",
+        "driver=amd,count=1", "count=all,device=0",
         "exclusive", "none,exclusive", "exclusive=0", "Exclusive", "device=exclusive",
         "0,exclusive,",
         "capabilities=utility", "0,capabilities=foo", "3:", "3:0:1", ":", "a:b:c.d.e", "\n0",
