@@ -233,7 +233,7 @@ def test_rootfs_gone(minirun: Program) -> None:
 
 
 def test_fork_bomb(minirun: Program) -> None:
-    bomb = "b() { b | b & }; b; sleep 100"
+    bomb = "b() { b | b & }; b; exec sleep 100"  # a fork could be refused to it too
     flags = ("-d", "--name", NAME, "--pids-limit", "64")
     minirun("run", *flags, "busybox", "sh", "-c", bomb)
     refused = Path(cgroup(minirun, NAME), "pids.events")  # how often clone was refused

@@ -74,7 +74,9 @@ class Bundle:
 
     def checkpoint(self, *flags: str, name: str = "c") -> subprocess.CompletedProcess[str]:
         """Save it."""
-        return self.minirun("checkpoint", "--image-path", str(self.images), *flags, name)
+        done = self.minirun("checkpoint", "--image-path", str(self.images), *flags, name)
+        print(done.stderr)  # pytest shows it if a test fails
+        return done
 
     def count(self) -> tuple[int, int]:
         """The counter's pid, as it sees it, and how far it is."""
