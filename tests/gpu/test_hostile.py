@@ -234,8 +234,9 @@ class Run:
 
 
 def host_state() -> tuple[list[str], list[str], list[str]]:
-    """Mounts, nodes of a driver, and /etc of the host."""
-    mounted = [mount.mount_point for mount in mountinfo.read()]
+    """The host: mounts (but for podman's, of another test), nodes of a driver, and /etc."""
+    places = [mount.mount_point for mount in mountinfo.read()]
+    mounted = [place for place in places if "/minirun-podman-" not in place]
     nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
     status = os.stat("/etc/ld.so.cache")
     return mounted, nodes, [*sorted(os.listdir("/etc")), f"{status.st_ino} {status.st_mtime_ns}"]

@@ -82,7 +82,7 @@ class ListedMount(Record):
         try:
             rows.mount(self.config, root, self.row, self.where, self.sources)
         except OSError as error:
-            what = f"{self.row.get('source')} at {self.row['destination']}"
+            what = f"{self.row.get('source') or self.row.get('type')} at {self.row['destination']}"
             raise from_os(error, f"config.json: {self.where}: {what}") from None
 
 

@@ -291,7 +291,7 @@ def test_proc_and_sys_behind_a_link_are_refused(
 
 def test_a_file_system_that_the_kernel_lacks(tmp_path: Path, tree: Path, isolated: Any) -> None:
     def body() -> None:
-        with pytest.raises(MinirunError, match=r"mounts\[0\]: mount: /mnt: No such device"):
+        with pytest.raises(MinirunError, match=r"nosuchfs at /mnt: mount: /mnt: No such device"):
             fill(tmp_path, {"destination": "/mnt", "type": "nosuchfs"})
 
     isolated(body)

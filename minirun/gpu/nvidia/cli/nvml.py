@@ -82,10 +82,11 @@ def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
     try:
         import pynvml
 
+        has_rights = not unprivileged()  # now: the driver's root may have no /proc
         if root:
             mounts.chroot(root, why="the driver's libraries find each other in its own root")
             os.chdir("/")
-        if not unprivileged():  # another user has nothing to give up
+        if has_rights:  # another user has nothing to give up
             process.setgroups([])
             process.setgid(user[1])
             process.setuid(user[0])
