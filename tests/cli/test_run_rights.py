@@ -116,7 +116,7 @@ def test_uidmap(reachable: Program, tmp_path: Path) -> None:
     """Root inside is nobody outside; its groups are mapped as its users, or by --gidmap."""
     box = f"rights-{uuid.uuid4().hex[:10]}"
     flags = ("--uidmap", "0:100000:1000", "--uidmap", "2000:300000:5", "--gidmap", "0:200000:1000")
-    script = "cat /proc/self/uid_map /proc/self/gid_map; id -u; touch /mine; exec sleep 100"
+    script = "cat /proc/self/uid_map /proc/self/gid_map; touch /mine; id -u; exec sleep 100"
     done = reachable("run", "-d", "--name", box, *flags, *SHELL, script)
     assert done.returncode == 0, done.stderr
     wait_until(lambda: len(reachable("logs", box).stdout.splitlines()) == 4)

@@ -91,7 +91,7 @@ def _enter(container: Container, options: CriuOptions) -> "list[str]":
     for line in state.read_text("/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
-            words += ["--cgroup-root", f"{name.removeprefix('name=')}:{path}"]
+            words += ["--cgroup-root", f"{name}:{path}"]
     return words
 
 
