@@ -3,8 +3,8 @@
 Each program runs in a mount and pid namespace of its own with an empty /run, for at most TIMEOUT
 seconds. What it prints is the Test Anything Protocol: `ok`, `not ok`, `ok # SKIP`. Every `not ok`
 is shown with its reason out of reasons.py, or as UNEXPLAINED, and so is a program that ends with
-an error of its own and no `not ok`, or that prints no result at all. A program that takes too long
-is tried once more: on a busy machine it may. The last line is `total: ok=N notok=N skip=N`.
+an error of its own and no `not ok`. A program that takes too long is tried once more: on a busy
+machine it may. The last line is `total: ok=N notok=N skip=N`.
 """
 
 import argparse
@@ -139,10 +139,9 @@ def _run(directory: Path, name: str, runtime: str, log: Path) -> Outcome:
     timeout = done.returncode in TIMED_OUT
     if timeout:
         wrong.append(("failed", f"TIMEOUT after {TIMEOUT} s"))
-    elif not failures and (done.returncode or not (ok or skipped)):
+    elif done.returncode and not failures:
         said = "; ".join(errors.strip().splitlines())
-        nothing = f"exit status {done.returncode}, and no result"
-        wrong.append(("failed", said or output.strip() or nothing))
+        wrong.append(("failed", said or f"exit status {done.returncode}"))
     told = [(kind, text, reasons.why(name, text, printed)) for kind, text in wrong]
     return Outcome(name, ok, len(failures), skipped, timeout, told, seconds)
 

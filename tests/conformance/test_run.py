@@ -74,17 +74,6 @@ def test_a_program_that_may_lose_a_race_has_a_second_try(tmp_path, monkeypatch, 
     assert capsys.readouterr().out.startswith("killsig: a second try: it sends its signal")
 
 
-def test_a_program_without_a_result_has_failed(tmp_path, monkeypatch):
-    import run
-
-    suite = {"error": "#!/bin/sh\necho error: no container\n", "mute": "#!/bin/sh\n"}
-    write(tmp_path, suite)
-    monkeypatch.setattr(run, "TEST_CGROUPS", ())
-    found = [run._run(tmp_path, n, "/bin/false", tmp_path / f"{n}.txt") for n in suite]
-    said = [("failed", "error: no container", ""), ("failed", "exit status 0, and no result", "")]
-    assert [one.complaints for one in found] == [[said[0]], [said[1]]]
-
-
 def test_what_took_too_long_has_a_second_try(tmp_path, monkeypatch):
     import run
 
