@@ -3,7 +3,7 @@
 A row names a property of config.json, what knows in a ring what to do about it, and the points of
 the stages at which that is done. Before clone, each property that this config.json has brings in
 its module, since after pivot_root nothing may be imported any more: every file is the container's
-then. The class (or function) that the row names checks what is asked for, and gives an
+then. The class (or function) that the row names checks the property, and gives an
 :class:`Extra`. At their points the stages call it.
 
 A property is a path of names. In a list, one member that has it is enough; `type=user` asks for

@@ -133,7 +133,7 @@ def _root_of(container: Container) -> "tuple[int, int] | None":
 
 
 class Viewers:
-    """Who looks on while a container starts: nobody. minirun.show.viewers has those who do."""
+    """No viewer looks on while the container starts. Those of minirun.show.viewers do."""
 
     def start(self, container: Container) -> None:
         """Start them, before the log is open: they do not write. Raises OSError."""

@@ -167,7 +167,7 @@ ROWS = (
 DEPARTURES: tuple[tuple[str, str, str], ...] = (
     (
         "A read-only bind mount keeps nosuid, nodev and noexec of the mount that it shows.",
-        "runc's second mount(2) lifts them, and nobody has asked for that.",
+        "runc's second mount(2) lifts them, though config.json does not say so.",
         "spec/test_mounts.py::test_a_read_only_bind_lifts_nothing",
     ),
     (

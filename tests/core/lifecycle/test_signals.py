@@ -137,7 +137,7 @@ def test_the_callers_processors_are_not_handed_on(minirun: Program) -> None:
 
 
 def test_what_is_created_holds_nothing_of_its_callers(minirun: Program, layer: Path) -> None:
-    """Nobody waits for the end of a pipe that init would hold open."""
+    """A caller that waits for the end of its pipe would wait for init."""
     ours, theirs = os.pipe()
     os.dup2(theirs, 250)  # inheritable
     try:

@@ -34,7 +34,7 @@ _BESIDE = (
 def apply(
     config: "dict[str, Any]", asked: NvidiaRequest, toolkit: Toolkit, log: ToolkitLog
 ) -> None:
-    """Put the edits for what is asked for into a config.json. Raises MinirunError, OSError."""
+    """Put the edits of the requested devices into a config.json. Raises MinirunError, OSError."""
     old = toolkit.version == versions.FIRST
     names = tuple(dict.fromkeys(name for name in asked.devices if name))
     nothing = "all" if old else "none"  # 1.18 took an empty list for all: toolkit #1555
