@@ -5,13 +5,14 @@
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships    make reference   write its pages anew
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
+# make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages tested launcher demo test check bench matrix recordings reference conformance \
-	clean
+.PHONY: setup packages tested launcher images demo test check bench matrix test-v2 recordings \
+	reference conformance clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -30,6 +31,7 @@ GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-d
 	golang-github-sirupsen-logrus-dev golang-github-urfave-cli-dev golang-golang-x-sys-dev \
 	tar util-linux xz-utils
 RUNTIME ?= $(abspath $(MINIRUN))
+SUITE ?= trixie
 IMAGES := busybox debian ubuntu
 # With CI set, a test that would skip for want of an ability that can be had fails instead.
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
@@ -65,8 +67,10 @@ demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
 	$(MINIRUN) run --rm --gpus 0,1 --progress tty ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
 
-test: tested
+images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
+
+test: images
 	$(PYTHON) -m pytest -n 2 $(PYTEST)
 	$(if $(CI),@$(MAKE) --no-print-directory conformance)
 
@@ -84,6 +88,10 @@ bench: tested
 matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
+test-v2: setup
+	@.ci/packages qemu-system-x86
+	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --pytest '$(PYTEST)'
+
 conformance: setup
 	@.ci/packages $(GO_PACKAGES)
 	@nice $(PYTHON) tests/conformance/run.py --runtime $(RUNTIME)
@@ -98,5 +106,5 @@ recordings: tested
 	$(PYTHON) tests/recordings/make.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2
 	find minirun tests tutorials notebooks rootfs-tools -name __pycache__ -prune -exec rm -rf {} +

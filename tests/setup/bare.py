@@ -60,8 +60,11 @@ from minirun.core.kernel import mounts; mounts.pivot_root(".", "old")
 class Bare:
     """A bare Debian in a directory."""
 
-    def __init__(self, path: Path, suite: str, lent: list[str]) -> None:
+    def __init__(
+        self, path: Path, suite: str, lent: list[str], include: tuple[str, ...] = ("make",)
+    ) -> None:
         self.path = path
+        self.include = ",".join(include)
         self.suite = suite
         self.env = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
         self.env |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "xterm"}
@@ -89,7 +92,7 @@ class Bare:
             "mmdebstrap",
             "--mode=root",
             "--variant=minbase",
-            "--include=make",
+            f"--include={self.include}",
             *options,
         ]
         argv += ["--format=directory", self.suite, str(self.path)]
