@@ -22,8 +22,8 @@ static int fails(const char *name) {
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return fails("init"); }
 int nvmlInit_v2(void) { return fails("init"); }
 const char *nvmlErrorString(int code) {
-    return code == 9 ? "Driver Not Loaded" : code == 15 ? "GPU is lost" :
-        code == 18 ? "Driver/library version mismatch" : "Unknown Error";
+    return code == 4 ? "Insufficient Permissions" : code == 9 ? "Driver Not Loaded" : code == 15 ?
+        "GPU is lost" : code == 18 ? "Driver/library version mismatch" : "Unknown Error";
 }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12040; return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = (unsigned)number("PRETEND_GPUS", 4); return 0; }

@@ -1,6 +1,7 @@
 """Hosts where something of the driver is missing or unusual: what NVIDIA's own tool does there."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from conftest import Program
 from gpu.nvidia.test_golden import configure, host
-from gpu.pretend import PROC, ROOT, Host
+from gpu.pretend import PROC, ROOT, Host, cli
 from gpu.sandbox import golden
 
 Make = Callable[[dict[str, Any]], Host]
@@ -82,8 +83,12 @@ def test_what_it_cannot_do_without(
 
 
 @pytest.mark.parametrize(
-    ("code", "said"), [(18, "driver/library version mismatch"), (9, "driver not loaded")]
-)
+    ("code", "said"),
+    [
+        (4, "insufficient permissions"), (9, "driver not loaded"),
+        (18, "driver/library version mismatch"), (999, "unknown error"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("words", [["gpu", "list"], ["run", "--gpus=0", "busybox", "true"]])
 def test_a_failure_of_nvml_is_told_in_the_drivers_words(
     minirun: Program, host: Make, code: int, said: str, words: list[str]
@@ -102,3 +107,72 @@ def test_a_failure_of_nvml_is_told_in_the_drivers_words(
     assert done["rc"] == 125
     assert f"initialization error: nvml error: {said}" in done["err"]
     assert done["err"].count("\n") == 1
+
+
+def wide_domains() -> None:
+    """Name the GPUs in /proc with a PCI domain of eight digits: the host's and the container's."""
+    for base in ("", ROOT):
+        folder = Path(f"{base}{PROC}/gpus")
+        for entry in list(folder.iterdir()):
+            entry.rename(folder / f"0000{entry.name}")
+
+
+def test_pci_domains_of_eight_digits_in_proc(host: Make) -> None:
+    case = case_of()
+    made = host(case)
+    made.change = wide_domains
+    found = made.run(lambda: configure(case))
+    assert found["done"]["rc"] == 0, found["done"]
+    mounted = [row["at"] for row in found["after"]["mounts"]]
+    names = [at.rpartition("/")[2] for at in mounted if at.startswith(f"{PROC}/gpus/")]
+    assert names == ["00000000:07:00.0", "00000000:0f:00.0"]
+
+
+def test_a_gpu_that_proc_does_not_show(host: Make) -> None:
+    case = case_of()
+    made = host(case)
+    made.change = lambda: shutil.rmtree(f"{PROC}/gpus/0000:0f:00.0")
+    found = made.run(lambda: configure(case))
+    text = f"stat failed: {PROC}/gpus/0000:0f:00.0: no such file or directory"
+    assert found["done"]["stderr"] == f"nvidia-container-cli: mount error: {text}\n"
+    assert found["done"]["rc"] == 1 and found["after"] == found["before"]
+
+
+@pytest.mark.parametrize("words", [("--imex-channel", "0,2"), ("--imex-channel=0,2",)])
+def test_list_of_imex_channels(host: Make, words: tuple[str, ...]) -> None:
+    """In two words it is an option like others; in one, everything is listed besides."""
+    done = host(case_of()).run(lambda: cli("list", *words))
+    channels = [f"/dev/nvidia-caps-imex-channels/channel{number}" for number in (0, 2)]
+    lines = done["stdout"].splitlines()
+    assert done["rc"] == 0 and [line for line in lines if "imex" in line] == channels
+    assert (len(lines) > len(channels)) == (len(words) == 1)
+
+
+def test_a_library_that_is_there_twice(host: Make) -> None:
+    """Of two files of the driver's version the one that ld.so.cache names last is chosen."""
+    made = host(case_of())
+    name = f"libcuda.so.{made.version}"
+    cache = made._cache
+
+    def second(driver: Path) -> None:
+        (driver / "usr/lib64").mkdir()
+        shutil.copy(driver / "usr/lib/x86_64-linux-gnu" / name, driver / "usr/lib64" / name)
+        (driver / "usr/lib64/libcuda.so").symlink_to(name)
+        (driver / "usr/lib/x86_64-linux-gnu/libcuda.so").unlink(missing_ok=True)
+        cache(driver)
+        with (driver / "etc/ld.so.conf").open("a") as conf:
+            conf.write("/usr/lib64\n")
+        subprocess.run(["/sbin/ldconfig", "-r", str(driver)], check=True)
+
+    made._cache = second  # type: ignore[method-assign]
+
+    def task() -> dict[str, Any]:
+        listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+        rows = [line for line in listed.splitlines() if line.strip().startswith("libcuda.so")]
+        return {"rows": rows, **cli("list", "--libraries")}
+
+    done = made.run(task)
+    paths = [row.rpartition("=> ")[2] for row in done["rows"] if "x86-64" in row]
+    assert len({os.path.dirname(path) for path in paths}) == 2, paths
+    chosen = next(line for line in done["stdout"].splitlines() if line.endswith(name))
+    assert os.path.dirname(chosen) == os.path.dirname(paths[-1])

@@ -98,13 +98,15 @@ class CommandLine(Record):
     words: "tuple[str, ...]" = ()
     """The command's words, each option by its whole name and with its value in one word."""
     gpu_driver: str = "nvidia"
+    is_bare: bool = False
+    """Nothing follows the command, or one word that names IMEX channels: `list` lists all then."""
     help: str = ""
     """--help, --usage or --version if that was asked for; then nothing else counts."""
 
 
 def parse(argv: "list[str]") -> CommandLine:
     """Read an argument list (without the program's name). Raises UsageError, in argp's words."""
-    words, command = list(argv), ""
+    words, command, given = list(argv), "", 0
     rows, arguments = options(""), []
     before: "list[str]" = []
     typed: "list[str]" = []
@@ -119,12 +121,13 @@ def parse(argv: "list[str]") -> CommandLine:
             command, before, typed = words.pop(0), typed, []
             if not command or command not in OPTIONS:
                 raise UsageError(synopsis(""), status=1)
-            rows = options(command)
+            rows, given = options(command), len(words)
     if not command or len(arguments) != (command == "configure"):
         raise UsageError(synopsis(command), status=1)
     request = hook.read([command, *before, *typed, "".join(arguments)])
     driver = dict(word.partition("=")[::2] for word in before).get("--gpu-driver", "nvidia")
-    return CommandLine(command, request, (*typed, *arguments), driver)
+    is_bare = given == (1 if request.imex_channels else 0)
+    return CommandLine(command, request, (*typed, *arguments), driver, is_bare)
 
 
 def synopsis(command: str) -> str:

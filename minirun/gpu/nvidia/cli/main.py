@@ -106,7 +106,7 @@ def _run(
     if line.command == "info":
         lines = report.info(found, "--csv" in line.words)
     else:
-        lines = report.listing(found, line.request, frozenset(line.words))
+        lines = report.listing(found, line.request, frozenset(line.words), line.is_bare)
     sys.stdout.write("".join(f"{clean(text)}\n" for text in lines))
 
 

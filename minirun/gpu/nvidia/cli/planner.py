@@ -218,10 +218,13 @@ def node_of(
 
 
 def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
-    entry = f"{PROC}/gpus/{gpu.proc_name}"
+    base = proc_root(inventory.root)
+    entry = f"{PROC}/gpus/{gpu.bus_id.lower()}"  # so with a module that shows the whole domain
+    if not driverroot.exists(base, entry):
+        entry = f"{PROC}/gpus/{gpu.proc_name}"
     return [
         node_of(inventory, gpu.node, inventory.major, gpu.minor),
-        BindMount(f"{proc_root(inventory.root)}{entry}", entry, PROC_FILE),
+        BindMount(base + entry, entry, PROC_FILE),
     ]
 
 

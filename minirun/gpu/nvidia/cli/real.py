@@ -157,16 +157,12 @@ def _nvml_path(finder: Finder) -> str:
 
 
 def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile, ...]":
-    """Return one file for each library of the catalogue that has one of this driver."""
+    """Return one file for each library of the catalogue: this driver's that is listed last."""
     entries, files = finder.cached(table), []
     for name, needs in catalog.LIBRARIES:
-        for entry in entries:
-            if not entry.soname.startswith(name):
-                continue
-            path = real(finder.root, entry.path)
-            if path.endswith(f".{driver}"):
-                files.append(HostFile(path, needs))
-                break
+        paths = (real(finder.root, row.path) for row in entries if row.soname.startswith(name))
+        fitting = [path for path in paths if path.endswith(f".{driver}")]
+        files += [HostFile(path, needs) for path in fitting[-1:]]
     return tuple(files)
 
 
@@ -198,13 +194,15 @@ def _local_library(root: str, name: str) -> str:
 def _binaries(finder: Finder) -> "tuple[HostFile, ...]":
     needs = dict(catalog.BINARIES)
     found = finder.programs(*needs, beside=(f"{_LOCAL}/bin",))
-    return tuple(HostFile(path, needs[path.rpartition("/")[2]]) for path in found)
+    rows = ((real(finder.root, path), path.rpartition("/")[2]) for path in found)
+    return tuple(HostFile(path, needs[name]) for path, name in rows)
 
 
 def _sockets(root: str) -> "tuple[HostFile, ...]":
     pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", catalog.MPS_PIPES)
     wanted = (*catalog.SOCKETS, (pipes, catalog.MPS_NEEDS))
-    return tuple(HostFile(path, needs) for path, needs in wanted if driverroot.exists(root, path))
+    there = [(path, needs) for path, needs in wanted if driverroot.exists(root, path)]
+    return tuple(HostFile(real(root, path), needs) for path, needs in there)
 
 
 def _refuse_stale(finder: Finder, cache: str) -> None:

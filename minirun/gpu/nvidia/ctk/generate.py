@@ -23,7 +23,7 @@ from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.cli.catalog import CAPS_FOLDER
 from minirun.gpu.nvidia.ctk import driver, graphics
 from minirun.gpu.nvidia.ctk.recipe import Recipe, document, in_order, options
-from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.find import Finder, real
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
@@ -176,7 +176,8 @@ def common(
     if not management:
         hooks += recipe.hook("disable-device-node-modification")
         hooks += recipe.hook("update-application-profile")
-    mounts = (BindMount(root + row[0], *row[1:]) for row in dict.fromkeys(rows))
+    within = (lambda path: real(root, path)) if root else str  # links mean the driver's own root
+    mounts = (BindMount(root + within(row[0]), *row[1:]) for row in dict.fromkeys(rows))
     env = (f"NVIDIA_CTK_LIBCUDA_DIR={folder}", VOID)
     return in_order(control._replace(steps=(*control.steps, *mounts), env=env, hooks=hooks))
 

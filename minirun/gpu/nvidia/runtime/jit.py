@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _KIND = "runtime.nvidia.com/gpu"
 _FAILED = "failed to create the automatic CDI modifier: failed to generate CDI spec for mode"
+_EMPTY = Edits(env=("NVCT_EMPTY_DEVICE=",))
+"""What the device `none` consists of: a device without any edit would be no valid one."""
 _BESIDE = (
     ("NVIDIA_GDS", "gds"), ("NVIDIA_MOFED", "mofed"), ("NVIDIA_GDRCOPY", "gdrcopy"),
     ("NVIDIA_NVSWITCH", "nvswitch"),
@@ -48,7 +50,7 @@ def apply(
         finder = Finder(found.root)
         if old:
             _resolve(found, recipe, finder)
-        parts = [device.edits for device in generate.devices(found, recipe, finder)]
+        parts = [device.edits for device in generate.devices(found, recipe, finder)] or [_EMPTY]
         parts.append(generate.common(found, recipe, finder))
     except GPUError as error:
         if str(error).startswith(host.UNRESOLVABLE):

@@ -127,9 +127,12 @@ def test_imex_channels(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for number in (0, 2):
         os.mknod(folder / f"channel{number}", 0o020666, os.makedev(507, number))
+        (folder / f"channel{number}").chmod(0o666)
     finder = Finder(str(tmp_path))
     made = modes.spec("imex", None, RECIPE, finder)
     assert [row["name"] for row in made["devices"]] == ["0", "2", "all"]
+    nodes = [node for row in made["devices"] for node in row["containerEdits"]["deviceNodes"]]
+    assert {node["fileMode"] for node in nodes} == {0o666}
     assert list(modes.channels(finder, ("channel2",))) == ["2"]
     with pytest.raises(GPUError):
         modes.channels(finder, ("x",))

@@ -114,6 +114,8 @@ def test_none_gives_the_driver_and_no_gpu(runtime: Wrapper, version: str, gpus: 
     assert "/dev/nvidiactl" in paths
     assert len([path for path in paths if path[len("/dev/nvidia") :].isdigit()]) == gpus
     assert any("libcuda.so" in row["destination"] for row in runtime.config["mounts"])
+    empty = [entry for entry in runtime.config["process"]["env"] if entry.startswith("NVCT_")]
+    assert empty == (["NVCT_EMPTY_DEVICE="] if gpus == 0 else [])
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def _open_ldconfig(request: "NvidiaRequest") -> int:
 def _told(kind: str, error: OSError) -> GPUError:
     """Say a failed system call as nvidia-container-cli does: behind what it was for."""
     known = from_os(error)
-    call = getattr(error, "call", "") or "open"
+    call = getattr(error, "call", "") or ("stat" if kind == "mount error" else "open")
     text = os.strerror(error.errno or 0).lower()
     where = f": {error.filename}" if error.filename else ""
     return GPUError(f"{kind}: {call} failed{where}: {text}", known.hint)

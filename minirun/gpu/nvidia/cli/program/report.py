@@ -31,9 +31,11 @@ def info(inventory: Inventory, csv: bool) -> "list[str]":
     return lines
 
 
-def listing(inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]") -> "list[str]":
-    """Return the lines of `list` with these options; without any, everything. Raises GPUError."""
-    if not {name.partition("=")[0] for name in words} - {"--imex-channel"}:
+def listing(
+    inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]", everything: bool
+) -> "list[str]":
+    """Return the lines of `list` with these options, or everything. Raises GPUError."""
+    if everything:
         request = request._replace(devices=("all",))
         words = _EVERYTHING
     gpus = choose(inventory, request.devices) if inventory.gpus else ()
