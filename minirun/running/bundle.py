@@ -16,6 +16,7 @@ from minirun.core.process.streams import Console
 from minirun.core.record import Record
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, warn
+from minirun.engines import other_hook
 from minirun.engines.origin import origin
 from minirun.gpu import variables
 from minirun.oci.exec import sealed
@@ -46,7 +47,10 @@ class BundleOptions(Record):
 
     def config(self) -> Config:
         """Return the bundle's config.json. Raises ConfigError, OSError."""
-        return oci_config.load(os.path.abspath(self.directory or "."), self.choices)
+        config = oci_config.load(os.path.abspath(self.directory or "."), self.choices)
+        if other_hook.is_there(config):
+            config.choices = config.choices._replace(gpu_hook=True)
+        return config
 
 
 def create(options: BundleOptions, settings: Settings) -> None:

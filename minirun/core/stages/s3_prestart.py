@@ -56,7 +56,7 @@ def runtime(container: Container, init: "Init") -> None:
                 else:
                     hooks.run(turn.hook, turn.name, state, container.config.bundle)
         if in_line:
-            _finish(in_line, state)
+            _finish(in_line, state, extras.gpu_vendor(container.config) or GPU_HOOK)
         if not waiting:
             return
 
@@ -90,17 +90,17 @@ def _start(container: Container, init: "Init", timeout: "int | None") -> HookPro
     return in_line
 
 
-def _finish(in_line: HookProcess, state: "dict[str, Any]") -> None:
-    """Give the in-line hook its state and wait for its end. Raises HookError, OSError."""
+def _finish(in_line: HookProcess, state: "dict[str, Any]", name: str) -> None:
+    """Give the in-line hook its state, wait for its end. Raises HookError by `name`, OSError."""
     status = in_line.converse(state)
     if status == 0:
         return
     if status is None:
-        raise HookError(f"{GPU_HOOK} took longer than its timeout of {in_line.timeout} s")
+        raise HookError(f"{name} took longer than its timeout of {in_line.timeout} s")
     if not in_line.output:
-        raise HookError(f"{GPU_HOOK}: {hooks.ending(status)}")
+        raise HookError(f"{name}: {hooks.ending(status)}")
     report = jsonlite.loads(in_line.output.decode())
-    raise HookError(f"{GPU_HOOK}: {report['text']}", report["hint"])
+    raise HookError(f"{name}: {report['text']}", report["hint"])
 
 
 def _hook(container: Container, init: "Init", stdin: int, stdout: int, parent: int) -> "NoReturn":

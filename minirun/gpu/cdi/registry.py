@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
 """Lowest priority first: SPEC.md, "Discovery"."""
-SIMULATED = "io.minirun.simulated"
-"""An annotation of specs that were made from the simulated driver."""
+SIMULATED = "MINIRUN_GPUS=SIMULATED"
+"""In the environment that a spec made from the simulated driver gives: annotations need 0.6.0."""
 _LISTED = 5
 
 
@@ -38,7 +38,7 @@ class CdiSpec(Record):
     @property
     def simulated(self) -> bool:
         """Whether no driver is behind its devices."""
-        return SIMULATED in self.raw.get("annotations", {})
+        return SIMULATED in self.common.env
 
     @property
     def common(self) -> Edits:

@@ -67,6 +67,17 @@ def test_podman(podman: PodmanByFile) -> None:
     assert podman.run("--runtime=minirun", "echo", "hello") == "hello"
 
 
+def test_podman_gives_simulated_gpus_by_a_cdi_file(podman: PodmanByFile) -> None:
+    """podman 4.3 refuses a file with a field that its version of the specification lacks."""
+    words = ("nvidia-ctk", "cdi", "generate", "--output=/run/cdi/nvidia.yaml")
+    made = podman.cell.run(podman.minirun, *words, env={"MINIRUN_SIM": "count=2"})
+    assert made.returncode == 0, made.stderr
+    command = "ls /dev/nvidia0 /dev/nvidiactl /usr/bin/nvidia-smi; env | grep SIMULATED"
+    said = podman.run("--device=nvidia.com/gpu=0", "sh", "-c", command).split()
+    assert said[:3] == ["/dev/nvidia0", "/dev/nvidiactl", "/usr/bin/nvidia-smi"]
+    assert said[3:] == ["MINIRUN_GPUS=SIMULATED"]
+
+
 def test_docker(docker: DockerByFile) -> None:
     assert docker.run("--runtime=minirun", "echo", "hello") == "hello"
     assert docker.json("info", "--format={{json .Runtimes}}")["minirun"]["path"] == docker.minirun

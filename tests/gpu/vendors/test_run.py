@@ -78,6 +78,14 @@ def test_the_same_stages_as_with_nvidia(minirun: Program, amd: tuple[str, ...]) 
     assert edits["driver"] == "amdgpu 6.10.5" and not edits["simulated"]
 
 
+def test_an_error_names_the_vendor(minirun: Program, amd: tuple[str, ...]) -> None:
+    """Not NVIDIA's hook, which has nothing to do with it."""
+    Path(amd[-1], "dev/dri/renderD129").unlink()
+    done = minirun("run", "--rm", "--gpus", "1", *amd, "busybox", "true")
+    text = "minirun: amd: mount error: stat failed: /dev/dri/renderD129: no such file or directory"
+    assert (done.returncode, done.stderr.startswith(text)) == (125, True), done.stderr
+
+
 def test_intel_gpus_are_found_by_path_and_without_a_name(minirun: Program, tmp_path: Path) -> None:
     flags = ("--gpus", "1", *root(intel_host(tmp_path).root))
     script = "ls /dev/dri/by-path; stat -L -c %T /dev/dri/by-path/*; test ! -e /dev/kfd; id -G"

@@ -37,7 +37,7 @@ OPTIONS = {
   -r, --root=PATH                  Path to the driver root directory
   -l, --ldcache=FILE               Path to the system's DSO cache
       --no-create-imex-channels    Don't create IMEX channel device nodes
-      --gpu-driver=NAME            nvidia or simulated (minirun's own; default nvidia)
+      --gpu-driver=NAME            nvidia or simulated (default: as $MINIRUN_SIM is set)
 {_HELP}""",
     "info": f"""\
       --csv                        Output in CSV format
@@ -97,7 +97,7 @@ class CommandLine(Record):
     """What the options say; those of `info` and `list` alone are only among `words`."""
     words: "tuple[str, ...]" = ()
     """The command's words, each option by its whole name and with its value in one word."""
-    gpu_driver: str = "nvidia"
+    gpu_driver: str = ""
     is_bare: bool = False
     """Nothing follows the command, or one word that names IMEX channels: `list` lists all then."""
     help: str = ""
@@ -125,7 +125,7 @@ def parse(argv: "list[str]") -> CommandLine:
     if not command or len(arguments) != (command == "configure"):
         raise UsageError(synopsis(command), status=1)
     request = hook.read([command, *before, *typed, "".join(arguments)])
-    driver = dict(word.partition("=")[::2] for word in before).get("--gpu-driver", "nvidia")
+    driver = dict(word.partition("=")[::2] for word in before).get("--gpu-driver", "")
     is_bare = given == (1 if request.imex_channels else 0)
     return CommandLine(command, request, (*typed, *arguments), driver, is_bare)
 

@@ -114,11 +114,12 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
     """Return what the host has, after loading its modules where that is asked for."""
     request = line.request
     user = _user(request.user)
-    if line.gpu_driver == "simulated":
+    chosen = line.gpu_driver or ("simulated" if os.environ.get("MINIRUN_SIM") else "nvidia")
+    if chosen == "simulated":
         sys.stderr.write(f"{NAME}: {_SIMULATED}\n")
         log.started(request, user, "none: SIMULATED")
         found = simulated.inventory(store, simulation)
-    elif line.gpu_driver == "nvidia":
+    elif chosen == "nvidia":
         cache = request.ldcache or LD_SO_CACHE
         log.started(request, user, cache)
         root = trusted.check(request.root)
@@ -127,7 +128,7 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
             kmods.load(root, channels, log.say)
         found = real.inventory(root, cache, strict=True, user=user)
     else:
-        raise UsageError(f"unknown gpu driver: {line.gpu_driver}", "nvidia or simulated")
+        raise UsageError(f"unknown gpu driver: {chosen}", "nvidia or simulated")
     return found
 
 

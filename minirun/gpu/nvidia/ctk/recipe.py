@@ -22,8 +22,6 @@ OFF = ("chmod",)
 DEBUG = ("NVIDIA_CTK_DEBUG=false",)
 """The hooks' environment. With none at all, runc would give them the image's (CVE-2025-23266)."""
 
-_WHY = "no driver is behind these devices"
-
 
 class HookProgram(Record):
     """The program of the hooks: its path, argv up to the name of a hook, environment."""
@@ -77,9 +75,8 @@ def document(
     if recipe.every and named and "all" not in named:
         named = named | {"all": merged(list(named.values()))}
     rows = [{"name": name, "containerEdits": dump(named[name])} for name in sorted(named)]
-    marked = {"annotations": {SIMULATED: f"SIMULATED: {_WHY}"}} if simulated else {}
-    made = {"cdiVersion": "", "kind": recipe.kind, **marked, "devices": rows}
-    if common := dump(rest):
+    made: "dict[str, Any]" = {"cdiVersion": "", "kind": recipe.kind, "devices": rows}
+    if common := dump(rest._replace(env=(*rest.env, SIMULATED)) if simulated else rest):
         made["containerEdits"] = common
     return made | {"cdiVersion": least_version(made)}
 
@@ -90,7 +87,7 @@ def least_version(made: "dict[str, Any]") -> str:
     nodes = [node for part in edits for node in part.get("deviceNodes", ())]
     if any("additionalGids" in part for part in edits):
         return "0.7.0"
-    if "annotations" in made or "." in made["kind"].partition("/")[2]:
+    if "." in made["kind"].partition("/")[2]:
         return "0.6.0"
     if any("hostPath" in node for node in nodes):
         return "0.5.0"

@@ -246,6 +246,18 @@ def test_imex_and_mig_keys_of_the_simulated_driver(debian: Sandbox, store: str) 
     assert debian.view("/dev/nvidia-caps/nvidia-cap2").is_char_device()
 
 
+def test_the_environment_asks_for_the_simulated_driver(named: str, store: str) -> None:
+    """ctr calls the program by its name, without a flag of minirun's; a flag counts more."""
+    env = {"PATH": "/usr/bin:/bin", "MINIRUN_STORE": store, "MINIRUN_SIM": "count=2"}
+    done = [
+        subprocess.run([named, *flags, "info"], capture_output=True, text=True, env=env)
+        for flags in ((), ("--gpu-driver=nvidia",))
+    ]
+    assert done[0].returncode == 0 and "SIMULATED" in done[0].stderr
+    assert done[0].stdout.count("Device Index") == 2
+    assert "SIMULATED" not in done[1].stderr
+
+
 def test_no_module_is_loaded_in_a_user_namespace(named: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     tmp_path.chmod(0o777)

@@ -24,7 +24,7 @@ def test_yaml_and_json_say_the_same(minirun: Program, tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith("---\n")
     assert "level=warning" in done.stderr and "SIMULATED" in done.stderr
     found = yaml.safe_load(done.stdout)
-    assert "SIMULATED" in str(found["annotations"])
+    assert "MINIRUN_GPUS=SIMULATED" in found["containerEdits"]["env"]
     for name in ("new/a.yaml", "new/a.json"):
         assert generate(minirun, f"--output={tmp_path}/{name}").stdout == ""
     assert yaml.safe_load((tmp_path / "new/a.yaml").read_text()) == found
