@@ -124,7 +124,19 @@ class SystemdCell:
         return subprocess.run(
             ["nsenter", f"--target={self.pid}", *FLAGS, "--", "env", "--chdir=/", *argv],
             capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False,
+            preexec_fn=self._visit,
         )  # fmt: skip
+
+    def _visit(self) -> None:
+        """Move a program of the cell below the cell's cgroup, of version 2.
+
+        Where cgroup2 is mounted with nsdelegate, as systemd mounts it, the cell's systemd cannot
+        fetch a process from outside of its cgroup namespace (cgroups(7)).
+        """
+        for hierarchy in (each.path for each in hierarchies.mounted() if each.version == 2):
+            place = Path(f"{hierarchy}{self.parent}/visitors")
+            place.mkdir(exist_ok=True)
+            (place / "cgroup.procs").write_text("0")
 
     def sh(self, script: str) -> str:
         """Run a shell script in the cell, and return what it says. Raises AssertionError."""
