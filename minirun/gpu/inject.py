@@ -5,7 +5,7 @@ Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). 
 name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
 """
 
-from minirun.core import extras
+from minirun.core import events, extras, visible
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.rootfs.inroot import Root
@@ -104,6 +104,10 @@ def configure(
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
     before(edits)
+    for path in planner.own_libraries(root, edits):
+        text = f"the image has its own {path}, which hides the driver's"
+        events.emit("note", "warning", {"text": text}, why=planner.REMOVE)
+        visible.warn(f"{text} ({planner.REMOVE})")
     rules = None if request.no_cgroups else cgroup
     target = apply.Target(root, request.rootfs, program, owner, join, rules)
     apply.apply(edits, target)

@@ -15,6 +15,7 @@ from minirun.common import mountinfo
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.edits import Edits
+from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.steps import DeviceNode
 
 
@@ -44,6 +45,8 @@ class ObservedGpus(Record):
     mounted: frozenset[str]
     deleted: frozenset[str]
     """Mount points whose file the host has no more."""
+    hiding: tuple[str, ...] = ()
+    """The image's own files that hide the driver's libraries."""
 
     @property
     def mounts(self) -> int:
@@ -57,8 +60,9 @@ def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedG
     with closing(Root.at(f"/proc/{pid}/root")) as root:
         nodes = tuple(_node(root, node, rules) for node in edits.device_nodes)
         expected = tuple(_real(root, mount.path) for mount in edits.mounts)
+        hiding = tuple(planner.own_libraries(root, edits))
     gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
-    return ObservedGpus(nodes, rules, expected, frozenset(points), gone)
+    return ObservedGpus(nodes, rules, expected, frozenset(points), gone, hiding)
 
 
 def _node(root: Root, given: DeviceNode, rules: list[DeviceRule] | None) -> ObservedNode:

@@ -20,6 +20,7 @@ from minirun.gpu import variables
 from minirun.gpu.cdi import names
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
+from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.request import NvidiaRequest
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
@@ -117,6 +118,9 @@ def differences(
     if stale:
         what = f"{len(stale)} mounted files are deleted on the host, such as {stale[0]}"
         found.append(Difference(what, "the driver was updated or removed since the start", _ANEW))
+    for path in now.hiding:
+        reason = "programs load this file, of another driver, in its place"
+        found.append(Difference(f"{path} hides the driver's library", reason, planner.REMOVE))
     if host_driver and edits.driver and host_driver != edits.driver:
         what = f"the driver is {host_driver} now; the container got files of {edits.driver}"
         reason = 'updated since the start; programs say "Driver/library version mismatch"'

@@ -109,6 +109,18 @@ def test_a_failure_of_nvml_is_told_in_the_drivers_words(
     assert done["err"].count("\n") == 1
 
 
+def test_a_library_of_the_image_that_hides_the_drivers(host: Make) -> None:
+    """The real one says nothing."""
+    case = case_of()
+    made = host(case)
+    path = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+    made.change = lambda: Path(f"{ROOT}{path}").touch()
+    done = made.run(lambda: configure(case))["done"]
+    assert done["rc"] == 0
+    text = f"warning: the image has its own {path}, which hides the driver's"
+    assert done["stderr"].startswith(f"nvidia-container-cli: {text} (")
+
+
 def wide_domains() -> None:
     """Name the GPUs in /proc with a PCI domain of eight digits: the host's and the container's."""
     for base in ("", ROOT):

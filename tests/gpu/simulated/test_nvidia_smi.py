@@ -46,6 +46,10 @@ def test_every_shell_can_run_it(
     assert (done.stdout.splitlines(), done.stderr) == ([line(0, 0), line(1, 2)], "")
     table = box.chroot(*words, "/usr/bin/nvidia-smi")
     assert "Driver Version: 550.163.01" in table.stdout and table.stderr == ""
+    assert "CUDA Version: 12.4" in table.stdout
+    asked = box.chroot(*words, "/usr/bin/nvidia-smi", QUERY, "--format=csv,noheader,nounits")
+    assert [row.split(", ")[0] for row in asked.stdout.splitlines()] == ["0", "1"]
+    assert "Attached GPUs" in box.chroot(*words, "/usr/bin/nvidia-smi", "-q").stdout
 
 
 def test_the_table_invents_nothing(debian: Sandbox, store: str) -> None:
@@ -101,12 +105,76 @@ def test_mig_devices(debian: Sandbox, store: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("words", (("-q",), ("-L", "-i", "0"), ("--query-gpu=name",)))
+@pytest.mark.parametrize("words", (("-r",), ("-q", "-x"), ("--query-gpu=name",), ("-i",)))
 def test_an_unknown_option(words: tuple[str, ...], debian: Sandbox, store: str) -> None:
     debian.configure("--device=0", "--utility", store=store)
     done = debian.chroot("nvidia-smi", *words)
     assert done.returncode == 2 and done.stdout == ""
-    assert f"there is no option {words[0]}" in done.stderr and "SIMULATED" in done.stderr
+    assert "there is no option -" in done.stderr and "SIMULATED" in done.stderr
+
+
+QUERY = "--query-gpu=index,name,uuid,pci.bus_id,memory.total,utilization.gpu,driver_version,count"
+ROWS = [
+    f"{at}, NVIDIA A100-SXM4-40GB (SIMULATED), GPU-aaaaaaaa-0000-4000-8000-{number:012}, "
+    f"00000000:{bus}:00.0, [N/A], [N/A], 550.163.01, 2"
+    for at, number, bus in ((0, 0, "07"), (1, 1, "0F"))
+]
+HEADING = (
+    "index, name, uuid, pci.bus_id, memory.total [MiB], utilization.gpu [%], driver_version, count"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ((QUERY, "--format=csv"), [HEADING, *ROWS]),
+        ((QUERY, "--format=csv,noheader"), ROWS),
+        ((QUERY, "--format=csv,noheader,nounits"), ROWS),
+        (("--format", "csv,nounits,noheader", "--query-gpu", QUERY.partition("=")[2]), ROWS),
+        ((QUERY, "--format=csv,noheader", "-i", "1"), ROWS[1:]),
+        ((QUERY, "--format=csv,noheader", "--id=00000000:07:00.0"), ROWS[:1]),
+        (("--query-gpu=gpu_name, mig.mode.current", "--format=csv,noheader", "-i", "0"),
+         ["NVIDIA A100-SXM4-40GB (SIMULATED), Disabled"]),
+    ],
+)  # fmt: skip
+def test_what_scripts_ask(
+    words: tuple[str, ...], lines: list[str], debian: Sandbox, store: str
+) -> None:
+    debian.configure("--device=0,1", "--utility", store=store)
+    done = debian.chroot("nvidia-smi", *words)
+    assert (done.returncode, done.stdout.splitlines()) == (0, lines)
+    assert done.stderr.startswith("nvidia-smi: SIMULATED: ")
+
+
+@pytest.mark.parametrize("form", ["csv", "csv,noheader"])
+def test_a_field_that_there_is_not(form: str, debian: Sandbox, store: str) -> None:
+    debian.configure("--device=0", "--utility", store=store)
+    done = debian.chroot("nvidia-smi", "--query-gpu=index,no_such", f"--format={form}")
+    assert done.returncode == 2
+    assert done.stdout.startswith('Field "no_such" is not a valid field to query.')
+
+
+def test_the_long_answer_invents_nothing(debian: Sandbox, store: str) -> None:
+    debian.configure("--device=0,3", "--utility", store=store, MINIRUN_SIM="mig=3")
+    done = debian.chroot("nvidia-smi", "-q", "-i", "1")
+    assert (done.returncode, done.stderr) == (0, "") and "SIMULATED" in done.stdout
+    rows = [line.partition(": ")[::2] for line in done.stdout.splitlines() if ": " in line]
+    known = {name.strip(): value for name, value in rows if value != "N/A"}
+    assert known == {
+        "Driver Version": "550.163.01", "CUDA Version": "12.4", "Attached GPUs": "2",
+        "Product Name": "NVIDIA A100-SXM4-40GB (SIMULATED)", "Current": "Enabled",
+        "Pending": "Enabled", "GPU UUID": "GPU-aaaaaaaa-0000-4000-8000-000000000003",
+        "Minor Number": "3", "Bus": "0x4E", "Device": "0x00", "Domain": "0x0000",
+        "Bus Id": "00000000:4E:00.0",
+    }  # fmt: skip
+    assert len(rows) > len(known) + 15
+
+
+def test_one_gpu_of_the_list(debian: Sandbox, store: str) -> None:
+    debian.configure("--device=0,1", "--utility", store=store)
+    assert debian.chroot("nvidia-smi", "-L", "-i", "1").stdout.splitlines() == [line(1, 1)]
+    done = debian.chroot("nvidia-smi", "-L", "--id=7")
+    assert done.returncode == 6 and "No devices were found" in done.stdout
 
 
 def test_the_other_programs_say_what_they_are(

@@ -156,6 +156,23 @@ def test_who_asked(
     assert row["what"].startswith(what)
 
 
+@pytest.mark.parametrize("name", ["libcuda.so.1", "libnvidia-ml.so.1"])
+def test_a_library_of_the_image_that_hides_the_drivers(
+    minirun: Program, tmp_path: Path, name: str
+) -> None:
+    """ldconfig makes no link where a file is: the loader takes the image's own."""
+    layer = images.make(tmp_path / "store", "old")
+    (layer / "usr/lib64").mkdir()
+    (layer / "usr/lib64" / name).write_text("of another driver")
+    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    done = minirun("run", "-d", "--name", "g", *GPUS, "old", "sleep", "60")
+    assert done.returncode == 0, done.stderr
+    text = f"minirun: warning: the image has its own /usr/lib64/{name}, which hides the driver's ("
+    assert done.stderr.startswith(text) and done.stderr.count("\n") == 1, done.stderr
+    (row,) = document(minirun)["differences"]
+    assert row["what"] == f"/usr/lib64/{name} hides the driver's library"
+
+
 def test_a_bundle_whose_environment_asked(minirun: Program, layer: Path) -> None:
     done = minirun("spec", *GPUS, "busybox", "sleep", "60")
     config = json.loads(done.stdout)

@@ -39,6 +39,7 @@ LINKS = (
 )
 """(library, name of a link beside it, the link's target: empty for the library's own file)."""
 _CUDA = "/usr/local/cuda/compat"
+REMOVE = "remove it from the image; a program that needs one finds the driver's then"
 _SOCKET = ("nosuid", "nodev", "noexec")
 PROC_FILE = ("ro", "nosuid", "nodev", "noexec")
 """Options of what is mounted below /proc."""
@@ -167,6 +168,17 @@ def _proc_view(inventory: Inventory) -> Tmpfs:
             data = data.replace(b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0")
         files.append(WriteFile(f"{PROC}/{name}", data, found.st_mode & 0o777))
     return Tmpfs(PROC, tuple(files))
+
+
+def own_libraries(root: Root, edits: Edits) -> "list[str]":
+    """Return the files that stand in a container where ldconfig would link a driver's library.
+
+    The loader takes such a file, which the image brought, and not the library beside it.
+    """
+    names = [mount.path.partition(".so.")[0] for mount in edits.mounts]
+    paths = [f"{name}.so.1" for name in names if name.endswith(("/libcuda", "/libnvidia-ml"))]
+    mounted = {mount.path for mount in edits.mounts}
+    return [p for p in paths if p not in mounted and driverroot.link_target(root, p) == ""]
 
 
 def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:

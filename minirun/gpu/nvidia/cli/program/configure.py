@@ -6,6 +6,7 @@ namespaces); the real one goes the long way to the same place: its parent's pid 
 """
 
 import os
+import sys
 
 from minirun.core import extras
 from minirun.core.errors import GPUError, from_os
@@ -14,7 +15,7 @@ from minirun.gpu import apply
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
-from minirun.gpu.nvidia.cli.cli_args import CommandLine
+from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
 
 TYPE_CHECKING = False
@@ -50,6 +51,9 @@ def configure(
     log.driver(found)
     try:
         edits = nvidia.plan(found, request, facts)
+        for path in nvidia.own_libraries(root, edits):
+            text = f"warning: the image has its own {path}, which hides the driver's"
+            sys.stderr.write(f"{NAME}: {text} ({nvidia.REMOVE})\n")
         target = apply.Target(root, request.rootfs, program, owner, join, cgroup)
         apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
