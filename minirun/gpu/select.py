@@ -155,9 +155,11 @@ def choose(inventory: "Inventory", devices: "tuple[str, ...]") -> "tuple[Gpu, ..
 
 def _find(inventory: "Inventory", device: str) -> "tuple[Gpu, Mig | None]":
     """Return the GPU, and the MIG device of it, that one selector means. Raises GPUError."""
-    bus_id = pci(device)
+    bus_id, index = pci(device), device
+    if device.isascii() and device.isdigit():
+        index = device.lstrip("0") or "0"  # nvidia-container-cli takes 01 for 1
     for gpu in inventory.gpus:
-        if device == str(gpu.number) or device.lower() == gpu.uuid.lower():
+        if index == str(gpu.number) or device.lower() == gpu.uuid.lower():
             return gpu, None
         if bus_id and bus_id == pci(gpu.bus_id):
             return gpu, None

@@ -1,8 +1,10 @@
 /* A libnvidia-ml.so.1 for the pretend host: 4 x A100, as the environment says.
- *   PRETEND_GPUS=4  PRETEND_MINORS=0,1,2,3  PRETEND_MIG=3 (three devices)  PRETEND_FAIL=init:9 | uuid:15 */
+ *   PRETEND_GPUS=4  PRETEND_MINORS=0,1,2,3  PRETEND_MIG=3 (three devices)  PRETEND_FAIL=init:9 | uuid:15
+ *   PRETEND_IDS=1: a GPU's name is the uid and gid of the process that asks */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct {
     char bus_id_legacy[16];
@@ -52,7 +54,10 @@ int nvmlDeviceGetPciInfo_v3(void *device, pci_info *pci) {
     return 0;
 }
 int nvmlDeviceGetName(void *device, char *name, unsigned size) {
-    (void)device; snprintf(name, size, "NVIDIA A100-SXM4-40GB"); return 0;
+    (void)device;
+    if (getenv("PRETEND_IDS")) snprintf(name, size, "%d %d", (int)getuid(), (int)getgid());
+    else snprintf(name, size, "NVIDIA A100-SXM4-40GB");
+    return 0;
 }
 int nvmlDeviceGetBrand(void *device, int *brand) { (void)device; *brand = 14; return 0; }
 int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending) {

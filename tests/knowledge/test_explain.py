@@ -168,6 +168,10 @@ def test_it_needs_no_root() -> None:
         ),
         ("ldcache error: process /sbin/ldconfig failed with error code: 1", "ldconfig failed"),
         ("initialization error: nvml error: driver not loaded", "initialization error"),
+        ("driver not loaded", "initialization error"),
+        ("driver/library version mismatch", "NVML: version mismatch"),
+        ("insufficient permissions", "NVML: insufficient permissions"),
+        ("unknown error", "NVML: Unknown Error"),
         ("torch: CUDA unknown error - this may be due to", "CUDA_ERROR_UNKNOWN"),
         ("failed to inject CDI devices: unresolvable CDI devices a/b=c", "unresolvable CDI"),
         (

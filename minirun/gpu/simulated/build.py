@@ -100,8 +100,8 @@ def _fill(root: str, spec: SimulatedSpec) -> None:
     for name in ("nvidia-smi", *files.BINARIES):
         script = "nvidia-smi.sh" if name == "nvidia-smi" else "stand-in.sh"
         with open(f"{_HERE}/{script}", "rb") as source:
-            text = source.read().replace(b"@CUDA@", cuda_version(spec.driver).encode())
-        _write(root, f"/usr/bin/{name}", text, 0o755)
+            data = source.read().replace(b"@CUDA@", cuda_version(spec.driver).encode())
+        _write(root, f"/usr/bin/{name}", data, 0o755)
     for path, _ in catalog.SOCKETS:
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         os.mknod(root + path, stat.S_IFSOCK | 0o666)

@@ -188,3 +188,43 @@ def test_a_library_that_is_there_twice(host: Make) -> None:
     assert len({os.path.dirname(path) for path in paths}) == 2, paths
     chosen = next(line for line in done["stdout"].splitlines() if line.endswith(name))
     assert os.path.dirname(chosen) == os.path.dirname(paths[-1])
+
+
+@pytest.mark.parametrize(
+    ("user", "ids"),
+    [("root:daemon", "0 1"), ("daemon", "1 1"), ("7:8", "7 8"), ("", "65534 65534")],
+)
+def test_who_asks_nvml(host: Make, user: str, ids: str) -> None:
+    """config.toml's usual line is user = "root:video": names, and a group besides."""
+    flags = (f"--user={user}",) if user else ()
+    done = host(case_of()).run(lambda: cli(*flags, "info", env={"PRETEND_IDS": "1"}))
+    assert done["rc"] == 0, done["stderr"]
+    assert f"Model: {ids}" in " ".join(done["stdout"].split())
+
+
+def test_an_index_may_begin_with_zeros(host: Make) -> None:
+    done = host(case_of()).run(lambda: cli("list", "--device=01,0"))
+    assert [row for row in done["stdout"].splitlines() if row[11:].isdigit()] == [
+        "/dev/nvidia1",
+        "/dev/nvidia0",
+    ]
+
+
+def test_both_keys_of_mig(host: Make) -> None:
+    """Each brings its folders, as the real one mounts them twice."""
+    case = case_of("--mig-config=all", "--mig-monitor=all", "--device=all", "--utility")
+    found = host(case).run(lambda: configure(case))
+    assert found["done"]["rc"] == 0, found["done"]
+    mounted = [row["at"] for row in found["after"]["mounts"]]
+    for path in (f"{PROC}/capabilities", "/dev/nvidia-caps"):
+        assert mounted.count(path) == 2
+
+
+def test_no_key_of_mig_where_no_gpu_can_be_split(host: Make) -> None:
+    case = case_of("--mig-config=all", "--device=all", "--utility")
+    made = host(case)
+    made.change = lambda: [shutil.rmtree(f"{PROC}/capabilities/gpu{n}") for n in range(4)] and None
+    found = made.run(lambda: configure(case))
+    assert found["done"]["rc"] == 0, found["done"]
+    mounted = [row["at"] for row in found["after"]["mounts"]]
+    assert not {f"{PROC}/capabilities", "/dev/nvidia-caps"} & {*mounted}

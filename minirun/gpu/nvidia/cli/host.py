@@ -8,7 +8,7 @@ import os
 from minirun.core import events
 from minirun.gpu import trusted
 from minirun.gpu.inventory import Inventory, Notice
-from minirun.gpu.nvidia.cli import real, warn
+from minirun.gpu.nvidia.cli import nvml, real, warn
 from minirun.gpu.request import NvidiaRequest
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
@@ -24,7 +24,7 @@ def find(options: "NvidiaRequest", request: "NvidiaRequest", *, load_kmods: bool
     complete = all(os.path.exists(root + path) for path in _NODES)
     if request.load_kmods and (load_kmods or not complete):
         _load_modules(root, request)
-    found = real.inventory(root, options.ldcache)
+    found = real.inventory(root, options.ldcache, user=nvml.user_of(options.user))
     warn.report_notices(warn.check(found, request))
     return found
 

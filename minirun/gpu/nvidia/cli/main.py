@@ -9,15 +9,14 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.core.errors import GPUError, MinirunError, UsageError
+from minirun.core.errors import MinirunError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
 from minirun.gpu import simulated, trusted
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import cli_args, compat, kmods, real, warn
+from minirun.gpu.nvidia.cli import cli_args, compat, kmods, nvml, real, warn
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
-from minirun.gpu.nvidia.cli.nvml import NOBODY
 from minirun.gpu.nvidia.cli.program import report
 from minirun.gpu.nvidia.cli.program.configure import configure
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
@@ -113,7 +112,7 @@ def _run(
 def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> Inventory:
     """Return what the host has, after loading its modules where that is asked for."""
     request = line.request
-    user = _user(request.user)
+    user = nvml.user_of(request.user)
     chosen = line.gpu_driver or ("simulated" if os.environ.get("MINIRUN_SIM") else "nvidia")
     if chosen == "simulated":
         sys.stderr.write(f"{NAME}: {_SIMULATED}\n")
@@ -130,14 +129,3 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
     else:
         raise UsageError(f"unknown gpu driver: {chosen}", "nvidia or simulated")
     return found
-
-
-def _user(text: str) -> "tuple[int, int]":
-    """Return --user's uid and gid; the kernel's overflow ids where it is not given."""
-    if not text:
-        return NOBODY, NOBODY
-    uid, colon, gid = text.partition(":")
-    for part in (uid, gid) if colon else (uid,):
-        if not (part.isascii() and part.isdigit()) or int(part) >= 2**32 - 1:
-            raise GPUError(f"input error: invalid user: {text}", "as in --user=65534:65534")
-    return int(uid), int(gid if colon else uid)

@@ -59,20 +59,21 @@ def plan(
     """Return (steps, rules of the cgroup) for the keys, else the MIG devices. Raises OSError."""
     if not requested_keys(request):
         return [step for gpu in gpus for step in _devices(inventory, gpu)], []
-    steps: "list[Step]" = [BindMount(inventory.root + CAPABILITIES, CAPABILITIES, PROC_FILE)]
+    steps: "list[Step]" = []
     rules: "list[DeviceRule]" = []
-    if not inventory.caps_major:
-        return steps, rules
-    if inventory.simulated:
-        steps += _simulated_nodes(inventory)
-    else:
-        folder = catalog.CAPS_FOLDER
-        steps.append(BindMount(inventory.root + folder, folder, _FOLDER))
-    for name in requested_keys(request):
+    able, folder = capable(inventory, gpus), catalog.CAPS_FOLDER
+    for name in requested_keys(request) if able else ():
+        steps.append(BindMount(inventory.root + CAPABILITIES, CAPABILITIES, PROC_FILE))
+        if not inventory.caps_major:
+            continue
+        if not inventory.simulated:
+            steps.append(BindMount(inventory.root + folder, folder, _FOLDER))
         wanted = [key_minor(inventory, name)]
-        for gpu in capable(inventory, gpus):
+        for gpu in able:
             wanted += minors_of(inventory, gpu)
         rules += [DeviceRule(True, "c", inventory.caps_major, minor, "rw") for minor in wanted]
+    if steps and inventory.simulated:
+        steps += _simulated_nodes(inventory)
     return steps, list(dict.fromkeys(rules))
 
 

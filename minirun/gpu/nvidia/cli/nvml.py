@@ -8,7 +8,10 @@ With a driver root the child enters it first, as the real one does: the driver's
 each other. nvidia-ml-py (module pynvml) is imported in the child alone.
 """
 
+import errno
+import grp
 import os
+import pwd
 import select
 
 from minirun.core import jsonlite
@@ -35,6 +38,35 @@ _BRANDS = {
     13: "NvidiaRTX", 14: "Nvidia", 15: "GeForceRTX", 16: "TitanRTX",
 }  # fmt: skip
 """NVML_BRAND_* as nvidia-container-cli prints them."""
+
+
+def user_of(text: str) -> "tuple[int, int]":
+    """Return the uid and gid that UID[:GID] names; NOBODY for "". Raises GPUError.
+
+    Either may be a name. Without a group it is the user's own.
+    """
+    if not text:
+        return NOBODY, NOBODY
+    user, _, group = text.partition(":")
+    try:
+        account = None if user[:1].isdigit() else pwd.getpwnam(user)
+        uid = account.pw_uid if account else _number(user)
+        if not group:
+            return uid, (account or pwd.getpwuid(uid)).pw_gid
+        return uid, _number(group) if group[:1].isdigit() else grp.getgrnam(group).gr_gid
+    except (KeyError, ValueError, OverflowError) as error:
+        codes = {KeyError: errno.ENOENT, ValueError: errno.EINVAL}
+        why = os.strerror(codes.get(type(error), errno.ERANGE)).lower()
+        text = f"input error: parse user/group failed: {why}"
+        raise GPUError(text, "as in --user=65534:65534 or --user=root:video") from None
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    if len(text) > 10 or int(text) >= 2**32 - 1:
+        raise OverflowError(text)
+    return int(text)
 
 
 def query(

@@ -54,7 +54,7 @@ def inventory(
         _refuse_stale(finder, cache or catalog.LD_SO_CACHE)
     else:
         driver = kernel_version(root)
-        cuda, gpus = _gpus(finder)
+        cuda, gpus = _gpus(finder, user)
     majors = character_majors(root)
     firmware = finder.files(("gsp*.bin",), (catalog.firmware_folder(driver),))
     return Inventory(
@@ -115,12 +115,12 @@ def character_majors(root: str = "") -> "dict[str, int]":
     return majors
 
 
-def _gpus(finder: Finder) -> "tuple[str, tuple[Gpu, ...]]":
+def _gpus(finder: Finder, user: "tuple[int, int]") -> "tuple[str, tuple[Gpu, ...]]":
     """Return (CUDA version, GPUs): by NVML, or by /proc without its library. Raises GPUError."""
     root = finder.root
     library = _nvml_path(finder) or _local_library(root, "libnvidia-ml.so.1")
     try:
-        return nvml.query(root, library)
+        return nvml.query(root, library, user)
     except GPUError as failed:
         error = failed
     gpus = proc_gpus(root)

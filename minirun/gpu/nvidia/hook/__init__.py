@@ -132,6 +132,11 @@ def read(argv: "list[str]") -> NvidiaRequest:
 
 
 def _pid(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
-        raise UsageError(f"nvidia-container-cli: --pid={text} is no process id", status=1)
-    return int(text)
+    """Return a pid; 0, which is the caller's parent, for less. Raises UsageError."""
+    digits = text.removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit()
+    if not is_number or len(digits) > 10 or int(digits) >> 31:
+        why = "numerical result out of range" if is_number else "invalid argument"
+        what = f"nvidia-container-cli: input error: parse pid failed: {why}"
+        raise UsageError(what, "as in --pid=1234", 1)
+    return max(int(text), 0)

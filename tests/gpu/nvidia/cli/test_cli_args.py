@@ -73,10 +73,9 @@ def test_lists_grow_and_empty_items_fall_out() -> None:
         ("configure -x /r", "invalid option -- 'x'"),
         ("configure --compute=1 /r", "option '--compute' doesn't allow an argument"),
         ("configure /r --device", "option '--device' requires an argument"),
-        ("configure --pid=1_0 /r", "--pid=1_0 is no process id"),
-        ("configure --pid=-1 /r", "--pid=-1 is no process id"),
-        ("configure --pid=١ /r", "--pid=١ is no process id"),
-        ("configure --pid=99999999999 /r", "--pid=99999999999 is no process id"),
+        ("configure --pid=1_0 /r", "input error: parse pid failed: invalid argument"),
+        ("configure --pid=١ /r", "input error: parse pid failed: invalid argument"),
+        ("configure --pid=2147483648 /r", "parse pid failed: numerical result out of range"),
     ),
 )
 def test_errors_name_the_culprit(words: str, culprit: str) -> None:

@@ -82,7 +82,14 @@ def test_by_its_own_name_and_as_a_command(named: str, minirun: Program, store: s
         ("list --csv", "nvidia-container-cli list: unrecognized option '--csv'"),
         ("list --device", "nvidia-container-cli list: option '--device' requires an argument"),
         ("info --csv=1", "nvidia-container-cli info: option '--csv' doesn't allow an argument"),
-        ("--user=root info", "nvidia-container-cli: input error: invalid user: root"),
+        (
+            "--user=no-such-user info",
+            "nvidia-container-cli: input error: parse user/group failed: no such file or directory",
+        ),
+        (
+            "--user=0:1x info",
+            "nvidia-container-cli: input error: parse user/group failed: invalid argument",
+        ),
         (
             "configure --cuda-compat-mode=x /r",
             "nvidia-container-cli: input error: invalid cuda-compat-mode",
