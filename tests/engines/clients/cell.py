@@ -121,9 +121,14 @@ def child(pid: int) -> int:
 
 
 def remove_cgroups(parent: str) -> None:
-    """Remove a cgroup and all below it in every hierarchy, once nobody is in it."""
+    """Remove a cgroup and all below it in every hierarchy, once nobody is in it.
+
+    Where a controller is not mounted podman makes plain folders and files of these names.
+    """
     for hierarchy in ("", *os.listdir("/sys/fs/cgroup")):
         top = Path("/sys/fs/cgroup", hierarchy, parent.lstrip("/"))
+        if hierarchy and not os.path.ismount(os.path.realpath(top.parents[parent.count("/") - 1])):
+            shutil.rmtree(top, ignore_errors=True)
         for folder, _, _ in os.walk(top, topdown=False):
             wait_until(lambda folder=folder: _rmdir(folder), 20)
 
