@@ -10,8 +10,8 @@ from minirun.cli.flags import Flags, flag, show
 from minirun.core.choices import OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings
-from minirun.engines import roots
-from minirun.gpu import driverroot, drivers, select, share, vendors
+from minirun.engines import holders
+from minirun.gpu import driverroot, drivers, select, vendors
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.select import parse_gpus
 from minirun.gpu.share import mps, timeslice
@@ -90,8 +90,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """Print who uses which GPU."""
     GpuPs(args)
-    rows = [row for root in roots.known(settings) for row in share.holders(root)]
-    return show(use_table(usage_of.who_uses(rows)))
+    return show(use_table(usage_of.who_uses(holders.holders(settings))))
 
 
 def use_table(rows: "list[usage_of.Use]") -> "list[str]":

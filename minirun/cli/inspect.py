@@ -157,7 +157,7 @@ def _both(
         chosen = list(selector.devices)
         if selector.amount:
             there, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
-            chosen = count.choose(selector, there, driver, (settings.root, ""), hint)
+            chosen = count.choose(selector, there, driver, (settings, ""), hint)
         env.append(f"NVIDIA_VISIBLE_DEVICES={','.join(chosen)}")
         if selector.capabilities:
             env.append(f"NVIDIA_DRIVER_CAPABILITIES={','.join(selector.capabilities)}")

@@ -95,7 +95,7 @@ def main_timeline(args: "list[str]", settings: Settings) -> int:
     elif not (flags.last.isascii() and flags.last.isdigit()):
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
-        write(recorded.listing(roots.known(settings), int(flags.last)))
+        write(recorded.listing(settings, int(flags.last)))
     return 0
 
 

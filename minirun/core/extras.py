@@ -189,6 +189,7 @@ DOORS = {
     "cgroup_entrance": "minirun.cgroups.hierarchies.entrance",
     "empty_directory": "minirun.oci.namespaces.userns.empty_directory",
     "keep_log": "minirun.running.history.keep",
+    "gpu_holders": "minirun.engines.holders.holders",
 }
 """What the core asks of a ring whatever config.json says: name → function."""
 

@@ -83,7 +83,7 @@ def _variables(
 
         found = drivers.inventory(driver, settings.store, root)
         indices, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
-        place = (settings.root, container_id)
+        place = (settings, container_id)
         devices = ",".join(count.choose(selector, indices, driver, place, hint))
     env = [f"{VISIBLE}={devices}"]
     given = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in asked.env)

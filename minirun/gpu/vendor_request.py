@@ -45,7 +45,7 @@ def resolve(
     devices = ",".join(selector.devices)
     if selector.amount:
         there = [str(card.number) for card in found.cards]
-        place = (settings.root, container_id)
+        place = (settings, container_id)
         hint = f"this host has {len(there)}"
         devices = ",".join(count.choose(selector, there, name, place, hint))
     return _found(asked, f"{name}={devices}", places)

@@ -5,7 +5,9 @@ import re
 import time
 
 from minirun.core import state
-from minirun.core.errors import StateError
+from minirun.core.errors import MinirunError, StateError
+from minirun.core.settings import Settings
+from minirun.engines import holders, roots
 from minirun.engines.roots import short
 from minirun.show import find, paint, recording, text
 from minirun.show.columns import aligned
@@ -15,20 +17,24 @@ from minirun.show.recording import Recording
 _HEAD = (
     "ID", "NAME", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
 )  # fmt: skip
+_NODE = re.compile(r"/dev/nvidia(\d{1,4})\Z")
+"""What the log keeps of a GPU that came without stage 5: an engine's CDI, or --device."""
 _IMAGE = re.compile(r"/images/([^/:]+)/layers/")
 _OWN = "minirun"
 """Stands for the engine where a container was made by `run IMAGE`."""
 _LAST_STAGE = 7
 
 
-def listing(roots: list[str], last: int) -> str:
-    """Return a table of what is recorded below `roots`, newest first."""
-    newest = sorted((log for root in roots for log in find.logs(root)), key=lambda log: -log.when)
-    closed = os.path.isdir(roots[0]) and not os.access(roots[0], os.R_OK)
-    said = f"{roots[0]} may not be read: run as root\n" if closed else ""
+def listing(settings: Settings, last: int) -> str:
+    """Return a table of what is recorded below the known state roots, newest first."""
+    found = [log for root in roots.known(settings) for log in find.logs(root)]
+    newest = sorted(found, key=lambda log: -log.when)
+    closed = os.path.isdir(settings.root) and not os.access(settings.root, os.R_OK)
+    said = f"{settings.root} may not be read: run as root\n" if closed else ""
     if not newest:
         return said + "no container is recorded yet: minirun replay has some to show\n"
-    rows = [_row(log) for log in newest[: last or None]]
+    given = _given(settings)
+    rows = [_row(log, given) for log in newest[: last or None]]
     more = len(newest) - len(rows)
     said += f"{more} more: minirun timeline --last 0\n" if more else ""
     return table(_without_idle_columns([_HEAD, *rows])) + said
@@ -43,7 +49,18 @@ def _without_idle_columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [tuple(cell for at, cell in enumerate(row) if at not in idle) for row in rows]
 
 
-def _row(log: Log) -> tuple[str, ...]:
+def _given(settings: Settings) -> dict[str, str]:
+    """Return container → the GPUs that it has, of those that run."""
+    found: dict[str, list[str]] = {}
+    try:
+        for row in holders.holders(settings):
+            found.setdefault(row.container, []).append(row.gpu)
+    except (MinirunError, OSError):
+        pass  # `gpu ps` says why
+    return {name: ",".join(dict.fromkeys(gpus)) for name, gpus in found.items()}
+
+
+def _row(log: Log, given: dict[str, str]) -> tuple[str, ...]:
     shown = time.strftime("%m-%d %H:%M:%S", time.localtime(log.when))
     status = _status(log)
     try:
@@ -51,6 +68,7 @@ def _row(log: Log) -> tuple[str, ...]:
     except (OSError, StateError):
         return (short(log.id), "", "", shown, status, "", "unreadable", "", "", "")
     devices, image, command = "", "", ""
+    nodes: list[str] = []
     asked: dict[str, str] = {}
     for event in found.events:
         argv = event.args.get("argv")
@@ -63,6 +81,9 @@ def _row(log: Log) -> tuple[str, ...]:
             image = " ".join(_IMAGE.findall(str(event.args.get("data"))))
         elif event.kind == "exec" and event.actor == "init" and event.stage == _LAST_STAGE:
             command = " ".join(words)
+        elif node := _NODE.match(str(event.args.get("path") or event.args.get("target"))):
+            nodes.append(node[1])
+    devices = devices or given.get(log.id) or ",".join(dict.fromkeys(nodes))
     gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
     word = result(found).split(" ")[0]
     return (

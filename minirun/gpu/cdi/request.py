@@ -26,7 +26,6 @@ from minirun.gpu.nvidia.ctk import generate, recipe
 from minirun.gpu.nvidia.runtime import lookup
 from minirun.gpu.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.share import count
-from minirun.gpu.steps import DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def resolve(
     host = _make_spec(asked, settings.store, selector, found) if selector else None
     wanted = devices
     if selector:
-        wanted = (*_names(selector, found, (settings.root, container_id)), *devices)
+        wanted = (*_names(selector, found, (settings, container_id)), *devices)
         if selector.capabilities:
             warnings.append("--gpus capabilities=… counts in legacy mode only: cdi gives them all")
     wanted = tuple(dict.fromkeys(wanted))
@@ -115,7 +114,8 @@ def resolve(
     if host is None and any(spec.raw["kind"] == recipe.KIND for spec in used):
         host = _host(simulated, settings.store)
         warnings += _wrong(host, bool(wanted)) if host else []
-    given = _given(host, edits.device_nodes) if host else ()
+    numbers = frozenset((node.major, node.minor) for node in edits.device_nodes)
+    given = planner.gpus_of_nodes(host, numbers) if host else ()
     edits = edits._replace(
         gpus=(*given, *cards), driver=host.driver if host else "", simulated=simulated
     )
@@ -177,7 +177,7 @@ def _make_spec(
 
 
 def _names(
-    selector: "GpuSelector", found: registry.Registry, place: "tuple[str, str]"
+    selector: "GpuSelector", found: registry.Registry, place: "tuple[Settings, str]"
 ) -> "list[str]":
     """Return the devices that --gpus means. Raises GPUError where there are too few."""
     kind = recipe.KIND
@@ -211,16 +211,3 @@ def _host(simulated: bool, store: str) -> "Inventory | None":
         return drivers.inventory("simulated" if simulated else "nvidia", store)
     except GPUError:
         return None
-
-
-def _given(host: "Inventory", nodes: "tuple[DeviceNode, ...]") -> "tuple[GivenGpu, ...]":
-    """Return the GPUs and MIG devices whose nodes these are."""
-    numbers = {(node.major, node.minor) for node in nodes}
-    gpus = [gpu for gpu in host.gpus if (host.major, gpu.minor) in numbers]
-    chosen = [
-        gpu._replace(
-            migs=tuple(mig for mig in gpu.migs if (host.caps_major, mig.ci_minor) in numbers)
-        )
-        for gpu in gpus
-    ]
-    return planner.given_gpus(host, tuple(chosen))

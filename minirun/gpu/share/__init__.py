@@ -9,16 +9,21 @@ that a GPU has one container. Here it is the user who says so, with `--gpus 0,ex
 
 A row counts as long as its container runs; no process has to remove it, so a crash leaves no claim
 behind. A GPU that `count=N` has chosen is reserved by the process that chose it, until stage 5 puts
-the container's name there. Only containers of the same state root know of each other.
+the container's name there.
+
+Each state root has a table of its own. An exclusive GPU is so in every root that is known, and no
+container has it by another way either (minirun.engines.holders). Where a root was named, it alone
+counts, and beside it what minirun's own root has exclusively.
 """
 
 import fcntl
 import os
 
-from minirun.core import events, jsonlite, places, state
+from minirun.core import events, extras, jsonlite, places, state, state_file
 from minirun.core.container import Container
 from minirun.core.errors import GPUError, StateError
 from minirun.core.record import Record
+from minirun.core.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,13 +94,19 @@ class Locked:
 
 def read(root: str) -> "list[Holder]":
     """Return all rows, those that do not count any more too. Raises GPUError, OSError."""
-    path = f"{root}/{places.GPU_HOLDERS}/{TABLE}"
+    folder = f"{root}/{places.GPU_HOLDERS}"
     try:
-        return [Holder(**row) for row in jsonlite.loads(state.read_text(path))]
+        fd = state_file.open_directory(folder)
+    except FileNotFoundError:
+        return []
+    try:
+        return [Holder(**row) for row in jsonlite.loads(state_file.read_file(fd, TABLE).decode())]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise GPUError(f"{path} is damaged: {error}", "remove it") from None
+        raise GPUError(f"{folder}/{TABLE} is damaged: {error}", "remove it") from None
+    finally:
+        os.close(fd)
 
 
 def holders(root: str) -> "list[Holder]":
@@ -124,12 +135,19 @@ def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulate
     ]
     if not rows:
         return
-    for gpu, others in claim(container.settings.root, rows).items():
+    settings = container.settings
+    shared = claim(settings.root, rows)
+    others = extras.door("gpu_holders")(settings, container.directory) if exclusive else []
+    for held in (*others, *exclusive_elsewhere(settings)):
+        for row in rows:
+            if row.driver == held.driver and overlap(row.gpu, held.gpu):
+                _refuse_exclusive(row, held)
+    for gpu, names in shared.items():
         why = "time-slicing: they take turns; its memory goes to whoever asks first"
-        events.emit("note", "gpu shared", {"gpu": gpu, "with": others}, why=why)
+        events.emit("note", "gpu shared", {"gpu": gpu, "with": names}, why=why)
     if exclusive:
         names = [row.gpu for row in rows]
-        why = "no other container of this state root gets them while this one runs"
+        why = "no other container gets them while this one runs"
         events.emit("note", "gpu exclusive", {"gpus": names}, why=why)
 
 
@@ -151,19 +169,38 @@ def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
                 continue
             kept.append(held)
             for row in met:
-                if row.exclusive or held.exclusive:
-                    raise _refusal(row, held)
+                _refuse_exclusive(row, held)
                 if held.container not in shared.setdefault(row.gpu, []):
                     shared[row.gpu].append(held.container)
         table.write([*kept, *rows])
     return shared
 
 
-def _refusal(row: Holder, held: Holder) -> GPUError:
+def exclusive_elsewhere(settings: Settings) -> "list[Holder]":
+    """Return the exclusive rows of the other roots in use; of a named root, of minirun's own.
+
+    Raises GPUError, OSError.
+    """
+    known, folder = {f"{settings.store}/{places.CONTAINERS}"}, f"{settings.store}/{places.ROOTS}"
+    if not settings.named and os.path.isdir(folder):
+        known |= {os.path.realpath(entry.path) for entry in os.scandir(folder)}
+    found: "list[Holder]" = []
+    for root in sorted(known - {settings.root}):
+        try:
+            found += [row for row in holders(root) if row.exclusive]
+        except (PermissionError, StateError):
+            continue  # another user's
+    return found
+
+
+def _refuse_exclusive(row: Holder, held: Holder) -> None:
+    """Raise GPUError if one of the two is exclusive: both are of the same GPU."""
+    if not (row.exclusive or held.exclusive):
+        return
     it = "it" if row.gpu == held.gpu else held.gpu
     if held.exclusive:
         text = f"gpu {held.gpu} is exclusive to container {held.container!r}"
-        return GPUError(text, f"--gpus count=1 takes another one; {HINT}")
-    return GPUError(
+        raise GPUError(text, f"--gpus count=1 takes another one; {HINT}")
+    raise GPUError(
         f"gpu {row.gpu} cannot be exclusive: container {held.container!r} has {it}", HINT
     )

@@ -2,31 +2,36 @@
 
 import os
 
-from minirun.core import state
+from minirun.core import extras, state
 from minirun.core.errors import GPUError
+from minirun.core.settings import Settings
 from minirun.gpu.select import GpuSelector
-from minirun.gpu.share import HINT, Holder, Locked, overlap, read
+from minirun.gpu.share import HINT, Holder, Locked, exclusive_elsewhere, overlap, read
 
 
 def choose(
-    selector: "GpuSelector", there: "list[str]", driver: str, place: "tuple[str, str]", hint: str
+    selector: GpuSelector, there: "list[str]", driver: str, place: "tuple[Settings, str]", hint: str
 ) -> "list[str]":
     """Choose of the GPUs that are `there`: those that the fewest containers have, then by index.
 
-    `place` is the state root and the id of the container that is about to be made. They are
+    `place` is the caller's settings and the id of the container that is about to be made. They are
     reserved for it, so that of two runs at the same moment each gets its own; "" reserves none.
+    What containers of other roots have, and what no table has, counts too.
     Raises GPUError if there are too few, with `hint`.
     """
     if selector.amount > len(there):
         raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
-    root, container_id = place
+    settings, container_id = place
+    root = settings.root
+    others: list[Holder] = extras.door("gpu_holders")(settings)
+    others += exclusive_elsewhere(settings)
     if not container_id:
-        held = [row for row in read(root) if row.counts(root)]
+        held = [*others, *(row for row in read(root) if row.counts(root))]
         return _least_shared(selector, there, driver, held)
     maker = state.identity(os.getpid())
     with Locked(root) as table:
         held = [row for row in table.rows if row.counts(root)]
-        chosen = _least_shared(selector, there, driver, held)
+        chosen = _least_shared(selector, there, driver, [*others, *held])
         for gpu in chosen:
             held.append(Holder(gpu, driver, container_id, "", selector.exclusive, maker=maker))
         table.write(held)

@@ -37,6 +37,7 @@ from minirun.gpu.steps import DeviceNode, Link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from minirun.gpu.steps import Step
@@ -139,15 +140,25 @@ def plan(found: Cards, request: NvidiaRequest) -> Edits:
         steps += [*card.nodes, *card.links]
     if cards:
         steps += found.common
-    given = (
+    groups = sorted({step.gid for step in steps if isinstance(step, DeviceNode) and step.gid})
+    return Edits(
+        steps=tuple(steps), gpus=_given(found, cards), driver=found.driver, driver_root=found.root,
+        groups=tuple(groups),
+    )  # fmt: skip
+
+
+def gpus_of_nodes(found: Cards, numbers: "frozenset[tuple[int, int]]") -> "tuple[GivenGpu, ...]":
+    """Name the cards one of whose nodes, by major and minor, is among `numbers`."""
+    own = [c for c in found.cards if any((n.major, n.minor) in numbers for n in c.nodes)]
+    return _given(found, own)
+
+
+def _given(found: Cards, cards: "Iterable[Card]") -> "tuple[GivenGpu, ...]":
+    """Name what the container gets."""
+    return tuple(
         GivenGpu(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
         for c in cards
     )
-    groups = sorted({step.gid for step in steps if isinstance(step, DeviceNode) and step.gid})
-    return Edits(
-        steps=tuple(steps), gpus=tuple(given), driver=found.driver, driver_root=found.root,
-        groups=tuple(groups),
-    )  # fmt: skip
 
 
 class Groups(Extra):

@@ -8,8 +8,10 @@ from minirun.cgroups.rules import parse_rules
 from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
+from minirun.engines import holders
 from minirun.gpu import drivers
 from minirun.gpu.edits import Edits
+from minirun.gpu.steps import DeviceNode
 from minirun.inspect import limits
 from minirun.inspect.given import edits_of, saved_edits
 from minirun.inspect.gpu import observed, why
@@ -37,12 +39,15 @@ class GpuReport(NamedTuple):
 def report(container: Container) -> GpuReport:
     """Return all of it. Raises OSError, GPUError."""
     record, config = container.record, container.config
-    edits, cdi = edits_of(record), list(saved_edits(record).get("cdi") or [])
+    edits, cdi = _edits(container), list(saved_edits(record).get("cdi") or [])
     mode, now = why.mode(config, cdi), _now(container, edits)
+    asked = why.request_sources(record, config, cdi)
+    if edits.gpus and not saved_edits(record):
+        asked += [why.by_node(node) for node in edits.device_nodes]
     request = why.nvidia_request(config) if mode in ("legacy", "hook") else None
     own = frozenset(map(str, parse_rules(config.resources.get("devices") or [])))
     return GpuReport(
-        container.id, record["status"], mode, why.request_sources(record, config, cdi),
+        container.id, record["status"], mode, asked,
         list(request.devices) if request else cdi,
         list(request.capabilities) if request else [],
         list(request.requirements) if request else [],
@@ -65,6 +70,23 @@ def document(found: GpuReport, given: dict[str, Any]) -> dict[str, Any]:
         "now": now,
         "differences": [row._asdict() for row in found.differences],
     }
+
+
+def _edits(container: Container) -> Edits:
+    """Return what stage 5 put in; else the nodes and GPUs that came without it, by others."""
+    edits = edits_of(container.record)
+    if edits != Edits() or container.record["status"] == state.STOPPED:
+        return edits
+    there = {node.numbers: node for node in holders.nodes(container)}
+    hosts = holders.hosts(container.settings.store) if there else []
+    given = tuple(gpu for _, gpu in holders.gpus(hosts, frozenset(there)))
+    if not given:
+        return edits
+    steps = tuple(
+        DeviceNode(node.path, "c", *numbers, permissions=node.given)
+        for numbers, node in there.items()
+    )
+    return Edits(steps=steps, gpus=given)
 
 
 def _now(container: Container, edits: Edits) -> observed.ObservedGpus | None:
@@ -92,7 +114,7 @@ def repair(container: Container) -> int:
 
     Raises StateError, MinirunError, OSError.
     """
-    edits = edits_of(container.record)
+    edits = _edits(container)
     now = _now(container, edits)
     if now is None:
         raise StateError(f"container {container.id!r} is not running", "its rules end with it")

@@ -22,6 +22,7 @@ from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.steps import DeviceNode
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -77,6 +78,14 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
     found += [RequestSource("command line (CDI)", f"--device {name}") for name in devices]
     told = [text for text in record.get("warnings") or [] if "gets" in text]
     return found + [RequestSource("image", text, False) for text in told]
+
+
+def by_node(node: DeviceNode) -> RequestSource:
+    """Return who gave a node that no stage 5 did: config.json, or only a rule of the cgroup."""
+    numbers = f"{node.kind} {node.major}:{node.minor}"
+    if node.path:
+        return RequestSource("engine, in config.json (linux.devices)", f"{node.path} ({numbers})")
+    return RequestSource("hook or other program, by a rule of the cgroup", numbers)
 
 
 def _of_vendor(config: Config, *, managed: bool) -> list[RequestSource]:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from typing import Any
+from typing import Any, ClassVar
 
 from engines.clients import images
 from engines.clients.cell import Cell
@@ -123,12 +123,14 @@ class Podman(Dockerlike):
 class Docker(Dockerlike):
     """dockerd with containerd below it; the runtime under test is its default one."""
 
+    daemon_json: ClassVar[dict[str, Any]] = {}
+
     def set_up(self) -> None:
         home = self.home
         folder = home / "bin"
         folder.mkdir()
         (folder / "nvidia-container-runtime-hook").symlink_to(self.minirun)
-        (home / "daemon.json").write_text("{}")
+        (home / "daemon.json").write_text(json.dumps(self.daemon_json))
         # docker has --gpus only where this hook is in its PATH; it gives the hook all of its own
         # environment, which is where the GPUs become SIMULATED ones, explicitly.
         path = f"{folder}:/usr/sbin:/usr/bin:/sbin:/bin"

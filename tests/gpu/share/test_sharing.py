@@ -14,6 +14,7 @@ import pytest
 from conftest import Program, wait_until
 from minirun.core import state
 from minirun.core.errors import GPUError
+from minirun.core.settings import Settings
 from minirun.gpu import share
 from minirun.gpu.select import GpuSelector
 from minirun.gpu.share import Holder, count
@@ -26,7 +27,8 @@ FOUR = ["0", "1", "2", "3"]
 
 
 def pick(root: str, ask: GpuSelector, container: str = "") -> list[str]:
-    return count.choose(ask, FOUR, "simulated", (root, container), "")
+    settings = Settings(root, f"{root}-store", named=True)
+    return count.choose(ask, FOUR, "simulated", (settings, container), "")
 
 
 def live(root: Path, name: str, created: str = TODAY, **changes: object) -> None:

@@ -240,6 +240,20 @@ def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
     ]
 
 
+def gpus_of_nodes(
+    inventory: Inventory, numbers: "frozenset[tuple[int, int]]"
+) -> "tuple[GivenGpu, ...]":
+    """Name the GPUs and MIG devices whose nodes, by major and minor, are among `numbers`."""
+    gpus = [gpu for gpu in inventory.gpus if (inventory.major, gpu.minor) in numbers]
+    chosen = [
+        gpu._replace(
+            migs=tuple(mig for mig in gpu.migs if (inventory.caps_major, mig.ci_minor) in numbers)
+        )
+        for gpu in gpus
+    ]
+    return given_gpus(inventory, tuple(chosen))
+
+
 def given_gpus(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[GivenGpu, ...]":
     """Name what the container gets: a whole GPU, or the MIG devices of one."""
     all_migs = {gpu.number: gpu.migs for gpu in inventory.gpus}
