@@ -1,11 +1,15 @@
 """A recording as text: played at its own pace, or all at once (`timeline`, `replay`)."""
 
+import os
 from collections.abc import Callable
 from itertools import pairwise
 
 from minirun.show import narrate, paint, text
 from minirun.show.recorded import result
 from minirun.show.recording import Recording
+
+_LEAST = 12
+"""Columns that an id keeps, however narrow the terminal is."""
 
 
 def title(found: Recording, *, plain: bool = False) -> str:
@@ -17,8 +21,12 @@ def title(found: Recording, *, plain: bool = False) -> str:
         f"{found.unreadable} lines unreadable" if found.unreadable else "",
     ]
     mark = " (GPUs SIMULATED)" if found.simulated else ""
-    line = f"container {found.id}{mark}: {', '.join(part for part in parts if part)}"
-    return text.clean(line + "." * plain, paint.speaks_unicode())
+    rest = f"{mark}: {', '.join(part for part in parts if part)}{'.' * plain}"
+    unicode, name = paint.speaks_unicode(), found.id
+    if not plain and os.isatty(1):
+        room = paint.width(1) - len("container ") - len(rest)
+        name = text.cut(name, max(room, _LEAST), text.dots(unicode))
+    return text.clean(f"container {name}{rest}", unicode)
 
 
 def _held(found: Recording) -> str:

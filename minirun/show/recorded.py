@@ -23,6 +23,8 @@ _IMAGE = re.compile(r"/images/([^/:]+)/layers/")
 _OWN = "minirun"
 """Stands for the engine where a container was made by `run IMAGE`."""
 _LAST_STAGE = 7
+_WIDEST = 18
+"""Columns of a cell, but for the last one, in a table that is wider than the terminal."""
 
 
 def listing(settings: Settings, last: int) -> str:
@@ -120,9 +122,13 @@ def result(found: Recording) -> str:
 def table(rows: list[tuple[str, ...]]) -> str:
     """Return rows as lines of aligned columns, printable whatever they hold.
 
-    On a terminal they are cut at its edge.
+    On a terminal they are cut at its edge; if one does not fit, long names are cut before that.
     """
     unicode = paint.speaks_unicode()
     room = os.get_terminal_size(1).columns if os.isatty(1) else 0
     lines = aligned(rows, unicode=unicode)
+    if room and max(map(text.display_width, lines)) > room:
+        end = text.dots(unicode)
+        short = [[*(text.cut(cell, _WIDEST, end) for cell in row[:-1]), row[-1]] for row in rows]
+        lines = aligned(short, unicode=unicode)
     return "".join(f"{text.fit(line, room, unicode, full=not room)}\n" for line in lines)

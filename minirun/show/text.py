@@ -194,13 +194,13 @@ def padded(text: str, width: int) -> str:
     return text + " " * (width - display_width(text))
 
 
-def cut(text: str, room: int, dots: str) -> str:
-    """Return `text` in at most `room` columns; if something is left out, it ends with `dots`."""
+def cut(text: str, room: int, end: str) -> str:
+    """Return `text` in at most `room` columns; if something is left out, it ends with `end`."""
     if display_width(text) <= room:
         return text
-    while text and display_width(text) > room - len(dots):
+    while text and display_width(text) > room - len(end):
         text = text[:-1]
-    return (text + dots)[: max(0, room)]
+    return (text + end)[: max(0, room)]
 
 
 def wrap(text: str, width: int, first: str = "", other: "str | None" = None) -> "list[str]":
@@ -222,15 +222,19 @@ def fit(text: str, room: int, unicode: bool = True, full: bool = False) -> str:
     """Cut `text` to `room` columns: repeated prefixes of flags, heads of long paths, the end."""
     if full or display_width(text) <= room:
         return text
-    dots = "…" if unicode else "..."
     text = text[: room + _LONGEST_HEAD]
     words = [_flags(word) for word in text.split(" ")]
     for index in sorted(range(len(words)), key=lambda index: -len(words[index])):
         if display_width(" ".join(words)) <= room:
             break
         if words[index].startswith("/") and len(words[index]) > 24:
-            words[index] = dots + _tail(words[index])
-    return cut(" ".join(words), room, dots)
+            words[index] = dots(unicode) + _tail(words[index])
+    return cut(" ".join(words), room, dots(unicode))
+
+
+def dots(unicode: bool) -> str:
+    """Return what stands for something that is left out."""
+    return "…" if unicode else "..."
 
 
 def _flags(word: str) -> str:

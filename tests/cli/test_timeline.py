@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
+from engines.clients.screen import Screen
 from minirun import recordings
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
@@ -147,3 +148,19 @@ def test_names_of_containers_that_mean_several(minirun: Program) -> None:
     done = minirun("timeline", "pair")
     assert done.returncode == 1
     assert "'pair' may be pair-1, pair-2" in done.stderr
+
+
+def test_a_long_name_does_not_widen_it(minirun: Program) -> None:
+    """At a terminal of 80 columns; what goes elsewhere is whole."""
+    name = "n" * 120
+    output(minirun, "--name", name, "busybox", "echo", "hi")
+    output(minirun, "--rm", "--name", "short", "busybox", "echo", "hi")
+    env = {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+    for words in (("timeline",), ("timeline", name[:3])):
+        screen = Screen(minirun.argv(*words), env)
+        shown = screen.rest().replace("\r", "").splitlines()
+        assert screen.wait() == 0 and max(map(len, shown)) <= 80, words
+        assert any(f"{'n' * 9}…" in line and "started" in line for line in shown), shown
+    (row,) = [line for line in minirun("timeline").stdout.splitlines() if name in line]
+    assert row.endswith(" echo hi")
+    assert minirun("timeline", name).stdout.startswith(f"container {name}: started after ")
