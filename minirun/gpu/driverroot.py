@@ -12,6 +12,8 @@ from minirun.core.rootfs.inroot import Root
 
 PROC = "/proc/driver/nvidia"
 """Where NVIDIA's kernel module speaks."""
+DXG, WSL_LIBRARIES = "/dev/dxg", "/usr/lib/wsl/lib"
+"""The one node of WSL2, and where Windows mounts the libraries to it: minirun.gpu.nvidia.wsl."""
 _LIMIT = 64 << 20
 
 
@@ -134,5 +136,10 @@ def proc_root(root: str) -> str:
 
 
 def is_loaded(root: str = "") -> bool:
-    """Tell whether NVIDIA's kernel module is loaded."""
-    return exists(proc_root(root), f"{PROC}/version")
+    """Tell whether NVIDIA's driver is there: its kernel module, or that of Windows."""
+    return exists(proc_root(root), f"{PROC}/version") or (not root and is_wsl())
+
+
+def is_wsl() -> bool:
+    """Tell whether this is WSL2 with NVIDIA's driver on Windows."""
+    return os.path.exists(DXG) and os.path.exists(f"{WSL_LIBRARIES}/libnvidia-ml.so.1")

@@ -89,6 +89,8 @@ class Inventory(Record):
     simulated: bool
     imex_major: int = 0
     """The major of the IMEX channels' nodes; 0 where there is none."""
+    store: "tuple[HostFile, ...]" = ()
+    """WSL2: files that a container with a GPU gets at their own place. Its GPUs have no node."""
 
     def why_no_gpu(self) -> "tuple[str, str]":
         """Return what to say if it has no GPU at all, and a hint."""

@@ -27,6 +27,9 @@ const char *nvmlErrorString(int code) {
     return code == 4 ? "Insufficient Permissions" : code == 9 ? "Driver Not Loaded" : code == 15 ?
         "GPU is lost" : code == 18 ? "Driver/library version mismatch" : "Unknown Error";
 }
+int nvmlSystemGetDriverVersion(char *text, unsigned size) {
+    snprintf(text, size, "550.163.01"); return 0;
+}
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12040; return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = (unsigned)number("PRETEND_GPUS", 4); return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
@@ -37,6 +40,7 @@ int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
 }
 int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) {
     const char *text = getenv("PRETEND_MINORS");
+    if (fails("minor")) return fails("minor");
     *minor = (unsigned)((text ? text : "0,1,2,3")[2 * ((long)device - 1)] - '0');
     return 0;
 }

@@ -22,7 +22,8 @@ from minirun.gpu import drivers, share, vendors
 from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
-from minirun.gpu.nvidia.ctk import generate, recipe
+from minirun.gpu.nvidia.ctk import modes, recipe
+from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import lookup
 from minirun.gpu.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.share import count
@@ -172,7 +173,7 @@ def _make_spec(
         return None
     host = drivers.inventory(wanted or "auto", store, asked.driver_root)
     found.warnings += _wrong(host, selector.devices != ("none",))
-    found.add_made(generate.spec(host, recipe.Recipe(program())))
+    found.add_made(modes.spec("auto", host, recipe.Recipe(program()), Finder(host.root)))
     return host
 
 

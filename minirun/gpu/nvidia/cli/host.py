@@ -6,7 +6,7 @@ What it has: minirun.gpu.nvidia.cli.real; what is wrong with it: minirun.gpu.nvi
 import os
 
 from minirun.core import events
-from minirun.gpu import trusted
+from minirun.gpu import driverroot, trusted
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import nvml, real, warn
 from minirun.gpu.request import NvidiaRequest
@@ -21,7 +21,7 @@ def find(options: "NvidiaRequest", request: "NvidiaRequest", *, load_kmods: bool
     With `load_kmods` modules are loaded even if all nodes are there. Raises GPUError, OSError.
     """
     root = trusted.check(options.root) or real.driver_root(options.ldcache)
-    complete = all(os.path.exists(root + path) for path in _NODES)
+    complete = all(os.path.exists(root + path) for path in _NODES) or driverroot.is_wsl()
     if request.load_kmods and (load_kmods or not complete):
         _load_modules(root, request)
     found = real.inventory(root, options.ldcache, user=nvml.user_of(options.user))

@@ -12,7 +12,7 @@ from minirun import __version__
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
-from minirun.gpu import simulated, trusted
+from minirun.gpu import driverroot, simulated, trusted
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, kmods, nvml, real, warn
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
@@ -122,7 +122,7 @@ def _driver(line: CommandLine, store: str, simulation: str, log: DebugLog) -> In
         cache = request.ldcache or LD_SO_CACHE
         log.started(request, user, cache)
         root = trusted.check(request.root)
-        if request.load_kmods:
+        if request.load_kmods and not driverroot.is_wsl():
             channels = () if request.no_create_imex_channels else request.imex_channels
             kmods.load(root, channels, log.say)
         found = real.inventory(root, cache, strict=True, user=user)

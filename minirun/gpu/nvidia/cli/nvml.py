@@ -23,6 +23,7 @@ from minirun.gpu.inventory import Gpu, Mig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 NOBODY = 65534
@@ -70,17 +71,43 @@ def _number(text: str) -> int:
 
 
 def query(
-    root: str = "", library: str = "", user: "tuple[int, int]" = (NOBODY, NOBODY)
-) -> "tuple[str, tuple[Gpu, ...]]":
-    """Return (CUDA version, GPUs in NVML's order). Raises GPUError with NVML's own words.
+    root: str = "",
+    library: str = "",
+    user: "tuple[int, int]" = (NOBODY, NOBODY),
+    *,
+    is_wsl: bool = False,
+) -> "tuple[str, tuple[Gpu, ...], str]":
+    """Return (CUDA version, GPUs in NVML's order, driver). Raises GPUError with NVML's own words.
 
     `root` is the driver root ("" for the host's own), `library` the path of libnvidia-ml below it
-    where it is known, `user` the uid and gid to ask as.
+    where it is known, `user` the uid and gid to ask as. `is_wsl`: GPUs have no minor, nor MIG;
+    only then is the driver's version asked for.
+    """
+
+    def work(nvml: "Any") -> "dict[str, Any]":
+        if library:
+            nvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
+        return _answer(nvml, is_wsl)
+
+    answer = ask(lambda: __import__("pynvml"), work, root, user)
+    gpus = (row | {"migs": tuple(Mig(*mig) for mig in row["migs"])} for row in answer["gpus"])
+    return answer["cuda"], tuple(Gpu(**row) for row in gpus), answer["driver"]
+
+
+def ask(
+    prepare: "Callable[[], Any]",
+    work: "Callable[[Any], dict[str, Any]]",
+    root: str = "",
+    user: "tuple[int, int]" = (NOBODY, NOBODY),
+) -> "dict[str, Any]":
+    """Return what `work` answers in a child without privileges. Raises GPUError.
+
+    It is given what `prepare` returns before the child enters the driver root.
     """
     answer_fd, write_fd = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = namespaces.clone3(0, why="a driver library that crashes takes only itself along")
     if pid == 0:
-        _child(write_fd, root, library, user)
+        _child(write_fd, prepare, work, root, user)
     os.close(write_fd)
     try:
         text = _read(answer_fd)
@@ -92,8 +119,7 @@ def query(
     answer: "dict[str, Any]" = jsonlite.loads(text or '{"error": "detection error: nvml crashed"}')
     if "error" in answer:
         raise GPUError(answer["error"])
-    gpus = (row | {"migs": tuple(Mig(*mig) for mig in row["migs"])} for row in answer["gpus"])
-    return answer["cuda"], tuple(Gpu(**row) for row in gpus)
+    return answer
 
 
 def _read(fd: int) -> str:
@@ -109,11 +135,16 @@ def _read(fd: int) -> str:
     raise GPUError(f"detection error: nvml did not answer in {TIMEOUT} s")
 
 
-def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
+def _child(
+    fd: int,
+    prepare: "Callable[[], Any]",
+    work: "Callable[[Any], dict[str, Any]]",
+    root: str,
+    user: "tuple[int, int]",
+) -> None:
     """Answer on `fd`. Never returns."""
     try:
-        import pynvml
-
+        prepared = prepare()
         has_rights = not unprivileged()  # now: the driver's root may have no /proc
         if root:
             mounts.chroot(root, why="the driver's libraries find each other in its own root")
@@ -122,35 +153,33 @@ def _child(fd: int, root: str, library: str, user: "tuple[int, int]") -> None:
             process.setgroups([])
             process.setgid(user[1])
             process.setuid(user[0])
-        if library:
-            pynvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
-        os.write(fd, jsonlite.dumps(_answer(pynvml)).encode())
+        os.write(fd, jsonlite.dumps(work(prepared)).encode())
     except Exception as error:  # whatever it is, the parent gets one line
         os.write(fd, jsonlite.dumps({"error": f"detection error: {error}"}).encode())
     finally:
         os._exit(0)
 
 
-def _answer(nvml: "Any") -> "dict[str, Any]":
+def _answer(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
     """Return what NVML says, or the error, in nvidia-container-cli's words."""
     step = "initialization"
     try:
         nvml.nvmlInit()
         step = "detection"
-        return _ask(nvml)
+        return _ask(nvml, is_wsl)
     except nvml.NVMLError as error:
         if getattr(error, "value", None) == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
             return {"error": NO_LIBRARY}
         return {"error": f"{step} error: nvml error: {nvml.nvmlErrorString(error.value).lower()}"}
 
 
-def _ask(nvml: "Any") -> "dict[str, Any]":
+def _ask(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
     cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
     rows = []
     for number in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(number)
         major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-        node = nvml.nvmlDeviceGetMinorNumber(handle)
+        node = 0 if is_wsl else nvml.nvmlDeviceGetMinorNumber(handle)
         rows.append({
             "number": number,
             "minor": node,
@@ -159,9 +188,10 @@ def _ask(nvml: "Any") -> "dict[str, Any]":
             "model": nvml.nvmlDeviceGetName(handle),
             "brand": _BRANDS.get(nvml.nvmlDeviceGetBrand(handle), "Unknown"),
             "arch": f"{major}.{minor}",
-            "migs": _migs(nvml, handle, node),
+            "migs": [] if is_wsl else _migs(nvml, handle, node),
         })  # fmt: skip
-    return {"cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "gpus": rows}
+    driver = nvml.nvmlSystemGetDriverVersion() if is_wsl else ""
+    return {"cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "gpus": rows, "driver": driver}
 
 
 def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int, int]]":

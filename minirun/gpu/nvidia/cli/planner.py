@@ -93,8 +93,10 @@ def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces)
     if request.requirements:
         _part("require").check(inventory, gpus, request.requirements)
     steps, folders = _driver_files(inventory, request, gpus, container)
-    for gpu in gpus:
+    for gpu in gpus if not inventory.store else ():
         steps += _gpu(inventory, gpu)
+    if gpus:
+        steps += [BindMount(file.path, file.path) for file in inventory.store]
     rules = []
     if mig:
         more, rules = mig.plan(inventory, request, gpus)
@@ -128,8 +130,9 @@ def _driver_files(
     steps: "list[Step]" = []
     if inventory.simulated:
         steps.append(Tmpfs("/proc/driver", mode=0o755))  # procfs has no nvidia to hide there
-    steps.append(_proc_view(inventory))
-    if capabilities & {"graphics", "display"}:
+    if not inventory.store:
+        steps.append(_proc_view(inventory))
+    if capabilities & {"graphics", "display"} and not inventory.store:
         steps.append(_profile(gpus))
     steps += _files(inventory, inventory.binaries, capabilities, "/usr/bin")
     steps += _libraries(inventory, capabilities, container)

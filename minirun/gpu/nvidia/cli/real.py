@@ -25,6 +25,7 @@ from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
+from minirun.gpu.nvidia import wsl
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
 from minirun.gpu.nvidia.find import Finder, real
 
@@ -47,9 +48,11 @@ def inventory(
     Raises GPUError, OSError.
     """
     root = trusted.check(root)
+    if not root and driverroot.is_wsl():
+        return wsl.inventory(cache, user)
     finder = Finder(root, cache=cache)
     if strict:
-        cuda, gpus = nvml.query(root, _nvml_path(finder) if root else "", user)
+        cuda, gpus, _ = nvml.query(root, _nvml_path(finder) if root else "", user)
         driver = kernel_version(root)
         _refuse_stale(finder, cache or catalog.LD_SO_CACHE)
     else:
@@ -120,7 +123,7 @@ def _gpus(finder: Finder, user: "tuple[int, int]") -> "tuple[str, tuple[Gpu, ...
     root = finder.root
     library = _nvml_path(finder) or _local_library(root, "libnvidia-ml.so.1")
     try:
-        return nvml.query(root, library, user)
+        return nvml.query(root, library, user)[:2]
     except GPUError as failed:
         error = failed
     gpus = proc_gpus(root)

@@ -24,7 +24,7 @@ def check(found: Inventory, request: "NvidiaRequest", cache: str = "") -> "list[
     said: "list[Notice]" = []
     if any(request.devices) and not found.gpus:
         said.append(Notice(*found.why_no_gpu(), fatal=True))
-    wanted = frozenset(request.capabilities)
+    wanted = frozenset(request.capabilities) if not found.store else frozenset()
     if not found.simulated and wanted:
         from minirun.gpu.nvidia.cli import skew  # and ldcache: of real drivers
 

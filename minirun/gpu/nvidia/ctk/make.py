@@ -9,6 +9,7 @@ import os
 from minirun.common.schema import SchemaError
 from minirun.core import jsonlite
 from minirun.core.errors import GPUError
+from minirun.gpu import driverroot
 from minirun.gpu.cdi import request
 from minirun.gpu.cdi.check import check
 from minirun.gpu.nvidia.ctk import modes, recipe
@@ -34,7 +35,8 @@ def spec(
     """
     _announce(finder, log)
     try:
-        needs_host = mode in ("auto", "nvml", "management")
+        is_wsl = mode == "auto" and driverroot.is_wsl()
+        needs_host = mode in ("auto", "nvml", "management") and not is_wsl
         found = host.host_inventory(finder.root) if needs_host else None
         if found and found.simulated:
             log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")

@@ -5,7 +5,9 @@
     imex         a device for each IMEX channel
 
 Where such a node is missing the edits are empty; a spec of them is no valid one.
-Simplified: modes csv (Tegra boards), wsl and vfio are refused.
+    wsl          the driver of Windows: one device `all`, as there is one node; `auto` finds it
+
+Simplified: modes csv (Tegra boards) and vfio are refused.
 """
 
 import os
@@ -15,10 +17,11 @@ from minirun.core.errors import GPUError, UsageError
 from minirun.gpu import driverroot
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.nvidia import wsl
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
-from minirun.gpu.nvidia.ctk.recipe import Recipe, document
-from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.ctk.recipe import Recipe, document, in_order, options
+from minirun.gpu.nvidia.find import Finder, glob
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
@@ -32,8 +35,8 @@ COMPANIONS = {
     "nvswitch": ("/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch*"),
 }
 """Mode → patterns of nodes."""
-MODES = ("auto", "nvml", "management", "imex", *COMPANIONS)
-REFUSED = ("csv", "wsl", "vfio")
+MODES = ("auto", "nvml", "management", "imex", "wsl", *COMPANIONS)
+REFUSED = ("csv", "vfio")
 VOID = Edits(env=(generate.VOID,))
 _CHANNELS = f"{catalog.IMEX_FOLDER}/channel"
 _MANAGED = (
@@ -51,6 +54,10 @@ def spec(
     if mode == "imex":
         found = channels(finder, recipe.devices)
         return document(found, VOID, recipe)
+    if mode == "wsl" or (mode == "auto" and driverroot.is_wsl()):
+        if finder.log and mode == "auto":
+            finder.log.info("Auto-detected mode as 'wsl'")
+        return _wsl(recipe, finder)
     if inventory is None:
         raise UsageError(f"mode {mode} needs a driver", "load it: modprobe nvidia", 1)
     if mode == "management":
@@ -105,3 +112,37 @@ def _management(inventory: Inventory, recipe: Recipe, finder: Finder) -> "dict[s
 def _managed(finder: Finder) -> "list[str]":
     paths = finder.nodes(*_MANAGED)
     return [path for path in paths if not path.rpartition("/")[2].startswith(_NOT_MANAGED)]
+
+
+def _wsl(recipe: Recipe, finder: Finder) -> "dict[str, Any]":
+    """Return the spec of the driver of Windows. Raises GPUError."""
+    if recipe.devices != ("all",):
+        text = f"failed to create device CDI specs: unsupported id {recipe.devices[0]}"
+        raise GPUError(text, "on WSL2 there is one device: all", 1)
+    found = wsl.stores()
+    folder = wsl.store(found)
+    if not folder:
+        what = f"could not locate {wsl.STORE_FILES[0]}" if found else "no driver store paths found"
+        text = "failed to create edits common for entities: failed to create discoverer for WSL"
+        raise GPUError(f"{text} driver: {what}", "nvidia-smi.exe on Windows; wsl --update", 1)
+    if finder.log and len(found) > 1:
+        finder.log.warning(f"Found multiple driver store paths: [{' '.join(found)}]")
+    if finder.log:
+        finder.log.info(f"Using WSL driver store path: {folder}")
+    device = generate.with_nodes(finder.nodes(driverroot.DXG), finder)
+    files = finder.files(("libdxcore.so",), (driverroot.WSL_LIBRARIES,))
+    files += finder.files(wsl.STORE_FILES, (folder,))
+    found = [
+        path for ending in ("*.so*", "*.bin", "*.dll") for path in glob("", folder + "/" + ending)
+    ]
+    files += [path for path in found if path not in files]
+    mounts = tuple(BindMount(path, path, driver.FILE) for path in files)
+    smi = f"{folder}/{wsl.STORE_FILES[-1]}"
+    hooks = recipe.links([f"{smi}::/usr/bin/nvidia-smi"] if smi in files else [])
+    libraries = [path for path in files if ".so" in path.rpartition("/")[2]]
+    words = ["--ldconfig-path", recipe.ldconfig] if recipe.ldconfig else []
+    words += options("--folder", driver.folders(libraries))
+    edits = Edits(
+        steps=mounts, env=(generate.VOID,), hooks=hooks + recipe.hook("update-ldcache", *words)
+    )
+    return document({"all": device}, in_order(edits), recipe)

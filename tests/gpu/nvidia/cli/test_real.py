@@ -70,8 +70,8 @@ def test_what_nvml_says(library: Path) -> None:
         with_access_files(library, sys.executable, "-c", ASK), capture_output=True, text=True,
         env=os.environ | {"LD_LIBRARY_PATH": str(library)}, check=True,
     )  # fmt: skip
-    cuda, gpus = json.loads(done.stdout)
-    assert cuda == "12.4"
+    cuda, gpus, driver = json.loads(done.stdout)
+    assert (cuda, driver) == ("12.4", "")
     nobody = "uid-65534"  # whom the library saw itself running as
     assert gpus == [
         [0, 1, f"GPU-0001-{nobody}", "00000000:a1:00.0", "NVIDIA Fake", "Nvidia", "8.0", []],

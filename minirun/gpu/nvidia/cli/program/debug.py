@@ -66,7 +66,8 @@ class DebugLog:
             self.say(f"listing ipc path {file.path}")
         self.say("requesting device information with ''")
         for gpu in found.gpus:
-            self.say(f"listing device {gpu.node} ({gpu.uuid} at {gpu.bus_id})")
+            name = f"dxcore adapter {gpu.number}" if found.store else f"device {gpu.node}"
+            self.say(f"listing {name} ({gpu.uuid} at {gpu.bus_id})")
 
     def container(
         self, line: CommandLine, pid: int, owner: "tuple[int, int]", found: LibraryPlaces

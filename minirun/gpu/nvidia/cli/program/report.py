@@ -44,7 +44,7 @@ def listing(
     lines = []
     if any(request.devices):
         lines += [node.path for node in inventory.nodes]
-        lines += [gpu.node for gpu in gpus]
+        lines += [gpu.node for gpu in gpus if not inventory.store]
         if not keys:
             lines += _mig_devices(gpus)
     lines += [imex.path(channel) for channel in imex.numbers(request.imex_channels)]
