@@ -20,6 +20,7 @@ EXEC = (
     (("--preserve-fds", "0", "ID", "ls", "/proc/self/fd"), "0\n1\n2\n3"),
     (("-u", "1", "ID", "id"), "uid=1(daemon) gid=0(root)"),
     (("-u", "1:7", "ID", "id"), "uid=1(daemon) gid=7"),
+    (("-u", "1", "ID", "sh", "-c", "echo $HOME"), "/usr/sbin"),
     (("--cap", "CAP_UNKNOWN", "--cap", "CAP_SYSLOG", "ID", "true"), ""),
 )  # fmt: skip
 

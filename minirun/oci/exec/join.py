@@ -141,6 +141,7 @@ def _joiner(
         ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
         barrier.close_imports()
         sibling.close_all_but({*console, pidfd, *ends})
+        _find_home(container, config, root)
         _enter(container, config, pidfd, root)
         sets, memfd = _prepare(container, config, console)
         _make_sibling(container, sets, channel, memfd, ends)
@@ -169,6 +170,13 @@ def _make_sibling(
     os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
 
 
+def _find_home(container: Container, config: Config, root: str) -> None:
+    """Set HOME. In the container's namespaces its /proc knows no such process as the joiner."""
+    place = Root.at(f"/proc/{container.record['init']['pid']}/root{root}")
+    home.add(config.process, place)
+    place.close()
+
+
 def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
     """Enter the container's namespaces, and its root filesystem. Raises OSError."""
     flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
@@ -188,7 +196,6 @@ def _prepare(container: Container, config: Config, console: Console) -> "tuple[c
     """
     root = Root.at("/")
     streams.connect(container, console, root, console_node=False)
-    home.add(config.process, root)
     root.close()
     memfd = command.trampoline_for(container.preserve_fds)
     sets = caps.Sets(config.process.get("capabilities") or {}, caps.held())

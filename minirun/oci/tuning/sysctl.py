@@ -13,7 +13,7 @@ from minirun.core.rootfs.inroot import Root
 
 NAMESPACED = (
     ("net.", "network"), ("kernel.msg", "ipc"), ("kernel.sem", "ipc"), ("kernel.shm", "ipc"),
-    ("fs.mqueue.", "ipc"), ("kernel.hostname", "uts"), ("kernel.domainname", "uts"),
+    ("fs.mqueue.", "ipc"), ("kernel.domainname", "uts"),
 )  # fmt: skip
 """Which sysctls belong to a namespace; every other one is the host's (CVE-2022-0811)."""
 
@@ -39,6 +39,8 @@ def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
     if any(part in ("", ".", "..") for part in parts):
         raise ConfigError(f"{where}: is not the name of a sysctl")
     dotted = ".".join(parts)
+    if dotted == "kernel.hostname":
+        raise ConfigError(f"{where}: the name of the container is hostname's to say")
     kind = next((kind for prefix, kind in NAMESPACED if dotted.startswith(prefix)), None)
     if kind is None:
         raise ConfigError(f"{where}: is not separate per container")

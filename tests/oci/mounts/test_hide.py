@@ -162,7 +162,6 @@ def test_a_read_only_root(inside: Inside, readonly: bool) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("kernel.hostname", "c1"),
         ("kernel.domainname", "example"),
         ("net.ipv4.ip_forward", "1"),
         ("net/ipv4/ip_forward", "1"),
@@ -186,7 +185,8 @@ def test_a_sysctl_of_a_namespace_is_written(inside: Inside, key: str, value: str
         ("kernel.core_pattern", ALL, "is not separate per container"),
         ("vm.swappiness", ALL, "is not separate per container"),
         ("fs.file-max", ALL, "is not separate per container"),
-        ("kernel.hostname", ("mount",), "needs a uts namespace"),
+        ("kernel.domainname", ("mount",), "needs a uts namespace"),
+        ("kernel.hostname", ALL, "the name of the container is hostname's to say"),
         ("kernel.shmmax", ("mount", "uts"), "needs a ipc namespace"),
         ("net.ipv4.ip_forward", ("mount", "ipc"), "needs a network namespace"),
         ("net.ipv4/../../kernel/core_pattern", ALL, "is not the name of a sysctl"),
@@ -220,11 +220,11 @@ def test_sysctls_need_a_real_procfs(inside: Inside) -> None:
 
     def body() -> None:
         mounts.mount("tmpfs", "/proc", "tmpfs")
-        path = Path("/proc/sys/kernel/hostname")
+        path = Path("/proc/sys/kernel/domainname")
         path.parent.mkdir(parents=True)
         path.write_text("")
         with pytest.raises(MinirunError, match="/proc in the container is not procfs"):
-            Sysctl(container(config(sysctl={"kernel.hostname": "x"}))).after_pivot()
+            Sysctl(container(config(sysctl={"kernel.domainname": "x"}))).after_pivot()
         assert path.read_text() == ""
 
     inside(body)
@@ -234,9 +234,9 @@ def test_sysctls_do_not_cross_a_mount_inside_of_proc(inside: Inside) -> None:
     """CVE-2025-52881: another file, mounted over the one that is to be written."""
 
     def body() -> None:
-        mounts.mount("/etc/file", "/proc/sys/kernel/hostname", None, mounts.MS_BIND)
+        mounts.mount("/etc/file", "/proc/sys/kernel/domainname", None, mounts.MS_BIND)
         with pytest.raises(ConfigError, match="invalid cross-device link"):
-            Sysctl(container(config(sysctl={"kernel.hostname": "x"}))).after_pivot()
+            Sysctl(container(config(sysctl={"kernel.domainname": "x"}))).after_pivot()
         assert Path("/etc/file").read_text() == "content"
 
     inside(body)
@@ -246,7 +246,7 @@ def test_nothing_leaks(inside: Inside) -> None:
     def body() -> None:
         before = os.listdir("/proc/self/fd")
         masked, readonly = ["/etc/file", "/nosuch"], ["/etc/dir", "/nosuch"]
-        sysctl = {"kernel.hostname": "x"}
+        sysctl = {"kernel.domainname": "x"}
         made = config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly)
         Sysctl(container(made)).after_pivot()
         hide_paths(made)
