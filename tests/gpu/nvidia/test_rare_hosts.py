@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Program
 from gpu.nvidia.test_golden import configure, host
-from gpu.pretend import PROC, ROOT, Host, cli
+from gpu.pretend import PROC, ROOT, Host, cli, end, sleeper
 from gpu.sandbox import golden
 
 Make = Callable[[dict[str, Any]], Host]
@@ -228,3 +228,57 @@ def test_no_key_of_mig_where_no_gpu_can_be_split(host: Make) -> None:
     assert found["done"]["rc"] == 0, found["done"]
     mounted = [row["at"] for row in found["after"]["mounts"]]
     assert not {f"{PROC}/capabilities", "/dev/nvidia-caps"} & {*mounted}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("configure", "--pid=4194000", ROOT), "container error: open failed: /proc/4194000/root"),
+        (
+            ("configure", "--pid=PID", "/nosuch"),
+            "container error: open failed: /proc/PID/root/nosuch",
+        ),
+        (
+            ("--ldcache=/etc/passwd", "info"),
+            "detection error: unsupported file format: /etc/passwd",
+        ),
+    ],
+)
+def test_errors_are_told_as_there(host: Make, words: tuple[str, ...], said: str) -> None:
+    def task() -> dict[str, Any]:
+        pid = sleeper()
+        done = cli(*(word.replace("PID", str(pid)) for word in words))
+        end(pid)
+        return done | {"pid": str(pid)}
+
+    done = host(case_of()).run(task)
+    assert done["rc"] == 1 and done["stdout"] == ""
+    said = said.replace("PID", done["pid"])
+    assert done["stderr"].startswith(f"nvidia-container-cli: {said}"), done["stderr"]
+
+
+def test_list_of_no_device_lists_what_all_have(host: Make) -> None:
+    done = host(case_of()).run(lambda: cli("list", "--device="))
+    assert done["stdout"].splitlines()[0] == "/dev/nvidiactl" and done["rc"] == 0
+    assert "/dev/nvidia0" not in done["stdout"]
+
+
+@pytest.mark.parametrize(
+    ("links", "folder"),
+    [({}, "/usr/lib32"), ({"usr/lib64": "lib"}, "/usr/lib32"), ({"usr/lib64": ""}, "/usr/lib")],
+)
+def test_where_32_bit_libraries_go(host: Make, links: dict[str, str], folder: str) -> None:
+    """Not where those of 64 bits go, as in an image whose /usr/lib64 is a link to /usr/lib."""
+    case = case_of("--compute", "--compat32") | {"rootfs": "debian"}
+    made = host(case)
+    (made.root / "etc/debian_version").unlink()
+    if not links:
+        (made.root / "usr/lib32").mkdir()
+    for name, target in links.items():
+        path = made.root / name
+        path.symlink_to(target) if target else path.mkdir()
+    found = made.run(lambda: configure(case))
+    assert found["done"]["rc"] == 0, found["done"]
+    at = [row["at"] for row in found["after"]["mounts"] if "libcuda.so." in row["at"]]
+    wide = "/usr/lib" if links.get("usr/lib64") else "/usr/lib64"
+    assert [os.path.dirname(path) for path in at] == [wide, folder]

@@ -15,6 +15,7 @@ import struct
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.gpu import driverroot
+from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
 
 NEW_MAGIC, OLD_MAGIC = b"glibc-ld.so.cache1.1", b"ld.so-1.7.0"
 _OLD_HEADER, _OLD_ENTRY, _OLD_COUNT = 16, 12, 12
@@ -22,6 +23,7 @@ _HEADER = struct.Struct("<20sII")
 _HEADER_SIZE = 48
 _ENTRY = struct.Struct("<iIIIQ")
 _LIBC6 = 3
+_ANEW = "make it anew: ldconfig"
 
 WIDE: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
 NARROW: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
@@ -52,14 +54,14 @@ def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "
     key = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
     if key not in _read:
         _read.clear()
-        _read[key] = parse(driverroot.read(root, cache))
+        _read[key] = parse(driverroot.read(root, cache), root + cache)
     architectures = table.get(os.uname().machine, ())
     return [entry for entry in _read[key] if entry.arch in architectures]
 
 
-def parse(data: bytes) -> "list[Entry]":
-    """Return the libc6 libraries of a cache, in its order. Raises GPUError for anything else."""
-    start = _start(data)
+def parse(data: bytes, path: str = LD_SO_CACHE) -> "list[Entry]":
+    """Return the libc6 libraries of the cache `path`, in its order. Raises GPUError for another."""
+    start = _start(data, path)
     try:
         _, count, _ = _HEADER.unpack_from(data, start)
         table = data[start + _HEADER_SIZE :][: count * _ENTRY.size]
@@ -71,18 +73,18 @@ def parse(data: bytes) -> "list[Entry]":
             if flags & 0xFF == _LIBC6
         ]
     except (struct.error, ValueError):
-        raise GPUError("ld.so.cache is damaged", "make it anew: ldconfig") from None
+        raise GPUError(f"detection error: corrupted ldcache entry: {path}", _ANEW) from None
     return entries
 
 
-def _start(data: bytes) -> int:
-    """Return where the new format's header begins."""
+def _start(data: bytes, path: str) -> int:
+    """Return where the new format's header begins. Raises GPUError."""
     start = 0
     if data.startswith(OLD_MAGIC) and len(data) >= _OLD_HEADER:
         count = int.from_bytes(data[_OLD_COUNT:_OLD_HEADER], "little")
         start = -(-(_OLD_HEADER + count * _OLD_ENTRY) // 8) * 8
     if not data.startswith(NEW_MAGIC, start):
-        raise GPUError("ld.so.cache is in no format that minirun knows", "make it anew: ldconfig")
+        raise GPUError(f"detection error: unsupported file format: {path}", _ANEW)
     return start
 
 

@@ -151,13 +151,13 @@ def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
     if text is None:
         what = f"it slept for {PATIENCE} s, or took longer than {TIMEOUT} s"
         raise GPUError(f"ldcache error: ldconfig did not end: {what}", f"{_IMAGE} blocks it")
+    ended = f"ldcache error: process {name.lstrip('@')}"
     if status < 0:
         limits = f"{SECONDS} s of processor time, or the container's memory limit"
-        what = f"ldcache error: ldconfig was killed by signal {-status}"
+        what = f"{ended} terminated with signal {-status}"
         raise GPUError(what, f"{_IMAGE} needs more than {limits}")
     if status != 0:
-        what = f"process {name.lstrip('@')} failed with error code: {status}: {shown}"
-        raise GPUError(f"ldcache error: {what}", _HINT)
+        raise GPUError(f"{ended} failed with error code: {status}", f"it said: {shown}; {_HINT}")
 
 
 def _configuration(root: Root) -> None:

@@ -14,6 +14,7 @@ from minirun.core import events
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot
+from minirun.gpu.apply import resolve
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
@@ -70,7 +71,9 @@ def find_library_places(root: Root, request: NvidiaRequest) -> LibraryPlaces:
         container = LibraryPlaces(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
     else:
         why = "the image has no /etc/debian_version"
-        folder32 = "/usr/lib32" if has(root, "/usr/lib32") else "/usr/lib"
+        folders = [resolve(root, f"/usr/{name}", {})[0] for name in ("lib", "lib64")]
+        plain = folders[0] != folders[1] and has(root, "/usr/lib") and not has(root, "/usr/lib32")
+        folder32 = "/usr/lib" if plain else "/usr/lib32"
         container = LibraryPlaces("/usr/lib64", folder32)
     events.emit("note", "container library folder", {"path": container.libraries}, why=why)
     if "compute" in request.capabilities and has(root, _CUDA):

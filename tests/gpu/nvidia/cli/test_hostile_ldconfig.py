@@ -112,13 +112,13 @@ def test_its_processor_time_is_limited(
     limits = [(name, 1 if name == "RLIMIT_CPU" else most) for name, most in ldconfig.LIMITS]
     monkeypatch.setattr(ldconfig, "LIMITS", tuple(limits))
     outcome = take(debian, greedy, "c")
-    assert outcome["error"].startswith("ldcache error: ldconfig was killed by signal 9 (")
+    assert "/ldconfig terminated with signal 9 (" in outcome["error"]
     assert ended(outcome)["status"] == -9
 
 
 def test_what_it_prints_is_one_short_line_without_escapes(debian: Sandbox, greedy: str) -> None:
     error = take(debian, greedy, "n")["error"]
-    assert len(error) < 700
+    assert len(error) < 750
     assert error.isprintable()
     assert "]0;title" in error, "the end of it is told"
 

@@ -38,6 +38,9 @@ def configure(
         request = request._replace(devices=())
     try:
         pid = request.pid or os.getppid()
+        top = f"/proc/{pid}/root" if request.pid else ""
+        for path in (f"{top}/", top + request.rootfs):
+            os.close(os.open(path.rstrip("/") or "/", os.O_PATH))
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
         join = extras.door("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)

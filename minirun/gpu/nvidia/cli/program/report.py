@@ -42,7 +42,7 @@ def listing(
     mig.check(request, gpus)
     keys = mig.requested_keys(request)
     lines = []
-    if any(request.devices):
+    if everything or any(word.startswith("--device=") for word in words):
         lines += [node.path for node in inventory.nodes]
         lines += [gpu.node for gpu in gpus if not inventory.store]
         if not keys:
