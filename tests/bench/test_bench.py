@@ -19,7 +19,8 @@ BENCH = Path(__file__).parent
         ),
         (
             "with_engines", ("--containers", "2"),
-            ("create + start + delete", "state", "list of 2", "podman run --rm"),
+            ("create + start + delete", "state", "exec", "list of 2", "podman run --rm",
+             "podman exec"),
         ),
     ],
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """How fast minirun is as an engine's runtime, beside runc in the same hyperfine run.
 
-    create + start + delete of /bin/true; state of a running container; podman run --rm;
-    list of many containers
+    create + start + delete of /bin/true; state of a running container, and exec of /bin/true in
+    it; podman run --rm, podman exec; list of many containers
 
 The commands take turns (see run.py). Every number is a ratio against runc.
 """
@@ -59,8 +59,9 @@ def _state(runtimes: dict[str, str], bundle: Path, runs: int, directory: Path) -
     for runtime in runtimes.values():
         for words in (f"create -b {bundle} still", "start still"):
             subprocess.run([*runtime.split(), *words.split()], check=True)
-    commands = {name: f"{runtime} state still" for name, runtime in runtimes.items()}
-    _compare("state", commands, runs, directory)
+    for what, words in (("state", "state still"), ("exec", "exec still /bin/true")):
+        commands = {name: f"{runtime} {words}" for name, runtime in runtimes.items()}
+        _compare(what, commands, runs, directory)
     for runtime in runtimes.values():
         subprocess.run([*runtime.split(), "delete", "--force", "still"], check=True)
 
@@ -91,20 +92,25 @@ def _list(runtime: str, directory: Path, bundle: Path, count: int) -> None:
 
 
 def _podman(minirun: str, runs: int) -> None:
-    """`podman run --rm` without a network, each runtime in a cell of its own."""
+    """`podman run --rm` without a network, `podman exec`; each runtime in a cell of its own."""
     launcher.install(minirun_path := str(Path(tempfile.mkdtemp()) / "minirun"))
     engines = {name: Podman(name, minirun_path) for name in ("minirun", "runc")}
     try:
-        commands = {
-            name: " ".join(
-                engine.cell.argv(
-                    "env", *(f"{k}={v}" for k, v in engine.env.items()), *engine.client,
-                    "run", "--rm", "--network=none", IMAGE, "true",
+        names = {name: engine.detached() for name, engine in engines.items()}
+        for what in ("run --rm", "exec"):
+            commands = {
+                name: " ".join(
+                    engine.cell.argv(
+                        "env", *(f"{k}={v}" for k, v in engine.env.items()), *engine.client,
+                        *what.split(),
+                        *((names[name],) if what == "exec" else ("--network=none", IMAGE)), "true",
+                    )
                 )
-            )
-            for name, engine in engines.items()
-        }  # fmt: skip
-        _compare("podman run --rm", commands, runs, engines["runc"].home)
+                for name, engine in engines.items()
+            }  # fmt: skip
+            _compare(f"podman {what}", commands, runs, engines["runc"].home)
+        for engine in engines.values():
+            engine.clean()
     finally:
         for engine in engines.values():
             engine.close()
