@@ -98,10 +98,10 @@ def environment_request(
     legacy = _is_legacy(env)
     return settings.options._replace(
         devices=devices,
-        capabilities=_capabilities(env, settings.supported_capabilities, legacy),
-        requirements=() if settings.disable_require else _requirements(env, legacy),
         mig_config=_mig(env, "MIG_CONFIG_DEVICES", privileged),
         mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
+        capabilities=_capabilities(env, settings.supported_capabilities, legacy),
+        requirements=() if settings.disable_require else _requirements(env, legacy),
         imex_channels=() if settings.ignore_imex_channels else channels,
     )
 
@@ -114,13 +114,13 @@ def visible(
     Variables of `swarm_resources` count before NVIDIA_VISIBLE_DEVICES. Raises GPUError for the name
     of a CDI device.
     """
-    swarm = [env[name] for name in swarm_resources if env.get(name)]
+    swarm = [env[name] for name in swarm_resources if name in env]
     text = ",".join(swarm) if swarm else env.get(VISIBLE)
     return ("all",) if text is None and _is_legacy(env) else _chosen(_items(text))
 
 
 def _is_legacy(env: "dict[str, str]") -> bool:
-    return bool(env.get("CUDA_VERSION")) and "NVIDIA_REQUIRE_CUDA" not in env
+    return bool(env.get("CUDA_VERSION")) and not env.get("NVIDIA_REQUIRE_CUDA")
 
 
 def _items(text: "str | None") -> "list[str]":
@@ -160,8 +160,8 @@ def _capabilities(
     text = env.get(DRIVER_CAPABILITIES)
     if text is None and legacy:
         return supported
-    wanted = _items(text)
-    if not wanted:
+    wanted = sorted({*_items(text)})
+    if not text:
         return tuple(name for name in supported if name in DEFAULT_CAPABILITIES)
     if "all" in wanted:
         return supported
@@ -169,7 +169,8 @@ def _capabilities(
     if set(wanted) - set(supported):
         hint = f"{DRIVER_CAPABILITIES} may hold {', '.join(supported)}, or all"
         rest = f"(allowed '{','.join(allowed)}')"
-        raise GPUError(f"unsupported capabilities found in '{text}' {rest}", hint)
+        found = ",".join(wanted)
+        raise GPUError(f"unsupported capabilities found in '{found}' {rest}", hint)
     return allowed
 
 
@@ -182,13 +183,18 @@ def _requirements(env: "dict[str, str]", legacy: bool) -> "tuple[str, ...]":
         if name.startswith("NVIDIA_REQUIRE_") and not name.startswith("NVIDIA_REQUIRE_JETPACK")
     ]
     if legacy:
-        major, _, rest = env["CUDA_VERSION"].partition(".")
-        minor = rest.partition(".")[0] or "0"
-        if not (major + minor).isascii() or not (major + minor).isdigit():
-            hint = "it should read as in 12.4.1"
-            raise GPUError(f"CUDA_VERSION={env['CUDA_VERSION']} of a legacy image", hint)
-        found.append(f"cuda>={major}.{minor}")
+        numbers = env["CUDA_VERSION"].removeprefix("v").partition("-")[0].split(".")
+        if len(numbers) > 3 or not all(_is_number(number) for number in numbers):
+            hint = f"CUDA_VERSION={env['CUDA_VERSION']}: it should read as in 12.4.1"
+            text = "failed to get requirements failed to get version: invalid CUDA version"
+            raise GPUError(f"{text}: invalid version string", hint)
+        found.append(f"cuda>={'.'.join([*numbers, '0'][:2])}")
     return tuple(found)
+
+
+def _is_number(text: str) -> bool:
+    """Return True for a number of a semantic version: without zeros before it."""
+    return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
 
 
 def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
@@ -201,8 +207,9 @@ def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
 
 def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
     """Return what mounts of /dev/null name (a GPU, imex/N, cdi/…): the device plugin asks so."""
+    rows = ((row.get("source", ""), os.path.normpath(row["destination"])) for row in mounts)
     return tuple(
-        mount["destination"][len(_VOLUMES) :]
-        for mount in mounts
-        if mount.get("source") == "/dev/null" and mount["destination"].startswith(_VOLUMES)
+        path[len(_VOLUMES) :]
+        for source, path in rows
+        if path.startswith(_VOLUMES) and os.path.normpath(source) == "/dev/null"
     )

@@ -92,6 +92,9 @@ def _config(bundle: str) -> "dict[str, Any]":
     except (OSError, ValueError) as error:
         raise ConfigError(f"could not open OCI spec: {error}", status=1) from None
     config = _object(text, path, "could not decode OCI spec")
+    for key, name in (("ociVersion", "Version"), ("process", "Process"), ("root", "Root")):
+        if config.get(key) is None:
+            raise ConfigError(f"{name} is empty in OCI spec", status=1)
     if not isinstance(config.get("root"), dict) or not isinstance(config["root"].get("path"), str):
         raise ConfigError(f"{path}: root.path is missing", status=1)
     return config

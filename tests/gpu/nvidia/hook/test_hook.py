@@ -105,8 +105,39 @@ def test_what_the_image_puts_into_the_environment_goes_nowhere_else() -> None:
 
 
 def test_a_bad_cuda_version_of_a_legacy_image() -> None:
-    with pytest.raises(GPUError, match="CUDA_VERSION=latest"):
-        environment_request({"CUDA_VERSION": "latest"})
+    for text in ("latest", "9.0.176.1", "09.0", "9.", "12.x"):
+        with pytest.raises(GPUError, match="invalid CUDA version: invalid version") as caught:
+            environment_request({"CUDA_VERSION": text})
+        assert f"CUDA_VERSION={text}:" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("version", "required"),
+    [("9.0.176", "cuda>=9.0"), ("v10.2", "cuda>=10.2"), ("11", "cuda>=11.0"),
+     ("12.4.1-devel", "cuda>=12.4")],
+)  # fmt: skip
+def test_the_version_of_a_legacy_image(version: str, required: str) -> None:
+    """An empty NVIDIA_REQUIRE_CUDA counts as none."""
+    for env in ({}, {"NVIDIA_REQUIRE_CUDA": ""}):
+        request = environment_request({"CUDA_VERSION": version, **env})
+        assert request is not None and request.devices == ("all",)
+        assert [text for text in request.requirements if text] == [required]
+
+
+def test_an_empty_variable_of_swarm_counts_before_the_usual_one() -> None:
+    settings = DEFAULTS._replace(swarm_resources=("DOCKER_RESOURCE_GPU",))
+    env = {"NVIDIA_VISIBLE_DEVICES": "0", "DOCKER_RESOURCE_GPU": ""}
+    assert environment_request(env, settings) is None
+
+
+def test_capabilities_that_name_none() -> None:
+    request = environment_request(
+        {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_DRIVER_CAPABILITIES": ","}
+    )
+    assert request is not None and request.capabilities == ()
+    with pytest.raises(GPUError, match="found in 'bar,compute,foo'"):
+        env = {"NVIDIA_DRIVER_CAPABILITIES": "foo, compute,bar", "NVIDIA_VISIBLE_DEVICES": "0"}
+        environment_request(env)
 
 
 def mount(name: str) -> dict[str, str]:
@@ -115,7 +146,7 @@ def mount(name: str) -> dict[str, str]:
 
 def test_mounts_name_gpus_and_imex_channels_and_beat_the_environment() -> None:
     env = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_IMEX_CHANNELS": "7"}
-    mounts = [mount("1"), mount("imex/3"), mount("cdi/vendor.com/class/x"), mount("0")]
+    mounts = [mount("./1/"), mount("imex/3"), mount("cdi/vendor.com/class/x"), mount("0")]
     state = {"pid": 1, "bundle": "/b"}
     asked = DEFAULTS._replace(accept_volume_mounts=True)
     argv = hook.command_line(config(env, [], mounts), state, asked)
