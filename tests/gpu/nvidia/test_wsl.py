@@ -12,6 +12,7 @@ import pytest
 from conftest import Program
 from gpu import pretend
 from gpu.nvidia import toolhost
+from gpu.nvidia.toolkit_cases import document
 from gpu.pretend import ROOT, Host, cli
 from gpu.sandbox import debian_root
 from gpu.test_driver_root import run
@@ -146,3 +147,16 @@ def test_an_adapter_of_another_maker(host: Host) -> None:
     done = host.run(lambda: cli("info", env=ENV))
     text = "nvidia-container-cli: initialization error: no NVIDIA adapter behind /dev/dxg\n"
     assert (done["rc"], done["stderr"]) == (1, text)
+
+
+def test_the_runtime_in_mode_auto(host: Host) -> None:
+    asked = document({"NVIDIA_VISIBLE_DEVICES": "all"})
+    toml = (
+        'nvidia-container-runtime.mode = "auto"\nminirun.toolkit-version = "1.20"\n'
+        'nvidia-ctk.path = "/usr/bin/nvidia-ctk"\n'
+    )
+    done = host.run(lambda: toolhost.create(asked, toml, ENV))
+    assert (done["rc"], done["called"]) == (0, f"create --bundle {toolhost.BUNDLE} c1"), done
+    paths = [row["path"] for row in done["config"]["linux"]["devices"]]
+    assert paths == ["/dev/dxg"]
+    assert f"{STORE}/nvidia-smi" in {row["destination"] for row in done["config"]["mounts"]}

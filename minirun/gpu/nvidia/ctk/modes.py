@@ -57,7 +57,8 @@ def spec(
     if mode == "wsl" or (mode == "auto" and driverroot.is_wsl()):
         if finder.log and mode == "auto":
             finder.log.info("Auto-detected mode as 'wsl'")
-        return _wsl(recipe, finder)
+        device, common = wsl_edits(recipe, finder)
+        return document({"all": device}, common, recipe)
     if inventory is None:
         raise UsageError(f"mode {mode} needs a driver", "load it: modprobe nvidia", 1)
     if mode == "management":
@@ -114,11 +115,28 @@ def _managed(finder: Finder) -> "list[str]":
     return [path for path in paths if not path.rpartition("/")[2].startswith(_NOT_MANAGED)]
 
 
-def _wsl(recipe: Recipe, finder: Finder) -> "dict[str, Any]":
-    """Return the spec of the driver of Windows. Raises GPUError."""
+def wsl_edits(recipe: Recipe, finder: Finder) -> "tuple[Edits, Edits]":
+    """Return the edits of the one device that WSL2 has, and the common ones. Raises GPUError."""
     if recipe.devices != ("all",):
         text = f"failed to create device CDI specs: unsupported id {recipe.devices[0]}"
         raise GPUError(text, "on WSL2 there is one device: all", 1)
+    folder = _driver_store(finder)
+    device = generate.with_nodes(finder.nodes(driverroot.DXG), finder)
+    files = finder.files(("libdxcore.so",), (driverroot.WSL_LIBRARIES,))
+    files += finder.files(wsl.STORE_FILES, (folder,))
+    patterns = (f"{folder}/{name}" for name in ("*.so*", "*.bin", "*.dll"))
+    files += [path for some in patterns for path in glob("", some) if path not in files]
+    mounts = tuple(BindMount(path, path, driver.FILE) for path in files)
+    smi = f"{folder}/{wsl.STORE_FILES[-1]}"
+    hooks = recipe.links([f"{smi}::/usr/bin/nvidia-smi"] if smi in files else [])
+    libraries = [path for path in files if ".so" in path.rpartition("/")[2]]
+    words = ["--ldconfig-path", recipe.ldconfig] if recipe.ldconfig else []
+    hooks += recipe.hook("update-ldcache", *words, *options("--folder", driver.folders(libraries)))
+    return device, in_order(Edits(steps=mounts, env=(generate.VOID,), hooks=hooks))
+
+
+def _driver_store(finder: Finder) -> str:
+    """Return the folder of NVIDIA's driver among those of Windows. Raises GPUError."""
     found = wsl.stores()
     folder = wsl.store(found)
     if not folder:
@@ -129,20 +147,4 @@ def _wsl(recipe: Recipe, finder: Finder) -> "dict[str, Any]":
         finder.log.warning(f"Found multiple driver store paths: [{' '.join(found)}]")
     if finder.log:
         finder.log.info(f"Using WSL driver store path: {folder}")
-    device = generate.with_nodes(finder.nodes(driverroot.DXG), finder)
-    files = finder.files(("libdxcore.so",), (driverroot.WSL_LIBRARIES,))
-    files += finder.files(wsl.STORE_FILES, (folder,))
-    found = [
-        path for ending in ("*.so*", "*.bin", "*.dll") for path in glob("", folder + "/" + ending)
-    ]
-    files += [path for path in found if path not in files]
-    mounts = tuple(BindMount(path, path, driver.FILE) for path in files)
-    smi = f"{folder}/{wsl.STORE_FILES[-1]}"
-    hooks = recipe.links([f"{smi}::/usr/bin/nvidia-smi"] if smi in files else [])
-    libraries = [path for path in files if ".so" in path.rpartition("/")[2]]
-    words = ["--ldconfig-path", recipe.ldconfig] if recipe.ldconfig else []
-    words += options("--folder", driver.folders(libraries))
-    edits = Edits(
-        steps=mounts, env=(generate.VOID,), hooks=hooks + recipe.hook("update-ldcache", *words)
-    )
-    return document({"all": device}, in_order(edits), recipe)
+    return folder

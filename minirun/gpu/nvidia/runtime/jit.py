@@ -50,8 +50,11 @@ def apply(
         finder = Finder(found.root)
         if old:
             _resolve(found, recipe, finder)
-        parts = [device.edits for device in generate.devices(found, recipe, finder)] or [_EMPTY]
-        parts.append(generate.common(found, recipe, finder))
+        if found.store:
+            parts = [*modes.wsl_edits(recipe, finder)]
+        else:
+            parts = [device.edits for device in generate.devices(found, recipe, finder)]
+            parts = [*(parts or [_EMPTY]), generate.common(found, recipe, finder)]
     except GPUError as error:
         if str(error).startswith(host.UNRESOLVABLE):
             raise
