@@ -7,12 +7,13 @@
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
+# make bats    runc's own tests against minirun and runc, side by side; FILES="exec tty" for some
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: setup packages tested launcher images demo test check bench matrix test-v2 recordings \
-	reference conformance clean
+	reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -30,6 +31,13 @@ GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-d
 	golang-github-opencontainers-selinux-dev golang-github-opencontainers-specs-dev \
 	golang-github-sirupsen-logrus-dev golang-github-urfave-cli-dev golang-golang-x-sys-dev \
 	tar util-linux xz-utils
+# What runc's own tests call, and the libraries of their three helpers in Go: for `bats` alone
+BATS_PACKAGES := apt bats gawk gcc golang-go golang-dbus-dev golang-github-cilium-ebpf-dev \
+	golang-github-containerd-console-dev golang-github-coreos-go-systemd-dev \
+	golang-github-cyphar-filepath-securejoin-dev golang-github-moby-sys-dev \
+	golang-github-opencontainers-specs-dev golang-github-seccomp-libseccomp-golang-dev \
+	golang-github-sirupsen-logrus-dev golang-github-urfave-cli-dev golang-golang-x-sys-dev jq \
+	libc6-dev libseccomp-dev pkgconf runc tar util-linux xz-utils
 RUNTIME ?= $(abspath $(MINIRUN))
 SUITE ?= trixie
 IMAGES := busybox debian ubuntu
@@ -95,6 +103,11 @@ test-v2: setup
 conformance: setup
 	@.ci/packages $(GO_PACKAGES)
 	@nice $(PYTHON) tests/conformance/run.py --runtime $(RUNTIME)
+
+bats: setup
+	@.ci/packages $(BATS_PACKAGES)
+	@$(PYTHON) rootfs-tools/build busybox debian
+	@nice $(PYTHON) tests/bats/run.py --runtime $(RUNTIME) $(FILES)
 
 # The reference pages that are counted or collected, and not written by hand.
 reference:

@@ -97,7 +97,7 @@ def open_cgroup(path: str, version: str = "auto") -> Cgroup:
     if version == "v1" and ones:
         from minirun.cgroups.v1 import CgroupV1
 
-        return CgroupV1(path, ones)
+        return CgroupV1(path, mounted)
     if version == "v2" and two:
         return _v2(path, two)
     raise MinirunError(
@@ -135,8 +135,7 @@ def from_record(record: "CgroupRecord", init: "dict[str, Any] | None" = None) ->
         return _v2(record["path"], record["dirs"][""].removesuffix(record["path"]))
     from minirun.cgroups.v1 import CgroupV1
 
-    ones = [h for h in hierarchies.mounted() if h.version == 1]
-    return CgroupV1(record["path"], ones, record["dirs"])
+    return CgroupV1(record["path"], hierarchies.mounted(), record["dirs"])
 
 
 def _v2(path: str, mount: str) -> Cgroup:

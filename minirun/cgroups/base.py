@@ -1,7 +1,7 @@
 """What a cgroup is to the rest of minirun, whichever version of cgroups is behind it.
 
 The order of a container's life: create, set_resources, set_device_rules (stage 1, by the runtime);
-then init gets in, by clone_fd if there is one (CLONE_INTO_CGROUP), else by join; allow_devices
+then init gets in, by clone_fd (CLONE_INTO_CGROUP) and by join; allow_devices
 (stage 5); freeze and kill (minirun.cgroups.stopping); remove. What a record holds is enough to do
 the rest from another process, also after a crash.
 
@@ -94,19 +94,18 @@ class Cgroup(ABC):
         """Open what :meth:`join` needs: before a clone into a user namespace, which could not."""
 
     @abstractmethod
-    def join(self) -> None:
-        """Move the calling process, which must have one thread, into the cgroup. Raises OSError."""
+    def join(self, *, cloned: bool = False) -> None:
+        """Move the calling process, which must have one thread, into the cgroup. Raises OSError.
+
+        `cloned`: it was cloned into the directory of :meth:`clone_fd`, if there is one.
+        """
 
     def entered(self) -> None:  # noqa: B027  (few have anything to do then)
         """Let go of what kept the cgroup until init was in it."""
 
     @abstractmethod
     def clone_fd(self) -> int:
-        """Return a descriptor for CLONE_INTO_CGROUP, -1 on version 1; it stays this object's."""
-
-    @abstractmethod
-    def add(self, pid: int) -> None:
-        """Move another process into the cgroup: slow, see above. Raises OSError."""
+        """Return cgroup2's directory for CLONE_INTO_CGROUP, or -1; it stays this object's."""
 
     @abstractmethod
     def set_resources(self, resources: "dict[str, Any]") -> None:

@@ -12,20 +12,26 @@ from minirun.cgroups.base import Cgroup
 from minirun.core.errors import UsageError
 
 
-def open_below(cgroup: Cgroup, text: str) -> Cgroup:
-    """Return the cgroup that `text` names below `cgroup`. Raises UsageError."""
-    names, colon, path = text.rpartition(":")
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parts or "\0" in path:
-        raise UsageError(f"invalid --cgroup {text!r}", "a path below the container's own cgroup")
+def open_below(cgroup: Cgroup, texts: "list[str]") -> Cgroup:
+    """Return the cgroup that `texts` name below `cgroup`, each for some controllers or for all.
+
+    Raises UsageError.
+    """
     record = cgroup.record()
-    wanted = names.split(",") if colon else list(record["dirs"])
-    if unknown := [name for name in wanted if name not in record["dirs"]]:
-        raise UsageError(f"invalid --cgroup {text!r}: the container has no {unknown[0]} cgroup")
-    inner = "/".join(["", *parts])
-    dirs = {name: at + (inner if name in wanted else "") for name, at in record["dirs"].items()}
-    for directory in dirs.values():
-        if not os.path.isdir(directory):
-            raise UsageError(f"invalid --cgroup {text!r}: {directory}: no such cgroup")
-    whole = record["path"] + (inner if record["version"] == 2 else "")
+    whole, dirs = record["path"], dict(record["dirs"])
+    for text in texts:
+        names, colon, path = text.rpartition(":")
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts or "\0" in path:
+            hint = "a path below the container's own cgroup"
+            raise UsageError(f"invalid --cgroup {text!r}", hint)
+        inner = "/".join(["", *parts])
+        for name in names.split(",") if colon else dirs:
+            if name not in dirs:
+                raise UsageError(f"invalid --cgroup {text!r}: the container has no {name} cgroup")
+            dirs[name] = directory = record["dirs"][name] + inner
+            if not os.path.isdir(directory):
+                raise UsageError(f"invalid --cgroup {text!r}: {directory}: no such cgroup")
+        if record["version"] == 2:
+            whole = record["path"] + inner
     return from_record({**record, "path": whole, "dirs": dirs})

@@ -149,15 +149,12 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
     def open_doors(self) -> None:
         """There is none."""
 
-    def join(self) -> None:
+    def join(self, *, cloned: bool = False) -> None:
         """Do nothing: there is no cgroup to join."""
 
     def clone_fd(self) -> int:
         """There is none."""
         return -1
-
-    def add(self, pid: int) -> None:
-        """Do nothing: there is no cgroup to leave."""
 
     def _places(self) -> "list[str]":
         return []

@@ -1,7 +1,8 @@
 """cgroup version 1: one hierarchy per controller, and the device list as files.
 
 cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in each
-hierarchy that is mounted, as runc's have: who looks for it, or limits it later, finds it there.
+hierarchy that is mounted, as runc's have: who looks for it, or limits it later, finds it there. On
+a hybrid host it has one in cgroup2 too, without controllers: init is cloned into that.
 
 The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
 devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
@@ -16,13 +17,15 @@ from minirun.core.errors import ConfigError, MinirunError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.hierarchies import Hierarchy
     from minirun.cgroups.rules import DeviceRule
 
+_UNIFIED = "/sys/fs/cgroup/unified"
+"""Where a hybrid host has cgroup2, for runc and for systemd."""
 _WHY_JOIN = "if a thread moves itself, the kernel need not wait for the other CPUs"
 
 
@@ -34,7 +37,7 @@ class CgroupV1(Cgroup):
     def __init__(
         self,
         path: str,
-        hierarchies: "Iterable[Hierarchy]",
+        hierarchies: "Sequence[Hierarchy]",
         dirs: "dict[str, str] | None" = None,
     ) -> None:
         super().__init__(path)
@@ -42,6 +45,8 @@ class CgroupV1(Cgroup):
         self._dirs: "dict[str, tree.Dir]" = {}  # by path
         self._joined: "dict[str, tree.Dir]" = {}  # by controller; some are mounted together
         self._doors: "list[tuple[int, str]]" = []
+        is_hybrid = any(hierarchy.path == _UNIFIED for hierarchy in hierarchies)
+        self._unified = tree.Dir(_UNIFIED + path) if is_hybrid else None
         if dirs is None:
             dirs = {name: h.path + path for name, h in self._mounts.items()}
         for name, directory in dirs.items():
@@ -51,7 +56,7 @@ class CgroupV1(Cgroup):
         """Make a directory in each hierarchy that is wanted."""
         made: "list[str]" = []
         try:
-            for directory in self._dirs:
+            for directory in [*self._dirs, *self._hybrid()]:
                 self._make(directory, made)
         except (OSError, StateError):
             tree.remove(made, 0)
@@ -61,7 +66,7 @@ class CgroupV1(Cgroup):
         """Make one directory, and append it to `made` if it is new."""
         mount = directory.removesuffix(self.path)
         names = ",".join(name for name in self._joined if self._joined[name].path == directory)
-        if tree.make(mount, self.path, f"the container's cgroup for {names}"):
+        if tree.make(mount, self.path, f"the container's cgroup for {names or 'cgroup2'}"):
             made.append(directory)
         else:
             self.refuse_occupied(directory)
@@ -93,21 +98,21 @@ class CgroupV1(Cgroup):
                 for directory in self._dirs.values()
             ]
 
-    def join(self) -> None:
-        """Write 0 into every tasks file."""
+    def join(self, *, cloned: bool = False) -> None:
+        """Write 0 into every tasks file, and into cgroup.procs of cgroup2."""
         self.open_doors()
         for fd, path in self._doors:
             tree.write(fd, "0", path, _WHY_JOIN)
         self._close_doors()
+        if self._unified and not cloned and self.clone_fd() >= 0:
+            self._unified.write("cgroup.procs", "0")
 
     def clone_fd(self) -> int:
-        """Version 1 has no CLONE_INTO_CGROUP."""
-        return -1
-
-    def add(self, pid: int) -> None:
-        """Write the number into every cgroup.procs."""
-        for directory in self._dirs.values():
-            directory.write("cgroup.procs", str(pid), "move a process into the container's cgroup")
+        """Return the directory in cgroup2 of a hybrid host."""
+        try:
+            return self._unified.fd() if self._unified else -1
+        except FileNotFoundError:  # an older minirun has made the container
+            return -1
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Write each limit to its file."""
@@ -159,7 +164,10 @@ class CgroupV1(Cgroup):
     def _places(self) -> "list[str]":
         """Return a directory in every hierarchy, joined or not."""
         everywhere = [hierarchy.path + self.path for hierarchy in self._mounts.values()]
-        return list(dict.fromkeys([*self._dirs, *everywhere]))
+        return list(dict.fromkeys([*self._dirs, *everywhere, *self._hybrid()]))
+
+    def _hybrid(self) -> "list[str]":
+        return [self._unified.path] if self._unified else []
 
     def frozen(self) -> bool:
         """Read freezer.state: THAWED, FREEZING or FROZEN."""
@@ -202,5 +210,6 @@ class CgroupV1(Cgroup):
     def close(self) -> None:
         """Close every directory and door."""
         self._close_doors()
-        for directory in self._dirs.values():
-            directory.close()
+        for directory in (*self._dirs.values(), self._unified):
+            if directory:
+                directory.close()

@@ -74,19 +74,16 @@ class CgroupV2(Cgroup):
         if self._door < 0:
             self._door = self._dir.open("cgroup.procs", os.O_WRONLY)
 
-    def join(self) -> None:
+    def join(self, *, cloned: bool = False) -> None:
         """Write 0 into cgroup.procs; clone_fd is the quicker way in."""
-        self.open_doors()
-        tree.write(self._door, "0", f"{self._dir.path}/cgroup.procs")
+        if not cloned:
+            self.open_doors()
+            tree.write(self._door, "0", f"{self._dir.path}/cgroup.procs")
         self._close_door()
 
     def clone_fd(self) -> int:
         """Return the directory's descriptor."""
         return self._dir.fd()
-
-    def add(self, pid: int) -> None:
-        """Write the number into cgroup.procs."""
-        self._dir.write("cgroup.procs", str(pid), "move a process into the container's cgroup")
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Write each limit to its file, after handing down the controller it needs."""

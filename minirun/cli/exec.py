@@ -27,7 +27,7 @@ class Exec(Flags):
     no_new_privs: bool
     apparmor: str
     process_label: str
-    cgroup: str
+    cgroup: list[str]
     ignore_paused: bool
     console_socket: str
     pidfd_socket: str

@@ -186,6 +186,7 @@ DOORS = {
     "open_cgroup": "minirun.cgroups.of_container",
     "make_cgroup": "minirun.cgroups.make",
     "clear_cgroup": "minirun.cgroups.stopping.clear",
+    "kill_cgroup": "minirun.cgroups.stopping.kill",
     "cgroup_entrance": "minirun.cgroups.hierarchies.entrance",
     "empty_directory": "minirun.oci.namespaces.userns.empty_directory",
     "keep_log": "minirun.running.history.keep",

@@ -16,8 +16,11 @@ from minirun.core.kernel import files, namespaces, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
+
+    Json = dict[str, Any]
+    Steps = Sequence[Callable[[], None]]
 
 _LIMIT = 1 << 16
 """Bytes of a hook's output that are kept: the last ones."""
@@ -27,24 +30,21 @@ _SIGKILL = 9
 _LONGEST_POLL = 2**31 - 1  # milliseconds, an int
 
 
-def run_all(hooks: "list[dict[str, Any]]", kind: str, state: "dict[str, Any]", cwd: str) -> None:
+def run_all(hooks: "list[Json]", kind: str, state: "Json", cwd: str, inside: "Steps" = ()) -> None:
     """Run the hooks of one kind in order. Raises HookError at the first that fails."""
     for index, hook in enumerate(hooks):
-        name = f"{kind} hook {index} ({hook['path']})"
-        run(hook, name, state, cwd, inside=kind == "startContainer")
+        run(hook, f"{kind} hook {index} ({hook['path']})", state, cwd, inside)
 
 
-def run(
-    hook: "dict[str, Any]", name: str, state: "dict[str, Any]", cwd: str, *, inside: bool = False
-) -> None:
+def run(hook: "Json", name: str, state: "Json", cwd: str, inside: "Steps" = ()) -> None:
     """Run one hook and wait for it. Raises HookError with the end of what it said.
 
-    `inside`: after pivot_root. The hook's process cannot know its number on the host there, so it
-    does not write to the log.
+    `inside`, after pivot_root: what the hook's process does before execve, as init does. It cannot
+    know its number on the host there, so it does not write to the log.
     """
     why = f"{name}: it gets the container's state on stdin"
     running = start(
-        lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside=inside),
+        lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside),
         hook.get("timeout"), why=why,
     )  # fmt: skip
     status = running.converse(state)
@@ -81,9 +81,7 @@ def start(
     return HookProcess(pid, pidfd, (feed, said), timeout)
 
 
-def _become(
-    hook: "dict[str, Any]", cwd: str, stdin: int, stdout: int, *, inside: bool
-) -> "NoReturn":
+def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") -> "NoReturn":
     """In the child: turn into the hook's program. Never returns."""
     try:
         if inside:
@@ -99,6 +97,8 @@ def _become(
         files.close_range_cloexec(3)
         os.chdir(cwd)
         env = environment_of(hook.get("env"))
+        for step in inside:
+            step()
         process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
     except OSError as error:
         os.write(2, f"{hook['path']}: {os.strerror(error.errno or 0)}".encode())

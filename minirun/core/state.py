@@ -199,5 +199,5 @@ def names(root: str) -> "list[str]":
 
 def public(record: "dict[str, Any]") -> "dict[str, Any]":
     """Return the state as the runtime-spec has it (runtime.md, "State"), with runc's additions."""
-    keys = ("ociVersion", "id", "status", "pid", "bundle", "annotations", "rootfs", "created")
+    keys = ("ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "annotations")
     return {key: record[key] for key in keys} | {"owner": ""}

@@ -22,6 +22,8 @@ _BIND_SYS = {
 def document(*, rootless: bool = False) -> "dict[str, Any]":
     """Return the template; if it is to be `rootless`, without what only root may have."""
     made = generate.example()
+    if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):  # as runc: on pure cgroup2 alone
+        made["linux"]["namespaces"].remove({"type": "cgroup"})
     if not rootless:
         return made
     linux = made["linux"]

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.core import endings, lifecycle, state
+from minirun.core import endings, extras, lifecycle, state
 from minirun.core.container import Container
 from minirun.core.settings import Settings
 from minirun.core.stages.s1_clone import Init
@@ -37,11 +37,12 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
 
 
 def _wait(container: Container, init: Init, streams: "output.Streams | None", *, keep: bool) -> int:
-    """Wait for the container's end, and delete it unless it is to be kept."""
+    """Wait for the container's end, and delete it; to be kept are its record and its cgroup."""
     wait = streams.relay if streams else lambda pid, pidfd: endings.wait(pidfd, pid)
     status = wait(init.pid, init.pidfd)
     if keep:
-        endings.clear_cgroup(container)
+        if not container.config.new_namespace("pid"):  # else init's end was that of all
+            extras.door("kill_cgroup")(container.cgroup)
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     else:
         endings.destroy(container)

@@ -80,7 +80,7 @@ class Streams:
 
         from minirun.oci.terminal import relay, terminal
 
-        self.terminal, self.relay_keys = terminal, relay.relay
+        self.terminal, self.relays = terminal, relay
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.console = Console(socket=theirs.detach())
         self.theirs.append(self.console.socket)
@@ -91,11 +91,13 @@ class Streams:
             os.close(fd)
         if self.console.socket >= 0:
             self.master = self.terminal.receive_master(self.ours)
+            if not (self.detach or (self.interactive and os.isatty(0) and os.isatty(1))):
+                self.relays.pass_line_feeds(self.master)  # no raw terminal is to show it
 
     def relay(self, pid: int, pidfd: int) -> int:
         """Pass everything on until the command ends; return its exit status."""
         if self.console.socket >= 0 and not self.detach:
-            self.relay_keys(self.master, 0 if self.interactive else -1, 1, pidfd)
+            self.relays.relay(self.master, 0 if self.interactive else -1, 1, pidfd)
             os.close(self.master)
         else:
             if self.master >= 0:

@@ -36,6 +36,12 @@ for line in sys.stdin:
 """Opens nodes, or makes copies of them, and answers with errno numbers."""
 
 
+def add(cgroup: Cgroup, pid: int) -> None:
+    """Move another process into a cgroup; version 1 may have more directories than are joined."""
+    for directory in cgroup.directories():
+        Path(directory, "cgroup.procs").write_text(str(pid))
+
+
 def require_mounted(version: str) -> None:
     """Skip the test where a version's hierarchies are missing."""
     found = hierarchies.mounted()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cgroups.conftest import add
 from minirun import cgroups
 from minirun.cgroups import hierarchies, stats, stopping
 from minirun.core.errors import ConfigError, MinirunError, StateError
@@ -25,8 +26,7 @@ cgroup.open_doors()
 flags = namespaces.CLONE_NEWUSER if sys.argv[3] == "user" else 0
 pid, _ = namespaces.clone3(flags, cgroup_fd=cgroup.clone_fd())
 if pid == 0:
-    if cgroup.clone_fd() < 0:
-        cgroup.join()
+    cgroup.join(cloned=True)
     print(open("/proc/self/cgroup").read(), flush=True)
     os._exit(0)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -59,7 +59,7 @@ def test_a_life(open_cgroup, sleeper, version):
     assert cgroup.exists()
     assert cgroup.processes() == []
     process = sleeper()
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     assert cgroup.processes() == [process.pid]
     assert cgroup.path in Path(f"/proc/{process.pid}/cgroup").read_text()
     with pytest.raises(StateError, match="cannot be removed: 1 processes are in it"):
@@ -91,7 +91,7 @@ def test_a_record_is_enough_to_finish_from_elsewhere(open_cgroup, sleeper, versi
     cgroup = open_cgroup(version)
     cgroup.create()
     process = sleeper()
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     again = cgroups.from_record(cgroup.record())
     assert again.record() == cgroup.record()
     assert again.processes() == [process.pid]
@@ -129,7 +129,7 @@ def test_freezing_stops_and_thawing_goes_on(open_cgroup, sleeper, version):
     cgroup = open_cgroup(version)
     cgroup.create()
     process = sleeper(sys.executable, "-I", "-S", "-c", "while True: pass")
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     assert not cgroup.frozen()
     stopping.freeze(cgroup)
     assert cgroup.frozen()
@@ -151,7 +151,7 @@ def test_a_signal_reaches_all_and_leaves_a_pause_alone(open_cgroup, sleeper, ver
     cgroup.create()
     processes = [sleeper(), sleeper()]
     for process in processes:
-        cgroup.add(process.pid)
+        add(cgroup, process.pid)
     stopping.freeze(cgroup)
     stopping.kill(cgroup, signal.SIGTERM)
     wait_for(cgroup.frozen)  # on version 2 a deadly signal reaches a frozen process at once
@@ -166,7 +166,7 @@ def test_sigkill_reaches_what_is_frozen(open_cgroup, sleeper, version):
     cgroup = open_cgroup(version)
     cgroup.create()
     process = sleeper()
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     stopping.freeze(cgroup)
     stopping.kill(cgroup)
     assert process.wait() == -signal.SIGKILL
@@ -178,7 +178,7 @@ def test_a_process_that_forks_all_the_time_is_killed(open_cgroup, sleeper, versi
     cgroup.create()
     script = "import os\nwhile os.getpid():\n    if os.fork(): os._exit(0)"
     process = sleeper("sh", "-c", f"sleep 0.2; exec {sys.executable} -I -S -c '{script}'")
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     wait_for(lambda: cgroup.processes() and process.pid not in cgroup.processes())
     stopping.clear(cgroup, 5)
     assert not cgroup.exists()
@@ -189,7 +189,7 @@ def test_a_cgroup_of_somebody_else_is_refused_and_left_alone(open_cgroup, sleepe
     first = open_cgroup(version)
     first.create()
     process = sleeper()
-    first.add(process.pid)
+    add(first, process.pid)
     second = cgroups.open_cgroup(first.path, version)
     with pytest.raises(StateError, match=f"{first.path}: 1 processes are in it already") as caught:
         second.create()
@@ -207,7 +207,7 @@ def test_usage_counts(open_cgroup, sleeper, version):
     cgroup = open_cgroup(version)
     cgroup.create()
     process = sleeper(sys.executable, "-I", "-S", "-c", SPENDER)
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     wait_for(lambda: (stats.usage(cgroup.record())["cpu"] or 0) > 50_000_000)
     usage = stats.usage(cgroup.record())
     assert usage["cpu"] is not None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cgroups.conftest import add
 from minirun.cgroups import devicefilter, reading, ruleset
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import ConfigError
@@ -84,7 +85,7 @@ def inside(open_cgroup, prober):
     def make(version):
         cgroup = open_cgroup(version)
         cgroup.create()
-        cgroup.add(prober.process.pid)
+        add(cgroup, prober.process.pid)
         return cgroup
 
     return make

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cgroups.conftest import require_mounted
+from cgroups.conftest import add, require_mounted
 from minirun.cgroups import hierarchies, ruleset, stopping
 from minirun.cgroups.reading import listing
 from minirun.cgroups.rules import DeviceRule
@@ -63,7 +63,7 @@ def test_limits_go_up_and_down_again_in_whatever_order_the_kernel_wants(cgroup):
 def test_a_cpuset_inherits_what_is_not_set(cgroup, sleeper):
     cgroup.set_resources({"cpu": {"cpus": "0"}})
     assert content(cgroup, "cpuset", "cpuset.mems") != ""
-    cgroup.add(sleeper().pid)
+    add(cgroup, sleeper().pid)
 
 
 def test_the_pids_limit_stops_a_fork(cgroup, sleeper):
@@ -73,7 +73,7 @@ def test_the_pids_limit_stops_a_fork(cgroup, sleeper):
         "try: os.fork()\nexcept OSError as error: os._exit(error.errno)"
     )
     process = sleeper(sys.executable, "-I", "-S", "-c", script)
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     assert process.wait() == 11  # EAGAIN
 
 
@@ -81,7 +81,7 @@ def test_the_memory_limit_kills(cgroup, sleeper):
     cgroup.set_resources({"memory": {"limit": 16 << 20, "swap": 16 << 20}})
     script = "import time; time.sleep(.3); x = bytearray(64 << 20)"
     process = sleeper(sys.executable, "-I", "-S", "-c", script)
-    cgroup.add(process.pid)
+    add(cgroup, process.pid)
     assert process.wait() == -signal.SIGKILL
 
 

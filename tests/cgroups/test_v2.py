@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cgroups.conftest import add
 from minirun import cgroups
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset
 from minirun.cgroups.reading import listing
@@ -72,7 +73,7 @@ def test_a_controller_is_handed_down_where_it_can_be(cgroup, hugetlb, open_cgrou
     with pytest.raises(ConfigError, match=r"this kernel has no hugetlb\.3MB\.max"):
         cgroup.set_resources({"unified": {"hugetlb.3MB.max": "1"}})
     # a cgroup with processes of its own hands nothing down: cgroups(7), "no internal processes"
-    cgroup.add(sleeper().pid)
+    add(cgroup, sleeper().pid)
     child = open_cgroup("v2", f"{cgroup.path}/child")
     child.create()
     with pytest.raises(ConfigError, match=r"cannot be handed down to .*: Device or resource busy"):

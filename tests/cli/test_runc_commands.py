@@ -14,6 +14,7 @@ import pytest
 
 from cli.columns import Runtime
 from conftest import Program, wait_until
+from minirun.cgroups import hierarchies
 
 MISTAKES = (
     (("state", "nosuch"), 1, "does not exist"),
@@ -151,12 +152,69 @@ def test_flags_after_the_id_as_slurm_writes_them(runtime: Runtime) -> None:
 
 
 def test_run_keep(runtime: Runtime) -> None:
-    if "runc" in runtime.argv[0]:
-        pytest.skip("runc 1.1's --keep is checked by nobody here: its wording is minirun's")
     runtime.config(args=["true"])
     assert runtime("run", "--keep", "-b", ".", "ID").returncode == 0
     assert runtime.status() == "stopped"
+    cgroup = cgroups_of(runtime)
+    assert cgroup and all(path.is_dir() for path in cgroup), "who is to read its counters?"
     assert runtime("delete", "ID").returncode == 0
+    assert not any(path.is_dir() for path in cgroup)
+
+
+def test_what_a_kept_container_has_left_running_is_killed(runtime: Runtime) -> None:
+    """Without a pid namespace of its own its end is not that of all its processes."""
+    if "runc" in runtime.argv[0]:
+        pytest.skip("runc 1.1 leaves it to `delete`")
+    runtime.config(args=["sh", "-c", "sleep 100 >/dev/null 2>&1 & echo $!"])
+    config = json.loads((runtime.bundle / "config.json").read_text())
+    config["linux"]["namespaces"].remove({"type": "pid"})
+    (runtime.bundle / "config.json").write_text(json.dumps(config))
+    done = runtime("run", "--keep", "-b", ".", "ID")
+    assert done.returncode == 0
+    wait_until(lambda: not os.path.exists(f"/proc/{done.stdout.strip()}"))
+    assert runtime("delete", "ID").returncode == 0
+
+
+def test_a_hybrid_host_shows_the_containers_cgroup_in_cgroup2(runtime: Runtime) -> None:
+    if not os.path.exists("/sys/fs/cgroup/unified/cgroup.procs"):
+        pytest.skip("needs cgroup2 at /sys/fs/cgroup/unified beside version 1")
+    runtime.running()
+    pid = json.loads(runtime("state", "ID").stdout)["pid"]
+    own = f"0::/minirun-test-{runtime.name}"
+    assert Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1] == own
+    joined = runtime("exec", "ID", "cat", "/proc/self/cgroup")
+    assert joined.stdout.splitlines()[-1] == own
+    assert runtime("delete", "--force", "ID").returncode == 0
+    assert not Path("/sys/fs/cgroup/unified" + own[3:]).exists()
+
+
+def test_the_order_in_a_list(runtime: Runtime) -> None:
+    """runc's own tests look for the members one behind the other."""
+    runtime.running()
+    text = runtime("list", "--format", "json").stdout
+    names = [text.index(f'"{name}"') for name in STATE]
+    assert names == sorted(names)
+
+
+def test_the_namespaces_of_a_template(runtime: Runtime) -> None:
+    (runtime.bundle / "config.json").unlink(missing_ok=True)
+    assert runtime("spec").returncode == 0
+    linux = json.loads((runtime.bundle / "config.json").read_text())["linux"]
+    kinds = [row["type"] for row in linux["namespaces"]]
+    pure = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    assert kinds == ["pid", "network", "ipc", "uts", "mount", *(["cgroup"] if pure else [])]
+
+
+STATE = ("ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "owner")
+
+
+def cgroups_of(runtime: Runtime) -> list[Path]:
+    """Where the container's cgroup is, in each hierarchy that has controllers."""
+    return [
+        Path(hierarchy.path, f"minirun-test-{runtime.name}")
+        for hierarchy in hierarchies.mounted()
+        if hierarchy.names or Path(hierarchy.path, "cgroup.controllers").read_text().strip()
+    ]
 
 
 def test_without_path_and_home(runtime: Runtime) -> None:

@@ -91,3 +91,21 @@ def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
     assert any(line.endswith("/inner") for line in done.stdout.splitlines())
     refused = minirun_both("exec", "--cgroup", "../other", "g", "true")
     assert refused.returncode != 0 and "invalid --cgroup" in refused.stderr
+
+
+def test_a_cgroup_for_each_controller(runtime: Runtime) -> None:
+    """runc takes the flag as often as it is given: on version 1 each has a tree of its own."""
+    if not all(Path("/sys/fs/cgroup", name, "tasks").exists() for name in ("memory", "pids")):
+        pytest.skip("needs the memory and pids hierarchies of version 1")
+    runtime.running()
+    own = f"/minirun-test-{runtime.name}"
+    for name in ("memory", "pids"):
+        Path(f"/sys/fs/cgroup/{name}{own}/sub-{name}").mkdir()
+    words = ("--cgroup", "memory:sub-memory", "--cgroup", "pids:/sub-pids")
+    done = runtime("exec", *words, "ID", "cat", "/proc/self/cgroup")
+    assert done.returncode == 0, done.stdout
+    paths = dict(line.split(":")[1:] for line in done.stdout.splitlines())
+    assert (paths["memory"], paths["pids"]) == (f"{own}/sub-memory", f"{own}/sub-pids")
+    assert paths["devices"] == own
+    refused = runtime("exec", "--cgroup", "memory:sub-memory", "--cgroup", "pids:no", "ID", "true")
+    assert refused.returncode == 255

@@ -7,13 +7,16 @@ SHA256; all that is made lies in build/conformance/, under a key of everything i
 
 import hashlib
 import os
-import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-from minirun.image import aptsources
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from debian_source import fetch  # noqa: E402
 
 VERSION = "0.9.0.109.ge931285"
 SHA256 = "203989a1ea98cf2aaced79155bbda09270b20db19b03376dde91ab12e5e6a0fe"
@@ -21,7 +24,6 @@ NAME = "golang-github-opencontainers-runtime-tools"
 ARCHIVE = f"pool/main/g/{NAME}/{NAME}_{VERSION}.orig.tar.xz"
 DEBIAN_GO_SOURCES = "/usr/share/gocode"
 
-HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build" / "conformance"
 TAP = HERE / "tap" / "tap.go"
 
@@ -34,9 +36,9 @@ def build() -> Path:
     key = hashlib.sha256(f"{SHA256} {TAP.read_text()} {_go_version()}".encode()).hexdigest()[:16]
     done = BUILD / key
     if not done.is_dir():
-        BUILD.mkdir(parents=True, exist_ok=True)
+        archive = fetch(ARCHIVE, SHA256, BUILD)
         with tempfile.TemporaryDirectory(dir=BUILD, prefix=".new-") as scratch:
-            _compile(_unpack(_download(), Path(scratch)), Path(scratch), Path(scratch, "done"))
+            _compile(_unpack(archive, Path(scratch)), Path(scratch), Path(scratch, "done"))
             os.rename(Path(scratch, "done"), done)
     return done
 
@@ -48,19 +50,6 @@ def programs(directory: Path) -> list[str]:
 
 def _go_version() -> str:
     return subprocess.run(["go", "version"], capture_output=True, text=True, check=True).stdout
-
-
-def _download() -> Path:
-    """Return the source archive, with apt's own downloader: its proxies, its check of the sum."""
-    archive = BUILD / Path(ARCHIVE).name
-    if not archive.exists():
-        mirror = aptsources.read(platform.freedesktop_os_release()["VERSION_CODENAME"]).mirror
-        url = f"{mirror.rstrip('/')}/{ARCHIVE}"
-        new = f"{archive}.new"
-        helper = ["/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root", "download-file"]
-        subprocess.run([*helper, url, new, f"SHA256:{SHA256}"], check=True)
-        os.rename(new, archive)
-    return archive
 
 
 def _unpack(archive: Path, scratch: Path) -> Path:

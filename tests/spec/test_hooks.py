@@ -16,6 +16,24 @@ KINDS = (
 Hook = Callable[..., dict[str, Any]]
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_hook_inside_runs_under_the_filter(bundle: Bundle, late: bool) -> None:
+    """As with runc; with noNewPrivileges the filter comes last, and init's own calls escape it."""
+    (bundle.rootfs / "seen").mkdir()
+    words = ["sh", "-c", "grep Seccomp: /proc/self/status >/seen/it; mkdir /seen/made 2>&1; true"]
+    rows = [{"names": ["mkdir", "clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]
+    bundle.says(
+        "true",
+        process__noNewPrivileges=late,
+        linux__seccomp={"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rows[0:1] if late else [
+            rows[0] | {"names": ["mkdir"]}
+        ]},
+        hooks={"startContainer": [{"path": "/bin/sh", "args": words, "env": ["PATH=/bin"]}]},
+    )  # fmt: skip
+    assert (bundle.rootfs / "seen/it").read_text().split()[1] == "2"
+    assert not (bundle.rootfs / "seen/made").exists()
+
+
 @pytest.fixture
 def recorded(bundle: Bundle, hook: Hook, tmp_path: Path) -> Callable[[], list[dict[str, Any]]]:
     """Runs a container with a hook of each kind; returns what they saw, in order."""

@@ -112,8 +112,7 @@ def from_record(record: "CgroupRecord") -> Cgroup:
         mount: str = record["dirs"][""].removesuffix(record["path"])
         found: ScopeV1 | ScopeV2 = ScopeV2(record["path"], mount)
     else:
-        ones = [h for h in hierarchies.mounted() if h.version == 1]
-        found = ScopeV1(record["path"], ones, record["dirs"])
+        found = ScopeV1(record["path"], hierarchies.mounted(), record["dirs"])
     found.slice, found.scope = record["slice"], record["scope"]
     return found
 
@@ -273,22 +272,6 @@ class ScopeV1(_Scope, CgroupV1):
         rules = list(rules)
         self._tell(systemd_properties.of_devices([*self.effective_device_rules(), *rules], 1))
         super().allow_devices(rules)
-
-    def open_doors(self) -> None:
-        """Open tasks in every hierarchy; on a hybrid host in cgroup2 too, where systemd looks."""
-        fresh = not self._doors
-        super().open_doors()
-        for directory in self._hybrid() if fresh else []:
-            path = f"{directory}/cgroup.procs"
-            self._doors.append((os.open(path, os.O_WRONLY | os.O_CLOEXEC), path))
-
-    def _hybrid(self) -> "list[str]":
-        """Return the scope's directory in cgroup2, if systemd has made one."""
-        mounts = (h.path for h in hierarchies.mounted() if h.version == 2)
-        return [path for mount in mounts if os.path.isdir(path := mount + self.path)]
-
-    def _places(self) -> "list[str]":
-        return [*super()._places(), *self._hybrid()]
 
 
 class ScopeV2(_Scope, CgroupV2):

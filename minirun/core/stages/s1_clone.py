@@ -116,8 +116,7 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
     os.umask(0)
     streams.close_inherited(container.preserve_fds)
     config = container.config
-    if container.cgroup.clone_fd() < 0:
-        container.cgroup.join()
+    container.cgroup.join(cloned=True)
     os.sched_setaffinity(0, range(1024))  # its cgroup decides, and not the caller's taskset(1)
     if "user" in config.namespaces:
         channel.expect(Message.MAPPED)

@@ -80,9 +80,10 @@ def init(
         wait_for_start(exec_fd)
         document["status"] = "created"
         rows = [{"env": config.process.get("env"), **row} for row in config.hooks("startContainer")]
-        hooks.run_all(rows, "startContainer", document, "/")
-        for extra in container.extras.values():
-            extra.before_exec()
+        last_steps = [extra.before_exec for extra in container.extras.values()]
+        hooks.run_all(rows, "startContainer", document, "/", last_steps)
+        for step in last_steps:
+            step()
         command.execute(
             config, ready.memfd, container.preserve_fds, channel.write_fd, target, stage
         )

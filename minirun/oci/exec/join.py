@@ -126,7 +126,7 @@ def _joiner(
 ) -> "NoReturn":
     """In the joiner: enter everything, make the command's process, report its pid, go.
 
-    `inside`: it is in the container's cgroup already.
+    `inside`: the container's cgroup on cgroup2 is its own already.
     """
     try:
         events.become("runtime", os.getpid())
@@ -135,8 +135,7 @@ def _joiner(
         process.become_named("minirun:exec")
         if (score := config.process.get("oomScoreAdj")) is not None:
             state.write("/proc/self/oom_score_adj", str(score))  # the caller may have its own
-        if not inside:
-            _move(container, config)
+        _move(container, config, cloned=inside)
         container.cgroup.close()
         ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
         barrier.close_imports()
@@ -203,10 +202,10 @@ def _prepare(container: Container, config: Config, console: Console) -> "tuple[c
     return sets, memfd
 
 
-def _move(container: Container, config: Config) -> None:
+def _move(container: Container, config: Config, *, cloned: bool) -> None:
     """Move into the container's cgroup, on the CPUs of execCPUAffinity before and after."""
     if not config.process.get("execCPUAffinity"):
-        container.cgroup.join()
+        container.cgroup.join(cloned=cloned)
         return
     from minirun.oci.tuning import tuning
 

@@ -38,6 +38,16 @@ def get_size(terminal: int) -> "tuple[int, int]":
     return rows, columns
 
 
+def pass_line_feeds(terminal: int) -> None:
+    """Have the terminal put no CR before LF, as runc has: termios(3), ONLCR. Raises termios.error.
+
+    Files and pipes get what was written, and a screen that is not raw adds its own CR.
+    """
+    mode = termios.tcgetattr(terminal)
+    mode[tty.OFLAG] &= ~termios.ONLCR
+    termios.tcsetattr(terminal, termios.TCSANOW, mode)
+
+
 def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
     """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
 

@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import containers
+from conftest import Program
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.process import streams
@@ -381,3 +383,22 @@ def test_hostile_images(tmp_path: Path) -> None:
         os.close(fd)
     root.close()
     assert outside.read_text() == "untouched"
+
+
+def test_a_file_gets_what_was_written(minirun: Program) -> None:
+    """Without a screen in raw mode a line feed stays one, as with runc: "cat file" is the file."""
+    argv = minirun.argv("run", "--rm", "-t", "busybox", "printf", "a\\nb\\n")
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"a\nb\n"
+
+
+def test_a_raw_screen_gets_its_carriage_returns_from_the_container(
+    minirun: Program, tty: tuple[int, int]
+) -> None:
+    """Programs with a full screen turn them off in their own terminal, which runc does for all."""
+    screen, slave = tty
+    words = ("--rm", "-ti", "--progress", "quiet", "busybox", "sh", "-c", "echo a; stty -a")
+    argv = minirun.argv("run", *words)
+    done = subprocess.run(argv, stdin=slave, stdout=slave, stderr=slave, check=False)
+    assert done.returncode == 0
+    said = read_until(screen, b" onlcr")
+    assert said.startswith(b"a\r\n")
