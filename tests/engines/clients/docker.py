@@ -78,6 +78,11 @@ def out_of_memory_is_told(engine: Docker) -> None:
     assert engine.json("inspect", name)[0]["State"]["OOMKilled"]
 
 
+def tmpfs_with_an_owner(engine: Docker) -> None:
+    flag = "--tmpfs=/work:exec,size=64k,uid=1000,gid=29,mode=0750"
+    assert engine.run(flag, "stat", "-c", "%a %u %g", "/work") == "750 1000 29"
+
+
 def cgroups_are_read_only(engine: Docker) -> None:
     text = engine.run("grep", " cgroup ", "/proc/mounts")
     assert all(line.split()[3].startswith("ro,") for line in text.splitlines())

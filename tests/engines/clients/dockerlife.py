@@ -109,6 +109,40 @@ def pause_and_unpause(engine: Dockerlike) -> None:
     engine("exec", name, "true")
 
 
+def paused_container_can_be_removed(engine: Dockerlike) -> None:
+    name = engine.detached()
+    engine("pause", name)
+    engine("rm", "--force", name)
+    assert engine("ps", "--all", "--quiet") == ""
+
+
+def exec_in_a_paused_container(engine: Dockerlike) -> None:
+    name = engine.detached()
+    engine("pause", name)
+    assert engine.full("exec", name, "true").returncode != 0
+    engine("unpause", name)
+    assert engine("exec", name, "echo", "again") == "again"
+
+
+def exec_as_the_containers_user(engine: Dockerlike) -> None:
+    name = engine.detached("--user=maria", "--group-add=audio", "sleep", "300")
+    words = ("sh", "-c", "id -u; id -G; echo $HOME; grep CapEff /proc/self/status")
+    lines = engine("exec", name, *words).splitlines()
+    assert lines[:3] == ["1000", "1000 29", "/home/maria"]
+    assert int(lines[3].split()[1], 16) == 0
+
+
+def update_of_many_limits(engine: Dockerlike) -> None:
+    name = engine.detached("--memory=64m", "--memory-swap=64m", "sleep", "300")
+    engine("update", "--memory=128m", "--memory-swap=128m", name)
+    engine("update", "--cpu-quota=50000", "--cpu-period=100000", "--cpuset-cpus=0", name)
+    script = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us"
+    wanted = ["134217728", "50000"]
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        script, wanted = "cd /sys/fs/cgroup; cat memory.max cpu.max", ["134217728", "50000 100000"]
+    assert engine("exec", name, "sh", "-c", script).splitlines() == wanted
+
+
 def exec_of_a_command(engine: Dockerlike) -> None:
     name = engine.detached()
     assert engine("exec", name, "cat", "/proc/1/comm") == "sleep"

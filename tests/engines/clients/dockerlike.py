@@ -1,6 +1,7 @@
 """Scenarios of podman and docker alike: what the flags of `run` do. Flags are --flag=value."""
 
 import json
+import os
 
 from engines.clients.engine import Dockerlike
 
@@ -172,6 +173,33 @@ def bind_mount(engine: Dockerlike) -> None:
 def tmpfs(engine: Dockerlike) -> None:
     line = engine.run("--tmpfs=/work:rw,size=1m,mode=700", "grep", " /work ", "/proc/mounts")
     assert line.startswith("tmpfs /work tmpfs rw,") and "size=1024k" in line and "mode=700" in line
+
+
+def tmpfs_takes_the_mode_of_the_folder_below(engine: Dockerlike) -> None:
+    assert engine.run("--tmpfs=/run", "--tmpfs=/tmp", "stat", "-c", "%a", "/run") == "755"
+
+
+def cgroups_of_the_host(engine: Dockerlike) -> None:
+    """On cgroup2 the path in /proc/self/cgroup exists below /sys/fs/cgroup."""
+    place = "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)"
+    script = (
+        f"readlink /proc/self/ns/cgroup; ! test -e /sys/fs/cgroup/cgroup.procs || ls -d {place}"
+    )
+    text = engine.run("--cgroupns=host", "sh", "-c", script).splitlines()[0]
+    assert text == engine.cell.run("readlink", "/proc/self/ns/cgroup").stdout.strip()
+
+
+def volume_of_the_cgroups(engine: Dockerlike) -> None:
+    flag = "--volume=/sys/fs/cgroup:/sys/fs/cgroup:ro"
+    theirs = set(os.listdir("/sys/fs/cgroup"))
+    assert theirs <= set(engine.run(flag, "ls", "/sys/fs/cgroup").split())
+
+
+def volume_below_the_cgroups(engine: Dockerlike) -> None:
+    sub = "/pids" if os.path.isdir("/sys/fs/cgroup/pids") else ""
+    flag = f"--volume=/sys/fs/cgroup{sub}:/sys/fs/cgroup{sub}"
+    text = engine.run(flag, "ls", f"/sys/fs/cgroup{sub}")
+    assert "cgroup.procs" in text and engine.cell.parent.strip("/") in text
 
 
 def read_only_root(engine: Dockerlike) -> None:

@@ -124,6 +124,7 @@ class Docker(Dockerlike):
     """dockerd with containerd below it; the runtime under test is its default one."""
 
     daemon_json: ClassVar[dict[str, Any]] = {}
+    flags: tuple[str, ...] = ()
 
     def set_up(self) -> None:
         home = self.home
@@ -144,6 +145,7 @@ class Docker(Dockerlike):
             "--exec-root", "/run/docker", "--pidfile", "/run/dockerd.pid",
             "--host", "unix:///run/docker.sock", "--cgroup-parent", self.cell.parent,
             "--add-runtime", f"under-test={self.path}", "--default-runtime", "under-test",
+            *self.flags,
             log="dockerd", env=env,
         )  # fmt: skip
         self.client = (program("docker"), "--host", "unix:///run/docker.sock")
@@ -154,3 +156,15 @@ class Docker(Dockerlike):
         names = self.full("ps", "--all", "--quiet").stdout.split()
         if names:
             self.full("rm", "--force", "--volumes", *names)
+
+
+class RemappedDocker(Docker):
+    """dockerd whose containers have a user namespace: --userns-remap."""
+
+    flags = ("--userns-remap=nobody:nogroup",)
+
+    def set_up(self) -> None:
+        rows = "printf 'nobody:300000:65536\\nnogroup:300000:65536\\n' > /run/subids"
+        mounts = " && ".join(f"mount --bind /run/subids /etc/sub{kind}" for kind in ("uid", "gid"))
+        self.cell.run("sh", "-ec", f"{rows}; {mounts}", check=True)
+        super().set_up()

@@ -38,6 +38,72 @@ def user_namespace_has_its_files(engine: Podman) -> None:
     assert engine.run(*flags, "stat", "-c", "%u %g", "/etc/motd") == "0 0"
 
 
+MAPS = ("--uidmap=0:100000:2000", "--gidmap=0:100000:2000")
+
+
+def user_namespace_by_itself(engine: Podman) -> None:
+    """--userns=auto takes its ids out of the rows for `containers` in /etc/subuid."""
+    rows = "echo containers:200000:200000 > /run/subids; mount --bind /run/subids /etc/sub"
+    engine.cell.run("sh", "-ec", f"{rows}uid; {rows}gid", check=True)
+    try:
+        first, at, _ = engine.run("--userns=auto", "cat", "/proc/self/uid_map").split()[:3]
+        assert first == "0" and int(at) >= 200000
+    finally:
+        engine.cell.run("umount", "/etc/subuid", "/etc/subgid")
+
+
+def user_namespace_and_a_closed_folder(engine: Podman) -> None:
+    """What is mounted lies below a folder that only the host's root may enter."""
+    place = engine.home / "closed/open"
+    place.mkdir(parents=True, exist_ok=True)
+    place.parent.chmod(0o700)
+    (place / "file").write_text("inside\n")
+    assert engine.run(*MAPS, f"--volume={place}:/in", "cat", "/in/file") == "inside"
+
+
+def user_namespace_privileged(engine: Podman) -> None:
+    assert "/dev/fuse" in engine.run(*MAPS, "--privileged", "sh", "-c", "ls -d /dev/*")
+
+
+def user_namespace_and_systemd(engine: Podman) -> None:
+    text = engine.run(*MAPS, "--systemd=always", "sh", "-c", "cut -d' ' -f2-3 /proc/mounts")
+    assert "/run tmpfs" in text and "/sys/fs/cgroup" in text
+
+
+def user_namespace_paused(engine: Podman) -> None:
+    name = engine.detached(*MAPS, "sleep", "300")
+    assert engine("exec", "--user=5:6", name, "id", "-u") == "5"
+    engine("pause", name)
+    engine("rm", "--force", "--time=0", name)
+    assert engine("ps", "--all", "--quiet") == ""
+
+
+def user_namespace_and_a_terminal(engine: Podman) -> None:
+    assert "/dev/pts/0" in engine.run(*MAPS, "-t", "sh", "-c", "tty; ls -l /dev/console")
+
+
+def systemd_in_the_container(engine: Podman) -> None:
+    script = "echo $container; cut -d' ' -f2-3 /proc/mounts"
+    lines = engine.run("--systemd=always", "sh", "-c", script).splitlines()
+    assert lines[0] == "podman" and {"/run tmpfs", "/run/lock tmpfs", "/tmp tmpfs"} <= set(lines)
+    assert any(line.startswith("/sys/fs/cgroup") for line in lines)
+
+
+def systemd_and_privileged(engine: Podman) -> None:
+    script = "cut -d' ' -f2-3 /proc/mounts"
+    assert "/run tmpfs" in engine.run("--systemd=always", "--privileged", "sh", "-c", script)
+
+
+def init_before_start(engine: Podman) -> None:
+    """`podman init` is `create` alone."""
+    name = engine("create", "--network=none", f"--cgroup-parent={engine.cell.parent}", IMAGE,
+                  "sleep", "300")  # fmt: skip
+    engine("init", name)
+    assert engine("ps", "-a", "--format={{.Status}}").lower() in ("created", "initialized")
+    engine("start", name)
+    assert engine("exec", name, "echo", "runs") == "runs"
+
+
 def root_filesystem_of_the_user(engine: Podman) -> None:
     mounted = engine("image", "mount", IMAGE)
     try:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.clients import docker, dockerlife, dockerlike, podman
-from engines.clients.engine import Docker, Podman
+from engines.clients import docker, dockerlife, dockerlike, dockerremap, podman
+from engines.clients.engine import Docker, Podman, RemappedDocker
 from engines.clients.scenario import Engines, Record, Scenario, compare, pair, scenarios
 
 BOTH = [*scenarios(dockerlike), *scenarios(dockerlife)]
@@ -31,3 +31,13 @@ def test_podman(scenario: Scenario, podmans: Engines, record_property: Record) -
 @pytest.mark.parametrize("scenario", DOCKER, ids=lambda s: s.__name__)
 def test_docker(scenario: Scenario, dockers: Engines, record_property: Record) -> None:
     compare(scenario, dockers, record_property, "docker")
+
+
+@pytest.fixture(scope="session")
+def remapped(command: str) -> Iterator[Engines]:
+    yield from pair(RemappedDocker, command)
+
+
+@pytest.mark.parametrize("scenario", scenarios(dockerremap), ids=lambda s: s.__name__)
+def test_remapped(scenario: Scenario, remapped: Engines, record_property: Record) -> None:
+    compare(scenario, remapped, record_property, "remap")
