@@ -6,6 +6,7 @@ update-alternatives makes them: /usr/lib/TRIPLET/libcuda.so.1 -> /etc/alternativ
 from the mirror that this machine's apt knows, and go with the test run.
 """
 
+import fcntl
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -36,11 +37,18 @@ class DebianDriver(NamedTuple):
     version: str
 
 
-def unpack(folder: Path) -> DebianDriver:
-    """Fetch and unpack the driver in `folder`; skips, or fails, where that cannot be done."""
+def unpack(folder: Path, fetched: Path) -> DebianDriver:
+    """Unpack the driver in `folder`; skips, or fails, where it cannot be fetched.
+
+    The packages go to `fetched`, which all processes of a test run share.
+    """
     root = folder / "driver"
     root.mkdir()
-    for package in _fetch(folder):
+    fetched.mkdir(exist_ok=True)
+    with (fetched / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        packages = sorted(fetched.glob("*.deb")) or _fetch(fetched)
+    for package in packages:
         subprocess.run(["dpkg", "-x", package, root], check=True)
     libcuda = next(root.glob(f"{CURRENT}/libcuda.so.*.*"))
     _alternatives(root)
@@ -55,18 +63,21 @@ def _fetch(folder: Path) -> list[Path]:
         sources = aptsources.read(os_release("/").get("VERSION_CODENAME", ""))
     except ImageError as error:
         skip(f"no packages of NVIDIA's driver: {error}")
-    (folder / "lists/partial").mkdir(parents=True)
-    line = f"deb {sources.mirror} {sources.suite} main contrib non-free\n"
+    (folder / "lists/partial").mkdir(parents=True, exist_ok=True)
+    line = f"deb {sources.mirror} {sources.suite} non-free\n"
     (folder / "sources.list").write_text(line)
     words = ["apt-get", "-qq", *(f"-o{option}" for option in _options(folder))]
     done = subprocess.run([*words, "update"], capture_output=True, text=True, check=False)
     if done.returncode:
         skip(f"apt-get update: {done.stderr.strip()}")
-    known = ["apt-cache", *words[2:], "show", "libcuda1"]
-    if subprocess.run(known, capture_output=True, check=False).returncode:
+    listed = subprocess.run(
+        ["apt-cache", *words[2:], "pkgnames"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    names = [name for name in PACKAGES if name in listed]
+    if PACKAGES[0] not in names:
         pytest.skip(f"{sources.suite} has no packages of NVIDIA's driver")
     done = subprocess.run(
-        [*words, "download", *PACKAGES], cwd=folder, capture_output=True, text=True, check=False
+        [*words, "download", *names], cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
         skip(f"apt-get download: {done.stderr.strip()}")
@@ -77,7 +88,7 @@ def _options(folder: Path) -> list[str]:
     return [
         f"Dir::Etc::sourcelist={folder}/sources.list", "Dir::Etc::sourceparts=-",
         f"Dir::State::lists={folder}/lists", f"Dir::Cache={folder}/cache",
-        "Acquire::Languages=none", "APT::Sandbox::User=root",
+        "Acquire::Languages=none", "APT::Sandbox::User=root", "APT::Update::Error-Mode=any",
     ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """A driver root with absolute links inside: Debian's driver, as its packages install it."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from minirun.gpu.nvidia.cli import catalog
 @pytest.fixture(scope="session")
 def packages(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> DebianDriver:
     """Debian's driver; its libnvidia-ml is the pretend host's, since no module is behind it."""
-    found = debian_driver.unpack(tmp_path_factory.mktemp("debian"))
+    run = tmp_path_factory.getbasetemp()
+    shared = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
+    found = debian_driver.unpack(tmp_path_factory.mktemp("debian"), shared / "debian-driver")
     nvml = next((driver / f"usr/lib/{TRIPLET}").glob("libnvidia-ml.so.*.*"))
     shutil.copy(nvml, found.root / CURRENT / f"libnvidia-ml.so.{found.version}")
     for name in ("dev", "proc"):
