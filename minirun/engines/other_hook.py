@@ -8,8 +8,9 @@ error says what is missing.
 import os
 
 from minirun.core.config import Config, environment_of
-from minirun.gpu import driverroot
 
+_DRIVERS = ("/proc/driver/nvidia/version", "/dev/dxg")
+"""What exists if a driver of NVIDIA's is loaded; the second is WSL2's."""
 _MARKS = (b"NVIDIA/nvidia-container-toolkit", b"minirun")
 """What NVIDIA's program, and minirun's launcher, have in their files."""
 _MOST = 32 << 20
@@ -23,7 +24,8 @@ def is_there(config: Config) -> bool:
         return False
     if any("MINIRUN_SIM" in environment_of(row.get("env")) for row in rows):
         return False
-    return not driverroot.is_loaded() and any(_is_other(row["path"]) for row in rows)
+    is_loaded = any(map(os.path.exists, _DRIVERS))
+    return not is_loaded and any(_is_other(row["path"]) for row in rows)
 
 
 def _is_other(path: str) -> bool:

@@ -30,6 +30,7 @@ from minirun.gpu.driverroot import DXG
 from minirun.gpu.inventory import ControlNode, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
 from minirun.gpu.nvidia.find import Finder, real
+from minirun.gpu.nvidia.runtime.lookup import DEFAULT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,15 +97,13 @@ def inventory(cache: str, user: "tuple[int, int]") -> Inventory:
     device = os.stat(DXG).st_rdev
     there = [path for name in STORE_FILES if os.path.exists(path := f"{folder}/{name}")]
     needs = dict(catalog.BINARIES)
-    programs = {f"{folder}/{name}": need for name, need in needs.items()}
-    found = {path: need for path, need in programs.items() if os.path.exists(path)}
-    seen = {path.rpartition("/")[2] for path in found}
-    others = finder.programs(*(name for name in needs if name not in seen))
-    found |= {real("", path): needs[path.rpartition("/")[2]] for path in others}
+    folders = (folder, *os.environ.get("PATH", DEFAULT_PATH).split(":"))
+    programs = finder.files(tuple(needs), folders, first=True)
+    binaries = [HostFile(real("", path), needs[path.rpartition("/")[2]]) for path in programs]
     return Inventory(
         driver=driver, cuda=cuda, root="", gpus=gpus,
         libraries=_libraries(finder, ldcache.WIDE), libraries32=_libraries(finder, ldcache.NARROW),
-        binaries=tuple(HostFile(*row) for row in found.items()), firmware=(), sockets=(),
+        binaries=tuple(binaries), firmware=(), sockets=(),
         nodes=(ControlNode(DXG, os.major(device), os.minor(device)),), major=0, caps_major=0,
         simulated=False, store=tuple(map(HostFile, there)),
     )  # fmt: skip
