@@ -48,8 +48,10 @@ class Nodes(Extra):
             return ()
         default = [operations.MakeNode(path, "c", *ids) for path, *ids in DEVICES if at_dev]
         nodes = [*default, *(_node(row) for row in self.config.linux.get("devices") or ())]
-        in_user_namespace = "user" in self.config.namespaces
-        devices = [Device(node, in_user_namespace) for node in {n.path: n for n in nodes}.values()]
+        in_user_namespace, by_path = "user" in self.config.namespaces, {n.path: n for n in nodes}
+        if at_dev:
+            by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
+        devices = [Device(node, in_user_namespace) for node in by_path.values()]
         return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
 
 

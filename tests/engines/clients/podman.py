@@ -65,6 +65,11 @@ def user_namespace_privileged(engine: Podman) -> None:
     assert "/dev/fuse" in engine.run(*MAPS, "--privileged", "sh", "-c", "ls -d /dev/*")
 
 
+def privileged_has_its_own_terminals(engine: Podman) -> None:
+    """podman lists the host's /dev/ptmx; the container's is a link into its own devpts."""
+    assert engine.run("--privileged", "readlink", "/dev/ptmx") == "pts/ptmx"
+
+
 def user_namespace_and_systemd(engine: Podman) -> None:
     text = engine.run(*MAPS, "--systemd=always", "sh", "-c", "cut -d' ' -f2-3 /proc/mounts")
     assert "/run tmpfs" in text and "/sys/fs/cgroup" in text
