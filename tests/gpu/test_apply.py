@@ -44,6 +44,7 @@ def test_a_node_of_a_real_driver_is_bound() -> None:
         ("--mig-config=3", "mig-config error: 3: only 'all' devices are currently supported"),
         ("--mig-monitor=x", "mig-monitor error: x: only 'all' devices are currently supported"),
         ("--imex-channel=x", "error parsing IMEX info: x: invalid channel id"),
+        ("--imex-channel=1048576", "error parsing IMEX info: 1048576: invalid channel id"),
     ),
 )
 def test_what_cannot_be_asked_for(option: str, error: str, debian: Sandbox, store: str) -> None:

@@ -10,13 +10,15 @@ from minirun.gpu.nvidia.cli.catalog import IMEX_FOLDER
 from minirun.gpu.nvidia.cli.planner import node_of
 from minirun.gpu.steps import DeviceNode
 
-_LONGEST = 7
+_MOST = 1 << 20
+"""Minors of a device: makedev(3)."""
 
 
 def numbers(channels: "tuple[str, ...]") -> "list[int]":
     """Return the channels of --imex-channel. Raises GPUError for what is no number."""
     for channel in filter(None, channels):
-        if not (channel.isascii() and channel.isdigit()) or len(channel) > _LONGEST:
+        is_number = channel.isascii() and channel.isdigit() and len(channel) <= len(str(_MOST))
+        if not is_number or int(channel) >= _MOST:
             raise GPUError(
                 f"error parsing IMEX info: {channel}: invalid channel id", "as in --imex-channel=0"
             )
