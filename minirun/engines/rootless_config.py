@@ -10,7 +10,6 @@ runc refuses the same things. Imported only for such a user.
 
 import os
 
-from minirun.core import state
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, UsageError
 from minirun.core.places import ROOT, STORE
@@ -81,7 +80,7 @@ def check(config: Config) -> bool:
         denied = len(gids) == 1 and gids[0]["size"] == 1
     elif _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):  # root of a user namespace that an engine has made
         uids, gids = idmap.whole("uid_map"), idmap.whole("gid_map")
-        denied = state.read_text("/proc/self/setgroups").strip() == "deny"
+        denied = idmap.denies_groups("self")
     else:
         text = "without root a container needs a user namespace, and there is none"
         raise ConfigError(f"config.json: linux.namespaces: {text}", "minirun spec --rootless")

@@ -8,6 +8,7 @@ makes the exit status 1. What neither passes is the machine's: no CRIU for its k
 """
 
 import argparse
+import contextlib
 import os
 import pty
 import re
@@ -121,7 +122,16 @@ def _bats(tests: Path, runtime: str, log: Path) -> bool:
             os.close(controller)
             os.close(terminal)
             os.chown("/dev/null", 0, 0)
+            _clear_cgroups()
     return True
+
+
+def _clear_cgroups() -> None:
+    """Remove the parent of the cgroups that the tests name; they leave it."""
+    for parent in Path("/sys/fs/cgroup").glob("**/runc-cgroups-integration-test"):
+        for directory, _, _ in os.walk(parent, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
 
 
 def parse(output: str) -> dict[str, Result]:

@@ -3,7 +3,7 @@
 They want three programs of runc's contrib/, compiled here with Debian's Go and its libraries
 (Makefile: BATS_PACKAGES), and the root filesystems of busybox and debian, which they would fetch:
 here minirun's own images are packed for them. All of it lies in build/bats/, under a key of
-everything that it was made from.
+everything that it was made from, this file among it.
 """
 
 import hashlib
@@ -35,7 +35,12 @@ def build() -> Path:
     Raises CalledProcessError, OSError; ImageError where the store lacks an image.
     """
     images = {name: _image(name) for name in IMAGES}
-    made_from = [SHA256, _go("version"), *(image.digest for image in images.values())]
+    made_from = [
+        SHA256,
+        Path(__file__).read_text(),
+        _go("version"),
+        *(image.digest for image in images.values()),
+    ]
     done = BUILD / hashlib.sha256(" ".join(made_from).encode()).hexdigest()[:16]
     if not done.is_dir():
         archive = fetch(ARCHIVE, SHA256, BUILD)
@@ -45,6 +50,7 @@ def build() -> Path:
             subprocess.run(["tar", "--strip-components=1", "-xf", archive, "-C", runc], check=True)
             _compile(runc, Path(scratch))
             _pack(images, runc / "tests/integration/testdata")
+            _wait_for_helpers(runc / "tests/integration/helpers.bash")
             os.rename(runc, done)
     return done / "tests/integration"
 
@@ -88,3 +94,15 @@ def _pack(images: dict[str, store.Image], testdata: Path) -> None:
     for name, image in images.items():
         archive = testdata / f"{name}-{_go('env', 'GOARCH')}.tar.xz"
         subprocess.run(["tar", "-C", image.layers[0], "-cf", archive, *without, "."], check=True)
+
+
+def _wait_for_helpers(helpers: Path) -> None:
+    """Have the tests wait until a helper listens: on a busy machine it is too late for some."""
+    text = helpers.read_text()
+    for started, socket in (
+        ('"$RECVTTY" --pid-file', "$CONSOLE_SOCKET"),
+        ('"${SECCOMP_AGENT}" -socketfile', "$SECCCOMP_AGENT_SOCKET"),
+    ):
+        (line,) = (line for line in text.splitlines() if started in line)
+        text = text.replace(line, f'{line}\n\tretry 100 0.1 test -S "{socket}"')
+    helpers.write_text(text)

@@ -5,8 +5,9 @@
 
 setns takes a process along for good, and the runtime must stay on the host: its hooks run there,
 its cgroups and its log are there. So a helper enters them, makes init as the runtime's child, tells
-its pid and is gone. A user namespace comes last, since a process in one has no rights
-outside; what is new after that belongs to it. In a mount namespace that has a path the root
+its pid and is gone. A user namespace comes last, since a process in one has no rights outside; but
+a user without privileges may enter only then what belongs to it, so what was refused is tried
+again. What is new after that belongs to it too. In a mount namespace that has a path the root
 filesystem is built and pivot_root is made as in a new one: the processes in it see that, too.
 
 What the spec says: runtime-spec, config-linux.md, "Namespaces": a path that is no namespace of that
@@ -23,6 +24,7 @@ from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.extras import Extra
 from minirun.core.handshake import Channel
 from minirun.core.kernel import namespaces, process
+from minirun.oci.namespaces import idmap
 
 _NS_GET_NSTYPE = 0xB703  # linux/nsfs.h
 
@@ -84,14 +86,15 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
     try:
         events.become("runtime", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the helper dies with the runtime")
-        process.prctl(
-            process.PR_SET_DUMPABLE, 0, why="other processes may live in the namespaces it enters"
-        )
+        if not container.is_open_to_owner:
+            why = "other processes may live in the namespaces it enters"
+            process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
+        _join(container, opened)
         if container.config.new_namespace("time"):
-            _new_clocks(container.config)
-        for kind, fd in opened.items():
-            path = container.config.namespaces[kind]
-            namespaces.setns(fd, namespaces.FLAGS[kind], shown=path, why="shared, not new")
+            if container.is_open_to_owner:
+                flags &= ~namespaces.CLONE_NEWUSER
+                namespaces.unshare(namespaces.CLONE_NEWUSER, why="clocks are a privilege")
+            _new_clocks(container)
         pid, _ = namespaces.clone3(
             flags | namespaces.CLONE_PARENT, cgroup_fd=container.cgroup.clone_fd(),
             why="a copy of this process, in its namespaces and in new ones: the runtime's child",
@@ -105,17 +108,39 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
     os._exit(1)
 
 
-def _new_clocks(config: Config) -> None:
+def _join(container: Container, opened: "dict[str, int]") -> None:
+    """Enter the namespaces; learn whether setgroups(2) is denied there. Raises OSError."""
+    todo = list(opened)
+    for is_last in (False, True):
+        refused = []
+        for kind in todo:
+            path = container.config.namespaces[kind]
+            try:
+                namespaces.setns(opened[kind], namespaces.FLAGS[kind], shown=path, why="shared")
+            except PermissionError:
+                if is_last or kind == "user" or "user" not in opened:
+                    raise
+                refused.append(kind)
+        todo = refused
+    if "user" in opened:
+        container.record["groups_denied"] = idmap.denies_groups("self")
+
+
+def _new_clocks(container: Container) -> None:
     """Make a time namespace for the next child, shifted by linux.timeOffsets.
 
     The offsets can be set only while no process is in it, so it is made by unshare, which moves
     children alone: time_namespaces(7). Raises OSError, ConfigError.
     """
     namespaces.unshare(namespaces.CLONE_NEWTIME, why="clocks of its own for the next child")
-    for clock, offset in (config.linux.get("timeOffsets") or {}).items():
+    if container.unprivileged:
+        process.prctl(process.PR_SET_DUMPABLE, 1, why="or its files in /proc would be root's")
+    for clock, offset in (container.config.linux.get("timeOffsets") or {}).items():
         row = f"{clock} {offset.get('secs', 0)} {offset.get('nanosecs', 0)}\n"
         try:
             state.write("/proc/self/timens_offsets", row)
         except OSError as error:
             text = os.strerror(error.errno or 0).lower()
             raise ConfigError(f"config.json: linux.timeOffsets.{clock}: {text}") from None
+    if not container.is_open_to_owner:
+        process.prctl(process.PR_SET_DUMPABLE, 0)

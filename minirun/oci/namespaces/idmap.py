@@ -57,6 +57,11 @@ def read(pid: "int | str", name: str) -> "Rows":
     return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
 
 
+def denies_groups(pid: "int | str") -> bool:
+    """Return True if setgroups(2) is denied in a process's user namespace. Raises OSError."""
+    return state.read_text(f"/proc/{pid}/setgroups").startswith("deny")
+
+
 def host_id(rows: "Rows", number: int) -> "int | None":
     """Return the host's id for an id in the container; None if it has none."""
     for row in rows:

@@ -31,6 +31,8 @@ class IdMaps(Extra):
     def from_outside(self, init: "Init") -> None:
         """Write init's id maps and prepare the layers. Raises OSError, MinirunError."""
         container, linux, pid = self.container, self.config.linux, init.pid
+        if not self.config.new_namespace("user"):
+            container.record["groups_denied"] = idmap.denies_groups(pid)  # for exec
         if container.unprivileged:
             if self.config.new_namespace("user"):
                 idmap.write(pid, linux)

@@ -8,6 +8,7 @@ A filter with a listener cannot be that late: `start` takes no listener.
 from minirun.core.container import Container
 from minirun.core.extras import Extra
 from minirun.core.handshake import Message
+from minirun.core.kernel import process
 from minirun.oci.seccomp import compiler, profile
 
 TYPE_CHECKING = False
@@ -59,7 +60,13 @@ class Seccomp(Extra):
 
         Raises OSError, MinirunError.
         """
+        # to a runtime without privileges, as long as init is alone in its pid namespace
+        shown = self.container.is_open_to_owner and self.config.new_namespace("pid")
+        if shown and self.filter.listener:
+            process.prctl(process.PR_SET_DUMPABLE, 1, why="the runtime is to take the listener")
         fd = compiler.install(self.filter.bpf, self.filter.flags, why=str(self.filter))
         if self.filter.listener:
             channel.say(f"{Message.LISTENER} {fd}", why="a program decides over some system calls")
             channel.expect(Message.TAKEN)
+            if shown:
+                process.prctl(process.PR_SET_DUMPABLE, 0, why="as before")

@@ -1,0 +1,105 @@
+"""A user's bundle in namespaces that are there already, with clocks of its own, with an agent."""
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import wait_until
+from engines.rootless.conftest import User
+from spec.test_seccomp import Agent, profile
+
+
+def changed(bundle: Path, change: Callable[[dict[str, Any]], None]) -> str:
+    """Change config.json of a bundle; return the bundle's path."""
+    config = json.loads((bundle / "config.json").read_text())
+    change(config)
+    (bundle / "config.json").write_text(json.dumps(config))
+    return str(bundle)
+
+
+@pytest.fixture
+def pod(user: User) -> Iterator[int]:
+    """A process of the user's, in namespaces of its own; setgroups(2) is denied there."""
+    words = ("--user", "--map-root-user", "--pid", "--net", "--fork", "--kill-child")
+    maker = subprocess.Popen(user.as_user("unshare", *words, "sleep", "100"))
+    children = Path(f"/proc/{maker.pid}/task/{maker.pid}/children")
+    wait_until(lambda: children.read_text().split())
+    yield int(children.read_text())
+    maker.kill()
+    maker.wait()
+
+
+def joining(pod: int, kinds: tuple[tuple[str, str], ...]) -> Callable[[dict[str, Any]], None]:
+    """Return a change that joins the namespaces of the pod, listed in this order."""
+    named = [{"type": kind, "path": f"/proc/{pod}/ns/{file}"} for kind, file in kinds]
+
+    def change(config: dict[str, Any]) -> None:
+        linux = config["linux"]
+        taken = {kind for kind, _ in kinds}
+        others = [row for row in linux["namespaces"] if row["type"] not in taken]
+        linux["namespaces"] = named + others
+        del linux["uidMappings"], linux["gidMappings"]
+
+    return change
+
+
+KINDS = (("user", "user"), ("pid", "pid"), ("network", "net"))
+
+
+@pytest.mark.parametrize("kinds", [KINDS, KINDS[::-1]], ids=["user first", "user last"])
+def test_namespaces_of_a_pod(user: User, pod: int, kinds: tuple[tuple[str, str], ...]) -> None:
+    """What belongs to the user namespace may be entered only from within it."""
+    bundle = user.bundle(
+        "sh", "-c", "for n in user pid net; do readlink /proc/self/ns/$n; done; id"
+    )
+    done = user("run", "--bundle", changed(bundle, joining(pod, kinds)), "j")
+    assert done.returncode == 0, done.stderr
+    names = ("user", "pid", "net")
+    assert done.stdout.splitlines()[:3] == [os.readlink(f"/proc/{pod}/ns/{n}") for n in names]
+    assert done.stdout.splitlines()[3] == "uid=0(root) gid=0(root)"
+
+
+def test_exec_where_setgroups_is_denied(user: User, pod: int) -> None:
+    bundle = changed(user.bundle("sleep", "60"), joining(pod, KINDS[:1]))
+    null = subprocess.DEVNULL
+    argv = user.argv("run", "--detach", "--bundle", bundle, "j")
+    assert subprocess.run(argv, stdin=null, stdout=null, stderr=null).returncode == 0
+    assert user("exec", "j", "id").stdout == "uid=0(root) gid=0(root)\n"
+
+
+def test_clocks_of_its_own(user: User) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["linux"]["namespaces"].append({"type": "time"})
+        config["linux"]["timeOffsets"] = {"boottime": {"secs": 7_000_000}}
+
+    bundle = changed(user.bundle("cat", "/proc/self/timens_offsets"), change)
+    done = user("run", "--bundle", bundle, "c")
+    assert done.returncode == 0, done.stderr
+    assert ["boottime", "7000000", "0"] in [line.split() for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("no_new_privileges", [False, True])
+def test_an_agent_decides(user: User, no_new_privileges: bool) -> None:
+    bundle = user.bundle("sh", "-c", "mkdir /dev/shm/x 2>&1; grep -c Seccomp /proc/1/status")
+    agent = Agent(bundle / "agent")
+    (bundle / "agent").chmod(0o777)
+
+    def change(config: dict[str, Any]) -> None:
+        config["process"]["noNewPrivileges"] = no_new_privileges
+        config["linux"]["seccomp"] = profile(bundle)
+
+    try:
+        done = user("run", "--bundle", changed(bundle, change), "a")
+    finally:
+        agent.listener.shutdown(socket.SHUT_RDWR)
+        agent.listener.close()
+        agent.thread.join()
+    assert done.returncode == 0, done.stderr
+    assert "Invalid cross-device link" in done.stdout
+    assert len(agent.messages) == 1
