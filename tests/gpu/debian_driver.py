@@ -7,7 +7,10 @@ from the mirror that this machine's apt knows, and go with the test run.
 """
 
 import fcntl
+import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,17 +47,29 @@ def unpack(folder: Path, fetched: Path) -> DebianDriver:
     """
     root = folder / "driver"
     root.mkdir()
-    fetched.mkdir(exist_ok=True)
-    with (fetched / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        packages = sorted(fetched.glob("*.deb")) or _fetch(fetched)
-    for package in packages:
-        subprocess.run(["dpkg", "-x", package, root], check=True)
+    with _held(fetched):
+        fetched.mkdir(exist_ok=True)
+        for package in sorted(fetched.glob("*.deb")) or _fetch(fetched):
+            subprocess.run(["dpkg", "-x", package, root], check=True)
     libcuda = next(root.glob(f"{CURRENT}/libcuda.so.*.*"))
     _alternatives(root)
     (root / "etc/ld.so.conf").write_text(f"/lib/{TRIPLET}\n/usr/lib/{TRIPLET}\n")
     subprocess.run(["/sbin/ldconfig", "-r", root], check=True)
     return DebianDriver(root, libcuda.name.removeprefix("libcuda.so."))
+
+
+def remove(folder: Path, fetched: Path) -> None:
+    """Remove what was unpacked, and the packages: none of it is kept."""
+    with _held(fetched):
+        shutil.rmtree(folder)
+        shutil.rmtree(fetched, ignore_errors=True)
+
+
+@contextmanager
+def _held(fetched: Path) -> Iterator[None]:
+    with fetched.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,18 @@ from minirun.gpu.nvidia.cli import catalog
 
 
 @pytest.fixture(scope="session")
-def packages(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> DebianDriver:
+def packages(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianDriver]:
     """Debian's driver; its libnvidia-ml is the pretend host's, since no module is behind it."""
     run = tmp_path_factory.getbasetemp()
     shared = run.parent if "PYTEST_XDIST_WORKER" in os.environ else run
-    found = debian_driver.unpack(tmp_path_factory.mktemp("debian"), shared / "debian-driver")
+    places = (tmp_path_factory.mktemp("debian"), shared / "debian-driver")
+    found = debian_driver.unpack(*places)
     nvml = next((driver / f"usr/lib/{TRIPLET}").glob("libnvidia-ml.so.*.*"))
     shutil.copy(nvml, found.root / CURRENT / f"libnvidia-ml.so.{found.version}")
     for name in ("dev", "proc"):
         (found.root / name).mkdir()
-    return found
+    yield found
+    debian_driver.remove(*places)
 
 
 @pytest.fixture
