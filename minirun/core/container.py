@@ -111,13 +111,10 @@ class Container:
     def oci_state(self, status: str) -> "dict[str, Any]":
         """The state document that hooks read on their standard input."""
         return {
-            "ociVersion": state.OCI_VERSION,
-            "id": self.id,
-            "status": status,
-            "pid": self.record["pid"],
-            "bundle": self.config.bundle,
+            "ociVersion": state.OCI_VERSION, "id": self.id, "status": status,
+            "pid": self.record["pid"], "bundle": self.config.bundle,
             "annotations": self.config.annotations,
-        }
+        }  # fmt: skip
 
 
 def detail(config: Config) -> str:

@@ -59,9 +59,7 @@ def loads(text: str) -> "Any":
 
 def dumps(value: object, *, indent: int = 0) -> str:
     """Return `value` as JSON: on one line, or indented by `indent` spaces a level."""
-    if indent:
-        return _pretty(value, " " * indent, "\n")
-    return "".join(_compact(value, 0))
+    return _pretty(value, " " * indent, "\n") if indent else "".join(_compact(value, 0))
 
 
 def _refuse(value: object) -> None:
@@ -75,9 +73,7 @@ def _pretty(value: "Any", step: str, line: str) -> str:
         return "{" + inner + ("," + inner).join(rows) + line + "}"
     if isinstance(value, (list, tuple)) and value:
         return "[" + inner + ("," + inner).join(_pretty(v, step, inner) for v in value) + line + "]"
-    if isinstance(value, str):
-        return encode_basestring(value)
-    return "".join(_compact(value, 0))
+    return encode_basestring(value) if isinstance(value, str) else "".join(_compact(value, 0))
 
 
 _scan = make_scanner(_Context)  # type: ignore[arg-type]  # any object with these attributes

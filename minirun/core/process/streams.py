@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.rootfs.inroot import Root
 
+_NULL = os.makedev(1, 3)
+
 
 class Console(Record):
     """Three descriptors for the command, and the socket that gets a terminal's master end."""
@@ -32,11 +34,23 @@ def connect(
     extras = container.extras.values()
     if not any(extra.connect(root, console, console_node=console_node) for extra in extras):
         wanted = (console.stdin, console.stdout, console.stderr)
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in wanted]
+        high = [_inside(root, fd) for fd in wanted]
         for number, fd in enumerate(high):
             os.dup2(fd, number, inheritable=True)
             os.close(fd)
     give_to((container.config.process.get("user") or {}).get("uid", 0))
+
+
+def _inside(root: "Root", fd: int) -> int:
+    """Return a copy of a stream; for the host's /dev/null, which chmod reaches, the container's."""
+    if os.fstat(fd).st_rdev == _NULL:
+        try:
+            own = root.open("/dev/null", os.O_RDWR)
+            if os.fstat(own).st_rdev == _NULL:
+                return own
+        except OSError:
+            pass  # it has none
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def close_inherited(kept: int) -> None:

@@ -1,13 +1,14 @@
 """What the command gets as standard input, output and error."""
 
 import itertools
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import Program
+from conftest import STORE, Program
 from containers import container
 from minirun.__main__ import open_stdio
 from minirun.core.process import streams
@@ -124,3 +125,26 @@ def test_the_commands_output_outlives_a_reader_that_leaves(minirun: Program) -> 
     )
     assert done.stdout == "y\n"
     assert done.stderr == ""
+
+
+def test_the_hosts_dev_null_stays_outside(minirun: Program) -> None:
+    """chmod of /proc/self/fd/0 would change the host's node for all who use it."""
+    script = "stat -L -c %d /proc/self/fd/0 /dev/null"
+    done = minirun("run", "--name", "own-null", "busybox", "sh", "-c", script)
+    assert len(done.stdout.split()) == 2 and len(set(done.stdout.split())) == 1, done
+    assert minirun("run", "-d", "--name", "runs", "busybox", "sleep", "60").returncode == 0
+    done = minirun("exec", "runs", "sh", "-c", script)
+    assert len(done.stdout.split()) == 2 and len(set(done.stdout.split())) == 1, done
+
+
+def test_the_hosts_dev_null_stays_outside_of_a_bundle(minirun: Program, tmp_path: Path) -> None:
+    """As an engine has it: the streams are the container's own, and /dev/null among them."""
+    config = json.loads(minirun("spec", "busybox", "sh").stdout)
+    script = "stat -L -c %d /proc/self/fd/0 /dev/null"
+    config["process"]["args"] = ["sh", "-c", script]
+    config["root"] = {"path": str(next(Path(STORE, "images").glob("busybox*/layers/0")))}
+    config["root"]["readonly"] = True
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    argv = minirun.argv("run", "-b", str(tmp_path), "own-null")
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert len(done.stdout.split()) == 2 and len(set(done.stdout.split())) == 1, done
