@@ -103,10 +103,15 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
     ticks, spent = account.table("cpuacct.stat"), cpu.table("cpu.stat")
     raw = memory.table("memory.stat")
     per_cpu = [int(word) for word in account.text("cpuacct.usage_percpu").split()]
+    halves = [line.split() for line in account.text("cpuacct.usage_all").splitlines()[1:]]
     return _result(
         cpu={
             "usage": {
-                **_known(total=account.count("cpuacct.usage"), percpu=per_cpu or None),
+                **_known(
+                    total=account.count("cpuacct.usage"), percpu=per_cpu or None,
+                    percpu_kernel=[int(system) for _, _, system in halves] or None,
+                    percpu_user=[int(user) for _, user, _ in halves] or None,
+                ),
                 "kernel": ticks.get("system", 0) * _TICK,
                 "user": ticks.get("user", 0) * _TICK,
             },

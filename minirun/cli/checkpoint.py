@@ -45,6 +45,8 @@ class Checkpoint(CriuFlags):
     parent_path: str
     page_server: str
     status_fd: str
+    link_remap: bool
+    tcp_skip_in_flight: bool
 
 
 class Restore(CriuFlags):
@@ -70,6 +72,7 @@ def main_checkpoint(args: "list[str]", settings: Settings) -> int:
         raise _lazy_pages()
     options = _criu_options(flags)
     words = [*options.words, *_parent(flags, options.images), *_page_server(flags.page_server)]
+    words += ["--link-remap"] * flags.link_remap + ["--skip-in-flight"] * flags.tcp_skip_in_flight
     options = options._replace(words=words, pre_dump=flags.pre_dump)
     container.open_log()
     signals.block()

@@ -218,7 +218,7 @@ def _devices(linux: "dict[str, Any]") -> None:
         if device["type"] not in ("c", "b", "u", "p"):
             fail(f"{where}.type", f"{device['type']!r} is none of c, b, u, p")
         absolute(device["path"], f"{where}.path")
-        if device["path"].rpartition("/")[2] in ("", ".", ".."):
+        if device["path"].rstrip("/").rpartition("/")[2] in ("", ".", ".."):
             fail(f"{where}.path", f"{device['path']!r} does not end with a name")
         for name in ("uid", "gid"):
             _id(device.get(name, 0), f"{where}.{name}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cgroups.conftest import add, require_mounted
-from minirun.cgroups import hierarchies, ruleset, stopping
+from minirun.cgroups import hierarchies, ruleset, stats, stopping
 from minirun.cgroups.reading import listing
 from minirun.cgroups.rules import DeviceRule
 from minirun.cgroups.v1 import CgroupV1
@@ -99,6 +99,12 @@ def test_what_cannot_be_set_is_named(cgroup, resources, path):
         cgroup.set_resources(resources)
     assert str(caught.value).startswith(path)
     assert "\n" not in caught.value.line()
+
+
+def test_each_cpu_has_a_part_for_the_kernel(cgroup):
+    sums = stats.stats(cgroup.record())["cpu"]["usage"]
+    cpus = len(sums["percpu"])
+    assert cpus == len(sums["percpu_kernel"]) == len(sums["percpu_user"]) > 0
 
 
 def test_a_limit_without_its_hierarchy_says_what_to_mount():

@@ -179,7 +179,7 @@ MALFORMED = [
     one("hooks.prestart[0].path", "true"), one("hooks.prestart[0].path", ""),
     one("hooks.startContainer", [{"path": "/x"}, {"path": "y"}], "hooks.startContainer[1].path"),
     one("linux.devices[0].path", "dev/x"), one("linux.devices[0].path", "/"),
-    one("linux.devices[0].path", "/dev/"), one("linux.devices[0].path", "/dev/.."),
+    one("linux.devices[0].path", "//"), one("linux.devices[0].path", "/dev/.."),
     one("linux.namespaces[1].path", "proc/1/ns/pid"), one("linux.maskedPaths[0]", "kcore"),
     one("linux.readonlyPaths[0]", ""),
     # namespaces and what needs them

@@ -31,6 +31,12 @@ def test_devices_of_all_kinds(bundle: Bundle) -> None:
     ]  # fmt: skip
 
 
+def test_a_slash_behind_a_devices_name(bundle: Bundle) -> None:
+    rows = [device("c", "/dev/a/", 1, 5), device("c", "/dev/null//", 1, 3, fileMode=0o600)]
+    said = bundle.says("stat -c '%n %t:%T %a' /dev/a /dev/null", linux__devices=rows)
+    assert said.splitlines() == ["/dev/a 1:5 666", "/dev/null 1:3 600"]
+
+
 def test_default_devices_and_links(bundle: Bundle) -> None:
     said = bundle.says(
         "cd /dev; stat -c '%n %t:%T' null zero full random urandom tty; ls -l | grep -c ^l"

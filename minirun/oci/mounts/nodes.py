@@ -70,7 +70,7 @@ def _node(row: "dict[str, Any]") -> operations.MakeNode:
     kind = "c" if row["type"] == "u" else row["type"]
     mode = row.get("fileMode")
     return operations.MakeNode(
-        row["path"], kind, row.get("major", 0), row.get("minor", 0),
+        row["path"].rstrip("/"), kind, row.get("major", 0), row.get("minor", 0),
         0o666 if mode is None else stat.S_IMODE(mode), row.get("uid") or 0, row.get("gid") or 0,
     )  # fmt: skip
 

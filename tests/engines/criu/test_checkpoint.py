@@ -76,6 +76,14 @@ def test_it_may_run_on(bundle: Bundle) -> None:
     assert bundle.status("d") == "running"
 
 
+def test_flags_of_a_newer_runc(bundle: Bundle) -> None:
+    bundle.run()
+    done = bundle.checkpoint("--link-remap", "--tcp-skip-in-flight")
+    assert done.returncode == 0, done.stderr
+    bundle.restore()
+    assert bundle.status() == "running"
+
+
 def test_in_the_foreground_it_ends_with_the_commands_status(bundle: Bundle) -> None:
     """Its input and output are pipes, another one on each side."""
     bundle.command("sh", "-c", "echo first; touch /count; read x; echo got $x; exit 7")
