@@ -40,8 +40,8 @@ ExecStart=/usr/local/sbin/minirun-tests
 StandardOutput=file:/dev/ttyS0
 StandardError=inherit
 TimeoutStartSec=infinity
-SuccessAction=poweroff-force
-FailureAction=poweroff-force
+SuccessAction=reboot-immediate
+FailureAction=reboot-immediate
 Delegate=yes
 """
 SCRIPT = f"""#!/bin/bash

@@ -59,7 +59,6 @@ def inventory(
         driver = kernel_version(root)
         cuda, gpus = _gpus(finder, user)
     majors = character_majors(root)
-    firmware = finder.files(("gsp*.bin",), (catalog.firmware_folder(driver),))
     return Inventory(
         driver=driver,
         cuda=cuda,
@@ -68,7 +67,7 @@ def inventory(
         libraries=_all_libraries(finder, driver),
         libraries32=_libraries(finder, driver, ldcache.NARROW),
         binaries=_binaries(finder),
-        firmware=tuple(map(HostFile, firmware)),
+        firmware=_firmware(finder, driver),
         sockets=_sockets(root),
         nodes=_nodes(root, majors),
         major=majors.get("nvidia", catalog.NVIDIA),
@@ -76,6 +75,10 @@ def inventory(
         simulated=False,
         imex_major=majors.get(catalog.IMEX, 0),
     )
+
+
+def _firmware(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
+    return tuple(map(HostFile, finder.files(("gsp*.bin",), (catalog.firmware_folder(driver),))))
 
 
 def driver_root(cache: str = "") -> str:
