@@ -6,6 +6,7 @@ than what is done. dockerd reads mountOptions: with `rro` in it, its read-only b
 
 import ctypes
 import shutil
+from importlib.util import find_spec
 
 from minirun import __version__
 from minirun.cgroups.rules import PER_DEVICE
@@ -45,8 +46,8 @@ def document() -> "dict[str, Any]":
             "namespaces": sorted(validate.NAMESPACES),
             "capabilities": list(caps.NUMBERS),
             "cgroup": {
-                "v1": True, "v2": True, "systemd": True, "systemdUser": False,
-                "rdma": "rdma" in PER_DEVICE,
+                "v1": True, "v2": True, "systemd": find_spec("jeepney") is not None,
+                "systemdUser": False, "rdma": "rdma" in PER_DEVICE,
             },
             "seccomp": _seccomp(),
             "apparmor": {"enabled": True},

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from minirun.cgroups import stats as counters
 from minirun.cli.update import merge
 from minirun.cli.words import duration
 from minirun.core.errors import UsageError
+from minirun.oci import features
 from minirun.oci.mounts import options
 
 V1 = Path("/sys/fs/cgroup")
@@ -246,6 +248,12 @@ def test_features_say_what_the_tables_hold(runtime: Runtime) -> None:
     assert linux["cgroup"]["v1"] and linux["cgroup"]["v2"]
     assert "SCMP_ACT_ERRNO" in linux["seccomp"]["actions"]
     assert {"SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"} < set(linux["seccomp"]["archs"])
+
+
+def test_without_jeepney_there_is_no_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert features.document()["linux"]["cgroup"]["systemd"]
+    monkeypatch.setitem(sys.modules, "jeepney", None)
+    assert not features.document()["linux"]["cgroup"]["systemd"]
 
 
 def test_the_one_annotation_that_is_obeyed(minirun: Program) -> None:
