@@ -50,6 +50,24 @@ REASONS = (
         " has `creating`; runc says so too",
         evidence='wrong status \\"creating\\" in the stdin of prestart hook',
     ),
+    Reason(
+        "hooks",
+        "Hooks MUST be called in the listed order",
+        "the program waits for `post-start1`, where its own hook writes `post-start1 called`: no"
+        " runtime can please it, and runc does not",
+    ),
+    Reason(
+        "prestart",
+        "Pre-start hooks MUST be called after the `start` operation is called",
+        "since runtime-spec 1.1 they are called within create, as runc does: it gets this error"
+        " too",
+    ),
+    Reason(
+        "poststart_fail",
+        "if any poststart hook fails, the runtime MUST log a warning*",
+        "the spec asks for the opposite by now: an error, and the container's end; runc gets this"
+        " error too",
+    ),
     Reason("linux_cgroups_*memory", "memory kernel is set correctly", _KERNEL),
     Reason("linux_cgroups_*blkio", "*", _LEAF_WEIGHT, evidence="blkio.leaf_weight"),
     Reason("linux_cgroups_*hugetlb", "*", _HIERARCHY.format("hugetlb"), evidence="hugetlb"),

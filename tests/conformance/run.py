@@ -2,9 +2,9 @@
 
 Each program runs in a mount and pid namespace of its own with an empty /run, for at most TIMEOUT
 seconds. What it prints is the Test Anything Protocol: `ok`, `not ok`, `ok # SKIP`. Every `not ok`
-is shown with its reason out of reasons.py, or as UNEXPLAINED, and so is a program that ends with
-an error of its own and no `not ok`. A program that takes too long is tried once more: on a busy
-machine it may. The last line is `total: ok=N notok=N skip=N`.
+is shown with its reason out of reasons.py, or as UNEXPLAINED, and so is a program that ends with an
+error of its own and no `not ok`, or that prints an "error" and no result. A program that takes too
+long is tried once more: on a busy machine it may. The last line is `total: ok=N notok=N skip=N`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import reasons
 import suite
 
 Complaint = tuple[str, str, str]
-"""Kind (`not ok`, or `failed` for a program), what is wrong, and the reason: empty for none."""
+"""Kind (`not ok`, or for a program `failed` or `error`), what is wrong, the reason or nothing."""
 
 TIMEOUT = 60
 """Seconds; the longest takes about fourteen."""
@@ -50,6 +50,8 @@ crun refuses a cgroup2 beside version 1's hierarchies, so it does not see it.
 """
 
 RESULT = re.compile(r"(?P<word>not ok|ok) \d+(?: (?P<skip># SKIP)| -)? ?(?P<text>.*)")
+ERROR = re.compile(r'^ +"error": "(.*?)(?:\\n.*)?",?$', re.MULTILINE)
+"""The first line of what a program prints where it has no result; it exits with 0 then."""
 TEST_CGROUPS = ("/sys/fs/cgroup/*/cgrouptest", "/sys/fs/cgroup/*/testdir")
 
 
@@ -95,7 +97,7 @@ def _total(outcomes: list[Outcome]) -> int:
     """Print the sums; return how many complaints have no reason."""
     complaints = [complaint for outcome in outcomes for complaint in outcome.complaints]
     unexplained = sum(not reason for _, _, reason in complaints)
-    failed = sum(kind == "failed" for kind, _, _ in complaints)
+    failed = sum(kind != "not ok" for kind, _, _ in complaints)
     timeouts = sum(outcome.timeout for outcome in outcomes)
     ok, notok = sum(o.ok for o in outcomes), sum(o.notok for o in outcomes)
     skip = sum(o.skipped for o in outcomes)
@@ -142,6 +144,8 @@ def _run(directory: Path, name: str, runtime: str, log: Path) -> Outcome:
     elif done.returncode and not failures:
         said = "; ".join(errors.strip().splitlines())
         wrong.append(("failed", said or f"exit status {done.returncode}"))
+    elif not ok + len(failures) + skipped:
+        wrong += [("error", text) for text in ERROR.findall(output)]
     told = [(kind, text, reasons.why(name, text, printed)) for kind, text in wrong]
     return Outcome(name, ok, len(failures), skipped, timeout, told, seconds)
 

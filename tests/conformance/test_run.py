@@ -53,8 +53,30 @@ SUITE = {
 }
 
 
+ALONE = """TAP version 13
+  ---
+  {
+    "error": "no order\\nRefer to: a page"
+  }
+  ...
+"""
+
+
+def test_an_error_without_a_result_is_a_complaint(tmp_path, monkeypatch):
+    import run
+
+    monkeypatch.setattr(run, "TEST_CGROUPS", ())
+    for name, printed, complaints in (
+        ("alone", ALONE, [("error", "no order", "")]),
+        ("beside", f"{ALONE}ok 1 - a\n", []),
+    ):
+        write(tmp_path, {name: f"#!/bin/sh\ncat <<'END'\n{printed}END\n"})
+        found = run._run(tmp_path, name, "/bin/false", tmp_path / f"{name}.txt")
+        assert found.complaints == complaints
+
+
 def write(directory, suite):
-    (directory / "validation").mkdir()
+    (directory / "validation").mkdir(exist_ok=True)
     for name, text in suite.items():
         path = directory / "validation" / name
         path.write_text(text)
