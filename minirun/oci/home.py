@@ -23,11 +23,12 @@ class Home(Extra):
 
 
 def add(process: "dict[str, Any]", root: Root) -> None:
-    """Add HOME to process.env of config.json where it has none, or an empty one."""
-    env = [entry for entry in process.get("env") or [] if entry != "HOME="]
-    if not any(entry.startswith("HOME=") for entry in env):
+    """Add HOME to process.env of config.json where it has none; the last counts, "" is none."""
+    env = process.get("env") or []
+    homes = [entry for entry in env if entry.startswith("HOME=")]
+    if homes[-1:] in ([], ["HOME="]):
         home = of(root, (process.get("user") or {}).get("uid", 0))
-        process["env"] = [*env, f"HOME={home}"]
+        process["env"] = [*(entry for entry in env if entry not in homes), f"HOME={home}"]
 
 
 def of(root: Root, uid: int) -> str:
