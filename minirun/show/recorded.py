@@ -4,10 +4,10 @@ import os
 import re
 import time
 
-from minirun.core import state
+from minirun.core import extras, state
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.settings import Settings
-from minirun.engines import holders, roots
+from minirun.engines import roots
 from minirun.engines.roots import short
 from minirun.show import find, paint, recording, text
 from minirun.show.columns import aligned
@@ -55,7 +55,7 @@ def _given(settings: Settings) -> dict[str, str]:
     """Return container → the GPUs that it has, of those that run."""
     found: dict[str, list[str]] = {}
     try:
-        for row in holders.holders(settings):
+        for row in extras.door("gpu_holders")(settings):
             found.setdefault(row.container, []).append(row.gpu)
     except (MinirunError, OSError):
         pass  # `gpu ps` says why

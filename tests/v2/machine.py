@@ -53,7 +53,7 @@ export HOME=/root LC_ALL=C.UTF-8 TERM=dumb
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 .venv/bin/python -m compileall -q minirun
 .venv/bin/python -m minirun.fast.launcher .venv/bin/minirun
-.venv/bin/python -m pytest -o timeout=1200 --junitxml={REPORT} "${{arguments[@]}}"
+.venv/bin/python -m pytest -v --tb=short -o timeout=1200 --junitxml={REPORT} "${{arguments[@]}}"
 [ -f {REPORT} ] || echo '<testsuites/>' > {REPORT}
 tar -cf /dev/vdc {REPORT}
 sync
