@@ -1,10 +1,11 @@
 """WSL2: NVIDIA's driver is that of Windows, behind one device node, /dev/dxg.
 
-There is no kernel module of NVIDIA's, no /proc/driver/nvidia and no node for each GPU: whoever may
-open /dev/dxg has them all. Windows mounts libraries at /usr/lib/wsl/lib, and its driver store at
-/usr/lib/wsl/drivers; in which folder of that this GPU's files lie only libdxcore tells, Microsoft's
-library. A container gets the first as usual and the second at the same place, where the first look
-for it. The same is in libnvidia-container (dxcore.c) and nvidia-ctk (driver-wsl.go).
+There is no kernel module of NVIDIA's, no /proc/driver/nvidia and no node for each GPU: a process
+that may open /dev/dxg has them all. Windows mounts libraries at /usr/lib/wsl/lib, and its driver
+store at /usr/lib/wsl/drivers. Which folder of the store holds this GPU's files only Microsoft's
+library libdxcore tells. A container gets the libraries as usual, and the store at the same place,
+where the libraries look for it. The same is in libnvidia-container (dxcore.c) and nvidia-ctk
+(driver-wsl.go).
 
 Simplified: the first adapter with files of NVIDIA's counts for all, as there.
 """

@@ -121,7 +121,7 @@ def child(pid: int) -> int:
 
 
 def remove_cgroups(parent: str) -> None:
-    """Remove a cgroup and all below it in every hierarchy, once nobody is in it.
+    """Remove a cgroup and all below it in every hierarchy, once it has no process.
 
     Where a controller is not mounted podman makes plain folders and files of these names.
     """

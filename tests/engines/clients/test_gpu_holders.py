@@ -102,7 +102,7 @@ def test_a_gpu_of_an_engines_container(engine: Any, minirun: Any, flag: str) -> 
 
 
 def test_a_gpu_by_a_rule_alone(engine: Any, minirun: Any) -> None:
-    """As a hook of somebody else's leaves it: the container makes, or has, the node itself."""
+    """As another vendor's hook leaves it: the container makes, or has, the node itself."""
     name = engine.detached("--device-cgroup-rule=c 195:1 rw", "--cap-add=MKNOD", "sleep", "300")
     wide = engine.detached("--device-cgroup-rule=c 195:* rwm", "sleep", "300")
     assert whose(minirun)["1"][:2] == ["dedicated", name] and wide not in str(whose(minirun))
@@ -124,7 +124,7 @@ def test_an_exclusive_gpu_holds_in_the_engines_root(engine: Any, minirun: Any) -
 
 
 def test_another_roots_row(engine: Any, minirun: Any) -> None:
-    """A container of stage 5 below docker's own root; and a table that nobody could read."""
+    """A container of stage 5 below docker's own root; and a table that cannot be read."""
     if not isinstance(engine, Docker):
         pytest.skip("podman's containers are in minirun's own root")
     name = engine.detached("--gpus=device=1", "sleep", "300")
