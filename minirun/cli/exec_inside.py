@@ -102,7 +102,7 @@ def _process(container: Container, flags: Exec, managed: bool) -> "dict[str, Any
 def _as_runc(container: Container, config: Config, flags: Exec) -> int:
     """The caller's streams; a terminal of which the master end goes to the socket, or is relayed.
 
-    Raises UsageError for a terminal that nobody would hold the other end of.
+    Raises UsageError for a terminal whose other end no process would hold.
     """
     if flags.console_socket:
         socket = handover.connect_console(flags.console_socket)
