@@ -3,8 +3,8 @@
 The containers are of one image, and get GPUs 0 and 1 of the simulated driver. What is compared are
 the events from stage 1's begin to stage 7's end, process by process: runtime and init work at the
 same time in stages 1 and 7, and the order of two lines of different processes means nothing there.
-Left out are numbers of descriptors and processes, the container's own paths, and the gates of
---step, at which the run stops because its caller asked for that.
+Left out are numbers of descriptors, processes and device programs, the container's own paths, and
+the gates of --step, at which the run stops because its caller asked for that.
 """
 
 import json
@@ -36,7 +36,7 @@ COMMAND = ("busybox", "true")
 BOUNDS = [(stage, kind) for stage in range(1, 8) for kind in ("begin", "end")]
 GPU_STAGES = (2, 3, 4, 5, 6)
 PROMPT = b"[n]ext [c]ontinue"
-_NUMBER = re.compile(r"(?<=/proc/)\d+|(?<=/fd/)\d+|(?<=pid=)\d+")
+_NUMBER = re.compile(r'(?<=/proc/)\d+|(?<=/fd/)\d+|(?<=pid=)\d+|(?<="prog_id": )\d+')
 _DESCRIPTORS = ("fd", "dirfd", "from", "fs")
 _PARENT = re.compile(
     r'^\{"path": "/sys/fs/cgroup(/[a-z,_]+)?/minirun(/cpuset\.(cpus|mems)", "data": "[-0-9,]*)?"\}$'
@@ -198,6 +198,7 @@ def test_an_engine(ways: Ways, podman: Podman, layer: Path, minirun: Program) ->
     rule = {"hook": {"path": str(hook)}, "when": {"always": True}, "stages": ["prestart"]}
     (podman.home / "hooks.d").mkdir()
     (podman.home / "hooks.d/gpus.json").write_text(json.dumps({"version": "1.0.0", **rule}))
+    podman.cell.run("mkdir", "-p", ROOT, check=True)
     podman.cell.run("mount", "-t", "tmpfs", "none", ROOT, check=True)
     podman.client += (
         f"--hooks-dir={podman.home}/hooks.d", "--runtime-flag=gpu-driver=simulated",
