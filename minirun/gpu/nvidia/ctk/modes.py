@@ -3,9 +3,9 @@
     management   every node of the driver, and its files: for containers that manage GPUs
     gds gdrcopy mofed nvswitch   one device `all`: GPUDirect Storage, GDRCopy, InfiniBand, NVSwitch
     imex         a device for each IMEX channel
+    wsl          the driver of Windows: one device `all`, as there is one node; `auto` finds it
 
 Where such a node is missing the edits are empty; a spec of them is no valid one.
-    wsl          the driver of Windows: one device `all`, as there is one node; `auto` finds it
 
 Simplified: modes csv (Tegra boards) and vfio are refused.
 """
