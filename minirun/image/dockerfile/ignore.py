@@ -1,0 +1,92 @@
+"""Which files of the build context .dockerignore leaves out.
+
+One pattern a line, as in Go's filepath.Match, and `**` for any number of folders; `!` brings back
+what an earlier line left out; the last line that fits decides. A pattern that fits a folder fits
+all in it. Lines with # at the start are comments. Source: docs.docker.com/build/concepts/context.
+"""
+
+import re
+from typing import NamedTuple
+
+from minirun.core.errors import ImageError
+
+LIMIT = 1 << 20
+
+
+class _Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    brings_back: bool
+
+
+class Ignore:
+    """The rules of one .dockerignore."""
+
+    def __init__(self, text: str = "") -> None:
+        """Read the rules. Raises ImageError, which names the line."""
+        if len(text) > LIMIT:
+            raise ImageError(f".dockerignore: more than {LIMIT} bytes")
+        self._rules = [
+            _rule(line.strip(), number)
+            for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1)
+            if line.strip() and not line.startswith("#")
+        ]
+        self.may_bring_back = any(rule.brings_back for rule in self._rules)
+        """If not, nothing in a folder that is left out needs to be looked at."""
+
+    def __contains__(self, path: str) -> bool:
+        """Return True if `path`, relative to the context, is left out."""
+        parts = path.split("/")
+        above = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        ignored = False
+        for rule in self._rules:
+            if ignored == rule.brings_back and any(rule.pattern.fullmatch(each) for each in above):
+                ignored = not rule.brings_back
+        return ignored
+
+
+def _rule(line: str, number: int) -> _Rule:
+    brings_back = line.startswith("!")
+    pattern = _cleaned(line.removeprefix("!").strip())
+    try:
+        return _Rule(re.compile(as_regex(pattern)), brings_back)
+    except (re.error, ValueError):
+        raise ImageError(f".dockerignore: line {number}: {line!r} is no pattern") from None
+
+
+def _cleaned(pattern: str) -> str:
+    """Return a pattern relative to the context, without "." and what ".." takes back."""
+    parts: list[str] = []
+    for part in pattern.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def as_regex(pattern: str) -> str:
+    """Return a pattern of Go's filepath.Match, with `**`, as a regular expression.
+
+    Raises ValueError for a set of characters without its end.
+    """
+    found, at = "", 0
+    while at < len(pattern):
+        letter = pattern[at]
+        at += 1
+        if pattern[at - 1 : at + 2] == "**/":
+            found, at = found + "(?:.*/)?", at + 2
+        elif pattern[at - 1 : at + 1] == "**":
+            found, at = found + ".*", at + 1
+        elif letter == "*":
+            found += "[^/]*"
+        elif letter == "?":
+            found += "[^/]"
+        elif letter == "[":
+            end = pattern.index("]", at + 1)
+            inside = pattern[at:end].replace("[", r"\[")
+            found, at = found + f"[{inside}]", end + 1
+        elif letter == "\\" and at < len(pattern):
+            found, at = found + re.escape(pattern[at]), at + 1
+        else:
+            found += re.escape(letter)
+    return found

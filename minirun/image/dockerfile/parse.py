@@ -1,0 +1,179 @@
+"""From the text of a Dockerfile to its stages.
+
+    # escape=`                     a directive: before the first instruction
+    ARG VERSION=12                 before the first FROM, for FROM lines alone
+    FROM debian:$VERSION AS base   begins a stage
+    RUN --mount=… make \\
+        all                        a line goes on behind a backslash; comments between are left out
+
+Instructions that minirun does not know are refused, as are here-documents and ONBUILD.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from minirun.core.errors import ImageError
+
+LIMIT = 1 << 20
+"""Bytes of a Dockerfile."""
+KNOWN = frozenset(
+    ("ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL",
+     "MAINTAINER", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR")
+)  # fmt: skip
+FLAGS = {
+    "ADD": ("chown", "chmod"), "COPY": ("chown", "chmod", "from"), "FROM": ("platform",),
+    "RUN": ("mount", "network"),
+    "HEALTHCHECK": ("interval", "timeout", "start-period", "start-interval", "retries"),
+}  # fmt: skip
+"""Instruction → its flags."""
+_LISTS = ("ADD", "CMD", "COPY", "ENTRYPOINT", "RUN", "SHELL", "VOLUME")
+"""Instructions that may be a JSON list of words."""
+_DIRECTIVE = re.compile(r"#\s*([a-zA-Z]+)\s*=\s*(.*?)\s*")
+_FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?(?:\s+|$)")
+_HEREDOC = re.compile(r"<<-?\s*[\"']?[A-Za-z_]")
+_STAGE_NAME = re.compile("[a-z][a-z0-9-_.]*")
+
+
+class Instruction(NamedTuple):
+    """One instruction; variables are not yet filled in."""
+
+    name: str
+    """In capitals."""
+    flags: tuple[tuple[str, str], ...]
+    text: str
+    """What follows name and flags."""
+    words: tuple[str, ...] | None
+    """The words of a JSON list; None if it is not one."""
+    line: int
+    """The line that it begins on, from 1."""
+
+    def flag(self, name: str) -> str:
+        """Return the value of a flag; "" if it is not given."""
+        return dict(self.flags).get(name, "")
+
+
+class Stage(NamedTuple):
+    """One FROM, and what follows it."""
+
+    base: Instruction
+    image: str
+    """As written: an image, another stage or `scratch`."""
+    name: str
+    instructions: tuple[Instruction, ...]
+
+
+class Dockerfile(NamedTuple):
+    """The whole of it."""
+
+    args: tuple[Instruction, ...]
+    """ARG before the first FROM."""
+    stages: tuple[Stage, ...]
+    escape: str
+
+
+def parse(text: str) -> Dockerfile:
+    """Return what a Dockerfile says. Raises ImageError, which names the line."""
+    if len(text) > LIMIT:
+        raise ImageError(f"Dockerfile: more than {LIMIT} bytes")
+    escape = _escape(text)
+    found = [_instruction(line, number) for number, line in _logical(text, escape)]
+    starts = [at for at, each in enumerate(found) if each.name == "FROM"]
+    head = found[: starts[0]] if starts else found
+    for each in head:
+        if each.name != "ARG":
+            raise wrong(each.line, f"no build stage in current context: {each.name} before FROM")
+    if not starts:
+        raise ImageError("Dockerfile: no build stage: there is no FROM")
+    stages: list[Stage] = []
+    for start, end in zip(starts, [*starts[1:], len(found)], strict=True):
+        image, name = _from(found[start])
+        if name and any(stage.name == name for stage in stages):
+            raise wrong(found[start].line, f"duplicate name {name}")
+        stages.append(Stage(found[start], image, name, tuple(found[start + 1 : end])))
+    return Dockerfile(tuple(head), tuple(stages), escape)
+
+
+def wrong(line: int, what: str, hint: str = "") -> ImageError:
+    """Return an error at this line, in docker's words."""
+    return ImageError(f"dockerfile parse error on line {line}: {what}", hint)
+
+
+def _escape(text: str) -> str:
+    """Return the escape character that the directives at the top name."""
+    for line in text.splitlines():
+        match = _DIRECTIVE.fullmatch(line.strip())
+        if not match:
+            break
+        if match[1].lower() == "escape":
+            if match[2] not in ("\\", "`"):
+                raise wrong(1, f"invalid escape token {match[2]!r}: it is \\ or `")
+            return match[2]
+    return "\\"
+
+
+def _logical(text: str, escape: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, line), continued lines as one; comments and empty lines are left out."""
+    whole, start = "", 0
+    for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        line = raw.rstrip()
+        if line.lstrip().startswith("#") or not line.strip():
+            continue
+        if not whole:
+            start = number
+            line = line.lstrip()
+        if line.endswith(escape):
+            whole += line[:-1]
+            continue
+        yield start, whole + line
+        whole = ""
+    if whole:
+        yield start, whole
+
+
+def _instruction(line: str, number: int) -> Instruction:
+    word = line.split(maxsplit=1)[0]
+    name, rest = word.upper(), line[len(word) :].lstrip()
+    if name not in KNOWN:
+        raise wrong(number, f"unknown instruction: {word}", f"known: {', '.join(sorted(KNOWN))}")
+    flags = []
+    while match := _FLAG.match(rest):
+        if match[1] not in FLAGS.get(name, ()):
+            raise wrong(number, f"unknown flag: {name} --{match[1]}")
+        flags.append((match[1], match[2] or ""))
+        rest = rest[match.end() :]
+    if name in ("RUN", "COPY", "ADD") and _HEREDOC.search(rest):
+        raise wrong(number, "a here-document", "write the file, and COPY it; or join lines with \\")
+    if not rest.strip():
+        raise wrong(number, f"{name} requires at least one argument")
+    return Instruction(name, tuple(flags), rest.strip(), _json(name, rest), number)
+
+
+def _json(name: str, rest: str) -> tuple[str, ...] | None:
+    """Return the words of a JSON list; what is not one is a command for the shell, or plain words.
+
+    HEALTHCHECK has its list behind CMD.
+    """
+    text = rest.strip().removeprefix("CMD").strip() if name == "HEALTHCHECK" else rest.strip()
+    if not text.startswith("[") or name not in (*_LISTS, "HEALTHCHECK"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_words = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    return tuple(found) if is_words else None
+
+
+def _from(instruction: Instruction) -> tuple[str, str]:
+    """Return image and name of a FROM."""
+    words = instruction.text.split()
+    if len(words) == 1:
+        return words[0], ""
+    if len(words) != 3 or words[1].lower() != "as":
+        raise wrong(instruction.line, "FROM requires either one or three arguments")
+    name = words[2].lower()
+    if not _STAGE_NAME.fullmatch(name):
+        raise wrong(instruction.line, f"invalid name for build stage: {words[2]!r}")
+    return words[0], name

@@ -1,0 +1,38 @@
+""".dockerignore: which paths a list of patterns leaves out."""
+
+import pytest
+
+from minirun.core.errors import ImageError
+from minirun.image.dockerfile.ignore import Ignore
+
+PATHS = ("a", "a.txt", "b/a.txt", "b/c/a.txt", "b/c/d", "node/x", "b/node/x", "[x]", "readme.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("*.txt", {"a.txt"}),
+        ("**/*.txt", {"a.txt", "b/a.txt", "b/c/a.txt"}),
+        ("b", {"b/a.txt", "b/c/a.txt", "b/c/d", "b/node/x"}),
+        ("/b/c/", {"b/c/a.txt", "b/c/d"}),
+        ("*/node", {"b/node/x"}),
+        ("**/node", {"node/x", "b/node/x"}),
+        ("b\n!b/c", {"b/a.txt", "b/node/x"}),
+        ("*\n!readme.md\n#!a", set(PATHS) - {"readme.md"}),
+        ("**\n!**/a.txt", set(PATHS) - {"a.txt", "b/a.txt", "b/c/a.txt"}),
+        ("!a\na", {"a"}),
+        ("?", {"a"} | {path for path in PATHS if path.startswith("b/")}),
+        ("[a-b]", {"a"} | {path for path in PATHS if path.startswith("b/")}),
+        ("\\[x\\]", {"[x]"}),
+        ("../a.txt", {"a.txt"}),
+        ("", set()),
+    ],
+)
+def test_patterns(text: str, left_out: set[str]) -> None:
+    ignore = Ignore(text)
+    assert {path for path in PATHS if path in ignore} == left_out
+
+
+def test_a_pattern_without_an_end() -> None:
+    with pytest.raises(ImageError, match="line 2: '\\[x' is no pattern"):
+        Ignore("a\n[x")
