@@ -37,9 +37,12 @@ BOUNDS = [(stage, kind) for stage in range(1, 8) for kind in ("begin", "end")]
 GPU_STAGES = (2, 3, 4, 5, 6)
 PROMPT = b"[n]ext [c]ontinue"
 _NUMBER = re.compile(r'(?<=/proc/)\d+|(?<=/fd/)\d+|(?<=pid=)\d+|(?<="prog_id": )\d+')
-_DESCRIPTORS = ("fd", "dirfd", "from", "fs")
+_DESCRIPTORS = (
+    "fd", "dirfd", "from", "fs", "target_fd", "attach_bpf_fd", "replace_bpf_fd", "bpf_fd",
+)  # fmt: skip
 _PARENT = re.compile(
-    r'^\{"path": "/sys/fs/cgroup(/[a-z,_]+)?/minirun(/cpuset\.(cpus|mems)", "data": "[-0-9,]*)?"\}$'
+    r'^\{"path": "/sys/fs/cgroup(/[a-z,_]+)?/minirun'
+    r'(/(cpuset\.(cpus|mems)|cgroup\.subtree_control)", "data": "[-+a-z0-9, ]*)?"\}$'
 )
 """The cgroup that all containers share, which the first of them makes and fills."""
 
