@@ -1,0 +1,285 @@
+"""What the instructions of a stage mean: changes of the configuration, and work to be done.
+
+A :class:`Stage` state takes one instruction after the other. It changes the image's configuration
+(image-spec config.md, `config`), and returns the work of RUN, COPY, ADD and WORKDIR, of which each
+makes a layer. Source: docs.docker.com/reference/dockerfile.
+"""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from minirun.core.errors import ImageError
+from minirun.image.dockerfile import expand
+from minirun.image.dockerfile.parse import Instruction, wrong
+
+DEFAULT_SHELL = ("/bin/sh", "-c")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROXIES = frozenset(
+    name for word in ("HTTP", "HTTPS", "FTP", "NO", "ALL")
+    for name in (f"{word}_PROXY", f"{word.lower()}_proxy")
+)  # fmt: skip
+"""Arguments that need no ARG, and are in no history and no cache key."""
+_PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?(?:/(tcp|udp|sctp))?", re.IGNORECASE)
+_SECONDS = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|us|µs|ns|s))+")
+_UNITS = {"h": 3600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1}
+
+
+class Run(NamedTuple):
+    """RUN: a command in a container of what is built so far."""
+
+    argv: tuple[str, ...]
+    env: tuple[str, ...]
+    """NAME=VALUE, the image's own and the arguments."""
+    workdir: str
+    user: str
+    mounts: tuple[Mapping[str, str], ...]
+    """--mount: type, target, and so on."""
+    network: str
+
+
+class Copy(NamedTuple):
+    """COPY and ADD: files of the build context, of another stage or of an image."""
+
+    sources: tuple[str, ...]
+    target: str
+    """Absolute; with a slash at the end it is a directory."""
+    origin: str
+    """--from; "" for the context."""
+    chown: str
+    chmod: str
+    unpacks: bool
+    """ADD: local archives are unpacked."""
+
+
+class MakeDirectory(NamedTuple):
+    """WORKDIR: the directory is made if it is missing."""
+
+    path: str
+
+
+Work = Run | Copy | MakeDirectory
+
+
+class StageState:
+    """A stage in the making: its configuration so far, and its variables."""
+
+    def __init__(
+        self, config: Mapping[str, Any], arguments: Mapping[str, str],
+        known: Mapping[str, str], escape: str = "\\",
+    ) -> None:  # fmt: skip
+        """Begin with the configuration of the base image.
+
+        `arguments` are those of --build-arg; `known` the values of arguments that stand before the
+        first FROM, and of those that every build has (TARGETARCH …).
+        """
+        self.config: dict[str, Any] = {key: value for key, value in config.items() if value}
+        self.author = ""
+        self._given, self._known, self._escape = arguments, known, escape
+        self._args: dict[str, str] = {}
+        self._variables = dict(entry.split("=", 1) for entry in config.get("Env") or ())
+        self._has_cmd = False
+
+    def take(self, instruction: Instruction) -> Work | None:
+        """Carry out one instruction, or return the work that it is. Raises ImageError."""
+        method = getattr(self, f"_take_{instruction.name.lower()}")
+        try:
+            work: Work | None = method(instruction)
+        except ImageError as error:
+            raise wrong(instruction.line, str(error), error.hint or "") from None
+        return work
+
+    def shown_arguments(self) -> tuple[str, ...]:
+        """Return the arguments that RUN sees, NAME=VALUE, as the history shows them."""
+        return tuple(f"{name}={value}" for name, value in self._args.items() if self._counts(name))
+
+    def _counts(self, name: str) -> bool:
+        """Return True if an argument is not hidden by ENV, nor a proxy, which nobody is to see."""
+        return name not in self._variables and name not in PROXIES
+
+    def _expand(self, text: str) -> str:
+        return expand.word(text, self._args | self._variables, self._escape)
+
+    def _words(self, instruction: Instruction) -> tuple[str, ...]:
+        """Return the words, of a JSON list or plain, with their variables filled in."""
+        if instruction.words is not None:
+            return tuple(map(self._expand, instruction.words))
+        return expand.words(instruction.text, self._args | self._variables, self._escape)
+
+    def _pairs(self, instruction: Instruction) -> dict[str, str]:
+        return expand.pairs(instruction.text, self._args | self._variables, self._escape)
+
+    # --- variables -------------------------------------------------------------------------------
+
+    def _take_arg(self, instruction: Instruction) -> None:
+        for word in expand.split(instruction.text, self._escape):
+            name, equals, default = word.partition("=")
+            name = self._expand(name)
+            if not name:
+                raise ImageError(f"ARG: {word!r} has no name")
+            if name in self._given:
+                self._args[name] = self._given[name]
+            elif equals:
+                self._args[name] = self._expand(default)
+            elif name in self._known:
+                self._args[name] = self._known[name]
+
+    def _take_env(self, instruction: Instruction) -> None:
+        self._variables |= self._pairs(instruction)
+        self.config["Env"] = [f"{name}={value}" for name, value in self._variables.items()]
+
+    # --- the configuration -----------------------------------------------------------------------
+
+    def _take_label(self, instruction: Instruction) -> None:
+        self.config["Labels"] = {**self.config.get("Labels", {}), **self._pairs(instruction)}
+
+    def _take_maintainer(self, instruction: Instruction) -> None:
+        self.author = instruction.text
+
+    def _take_user(self, instruction: Instruction) -> None:
+        self.config["User"] = self._expand(instruction.text)
+
+    def _take_cmd(self, instruction: Instruction) -> None:
+        self.config["Cmd"] = self._command(instruction)
+        self._has_cmd = True
+
+    def _take_entrypoint(self, instruction: Instruction) -> None:
+        self.config["Entrypoint"] = self._command(instruction)
+        if not self._has_cmd:  # that of the base image was meant for its own entrypoint
+            self.config.pop("Cmd", None)
+
+    def _take_shell(self, instruction: Instruction) -> None:
+        if not instruction.words:
+            raise ImageError("SHELL requires the arguments to be in JSON form")
+        self.config["Shell"] = list(instruction.words)
+
+    def _take_stopsignal(self, instruction: Instruction) -> None:
+        self.config["StopSignal"] = self._expand(instruction.text)
+
+    def _take_volume(self, instruction: Instruction) -> None:
+        for word in self._words(instruction):
+            if not word.strip():
+                raise ImageError("VOLUME specified can not be an empty string")
+            self.config.setdefault("Volumes", {})[word] = {}
+
+    def _take_expose(self, instruction: Instruction) -> None:
+        for word in self._words(instruction):
+            match = _PORTS.fullmatch(word)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+            if not match or not 0 < first <= last <= 65535:
+                raise ImageError(f"invalid containerPort: {word}")
+            protocol = (match[3] or "tcp").lower()
+            ports: dict[str, Any] = {f"{port}/{protocol}": {} for port in range(first, last + 1)}
+            self.config["ExposedPorts"] = {**self.config.get("ExposedPorts", {}), **ports}
+
+    def _take_healthcheck(self, instruction: Instruction) -> None:
+        if instruction.text.upper() == "NONE":
+            self.config["Healthcheck"] = {"Test": ["NONE"]}
+            return
+        word, _, command = instruction.text.partition(" ")
+        if word.upper() != "CMD" or not command.strip():
+            raise ImageError(f"unknown type {word!r} in HEALTHCHECK (try CMD)")
+        is_list = instruction.words is not None
+        test = ["CMD", *(instruction.words or ())] if is_list else ["CMD-SHELL", command.strip()]
+        check: dict[str, Any] = {"Test": test}
+        for name, value in instruction.flags:
+            key = "".join(part.capitalize() for part in name.split("-"))
+            check[key] = _count(value) if name == "retries" else nanoseconds(value)
+        self.config["Healthcheck"] = check
+
+    # --- work ------------------------------------------------------------------------------------
+
+    def _take_workdir(self, instruction: Instruction) -> MakeDirectory:
+        path = self._absolute(self._expand(instruction.text))
+        self.config["WorkingDir"] = path
+        return MakeDirectory(path)
+
+    def _take_run(self, instruction: Instruction) -> Run:
+        proxies = {name: value for name, value in self._given.items() if name in PROXIES}
+        variables = {"PATH": DEFAULT_PATH} | proxies | self._args | self._variables
+        return Run(
+            argv=tuple(self._command(instruction)),
+            env=tuple(f"{name}={value}" for name, value in variables.items()),
+            workdir=self.config.get("WorkingDir", "/"), user=self.config.get("User", ""),
+            mounts=tuple(
+                self._mount(value) for name, value in instruction.flags if name == "mount"
+            ),
+            network=instruction.flag("network") or "default",
+        )  # fmt: skip
+
+    def _take_copy(self, instruction: Instruction) -> Copy:
+        words = self._words(instruction)
+        if len(words) < 2:
+            text = "requires at least two arguments, but only one was provided"
+            raise ImageError(f"{instruction.name} {text}. Destination could not be determined")
+        target = self._absolute(words[-1])
+        if words[-1].endswith(("/", "/.")) or words[-1] == ".":
+            target = target.rstrip("/") + "/"
+        if len(words) > 2 and not target.endswith("/"):
+            what = "its destination must be a directory and end with a /"
+            raise ImageError(
+                f"when using {instruction.name} with more than one source file, {what}"
+            )
+        return Copy(
+            words[:-1], target, instruction.flag("from"),
+            self._expand(instruction.flag("chown")), self._expand(instruction.flag("chmod")),
+            unpacks=instruction.name == "ADD",
+        )  # fmt: skip
+
+    def _take_add(self, instruction: Instruction) -> Copy:
+        found = self._take_copy(instruction)
+        for source in found.sources:
+            if "://" in source or source.startswith("git@"):
+                raise ImageError(f"ADD {source}: an address", "fetch it, and COPY it")
+        return found
+
+    def _absolute(self, path: str) -> str:
+        workdir = self.config.get("WorkingDir") or "/"
+        return posixpath.normpath("/" + posixpath.join(workdir, path)).replace("//", "/")
+
+    def _command(self, instruction: Instruction) -> list[str]:
+        """Return a command's words; what is no JSON list is the shell's."""
+        if instruction.words is not None:
+            return list(instruction.words)
+        return [*(self.config.get("Shell") or DEFAULT_SHELL), instruction.text]
+
+    def _mount(self, text: str) -> dict[str, str]:
+        """Return the options of RUN --mount; a cache, a tmpfs or a bind of another stage."""
+        found = {}
+        for part in text.split(","):
+            name, _, value = part.partition("=")
+            found[{"dst": "target", "destination": "target", "src": "source"}.get(name, name)] = (
+                self._expand(value)
+            )
+        kind = found.setdefault("type", "bind")
+        unknown = sorted(set(found) - _MOUNT_OPTIONS.get(kind, set()))
+        if kind not in _MOUNT_OPTIONS:
+            raise ImageError(f"RUN --mount=type={kind}: not known", "type=cache, tmpfs or bind")
+        if unknown or not found.get("target"):
+            what = f"unexpected key {unknown[0]!r}" if unknown else "target is required"
+            raise ImageError(f"RUN --mount: {what}")
+        found["target"] = self._absolute(found["target"])
+        return found
+
+
+_ANY_MOUNT = {"type", "target", "readonly", "ro", "readwrite", "rw"}
+_MOUNT_OPTIONS = {
+    "cache": _ANY_MOUNT | {"id", "sharing", "mode", "uid", "gid"},
+    "tmpfs": _ANY_MOUNT | {"size"},
+    "bind": _ANY_MOUNT | {"source", "from"},
+}
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise ImageError(f"invalid number of retries {text!r}")
+    return int(text)
+
+
+def nanoseconds(text: str) -> int:
+    """Return a duration as Go writes it (1m30s, 500ms) in nanoseconds. Raises ImageError."""
+    if not _SECONDS.fullmatch(text):
+        raise ImageError(f"invalid duration {text!r}", "as in 30s or 1m30s")
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|us|µs|ns|s)", text)
+    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))

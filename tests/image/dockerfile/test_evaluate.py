@@ -1,0 +1,112 @@
+"""What instructions mean for the configuration, and the work that they are."""
+
+from typing import Any
+
+import pytest
+
+from minirun.core.errors import ImageError
+from minirun.image.dockerfile.evaluate import (
+    DEFAULT_PATH,
+    Copy,
+    MakeDirectory,
+    Run,
+    StageState,
+    Work,
+    nanoseconds,
+)
+from minirun.image.dockerfile.parse import parse
+
+BASE = {"Env": ["PATH=/bin"], "Cmd": ["base"], "Labels": None}
+
+
+def evaluate(text: str, **given: str) -> tuple[dict[str, Any], list[Work]]:
+    """Return the configuration after these lines, and their work."""
+    found = parse(f"FROM base\n{text}")
+    state = StageState(BASE, given, {"VERSION": "12", "TARGETARCH": "amd64"}, found.escape)
+    works = [state.take(each) for each in found.stages[0].instructions]
+    return state.config, [work for work in works if work]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("ENV A=1 B=$A\nENV C=$A", "Env", ["PATH=/bin", "A=1", "B=", "C=1"]),
+        ("ENV PATH=$PATH:/x", "Env", ["PATH=/bin:/x"]),
+        ("ARG X=1\nENV X=2 Y=$X\nARG X=3\nENV Z=$X", "Env", ["PATH=/bin", "X=2", "Y=1", "Z=2"]),
+        ("ARG VERSION\nENV V=$VERSION", "Env", ["PATH=/bin", "V=12"]),
+        ("ENV V=$VERSION$TARGETARCH", "Env", ["PATH=/bin", "V="]),
+        ("ARG GIVEN=no\nENV V=$GIVEN", "Env", ["PATH=/bin", "V=yes"]),
+        ("LABEL a=b 'c d'=\"e f\"", "Labels", {"a": "b", "c d": "e f"}),
+        ("CMD a b", "Cmd", ["/bin/sh", "-c", "a b"]),
+        ('SHELL ["/bin/bash", "-c"]\nCMD a', "Cmd", ["/bin/bash", "-c", "a"]),
+        ('ENTRYPOINT ["/x"]', "Cmd", None),
+        ('CMD ["y"]\nENTRYPOINT ["/x"]', "Cmd", ["y"]),
+        ("USER $PATH", "User", "/bin"),
+        ("WORKDIR /a\nWORKDIR b/../c", "WorkingDir", "/a/c"),
+        ("EXPOSE 80 7000-7001/UDP", "ExposedPorts", {"80/tcp": {}, "7000/udp": {}, "7001/udp": {}}),
+        ('VOLUME ["/a b"]\nVOLUME /c', "Volumes", {"/a b": {}, "/c": {}}),
+        ("STOPSIGNAL SIGQUIT", "StopSignal", "SIGQUIT"),
+        ("HEALTHCHECK NONE", "Healthcheck", {"Test": ["NONE"]}),
+        ("HEALTHCHECK --interval=1m30s --retries=3 CMD a b", "Healthcheck",
+         {"Test": ["CMD-SHELL", "a b"], "Interval": 90 * 10**9, "Retries": 3}),
+        ('HEALTHCHECK CMD ["a"]', "Healthcheck", {"Test": ["CMD", "a"]}),
+    ],
+)  # fmt: skip
+def test_the_configuration(text: str, key: str, value: object) -> None:
+    assert evaluate(text, GIVEN="yes")[0].get(key) == value
+
+
+def test_work() -> None:
+    text = (
+        "WORKDIR /w\nARG A=1\nRUN --mount=type=cache,dst=c x $A\nUSER u\nRUN [\"y\"]\n"
+        "COPY a b ./\nADD --chown=1 x.tar /y"
+    )  # fmt: skip
+    work = evaluate(text, http_proxy="http://p")[1]
+    mount = {"type": "cache", "target": "/w/c"}
+    env = ("PATH=/bin", "http_proxy=http://p", "A=1")
+    assert work == [
+        MakeDirectory("/w"),
+        Run(("/bin/sh", "-c", "x $A"), env, "/w", "", (mount,), "default"),
+        Run(("y",), env, "/w", "u", (), "default"),
+        Copy(("a", "b"), "/w/", "", "", "", unpacks=False),
+        Copy(("x.tar",), "/y", "", "1", "", unpacks=True),
+    ]
+
+
+def test_what_the_history_shows() -> None:
+    state = StageState({}, {"http_proxy": "secret"}, {})
+    for each in parse("FROM x\nARG A=1\nARG B=2\nENV B=3\nARG http_proxy").stages[0].instructions:
+        state.take(each)
+    assert state.shown_arguments() == ("A=1",)
+    run = state.take(parse("FROM x\nRUN y").stages[0].instructions[0])
+    assert isinstance(run, Run) and f"PATH={DEFAULT_PATH}" in run.env
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("EXPOSE 70000", "line 2: invalid containerPort: 70000"),
+        ("EXPOSE 0", "invalid containerPort: 0"),
+        ("COPY a", "requires at least two arguments"),
+        ("COPY a b c", "must be a directory and end with a /"),
+        ("ADD https://x/y /z", "an address"),
+        ("ENV A=1\nENV B", "line 3: B must have two arguments"),
+        ("ENV A=${B", "line 2: unexpected end|unsupported"),
+        ("RUN --mount=type=secret,id=x y", "type=secret: not known"),
+        ("RUN --mount=type=cache,foo=x,target=/y z", "unexpected key 'foo'"),
+        ("RUN --mount=type=cache y", "target is required"),
+        ("SHELL sh", "SHELL requires"),
+        ("HEALTHCHECK x", "unknown type 'x'"),
+        ("HEALTHCHECK --interval=x CMD y", "invalid duration 'x'"),
+        ("HEALTHCHECK --retries=x CMD y", "line 2"),
+        ('VOLUME [""]', "can not be an empty string"),
+    ],
+)
+def test_what_is_wrong_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ImageError, match=words):
+        evaluate(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1h", 3600e9), ("1.5s", 1.5e9), ("2ms3us", 2003e3)])
+def test_durations(text: str, value: float) -> None:
+    assert nanoseconds(text) == value
