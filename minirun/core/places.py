@@ -1,7 +1,8 @@
 """Every file and folder that minirun keeps, and the module that writes it.
 
     /var/lib/minirun/             the store: --store, $MINIRUN_STORE
-        images/NAME/              an image: image.json, layers/0, layers/1 …   image/catalogue
+        images/NAME/              an image: image.json, perhaps layers/0 …     image/catalogue
+        layers/HEX/fs/, blobs/    layers that images share, and their archives image/layers, blobs
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
         roots/CRC32-NAME          a link to each state root in use             engines/roots
         containers/               the state root of `minirun run`
@@ -28,9 +29,8 @@
         log.json, log.json.1 …    what a detached container has written        running/logfile
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
 
-rootfs, upper, work and lower are there only for `run IMAGE`: with a bundle the caller makes the
-root filesystem. A bundle has a config.json too. engines/rootless says where a user without
-privileges has store and root.
+rootfs, upper, work and lower are there only for `run IMAGE`. A bundle has a config.json too.
+engines/rootless says where a user without privileges has store and root.
 """
 
 # The store. A folder's name stands here; its path is f"{store}/{places.IMAGES}", and so on.

@@ -21,11 +21,13 @@ from minirun.core.errors import ImageError, StateError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import Reference, tree
 from minirun.image import store as shelf
+from minirun.image.draft import DRAFT, abandoned, hold, locked
 from minirun.image.grammar import parse
+from minirun.image.layers import Layers
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_DRAFT, _REMOVED = ".draft-", "removed"
-_IMAGE = frozenset(("image.json", "layers"))
+_REMOVED = "removed"
+_IMAGE = frozenset((shelf.RECORD, "layers"))
 _PARTS = _IMAGE | {_REMOVED}
 """All that lies in the directory of an image, and of a draft."""
 
@@ -44,17 +46,16 @@ class Draft:
 
     def __init__(self, store: str, reference: str) -> None:
         self.reference = parse(reference)
-        self.images = _make_store(store)
+        self.images = make_store(store)
         self.target = os.path.join(self.images, shelf.directory_name(self.reference))
         self.layers: list[str] = []
 
     def __enter__(self) -> "Draft":
         if os.path.exists(self.target):
             raise _taken(str(self.reference))
-        with _locked(self.images, fcntl.LOCK_SH):
-            self.path = tempfile.mkdtemp(prefix=_DRAFT, dir=self.images)
-            self._fd = os.open(self.path, os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+        with locked(self.images, fcntl.LOCK_SH):
+            self.path = tempfile.mkdtemp(prefix=DRAFT, dir=self.images)
+            self._fd = hold(self.path)
         return self
 
     def layer(self) -> str:
@@ -84,7 +85,7 @@ class Draft:
             "layers": self.layers,
             "env": [], "entrypoint": [], "cmd": [], "workdir": "/", "user": "",
         } | details  # fmt: skip
-        with open(os.path.join(self.path, "image.json"), "w", encoding="utf-8") as file:
+        with open(os.path.join(self.path, shelf.RECORD), "w", encoding="utf-8") as file:
             json.dump(record, file, indent=1)
         try:
             os.rename(self.path, self.target)
@@ -153,6 +154,9 @@ def verify(store: str, reference: str) -> str:
     Raises ImageError if there is no such image.
     """
     image = resolve(store, reference)
+    if chains := shelf.chain_ids(image):
+        faults = map(Layers(store).fault, chains)
+        return next((fault for fault in faults if fault), "")
     try:
         found = tree.summarize(list(image.layers)).digest
     except OSError as error:
@@ -172,8 +176,8 @@ def remove_image(store: str, reference: str) -> str:
     if os.path.lexists(path) and not _holds(path, _IMAGE):
         text = f"{path} is no image of minirun's: it is left as it is"
         raise ImageError(text, "remove it by hand, if it is to go", status=1)
-    with _locked(_make_store(store), fcntl.LOCK_SH):
-        hidden = tempfile.mkdtemp(prefix=_DRAFT, dir=os.path.dirname(path))
+    with locked(make_store(store), fcntl.LOCK_SH):
+        hidden = tempfile.mkdtemp(prefix=DRAFT, dir=os.path.dirname(path))
         try:
             os.rename(path, os.path.join(hidden, _REMOVED))
         except FileNotFoundError:
@@ -190,10 +194,10 @@ def sweep(store: str) -> list[str]:
     if not os.path.isdir(images):
         return []
     swept = []
-    with _locked(images, fcntl.LOCK_EX):
+    with locked(images, fcntl.LOCK_EX):
         for name in os.listdir(images):
             path = os.path.join(images, name)
-            if name.startswith(_DRAFT) and _holds(path, _PARTS) and _abandoned(path):
+            if name.startswith(DRAFT) and _holds(path, _PARTS) and abandoned(path):
                 remove_tree(path)
                 swept.append(path)
     return swept
@@ -219,13 +223,12 @@ def _holds(path: str, names: frozenset[str]) -> bool:
 def making(store: str, reference: str) -> Iterator[None]:
     """Hold the right to make the image `reference`: of two makers the second waits."""
     name = f".lock-{shelf.directory_name(parse(reference))}"
-    path = os.path.join(_make_store(store), name)
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-    with _locked(path, fcntl.LOCK_EX):
+    path = os.path.join(make_store(store), name)
+    with locked(path):
         yield
 
 
-def _make_store(store: str) -> str:
+def make_store(store: str) -> str:
     """Make the store if it is missing; only root may look into its images."""
     images = shelf.images_dir(store)
     if not os.path.isdir(images):
@@ -241,24 +244,3 @@ def _path(store: str, reference: str) -> str:
 
 def _taken(name: str) -> ImageError:
     return ImageError(f"image {name} is already there", f"minirun images rm {name} removes it")
-
-
-@contextmanager
-def _locked(path: str, how: int) -> Iterator[None]:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, how)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _abandoned(path: str) -> bool:
-    fd = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)

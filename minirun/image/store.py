@@ -1,13 +1,14 @@
 """The local store, as `run` sees it: from a reference to the layers of its root filesystem.
 
-    <store>/images/              0700: a set-user-id program of an image is no business of the host
+    STORE/images/                0700: a set-user-id program of an image is no business of the host
         ubuntu/                  the directory of ubuntu:latest; debian:12 lies in debian@12
             image.json           what it is, where it comes from, how it is started
-            layers/0/ …          root filesystems to be laid over one another, lowest first
+            layers/0/ …          the layers of an image that was made here, lowest first
+    STORE/layers/HEX/fs/         a layer of an image from elsewhere; images share it
+    STORE/blobs/                 the archives and documents that it was made of: image/blobs
 
-An image is put here with one rename (minirun.image.catalogue), so whatever has a name is complete.
-The real stack keeps layers in a content-addressed store shared by all images; here an image owns
-its layers, and the kernel shares the pages.
+An image is put here with one rename (minirun.image.catalogue, minirun.image.take), so whatever has
+a name is complete. In image.json a layer is layers/N, or sha256:HEX for one that is shared.
 """
 
 import os
@@ -16,6 +17,8 @@ from minirun.core import jsonlite, places
 from minirun.core.errors import ImageError, from_os
 from minirun.core.record import Record
 from minirun.image import Reference
+
+RECORD, LAYERS = "image.json", "layers"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +40,11 @@ if TYPE_CHECKING:
         size: int
         architecture: str
         created: str
+        manifest: str
+        """Of an image from elsewhere: the digest of its manifest."""
+        volumes: list[str]
+        stop_signal: str
+        labels: dict[str, str]
         recipe: dict[str, Any]
         broken: str
         """In a list of images: why there is no more than its name and tag."""
@@ -95,7 +103,7 @@ def read_details(path: str) -> "ImageDetails":
     Raises FileNotFoundError if there is none, ImageError if it cannot be used.
     """
     try:
-        with open(os.path.join(path, "image.json"), encoding="utf-8") as file:
+        with open(os.path.join(path, RECORD), encoding="utf-8") as file:
             details = jsonlite.loads(file.read())
         missing = [key for key in _KEYS if not isinstance(details[key], _KEYS[key])]
     except FileNotFoundError:
@@ -131,17 +139,32 @@ def _candidates(store: str, wanted: Reference) -> "list[str]":
 
 
 def _image(path: str, details: "ImageDetails") -> Image:
-    for number, layer in enumerate(details["layers"]):
-        if layer != f"layers/{number}":
-            raise _broken(path, f"image.json: layers[{number}] is {layer!r}, not layers/{number}")
-        if not os.path.isdir(f"{path}/{layer}") or os.path.islink(f"{path}/{layer}"):
-            raise _broken(path, f"{layer} is missing")
-    layers = tuple(os.path.join(path, layer) for layer in details["layers"])
+    layers = tuple(_layer(path, number, name) for number, name in enumerate(details["layers"]))
     return Image(
         f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),
         tuple(details["entrypoint"]), tuple(details["cmd"]), details["workdir"], details["user"],
         details["origin"], details["digest"],
     )  # fmt: skip
+
+
+def _layer(path: str, number: int, name: str) -> str:
+    """Return where a layer lies: in the image's own directory, or among the shared ones."""
+    text = name.removeprefix("sha256:") if isinstance(name, str) else ""
+    if name == f"layers/{number}":
+        found = f"{path}/{name}"
+    elif len(text) == 64 and not text.strip("0123456789abcdef") and text != name:
+        found = f"{path[: path.rindex('/images/')]}/{LAYERS}/{text}/fs"
+    else:
+        raise _broken(path, f"image.json: layers[{number}] is {name!r}, not layers/{number}")
+    if not os.path.isdir(found) or os.path.islink(found):
+        raise _broken(path, f"{name} is missing")
+    return found
+
+
+def chain_ids(image: Image) -> "list[str]":
+    """Return the names of an image's shared layers, lowest first."""
+    parts = [layer.split("/") for layer in image.layers]
+    return [f"sha256:{each[-2]}" for each in parts if each[-1] == "fs" and each[-3] == "layers"]
 
 
 def failure(error: OSError, doing: str) -> ImageError:

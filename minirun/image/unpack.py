@@ -5,14 +5,13 @@ last part of it is made, linked, changed and dated through descriptors, never by
 So a link to the host, an absolute name or a hard link to a path of the host finds only what lies in
 the new tree. Refused with one line: a name with "..", a whiteout, a mark of overlay's own (a layer
 with them would change what lies below it), a depth of more than 256. Of extended attributes
-security.capability and user.* are kept: the host's own labels are no part of an image.
+security.capability, user.* and ACLs are kept: the host's own labels are no part of an image.
 
 Without root every file becomes the user's own, who is root in the container; there are no device
 nodes then, nor file capabilities. (podman calls it ignore_chown_errors.)
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -21,74 +20,141 @@ from io import BufferedIOBase
 from minirun.core.errors import ImageError
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.tree import remove_at
 from minirun.core.settings import unprivileged
 from minirun.image.store import failure
 from minirun.image.tarstream import Body, Member, members
 
 DEPTH_LIMIT = 256
+WHITEOUT = ".wh."
+"""What the name of a whiteout begins with: image-spec layer.md."""
 ID_LIMIT = 2**32 - 2
 _CHUNK = 1 << 18
+_ZEROS = bytes(_CHUNK)
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def unpack(stream: BufferedIOBase, tree: str) -> int:
-    """Unpack the tar archive `stream` below the directory `tree`; return the number of members.
+class Unpacker:
+    """Puts members below one directory. The subclasses in minirun.image.layer know whiteouts."""
 
-    Raises ImageError, which names the member: a bad archive, a forbidden member, a full disk.
-    """
-    dated: dict[str, int] = {}
-    count = 0
-    with closing(Root.at(tree)) as root:
-        for member, body in members(stream):
-            path = _inside(member.name, member.name)
-            try:
-                _place(root, path, member, body)
-            except OSError as error:
-                raise failure(error, f"archive: {member.name!r}") from None
-            if member.kind == "dir":
-                dated[path] = member.mtime
-            count += 1
-        for path, mtime in dated.items():
-            _date_directory(root, path, mtime)
-    return count
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self.dates: dict[str, int] = {}
+        """Directory → when it was changed: set at the end, since making files changes it."""
+        self._parent = ("", -1)
+        """The directory that the last member was put into, and its descriptor."""
 
+    def unpack(self, stream: BufferedIOBase) -> int:
+        """Unpack a tar archive; return the number of members. Raises ImageError."""
+        count = 0
+        try:
+            for member, body in members(stream):
+                try:
+                    self.take(inside(member.name, member.name), member, body)
+                except OSError as error:
+                    raise failure(error, f"archive: {member.name!r}") from None
+                count += 1
+        finally:
+            self.forget_parent()
+        self.finish()
+        return count
 
-def _inside(name: str, member: str) -> str:
-    """Return `name` as a path below the root, without "." and doubled slashes."""
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if ".." in parts:
-        raise ImageError(f"archive: {member!r} leads out of the root filesystem")
-    if len(parts) > DEPTH_LIMIT:
-        raise ImageError(f"archive: {member[:60]!r}… lies deeper than {DEPTH_LIMIT} directories")
-    if any(part.startswith(".wh.") for part in parts):
+    def take(self, path: str, member: Member, body: Body) -> None:
+        """Put one member at `path`. Raises ImageError, OSError."""
+        _refuse_odd(member)
+        if not path:
+            _place_root(self.root, member)
+        else:
+            head, _, name = path.rpartition("/")
+            if name.startswith(WHITEOUT):
+                self.whiteout(head, name.removeprefix(WHITEOUT), member)
+                return
+            parent = self.parent(head)
+            self.make_room(parent, path, member.kind)
+            self.place(parent, name, member, body)
+        if member.kind == "dir":
+            self.dates[path] = member.mtime
+
+    def whiteout(self, head: str, name: str, member: Member) -> None:
+        """Take the mark that `name` in `head` is not to be seen. Raises ImageError, OSError."""
         hint = "one layer is no root filesystem: docker export"
-        raise ImageError(f"archive: {member!r} is a whiteout", hint)
-    return "/".join(parts)
+        raise ImageError(f"archive: {member.name!r} is a whiteout", hint)
 
+    def parent(self, head: str) -> int:
+        """Return a descriptor of the directory `head`, made if it is missing; do not close it."""
+        known, fd = self._parent  # one is enough: archives go from folder to folder
+        if fd < 0 or known != head:
+            self.forget_parent()
+            fd = self.open_parent(head)
+            self._parent = (head, fd)
+        return fd
 
-def _place(root: Root, path: str, member: Member, body: Body) -> None:
-    _refuse_odd(member)
-    if not path:
-        _place_root(root, member)
-        return
-    head, _, name = path.rpartition("/")
-    parent = root.make_dir(head or ".")
-    try:
-        _make_room(parent, name, member.kind)
+    def forget_parent(self) -> None:
+        """Close the last directory."""
+        if self._parent[1] >= 0:
+            os.close(self._parent[1])
+        self._parent = ("", -1)
+
+    def open_parent(self, head: str) -> int:
+        """Open the directory `head`, and make it if it is missing."""
+        return self.root.make_dir(head or ".")
+
+    def make_room(self, parent: int, path: str, kind: str) -> None:
+        """Remove what an earlier member left at `path`; a directory stays for a directory."""
+        _make_room(parent, path.rpartition("/")[2], kind)
+
+    def place(self, parent: int, name: str, member: Member, body: Body) -> None:
+        """Make the member as `name` in the directory `parent`."""
         if member.kind == "file":
-            fd = os.open(name, _FILE, 0o600, dir_fd=parent)
-            _finish(fd, member, body)
+            _finish(os.open(name, _FILE, 0o600, dir_fd=parent), member, body)
         elif member.kind == "dir":
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=parent)
             _finish(os.open(name, _DIRECTORY, dir_fd=parent), member)
         elif member.kind == "hard link":
-            _hard_link(root, member, parent, name)
+            self.hard_link(parent, name, member)
         else:
             _special(parent, name, member)
-    finally:
-        os.close(parent)
+
+    def hard_link(self, parent: int, name: str, member: Member) -> None:
+        """Link to what lies in the tree; a target outside of it does not exist (CVE-2026-50163)."""
+        head, _, last = inside(member.target, member.name).rpartition("/")
+        source = self.root.open(head or ".", os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.link(last, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
+        finally:
+            os.close(source)
+
+    def finish(self) -> None:
+        """Date the directories, now that nothing changes in them any more."""
+        for path, mtime in self.dates.items():
+            _date_directory(self.root, path, mtime)
+
+
+def unpack(stream: BufferedIOBase, tree: str) -> int:
+    """Unpack a root filesystem, the tar archive `stream`, below the directory `tree`.
+
+    Returns the number of members. Raises ImageError, which names the member: a bad archive, a
+    forbidden member, a full disk.
+    """
+    with closing(Root.at(tree)) as root:
+        return Unpacker(root).unpack(stream)
+
+
+def inside(name: str, member: str) -> str:
+    """Return `name` as a path below the root, without "." and doubled slashes.
+
+    Raises ImageError for a way out, and for one that is too deep.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ImageError(f"archive: {member!r} leads out of the root filesystem")
+    if len(parts) > DEPTH_LIMIT:
+        raise ImageError(f"archive: {member[:60]!r}… lies deeper than {DEPTH_LIMIT} directories")
+    if any(part.startswith(WHITEOUT) for part in parts[:-1]):
+        raise ImageError(f"archive: {member!r} lies in a whiteout")
+    return "/".join(parts)
 
 
 def _refuse_odd(member: Member) -> None:
@@ -106,34 +172,49 @@ def _place_root(root: Root, member: Member) -> None:
     _finish(root.open(".", os.O_RDONLY | os.O_DIRECTORY), member)
 
 
-def _make_room(parent: int, name: str, kind: str) -> None:
-    """Remove what an earlier member left under that name, but keep a directory for a directory."""
+def _make_room(parent: int, name: str, kind: str) -> bool:
+    """Remove what an earlier member left under that name, but keep a directory for a directory.
+
+    Returns True if something was removed.
+    """
     try:
         mode = os.lstat(name, dir_fd=parent).st_mode
     except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(mode):
-        os.unlink(name, dir_fd=parent)
-    elif kind != "dir":
-        shutil.rmtree(name, dir_fd=parent)
+        return False
+    if stat.S_ISDIR(mode) and kind == "dir":
+        return False
+    remove_at(parent, name)
+    return True
 
 
 def _finish(fd: int, member: Member, body: Body | None = None) -> None:
     """Write the content and set owner, mode (chown clears bits of it), attributes and date."""
     try:
-        while body and (chunk := body.read(_CHUNK)):
-            while chunk:
-                chunk = chunk[os.write(fd, chunk) :]
+        if body:
+            _write(fd, body, member.size)
         with _as_far_as_allowed():
             os.fchown(fd, member.uid, member.gid)
         os.fchmod(fd, member.mode)
         for name, value in member.xattrs.items():
-            if name == "security.capability" or name.startswith("user."):
+            if name == "security.capability" or name.startswith(("user.", "system.posix_acl_")):
                 with _as_far_as_allowed():
                     os.setxattr(fd, name, value)
         os.utime(fd, ns=(member.mtime, member.mtime))
     finally:
         os.close(fd)
+
+
+def _write(fd: int, body: Body, size: int) -> None:
+    """Write a file's content; where there are only zeros, a hole is left."""
+    at = 0
+    while chunk := body.read(_CHUNK):
+        if chunk == _ZEROS[: len(chunk)]:
+            at = os.lseek(fd, len(chunk), os.SEEK_CUR)
+            continue
+        while chunk:
+            written = os.write(fd, chunk)
+            at, chunk = at + written, chunk[written:]
+    os.ftruncate(fd, size)
 
 
 @contextmanager
@@ -144,16 +225,6 @@ def _as_far_as_allowed() -> Iterator[None]:
     except PermissionError:
         if not unprivileged():
             raise
-
-
-def _hard_link(root: Root, member: Member, parent: int, name: str) -> None:
-    """Link to what lies in the tree; a target outside of it does not exist (CVE-2026-50163)."""
-    head, _, last = _inside(member.target, member.name).rpartition("/")
-    source = root.open(head or ".", os.O_PATH | os.O_DIRECTORY)
-    try:
-        os.link(last, name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
-    finally:
-        os.close(source)
 
 
 def _special(parent: int, name: str, member: Member) -> None:
@@ -188,3 +259,29 @@ def _date_directory(root: Root, path: str, mtime: int) -> None:
         os.utime(fd, ns=(mtime, mtime))
     finally:
         os.close(fd)
+
+
+def copy_file(source: int, path: str, parent: int, name: str) -> None:
+    """Copy `path` of the directory `source` as `name` into `parent`, with all that it has.
+
+    A file, or a link; not a directory, nor a device. Raises ImageError, OSError.
+    """
+    info = os.lstat(path, dir_fd=source)
+    attributes: dict[str, bytes] = {}
+    fd = -1
+    kind = {stat.S_IFREG: "file", stat.S_IFLNK: "link"}.get(stat.S_IFMT(info.st_mode), "")
+    if not kind:
+        raise ImageError(f"archive: a hard link to {path!r}, which is neither file nor link")
+    if kind == "file":
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=source)
+        attributes = {key: os.getxattr(fd, key) for key in os.listxattr(fd)}
+    target = os.readlink(path, dir_fd=source) if kind == "link" else ""
+    member = Member(
+        path, kind, stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid, info.st_size,
+        info.st_mtime_ns, target, (0, 0), attributes,
+    )  # fmt: skip
+    if kind == "link":
+        _special(parent, name, member)
+        return
+    with os.fdopen(fd, "rb") as file:
+        _finish(os.open(name, _FILE, 0o600, dir_fd=parent), member, Body(file, info.st_size))

@@ -234,9 +234,10 @@ class Run:
 
 
 def host_state() -> tuple[list[str], list[str], list[str]]:
-    """The host: mounts (but for podman's, of another test), nodes of a driver, and /etc."""
+    """The host: mounts (but for those of other tests), nodes of a driver, and /etc."""
     places = [mount.mount_point for mount in mountinfo.read()]
-    mounted = [place for place in places if "/minirun-podman-" not in place]
+    others = ("/minirun-podman-", "/pytest-of-", "/binfmt_misc")  # the last by systemd, when asked
+    mounted = [place for place in places if not any(word in place for word in others)]
     nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
     status = os.stat("/etc/ld.so.cache")
     return mounted, nodes, [*sorted(os.listdir("/etc")), f"{status.st_ino} {status.st_mtime_ns}"]

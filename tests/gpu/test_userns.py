@@ -16,6 +16,13 @@ USER = ("--uidmap", "0:100000:65536")
 SCRIPT = "nvidia-smi -L; cat /dev/nvidia1; stat -c %u:%F /usr/lib64/libcuda.so.1 /etc/ld.so.cache"
 
 
+@pytest.fixture(autouse=True)
+def kernel() -> None:
+    """Simulated nodes are mounts that init takes along (minirun.gpu.steps)."""
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
+        pytest.skip("simulated GPUs in a user namespace need Linux 6.15")
+
+
 @pytest.fixture
 def open_place(command: str) -> Iterator[Program]:
     """A state root that other users may enter: pytest's tmp_path is root's alone."""

@@ -61,7 +61,7 @@ def test_what_is_no_root_filesystem_is_named(tmp_path: Path) -> None:
     for data, message in (
         (archive("oci-layout", "blobs/x"), "app.tar holds an image"),
         (bytes(10240), "app.tar is an empty archive"),
-        (b"\x28\xb5\x2f\xfd" + bytes(600), "compressed by zstd"),
+        (b"\x28\xb5\x2f\xfd" + bytes(600), r"app\.tar is damaged: Compressed file ended"),
         (gzip.compress(archive("a"))[:-6] + b"111111", r"app\.tar is damaged: CRC check failed"),
     ):
         with pytest.raises(ImageError, match=message):

@@ -9,13 +9,12 @@ import os
 
 from minirun.core import places
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
-_PAGE = 4095
-"""Bytes that mount(2) reads of a file system's options."""
+_PAGE = 4095  # bytes that mount(2) reads of a file system's options
 
 
 class RootMount(Record):
@@ -31,14 +30,19 @@ class RootMount(Record):
     def describe(self) -> str:
         if not self.layers:
             return f"mount --rbind {self.path} {self.path}"
-        return f"mount -t overlay overlay {self.path} -o {self._data()}"
+        return f"mount -t overlay overlay {self.path} -o {self._data(self.layers)}"
 
     def execute(self) -> Root:
-        """Do it, and open it. Raises ConfigError, MinirunError, OSError."""
+        """Do it, and open it. Raises ConfigError, OSError."""
         self._check()
         if self.layers:
-            why = "the image stays untouched: what the container writes goes to upper"
-            mounts.mount("overlay", self.path, "overlay", 0, self._data(), why=why)
+            layers, why = self.layers, "the image stays untouched: what is written goes to upper"
+            if len(self._data(layers)) > _PAGE:  # so many that only their descriptors are named
+                layers = tuple(str(os.open(layer, os.O_PATH)) for layer in layers)
+                os.chdir("/proc/self/fd")
+            mounts.mount("overlay", self.path, "overlay", 0, self._data(layers), why=why)
+            for layer in layers if layers is not self.layers else ():
+                os.close(int(layer))
         else:
             flags = mounts.MS_BIND | mounts.MS_REC
             mounts.mount(self.path, self.path, None, flags, why="pivot_root wants a mount point")
@@ -56,22 +60,18 @@ class RootMount(Record):
         if is_own_root:  # its mount points would be made there
             raise ConfigError(f"config.json: root.path: {self.path} is the host's own root")
 
-    def _data(self) -> str:
+    def _data(self, layers: "tuple[str, ...]") -> str:
         """Return overlayfs' options: the layers are read-only, and the first named lies on top."""
-        joined = ":".join(_escape(layer) for layer in reversed(self.layers))
-        base = _escape(self.own)
+        joined, base = ":".join(map(_escape, reversed(layers))), _escape(self.own)
         data = f"lowerdir={joined},upperdir={base}/{places.UPPER},workdir={base}/{places.WORK}"
-        if len(data + self.options) >= _PAGE:
-            text = f"{len(self.layers)} layers do not fit into one page of mount options"
-            raise MinirunError(text)
         return data + self.options
 
 
 def root_mount(config: Config, layers: "list[str]", own: str) -> RootMount:
     """Return how the root filesystem is mounted."""
     options = ",userxattr" if "user" in config.namespaces else ""
-    if config.choices.volatile:
-        options += ",volatile"  # else the kernel syncs the whole disk below when it unmounts
+    # volatile: else the kernel syncs the whole disk below when it unmounts
+    options += ",volatile" if config.choices.volatile else ""
     return RootMount(config.rootfs, tuple(layers), own, options)
 
 

@@ -89,12 +89,25 @@ def test_the_overlay_of_layers(tmp_path: Path, isolated: Any, odd: str) -> None:
     assert stat.S_ISCHR((bundle / "upper/both").stat().st_mode), "a whiteout"
 
 
-def test_more_layers_than_mount_can_be_told_of(tmp_path: Path, tree: Path, isolated: Any) -> None:
-    layers = [f"/a/rather/long/path/{number}" for number in range(200)]
+@pytest.mark.parametrize("count", [200, 500])
+def test_more_layers_than_a_page_of_options_takes(
+    tmp_path: Path, tree: Path, isolated: Any, count: int
+) -> None:
+    layers = [tmp_path / f"a-rather-long-name/{number}" for number in range(count)]
+    for number, layer in enumerate(layers):
+        layer.mkdir(parents=True)
+        (layer / f"file{number}").touch()
+        (layer / "last").write_text(str(number))
 
     def body() -> None:
-        with pytest.raises(MinirunError, match="200 layers do not fit"):
-            build.root_mount(config(tmp_path), layers, str(tmp_path)).execute()
+        before = os.listdir("/proc/self/fd")
+        for name in ("upper", "work"):
+            (tmp_path / name).mkdir()
+        root = build.root_mount(config(tmp_path), [*map(str, layers)], str(tmp_path)).execute()
+        assert len(os.listdir(tree)) == count + 1
+        assert (tree / "last").read_text() == str(count - 1)
+        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+        root.close()
 
     isolated(body)
 

@@ -165,7 +165,12 @@ def _module(name: str, tell: "Callable[[str], None]") -> bool:
         return True
     program = driverroot.word("", "/proc/sys/kernel/modprobe") or "/sbin/modprobe"
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-    if _in_child(lambda: process.execve(program, [program, name], env), "for a kernel module") == 0:
+    if (
+        _in_child(
+            lambda: process.execve(program, [program, "-q", "--", name], env), "for a kernel module"
+        )
+        == 0
+    ):
         return True
     tell(f"could not load kernel module {name.replace('-', '_')}")
     return False

@@ -1,0 +1,183 @@
+"""Content-addressed files: manifests, configurations and layer archives, named by their digest.
+
+    STORE/blobs/sha256/HEX     complete; what it holds has this digest
+    STORE/blobs/partial/HEX    on its way; locked (flock(2)) by the process that fetches it
+
+A blob gets its name by one rename, after its digest and size were found right, so SIGKILL leaves
+a part of it at most: the next one who wants it goes on from there. Nothing is synced to the disk:
+after a loss of power a layer is checked again when it is unpacked, and a document whenever it is
+read. (containerd's content store is of the same form; it syncs.)
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from minirun.core.errors import ImageError
+from minirun.image.oci import DOCUMENT_LIMIT, Descriptor, Source, digest_of
+from minirun.image.store import failure
+
+BLOBS, PARTIAL = "blobs/sha256", "blobs/partial"
+_CHUNK = 1 << 20
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Progress = Callable[[int], None]
+"""Takes the number of bytes of a blob that are here."""
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+class Blobs:
+    """The blobs of one store."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+
+    def path(self, digest: str) -> str:
+        """Return where a blob is, or will be."""
+        return f"{self._store}/{BLOBS}/{digest.removeprefix('sha256:')}"
+
+    def has(self, digest: str) -> bool:
+        """Return True if a blob is complete."""
+        return os.path.isfile(self.path(digest))
+
+    def document(self, digest: str) -> bytes:
+        """Return a manifest or a configuration. Raises ImageError if it is missing or damaged."""
+        try:
+            with open(self.path(digest), "rb") as file:
+                data = file.read(DOCUMENT_LIMIT + 1)
+        except FileNotFoundError:
+            hint = "pull the image again"
+            raise ImageError(f"{digest} is not in the store", hint) from None
+        if digest_of(data) != digest:
+            raise ImageError(f"{digest} is damaged in the store", "pull the image again")
+        return data
+
+    def put(self, data: bytes) -> str:
+        """Store a document, and return its digest. Raises OSError."""
+        digest = digest_of(data)
+        with self._partial(digest) as fd:
+            if fd >= 0:
+                os.ftruncate(fd, 0)
+                _write(fd, data)
+                self._complete(digest)
+        return digest
+
+    def fetch(self, source: Source, wanted: Descriptor, progress: Progress | None = None) -> str:
+        """Return the path of a blob; fetch it if it is not here, or go on where it was left.
+
+        Another process that fetches it already is waited for. Raises ImageError: it is not what
+        the descriptor says, or the source failed; what arrived until then is kept in that case.
+        """
+        try:
+            with self._partial(wanted.digest) as fd:
+                if fd >= 0:
+                    self._fetch(source, wanted, fd, progress or (lambda _: None))
+        except OSError as error:
+            raise failure(error, f"fetching {wanted.digest[:19]} of {source.name}") from None
+        return self.path(wanted.digest)
+
+    def _fetch(self, source: Source, wanted: Descriptor, fd: int, progress: Progress) -> None:
+        sha256: _Hash = hashlib.sha256()
+        have = _hash_file(fd, sha256)
+        if have > wanted.size:
+            sha256, have = self._again(fd)
+        progress(have)
+        if have < wanted.size or not have:
+            with source.blob(wanted, have) as stream:
+                while have <= wanted.size and (chunk := stream.read(_CHUNK)):
+                    _write(fd, chunk)
+                    sha256.update(chunk)
+                    have += len(chunk)
+                    progress(have)
+        if have < wanted.size:
+            text = f"{source.name}: {wanted.digest[:19]} ends after {have} of {wanted.size} bytes"
+            raise ImageError(text, "try again: what arrived is kept")
+        found = f"sha256:{sha256.hexdigest()}"
+        if have > wanted.size or found != wanted.digest:
+            os.ftruncate(fd, 0)
+            what = f"more than {wanted.size} bytes" if have > wanted.size else f"is {found}"
+            raise ImageError(f"{source.name}: {wanted.digest}: wrong content: {what}")
+        self._complete(wanted.digest)
+
+    @staticmethod
+    def _again(fd: int) -> tuple[_Hash, int]:
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return hashlib.sha256(), 0
+
+    @contextmanager
+    def _partial(self, digest: str) -> Iterator[int]:
+        """Hold the right to write a blob: yields a descriptor of what is here of it.
+
+        Yields -1 if the blob is complete, perhaps since another process has just fetched it.
+        """
+        for folder in (BLOBS, PARTIAL):
+            os.makedirs(f"{self._store}/{folder}", 0o700, exist_ok=True)
+        os.chmod(f"{self._store}/blobs", 0o700)
+        while not self.has(digest):
+            fd = os.open(self._partial_path(digest), _OPEN, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if os.fstat(fd).st_nlink:  # else it was renamed or swept away meanwhile
+                    yield fd
+                    return
+            finally:
+                os.close(fd)
+        yield -1
+
+    def _partial_path(self, digest: str) -> str:
+        return f"{self._store}/{PARTIAL}/{digest.removeprefix('sha256:')}"
+
+    def _complete(self, digest: str) -> None:
+        os.rename(self._partial_path(digest), self.path(digest))
+
+    def remove_all_but(self, kept: set[str]) -> list[str]:
+        """Remove what is not in `kept`, and parts that nobody fetches; return the paths."""
+        removed = []
+        for folder in (BLOBS, PARTIAL):
+            for path in _files(f"{self._store}/{folder}"):
+                is_kept = folder == BLOBS and f"sha256:{os.path.basename(path)}" in kept
+                if not is_kept and _unlink_unused(path):
+                    removed.append(path)
+        return removed
+
+
+def _files(folder: str) -> list[str]:
+    try:
+        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
+    except FileNotFoundError:
+        return []
+
+
+def _unlink_unused(path: str) -> bool:
+    """Remove a file unless another process has it locked."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _hash_file(fd: int, sha256: _Hash) -> int:
+    """Hash what a file holds, and return how much that is."""
+    size = 0
+    while chunk := os.read(fd, _CHUNK):
+        sha256.update(chunk)
+        size += len(chunk)
+    return size
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,138 @@
+"""Unpacked layers, each once, shared by all images that have it on top of the same ones.
+
+    STORE/layers/HEX/fs/           the layer as OverlayFS wants it
+    STORE/layers/HEX/layer.json    {"diff_id", "parent", "size" in bytes, "digest" of the tree}
+
+HEX is the layer's ChainID (image-spec config.md): it names the layer and all below it, since a
+folder that an archive leaves out is taken from below. A layer is made in a hidden directory, which
+is locked while its maker lives, and gets its name by one rename: what has a name is complete.
+"""
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minirun.core.errors import ImageError
+from minirun.core.rootfs.tree import remove_tree
+from minirun.image import tree
+from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
+from minirun.image.draft import DRAFT, abandoned, hold, locked
+from minirun.image.layer import apply_overlay
+from minirun.image.store import LAYERS, failure
+
+FS, RECORD = "fs", "layer.json"
+_LOCK = ".lock-"
+
+
+class Layer(NamedTuple):
+    """An unpacked layer."""
+
+    chain_id: str
+    path: str
+    """Its files."""
+    size: int
+    """Bytes of its files."""
+
+
+class Layers:
+    """The layers of one store."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._top = f"{store}/{LAYERS}"
+
+    def find(self, chain_id: str) -> Layer | None:
+        """Return a layer; None if it is not unpacked. Raises ImageError if it is broken."""
+        path = self._path(chain_id)
+        try:
+            with open(f"{path}/{RECORD}", encoding="utf-8") as file:
+                return Layer(chain_id, f"{path}/{FS}", json.load(file)["size"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise ImageError(f"{path}/{RECORD} is damaged", f"rm -r {path}, pull again") from None
+
+    def ensure(self, chain_id: str, diff_id: str, blob: str, below: Sequence[Layer]) -> Layer:
+        """Return a layer; unpack the archive `blob` over those `below`, if nobody has yet.
+
+        Raises ImageError: the archive is damaged or forbidden, or is not what `diff_id` says.
+        """
+        try:
+            os.makedirs(self._top, 0o700, exist_ok=True)
+            with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
+                return self.find(chain_id) or self._unpack(chain_id, diff_id, blob, below)
+        except OSError as error:
+            raise failure(error, f"unpacking layer {diff_id[:19]}") from None
+
+    def _unpack(self, chain_id: str, diff_id: str, blob: str, below: Sequence[Layer]) -> Layer:
+        draft = tempfile.mkdtemp(prefix=DRAFT, dir=self._top)
+        held = hold(draft)
+        try:
+            files = f"{draft}/{FS}"
+            os.mkdir(files, 0o755)
+            with open(blob, "rb") as file:
+                found = _apply(file, files, [layer.path for layer in below])
+            if found != diff_id:
+                raise ImageError(f"layer {diff_id}: wrong content: unpacked, it is {found}")
+            summary = tree.summarize([files])
+            parent = below[-1].chain_id if below else ""
+            record = {"diff_id": diff_id, "parent": parent, **summary._asdict()}
+            with open(f"{draft}/{RECORD}", "w", encoding="utf-8") as file:
+                json.dump(record, file)
+            os.rename(draft, self._path(chain_id))
+            return Layer(chain_id, f"{self._path(chain_id)}/{FS}", summary.size)
+        finally:
+            remove_tree(draft)
+            os.close(held)
+
+    def fault(self, chain_id: str) -> str:
+        """Compute a layer's digest again; return what is wrong, empty if nothing is."""
+        path = self._path(chain_id)
+        try:
+            with open(f"{path}/{RECORD}", encoding="utf-8") as file:
+                stored = json.load(file)["digest"]
+            found = tree.summarize([f"{path}/{FS}"]).digest
+        except OSError as error:
+            return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
+        return (
+            "" if found == stored else f"layer {chain_id[:19]} is {found}, was stored as {stored}"
+        )
+
+    def remove_all_but(self, kept: set[str]) -> list[str]:
+        """Remove the layers that are not in `kept`, and what dead makers left; return the paths.
+
+        The caller sees to it that nobody makes a layer at the same time.
+        """
+        removed = []
+        for name in sorted(os.listdir(self._top)) if os.path.isdir(self._top) else []:
+            path = f"{self._top}/{name}"
+            is_draft = name.startswith(DRAFT)
+            if name.startswith(_LOCK):
+                os.unlink(path)
+            elif f"sha256:{name}" not in kept and (not is_draft or abandoned(path)):
+                hidden = path if is_draft else f"{self._top}/{DRAFT}{name}"
+                os.rename(path, hidden)  # a half-removed layer has no name
+                remove_tree(hidden)
+                removed.append(path)
+        return removed
+
+    def _path(self, chain_id: str) -> str:
+        return f"{self._top}/{_hex(chain_id)}"
+
+
+def _apply(file: io.BufferedReader, files: str, below: list[str]) -> str:
+    """Unpack a blob, and return the digest of the plain archive."""
+    plain = io.BufferedReader(Hashed(decompressed(file)), 1 << 18)
+    try:
+        apply_overlay(plain, files, below)
+        drain(plain)
+    except DAMAGED as error:
+        raise ImageError(f"a layer is damaged: {error}") from None
+    return plain.raw.digest()
+
+
+def _hex(digest: str) -> str:
+    return digest.removeprefix("sha256:")

@@ -1,0 +1,232 @@
+"""From a source to an image in the store: fetch, verify, unpack, give it its name.
+
+The manifest is chosen by platform; its layers are fetched side by side, each checked against its
+digest, and unpacked lowest first, each checked against the configuration's diff_id. image.json
+comes last, by one rename, and what had the name before keeps its layers until `image gc`: a
+container may be using them. So SIGKILL at any moment leaves the store as it was, and some blobs,
+which the next one goes on with.
+"""
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from minirun.core.errors import ImageError
+from minirun.core.rootfs.tree import remove_tree
+from minirun.image import catalogue, oci
+from minirun.image import store as shelf
+from minirun.image.blobs import Blobs
+from minirun.image.draft import DRAFT, locked
+from minirun.image.grammar import parse
+from minirun.image.layers import Layer, Layers
+
+THREADS = 4
+"""Layers that are fetched at the same time."""
+_NESTED = 3
+"""An index may lead to an index, but not for ever."""
+_MACHINES = {"x86_64": ("amd64", ""), "aarch64": ("arm64", "v8"), "armv7l": ("arm", "v7")}
+
+
+class Step(NamedTuple):
+    """What is being done, for a view: `kind` is pulling, exists, verified, unpacking or done."""
+
+    kind: str
+    digest: str
+    done: int = 0
+    """Bytes that are here."""
+    size: int = 0
+
+
+Notify = Callable[[Step], None]
+
+
+def this_platform() -> oci.Platform:
+    """Return what this machine runs."""
+    machine = os.uname().machine
+    return oci.Platform("linux", *_MACHINES.get(machine, (machine, "")))
+
+
+def platform_of(text: str) -> oci.Platform:
+    """Return the platform that --platform names: linux/arm64/v8, or arm64. Raises ImageError."""
+    parts = text.lower().split("/")
+    parts = parts if len(parts) > 1 else ["linux", *parts]
+    if not 2 <= len(parts) <= 3 or not all(part.isalnum() for part in parts):
+        raise ImageError(f"{text!r} is no platform", "as in linux/amd64 or linux/arm64/v8")
+    return oci.Platform(*parts)
+
+
+def take(
+    store: str,
+    reference: str,
+    source: oci.Source,
+    platform: oci.Platform | None = None,
+    notify: Notify | None = None,
+) -> shelf.Image:
+    """Bring the image of `source` into the store under the name `reference`, and return it.
+
+    Raises ImageError; then the name means what it meant before.
+    """
+    store = os.path.abspath(store)
+    wanted = parse(reference)
+    try:
+        with using(store):
+            image = _Taken(store, source, notify or (lambda _: None)).take(platform)
+            _name(store, shelf.directory_name(wanted), {
+                "name": wanted.familiar(), "tag": wanted.tag or "latest", **image,
+            })  # fmt: skip
+    except OSError as error:
+        raise shelf.failure(error, f"storing {reference}") from None
+    return catalogue.resolve(store, str(wanted._replace(digest="")))
+
+
+def using(store: str, how: int = fcntl.LOCK_SH) -> AbstractContextManager[None]:
+    """Keep `image gc` away while blobs and layers are made that no image names yet."""
+    folder = f"{store}/blobs"
+    os.makedirs(folder, 0o700, exist_ok=True)
+    return locked(f"{folder}/.lock", how)
+
+
+class _Taken:
+    """One image on its way into the store."""
+
+    def __init__(self, store: str, source: oci.Source, notify: Notify) -> None:
+        self._source, self._notify = source, notify
+        self._blobs, self._layers = Blobs(store), Layers(store)
+
+    def take(self, platform: oci.Platform | None) -> "dict[str, object]":
+        """Fetch and unpack; return what image.json is to hold."""
+        root, data = self._source.root()
+        self._check(root, data)
+        self._blobs.put(data)
+        chosen, manifest = self._choose(root, data, platform)
+        config = oci.parse_config(self._document(manifest.config))
+        if platform and not fits(config.platform, platform):
+            raise _no_platform(platform, f"the image is for {config.platform}")
+        if len(config.diff_ids) != len(manifest.layers):
+            counts = f"{len(manifest.layers)} layers, and {len(config.diff_ids)} diff_ids"
+            raise ImageError(f"{self._source.name}: the manifest has {counts}")
+        layers = self._unpacked(manifest, config)
+        return {
+            "origin": self._source.name, "digest": root.digest, "manifest": chosen.digest,
+            "size": sum(layer.size for layer in layers),
+            "architecture": config.platform.architecture, "created": config.created,
+            "layers": [layer.chain_id for layer in layers], "env": list(config.env),
+            "entrypoint": list(config.entrypoint), "cmd": list(config.cmd),
+            "workdir": config.workdir or "/", "user": config.user,
+            "volumes": list(config.volumes), "stop_signal": config.stop_signal,
+            "labels": dict(config.labels),
+        }  # fmt: skip
+
+    def _check(self, wanted: oci.Descriptor, data: bytes) -> None:
+        """Refuse a document that is not what its descriptor says. Raises ImageError."""
+        found = oci.digest_of(data)
+        if found != wanted.digest or len(data) != wanted.size:
+            text = f"{self._source.name}: {wanted.digest}: wrong content: is {found}"
+            raise ImageError(f"{text}, {len(data)} bytes of {wanted.size}")
+
+    def _document(self, wanted: oci.Descriptor) -> bytes:
+        if self._blobs.has(wanted.digest):
+            return self._blobs.document(wanted.digest)
+        if wanted.size > oci.DOCUMENT_LIMIT:
+            raise ImageError(f"{self._source.name}: a document of {wanted.size} bytes")
+        data = self._source.document(wanted)
+        self._check(wanted, data)
+        self._blobs.put(data)
+        return data
+
+    def _choose(
+        self, root: oci.Descriptor, data: bytes, platform: oci.Platform | None
+    ) -> tuple[oci.Descriptor, oci.Manifest]:
+        """Return the manifest of a platform, this machine's by default. Raises ImageError."""
+        wanted = platform or this_platform()
+        for _ in range(_NESTED):
+            found = oci.parse(root.media_type, data)
+            if isinstance(found, oci.Manifest):
+                return root, found
+            root = choose(found, wanted)
+            data = self._document(root)
+        raise ImageError(f"{self._source.name}: an index in an index in an index")
+
+    def _unpacked(self, manifest: oci.Manifest, config: oci.ImageConfig) -> list[Layer]:
+        """Fetch the layers side by side, and unpack them one after the other."""
+        chains = oci.chain_ids(config.diff_ids)
+        found: list[Layer] = []
+        with ThreadPoolExecutor(THREADS) as pool:
+            # of a layer that is unpacked the archive may be gone: nobody needs it to run
+            fetched = [pool.submit(self._fetch, each) for each in manifest.layers]
+            try:
+                for row in zip(chains, config.diff_ids, fetched, manifest.layers, strict=True):
+                    found.append(self._unpack(*row, below=found))
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return found
+
+    def _fetch(self, layer: oci.Descriptor) -> str:
+        if self._blobs.has(layer.digest):
+            self._notify(Step("exists", layer.digest, layer.size, layer.size))
+            return self._blobs.path(layer.digest)
+
+        def progress(done: int) -> None:
+            self._notify(Step("pulling", layer.digest, done, layer.size))
+
+        path = self._blobs.fetch(self._source, layer, progress)
+        self._notify(Step("verified", layer.digest, layer.size, layer.size))
+        return path
+
+    def _unpack(
+        self,
+        chain_id: str,
+        diff_id: str,
+        fetched: "Future[str]",
+        layer: oci.Descriptor,
+        *,
+        below: list[Layer],
+    ) -> Layer:
+        blob = fetched.result()
+        self._notify(Step("unpacking", layer.digest, layer.size, layer.size))
+        made = self._layers.ensure(chain_id, diff_id, blob, below)
+        self._notify(Step("done", layer.digest, layer.size, layer.size))
+        return made
+
+
+def choose(index: oci.Index, wanted: oci.Platform) -> oci.Descriptor:
+    """Return the manifest for a platform: the same variant before another. Raises ImageError."""
+    rows = [(each, platform) for each, platform in index.manifests if platform]
+    for exact in (True, False):
+        for each, platform in rows:
+            if platform == wanted or (not exact and fits(platform, wanted)):
+                return each
+    if not rows and len(index.manifests) == 1:  # a layout of one image says no platform
+        return index.manifests[0][0]
+    raise _no_platform(wanted, "there are " + ", ".join(sorted({str(row[1]) for row in rows})))
+
+
+def fits(found: oci.Platform, wanted: oci.Platform) -> bool:
+    """Return True if an image for `found` runs on `wanted`; no variant means any."""
+    same = found[:2] == wanted[:2]
+    return same and (not found.variant or not wanted.variant or found.variant <= wanted.variant)
+
+
+def _no_platform(wanted: oci.Platform, hint: str) -> ImageError:
+    return ImageError(f"no matching manifest for {wanted} in the manifest list entries", hint)
+
+
+def _name(store: str, name: str, details: "dict[str, object]") -> None:
+    """Write image.json: from now on the name means this image. Raises OSError."""
+    images = catalogue.make_store(store)
+    target = f"{images}/{name}"
+    with locked(images, fcntl.LOCK_SH):
+        draft = tempfile.mkdtemp(prefix=DRAFT, dir=images)
+        try:
+            with open(f"{draft}/{shelf.RECORD}", "w", encoding="utf-8") as file:
+                json.dump(details, file, indent=1)
+            os.makedirs(target, 0o700, exist_ok=True)
+            os.rename(f"{draft}/{shelf.RECORD}", f"{target}/{shelf.RECORD}")
+        finally:
+            remove_tree(draft)
