@@ -23,7 +23,7 @@ PACKAGE_OF = {
     "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "dockerd": "docker.io", "gcc": "gcc",
     "munged": "munge", "newgidmap": "uidmap", "newuidmap": "uidmap", "podman": "podman",
     "runc": "runc", "slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client",
-    "strace": "strace", "systemd": "systemd", "tmux": "tmux",
+    "strace": "strace", "systemd": "systemd", "tmux": "tmux", "umoci": "umoci", "zstd": "zstd",
 }  # fmt: skip
 """Program → Debian's package. A test of `make test`'s list sees that it installs them all."""
 

@@ -51,7 +51,7 @@ class Hashed(io.RawIOBase):
 class _Zstd(io.RawIOBase):
     """A stream that zstd has compressed; a damaged one ends too early."""
 
-    def __init__(self, stream: "io.BufferedReader[Hashed] | io.BufferedReader") -> None:
+    def __init__(self, stream: "io.BufferedReader[Any]") -> None:
         try:
             zstd = _zstd()
         except ImportError:
@@ -80,7 +80,7 @@ def _zstd() -> Any:
     return importlib.import_module(name)
 
 
-def decompressed(archive: "io.BufferedReader[Hashed] | io.BufferedReader") -> io.BufferedIOBase:
+def decompressed(archive: "io.BufferedReader[Any]") -> io.BufferedIOBase:
     """Return the plain stream of one that gzip, bzip2, xz or zstd may have compressed."""
     head = archive.peek(6)
     if head.startswith(b"\x1f\x8b"):

@@ -66,8 +66,13 @@ class FlatLayer(Unpacker):
     def open_parent(self, head: str) -> int:
         """Open the directory, and note when it was changed: that is to stay."""
         fd = super().open_parent(head)
-        self.dates.setdefault(head, os.fstat(fd).st_mtime_ns)
+        self._keep_date(fd)
         return fd
+
+    def _keep_date(self, fd: int) -> None:
+        """Note when a directory was changed, under its own name, which no link is a part of."""
+        top, path = (os.readlink(f"/proc/self/fd/{each}") for each in (self.root.fd, fd))
+        self.dates.setdefault(path[len(top) :].lstrip("/"), os.fstat(fd).st_mtime_ns)
 
     def whiteout(self, head: str, name: str, member: Member) -> None:
         """Remove what lower layers have there."""
@@ -76,7 +81,7 @@ class FlatLayer(Unpacker):
             fd = self.root.open(head or ".", os.O_PATH | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
             return  # nothing is there to be hidden
-        self.dates.setdefault(head, os.fstat(fd).st_mtime_ns)
+        self._keep_date(fd)
         try:
             above = f"{head}/" if head else ""
             if name == OPAQUE:
@@ -114,7 +119,12 @@ class OverlayLayer(Unpacker):
         super().__init__(root)
         self._lower = lower
         self._hidden: set[str] = set()
-        """Paths below which nothing of the lower layers is to be seen."""
+        """Directories in which nothing of the lower layers is to be seen."""
+        self._removed: set[str] = set()
+        """Those of them that are themselves not to be seen."""
+        if top := lower.find(""):
+            _like(root.fd, ".", top[0], ".")
+            self.dates[""] = top[1].st_mtime_ns
 
     def whiteout(self, head: str, name: str, member: Member) -> None:
         """Hide what lower layers have there."""
@@ -124,7 +134,7 @@ class OverlayLayer(Unpacker):
             self._hidden.add(head)
             return
         path = f"{head}/{name}" if head else name
-        self._hidden.add(path)
+        self._hide_all(path)
         if self._lower.find(path):
             parent = self.parent(head)
             with suppress(FileExistsError):  # its own layer has something else there
@@ -136,7 +146,7 @@ class OverlayLayer(Unpacker):
         with suppress(FileNotFoundError):
             is_directory = stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode)
             if not is_directory or kind != "dir":
-                self._hidden.add(f"{self.resolve(head)}/{name}".lstrip("/"))
+                self._hide_all(f"{self.resolve(head)}/{name}".lstrip("/"))
         super().make_room(parent, path, kind)
 
     def open_parent(self, head: str) -> int:
@@ -183,10 +193,14 @@ class OverlayLayer(Unpacker):
     def _below(self, path: str) -> tuple[int, os.stat_result] | None:
         """Return what the lower layers show, unless this one hides it."""
         parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(len(parts) + 1))
-        if any(each in self._hidden for each in above):
+        above = ("/".join(parts[:count]) for count in range(len(parts)))
+        if path in self._removed or any(each in self._hidden for each in above):
             return None
         return self._lower.find(path)
+
+    def _hide_all(self, path: str) -> None:
+        self._hidden.add(path)
+        self._removed.add(path)
 
     def _copy_up_directory(self, path: str) -> None:
         """Make a directory that this layer does not have, like that of the lower layers."""

@@ -49,7 +49,7 @@ class Lower:
         `path` is relative, and no part of it a link: see `resolve`.
         """
         if not path:
-            return self._merged[""][0], os.stat(".", dir_fd=self._merged[""][0])
+            return next(((fd, os.stat(".", dir_fd=fd)) for fd in self._merged[""]), None)
         found = self._in_layers(path)
         return found[0] if found else None
 

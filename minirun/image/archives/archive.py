@@ -35,7 +35,7 @@ class Archive:
         self._places: dict[str, tuple[int, int]] = {}
         """Name → offset and size."""
         self._links: dict[str, str] = {}
-        source = open(fd, "rb", buffering=_CHUNK, closefd=False)  # noqa: SIM115: not its own
+        source = io.BufferedReader(io.FileIO(fd, closefd=False), _CHUNK)
         try:
             self._fd = self._as_it_lies(source, fd)
             try:
@@ -48,7 +48,7 @@ class Archive:
         except ImageError as error:
             raise ImageError(f"{name}: {error}", error.hint) from None
 
-    def _as_it_lies(self, source: io.BufferedReader, fd: int) -> int:
+    def _as_it_lies(self, source: "io.BufferedReader[io.FileIO]", fd: int) -> int:
         """Return a descriptor of the plain archive."""
         plain = decompressed(source)
         if plain is source and stat.S_ISREG(os.fstat(fd).st_mode):
