@@ -14,6 +14,8 @@ from minirun.core.container import Container
 from minirun.inspect.document import LayerFacts, MountFacts, OverlayFacts
 
 _IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")
+_SHARED = re.compile(r"/layers/[0-9a-f]{64}/fs$")
+"""A layer of an image's own, and one that images share (minirun.image.store)."""
 
 
 def tree(container: Container, pid: int) -> list[MountFacts]:
@@ -75,8 +77,11 @@ def _layer(container: Container, path: str) -> LayerFacts:
     layers = container.config.layers
     if mapped and number.isdecimal() and int(number) < len(layers):
         path = layers[int(number)]
-    image = _IMAGE.search(path)
+    own = _IMAGE.search(path)
+    if _SHARED.search(path) and path in layers:
+        name = str(container.record.get("image", ""))
+        return {"path": path, "image": name, "layer": layers.index(path), "idMapped": mapped}
     return {
-        "path": path, "image": image[1] if image else "",
-        "layer": int(image[2]) if image else None, "idMapped": mapped,
+        "path": path, "image": own[1] if own else "",
+        "layer": int(own[2]) if own else None, "idMapped": mapped,
     }  # fmt: skip

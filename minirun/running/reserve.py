@@ -74,6 +74,10 @@ def _fill(path: str, container: Container) -> None:
         state.write(f"{path}/{places.STATE}", jsonlite.dumps(container.record))
         for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
             os.mkdir(f"{path}/{name}", 0o755)
+        if config.layers:  # of / OverlayFS shows the upper directory's own
+            top = os.stat(config.layers[-1])
+            os.chown(f"{path}/{places.UPPER}", top.st_uid, top.st_gid)
+            os.chmod(f"{path}/{places.UPPER}", top.st_mode & 0o7777)
         if container.lower_places() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{path}/{places.LOWER}/{number}")

@@ -19,12 +19,19 @@ _HEAD = (
 )  # fmt: skip
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})\Z")
 """What the log keeps of a GPU that came without stage 5: an engine's CDI, or --device."""
-_IMAGE = re.compile(r"/images/([^/:]+)/layers/")
+_IMAGE = re.compile(r"/images/([^/:]+)/layers/|/layers/([0-9a-f]{12})[0-9a-f]{52}/fs")
+"""The image of an overlay; of layers that images share the log has only their digests."""
 _OWN = "minirun"
 """Stands for the engine where a container was made by `run IMAGE`."""
 _LAST_STAGE = 7
 _WIDEST = 18
 """Columns of a cell, but for the last one, in a table that is wider than the terminal."""
+
+
+def _image(overlay: str) -> str:
+    """Return the images of an overlay's layers, from its options."""
+    found = list(_IMAGE.finditer(overlay))
+    return " ".join(match[1] for match in found if match[1]) or (found[0][2] if found else "")
 
 
 def listing(settings: Settings, last: int) -> str:
@@ -80,7 +87,7 @@ def _row(log: Log, given: dict[str, str]) -> tuple[str, ...]:
         elif event.name == "origin":
             asked = {key: str(value) for key, value in event.args.items()}
         elif event.name == "mount" and event.args.get("fstype") == "overlay":
-            image = " ".join(_IMAGE.findall(str(event.args.get("data"))))
+            image = _image(str(event.args.get("data")))
         elif event.kind == "exec" and event.actor == "init" and event.stage == _LAST_STAGE:
             command = " ".join(words)
         elif node := _NODE.match(str(event.args.get("path") or event.args.get("target"))):

@@ -42,10 +42,14 @@ class IdMaps(Extra):
             idmap.write_id_map(pid, "gid_map", linux["gidMappings"])
         if self.config.layers:
             # of a namespace by path only the kernel knows the maps
-            owner = owner_of_root(idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map"))
+            maps = idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map")
             os.chmod(container.directory, 0o711)  # for the container's root to get through
-            for name in (places.UPPER, places.WORK):
-                os.chown(f"{container.directory}/{name}", *owner)
+            os.chown(f"{container.directory}/{places.WORK}", *owner_of_root(*maps))
+            upper = f"{container.directory}/{places.UPPER}"
+            ids = os.stat(upper)  # as the image has them
+            uid, gid = idmap.host_id(maps[0], ids.st_uid), idmap.host_id(maps[1], ids.st_gid)
+            root = owner_of_root(*maps)
+            os.chown(upper, root[0] if uid is None else uid, root[1] if gid is None else gid)
             _attach_layers(container, pid)
 
 
