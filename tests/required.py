@@ -20,10 +20,12 @@ PACKAGES = Path(__file__).parents[1] / ".ci" / "packages"
 PACKAGE_OF = {
     "bridge": "containernetworking-plugins", "buildah": "buildah", "chromium": "chromium",
     "containerd": "containerd", "criu": "criu", "crun": "crun", "ctr": "containerd",
-    "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "dockerd": "docker.io", "gcc": "gcc",
-    "munged": "munge", "newgidmap": "uidmap", "newuidmap": "uidmap", "podman": "podman",
-    "runc": "runc", "slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client",
-    "strace": "strace", "systemd": "systemd", "tmux": "tmux", "umoci": "umoci", "zstd": "zstd",
+    "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "docker-registry": "docker-registry",
+    "dockerd": "docker.io", "gcc": "gcc", "htpasswd": "apache2-utils", "munged": "munge",
+    "newgidmap": "uidmap", "newuidmap": "uidmap", "openssl": "openssl", "podman": "podman",
+    "runc": "runc", "skopeo": "skopeo", "slurmctld": "slurmctld", "slurmd": "slurmd",
+    "srun": "slurm-client", "strace": "strace", "systemd": "systemd", "tmux": "tmux",
+    "umoci": "umoci", "zstd": "zstd",
 }  # fmt: skip
 """Program → Debian's package. A test of `make test`'s list sees that it installs them all."""
 

@@ -1,0 +1,126 @@
+"""What goes wrong with a registry, in the words that docker's users know.
+
+ImageError
+├── Unreachable    nobody answered: no network, or the host is down
+    ├── Broken         the connection broke; asking again may help
+    ├── NoTLS          the other side speaks plain HTTP
+└── NotFound       the registry has no such image
+"""
+
+import json
+import ssl
+
+from urllib3 import exceptions as http
+
+from minirun.core.errors import ImageError
+
+_NETWORK = "is there a network? a proxy is taken from HTTPS_PROXY"
+_EXPIRED, _NOT_YET = 10, 9
+_NAMES = (62, 63, 64)
+"""X509_V_ERR_* of openssl's x509_vfy.h: host, address and mail that do not match."""
+
+
+class Unreachable(ImageError):
+    """No registry answered."""
+
+
+class NotFound(ImageError):
+    """The registry answered that it has no such image."""
+
+
+class Broken(ImageError):
+    """The connection broke."""
+
+
+class NoTLS(ImageError):
+    """The other side speaks plain HTTP."""
+
+
+def of_network(host: str, error: http.HTTPError | OSError) -> ImageError:
+    """Return what an exception of urllib3 means, as one line."""
+    if isinstance(error, http.ProxyError):
+        return Unreachable(f"{host}: the proxy: {_innermost(error)}", "see HTTPS_PROXY, NO_PROXY")
+    if isinstance(error, http.NameResolutionError):
+        return Unreachable(f"{host}: no such host", _NETWORK)
+    if isinstance(error, http.SSLError):
+        return _of_tls(host, error)
+    if isinstance(error, http.NewConnectionError):
+        return Unreachable(f"{host}: {_innermost(error)}", _NETWORK)
+    if isinstance(error, http.ConnectTimeoutError):
+        return Unreachable(f"{host}: no connection in time", _NETWORK)
+    if isinstance(error, http.TimeoutError):
+        return Unreachable(f"{host}: the registry stalls: nothing came in time", "try again")
+    return Broken(f"{host}: the connection broke: {_innermost(error)}", "try again")
+
+
+def _of_tls(host: str, error: http.SSLError) -> ImageError:
+    cause = error.args[0] if error.args else error
+    where = f"/etc/containers/certs.d/{host}/ca.crt"
+    if not isinstance(cause, ssl.SSLCertVerificationError):
+        if _speaks_http(cause):
+            text = f"{host}: http: server gave HTTP response to HTTPS client"
+            return NoTLS(text, "insecure = true for it in registries.conf allows that")
+        return ImageError(f"{host}: TLS: {getattr(cause, 'reason', None) or cause}")
+    if cause.verify_code in (_EXPIRED, _NOT_YET):
+        text = "certificate has expired or is not yet valid"
+        return ImageError(f"{host}: x509: {text}", "is this machine's clock right?")
+    if cause.verify_code in _NAMES:
+        return ImageError(f"{host}: x509: certificate is not valid for this name")
+    text = f"{host}: x509: certificate signed by unknown authority"
+    return ImageError(text, f"put the authority's certificate into {where}")
+
+
+def _speaks_http(cause: object) -> bool:
+    reason = getattr(cause, "reason", None)
+    return reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+
+
+def _innermost(error: BaseException) -> str:
+    """The text of the system's own error below urllib3's, or the last part of that."""
+    seen: BaseException | None = error
+    for _ in range(8):
+        if isinstance(seen, OSError) and seen.strerror:
+            return seen.strerror.lower()
+        below = getattr(seen, "original_error", None) or getattr(seen, "__cause__", None)
+        if below is None:
+            break
+        seen = below
+    return str(seen).rpartition("): ")[2] or type(seen).__name__
+
+
+def of_answer(host: str, name: str, status: int, body: bytes) -> ImageError:
+    """Return what a registry's answer with an error means; `name` is the image's, as written.
+
+    Source: the distribution project's spec, "Error Codes".
+    """
+    code, said = _said(body)
+    if status == 404:
+        return NotFound(f"manifest for {name} not found: {said or 'manifest unknown'}")
+    if status == 403 or code == "DENIED":
+        return denied(host, name)
+    if status == 401:
+        return unauthorized(host)
+    if status == 429 or code == "TOOMANYREQUESTS":
+        text = said or "you have reached your pull rate limit"
+        return ImageError(f"{host}: toomanyrequests: {text}", f"minirun login {host}, or wait")
+    return ImageError(f"{host}: status {status}{': ' if said else ''}{said}")
+
+
+def denied(host: str, name: str) -> ImageError:
+    """Return docker's line for an image that is private, or not there."""
+    text = f"pull access denied for {name}, repository does not exist or may require 'docker login'"
+    return ImageError(text, f"minirun login {host}")
+
+
+def unauthorized(host: str) -> ImageError:
+    """Return docker's line for credentials that are missing or wrong."""
+    return ImageError(f"{host}: unauthorized: authentication required", f"minirun login {host}")
+
+
+def _said(body: bytes) -> tuple[str, str]:
+    """Return the first error's code and its message, at most 200 characters."""
+    try:
+        first = json.loads(body)["errors"][0]
+        return str(first.get("code", ""))[:64], str(first.get("message", ""))[:200]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return "", ""

@@ -1,0 +1,102 @@
+"""`minirun pull`, and the run of an image that is not here.
+
+Where no registry can be reached at all, an image with a recipe (minirun.image.build) is made here
+instead, and one line says so. What a registry answered is never passed over in this way.
+"""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from minirun.core.errors import ImageError
+from minirun.image import Reference, build, catalogue, store
+from minirun.image import take as taking
+from minirun.image.grammar import parse
+from minirun.image.registry import settings
+from minirun.image.registry.errors import NotFound, Unreachable
+from minirun.image.registry.source import Registry
+from minirun.image.registry.transport import Patience, Transport
+
+HASTY = Patience(hasty=4)
+"""With another way to go: 4 seconds for the first sign of life."""
+View = Callable[[str], taking.Notify]
+"""Takes the name that is pulled, and returns who is told of each step."""
+
+
+def pull(
+    where: str,
+    reference: str,
+    platform: str = "",
+    notify: taking.Notify | None = None,
+    patience: Patience | None = None,
+) -> store.Image:
+    """Bring an image from its registry into the store `where`, and return it.
+
+    Raises ImageError; Unreachable only if no registry has answered at all.
+    """
+    wanted = parse(reference)
+    chosen = taking.platform_of(platform) if platform else None
+    transport = Transport(patience)
+    try:
+        source = Registry(wanted, settings.load().endpoints(reference, wanted), transport)
+        return taking.take(where, reference, source, chosen, notify)
+    except NotFound as error:
+        near = _nearest(where, wanted)
+        hint = f"did you mean {near}?" if near else "minirun images lists what is here"
+        raise NotFound(str(error), hint) from None
+    except Unreachable as error:
+        if transport.answered:
+            raise ImageError(str(error), error.hint) from None
+        raise
+    except OSError as error:
+        raise store.failure(error, f"pulling {reference}") from None
+    finally:
+        transport.close()
+
+
+def find_or_pull(
+    where: str, reference: str, say: build.Notify, view: View, platform: str = ""
+) -> store.Image:
+    """Return an image that is here, or pull it, or make it here where no registry is to be reached.
+
+    Raises ImageError.
+    """
+    try:
+        found = catalogue.resolve(where, reference)
+        if not platform or _is_for(where, found, platform):
+            return found
+    except ImageError:
+        pass  # missing, or broken, which a pull mends
+    return pull_or_build(where, reference, say, view, platform)
+
+
+def pull_or_build(
+    where: str, reference: str, say: build.Notify, view: View, platform: str = ""
+) -> store.Image:
+    """Pull an image, even if it is here; make it here where no registry is to be reached.
+
+    Raises ImageError.
+    """
+    wanted = parse(reference)
+    other_way = catalogue.has_recipe(wanted) and not platform
+    try:
+        return pull(where, reference, platform, view(str(wanted)), HASTY if other_way else None)
+    except Unreachable as error:
+        if not other_way:
+            raise
+        say(f"no registry can be reached ({error})")
+    return build.find_or_build(where, reference, say)
+
+
+def _is_for(where: str, image: store.Image, platform: str) -> bool:
+    """Return True if a local image runs on a platform, as far as image.json says."""
+    wanted = taking.platform_of(platform)
+    architecture = catalogue.details(where, image.name).get("architecture", "")
+    return wanted[:2] == ("linux", architecture)
+
+
+def _nearest(where: str, wanted: Reference) -> str:
+    """Return the local name that looks like the wanted one; "" if none does."""
+    here = [f"{row['name']}:{row['tag']}" for row in catalogue.list_images(where)]
+    here += [f"{name}:latest" for name in catalogue.RECIPES]
+    found = get_close_matches(str(wanted), here, n=1, cutoff=0.75)
+    return found[0].removesuffix(":latest") if found else ""
