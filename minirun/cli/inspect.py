@@ -11,6 +11,7 @@ import sys
 from contextlib import closing
 
 from minirun.cgroups.reading import listing
+from minirun.cli import part
 from minirun.cli.flags import Flags, show, write
 from minirun.core.config import environment_of
 from minirun.core.container import Container
@@ -26,7 +27,6 @@ from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.request import GpuOptions
 from minirun.gpu.select import GpuSelector, parse_gpus
 from minirun.gpu.share import count
-from minirun.image.build import find_or_build
 from minirun.inspect import anatomy, device_names, page
 from minirun.inspect.given import saved_edits
 from minirun.inspect.gpu import diff, report
@@ -148,7 +148,7 @@ def _both(
     env, place = [], "/"
     driver = "simulated" if found.simulated else "nvidia"
     if flags.args:
-        image = find_or_build(settings.store, flags.args[0], say)
+        image = part("cli.pull", "find")(flags.args[0], settings)
         env = list(image.env)
         layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
         place = (layers or list(image.layers))[0]

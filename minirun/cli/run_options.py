@@ -9,7 +9,6 @@ from minirun.cli.flags import Flags, flag
 from minirun.core.choices import GPU_DRIVERS, Choices
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.settings import Settings
-from minirun.core.visible import say
 from minirun.image import split, store
 from minirun.oci.generate import RunOptions
 
@@ -75,6 +74,8 @@ class RunFlags(Flags):
     script: str
     snapshots: bool
     log_opt: list[str]
+    pull: str = flag(default="missing")
+    platform: str
     log: str
     log_format: str
     bundle: str = flag("-b")
@@ -113,7 +114,7 @@ def from_flags(
     flags.or_before(settings.choices)
     flags.check("gpu_mode", "legacy", "hook", "cdi")
     flags.check("gpu_driver", "", *GPU_DRIVERS)
-    image = _image(settings.store, flags.args[0])
+    image = _image(flags, settings)
     cwd = flags.workdir or image.workdir or "/"
     if not cwd.startswith("/"):
         text = f"the working directory {cwd!r} is invalid, it needs to be an absolute path"
@@ -144,13 +145,16 @@ def from_flags(
     return run, image.name
 
 
-def _image(folder: str, name: str) -> "Image":
-    """Return the image; build it if it is missing and has a recipe. Raises ImageError."""
-    try:
-        found = store.find(folder, split(name))
-    except ImageError:
-        found = None  # it is broken, which a recipe mends
-    image: Image = found or part("image.build", "find_or_build")(folder, name, say)
+def _image(flags: RunFlags, settings: Settings) -> "Image":
+    """Return the image; one that is missing is pulled, or made by a recipe. Raises ImageError."""
+    flags.check("pull", "missing", "always", "never")
+    found = None
+    if flags.pull != "always" and not flags.platform:
+        try:
+            found = store.find(settings.store, split(flags.args[0]))
+        except ImageError:
+            pass  # it is broken, which a pull mends
+    image: Image = found or part("cli.pull", "for_run")(flags, settings)
     return image
 
 

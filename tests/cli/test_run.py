@@ -25,7 +25,7 @@ def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
         (("busybox", "/nosuch"), 127, "stat /nosuch: no such file or directory"),
         (("busybox", ""), 127, 'exec: "": executable file not found in $PATH'),
         (("busybox", "/etc/passwd"), 126, 'exec: "/etc/passwd": permission denied'),
-        (("nosuch", "true"), 125, "No such image: nosuch:latest"),
+        (("--pull", "never", "nosuch", "true"), 125, "No such image: nosuch:latest"),
         (("--nosuch", "busybox"), 125, "unknown flag: --nosuch"),
         ((), 125, "run needs an image"),
         (("--memory", "many", "busybox"), 125, "invalid size: 'many'"),
@@ -84,6 +84,6 @@ def test_runcs_run_beside_a_bundle(minirun: Program, layer: Path) -> None:
         done = subprocess.run(minirun.argv("run", *words), cwd=layer.parent, capture_output=True,
                               text=True, check=False)  # fmt: skip
         assert (done.returncode, done.stdout) == (0, said), done.stderr
-    done = subprocess.run(minirun.argv("run", "no-image", "true"), cwd=layer.parent,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    argv = minirun.argv("run", "--pull", "never", "no-image", "true")
+    done = subprocess.run(argv, cwd=layer.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 125 and "No such image" in done.stderr

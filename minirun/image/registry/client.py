@@ -46,6 +46,13 @@ class Client:
         """GET /v2/`path`; the answer is not read yet."""
         return self.request("GET", f"{self.base()}/v2/{path}", headers, scope)
 
+    def check(self) -> None:
+        """Have the registry say whether it takes the credentials. Raises ImageError."""
+        answer = self.request("GET", f"{self.base()}/v2/", {})
+        if answer.status != 200:
+            raise self.refusal(answer, self.endpoint.host)
+        answer.close()
+
     def request(
         self,
         method: str,
@@ -67,10 +74,22 @@ class Client:
                 break
             challenges = answer.headers.getlist("WWW-Authenticate")
             narrow = used and any("insufficient_scope" in each for each in challenges)
-            if narrow or not self._auth.renew(scope, challenges, used):
+            if narrow or not self._renewed(answer, scope, challenges, used):
                 break
-            answer.close()
         return answer
+
+    def _renewed(
+        self, answer: BaseHTTPResponse, scope: str, challenges: list[str], used: str
+    ) -> bool:
+        """Return True if there is another token to try; then this answer is done with."""
+        try:
+            renewed = self._auth.renew(scope, challenges, used)
+        except ImageError:
+            answer.close()
+            raise
+        if renewed:
+            answer.close()
+        return renewed
 
     def base(self) -> str:
         """Return how the registry is addressed: https://HOST, or http://HOST where that is allowed.

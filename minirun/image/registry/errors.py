@@ -96,13 +96,13 @@ def of_answer(host: str, name: str, status: int, body: bytes) -> ImageError:
     code, said = _said(body)
     if status == 404:
         return NotFound(f"manifest for {name} not found: {said or 'manifest unknown'}")
+    if status == 429 or code == "TOOMANYREQUESTS":
+        text = said or "you have reached your pull rate limit"
+        return ImageError(f"{host}: toomanyrequests: {text}", f"minirun login {host}, or wait")
     if status == 403 or code == "DENIED":
         return denied(host, name)
     if status == 401:
         return unauthorized(host)
-    if status == 429 or code == "TOOMANYREQUESTS":
-        text = said or "you have reached your pull rate limit"
-        return ImageError(f"{host}: toomanyrequests: {text}", f"minirun login {host}, or wait")
     return ImageError(f"{host}: status {status}{': ' if said else ''}{said}")
 
 

@@ -4,7 +4,8 @@ Where no registry can be reached at all, an image with a recipe (minirun.image.b
 instead, and one line says so. What a registry answered is never passed over in this way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 
 from minirun.core.errors import ImageError
@@ -18,8 +19,8 @@ from minirun.image.registry.transport import Patience, Transport
 
 HASTY = Patience(hasty=4)
 """With another way to go: 4 seconds for the first sign of life."""
-View = Callable[[str], taking.Notify]
-"""Takes the name that is pulled, and returns who is told of each step."""
+View = Callable[[str], AbstractContextManager[taking.Notify]]
+"""Takes the name that is pulled, and shows it to the user as long as it lasts."""
 
 
 def pull(
@@ -79,12 +80,19 @@ def pull_or_build(
     wanted = parse(reference)
     other_way = catalogue.has_recipe(wanted) and not platform
     try:
-        return pull(where, reference, platform, view(str(wanted)), HASTY if other_way else None)
+        with view(str(wanted)) as notify:
+            return pull(where, reference, platform, notify, HASTY if other_way else None)
     except Unreachable as error:
         if not other_way:
             raise
-        say(f"no registry can be reached ({error})")
-    return build.find_or_build(where, reference, say)
+        reason = f"no registry can be reached ({error})"
+    return build.find_or_build(where, reference, lambda line: say(f"{reason}: {line}"))
+
+
+@contextmanager
+def silent(_: str) -> Iterator[taking.Notify]:
+    """Show nothing: a View."""
+    yield lambda step: None
 
 
 def _is_for(where: str, image: store.Image, platform: str) -> bool:

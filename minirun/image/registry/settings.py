@@ -75,6 +75,11 @@ class Registries(NamedTuple):
             found += self._of(place, wanted)
         return list(dict.fromkeys(found))
 
+    def is_insecure(self, host: str) -> bool:
+        """Return True if the settings call a whole host insecure."""
+        rule = self._rule(host)
+        return bool(rule and rule.insecure)
+
     def _places(self, written: str, wanted: Reference) -> list[str]:
         full = f"{wanted.domain}/{wanted.path}"
         short = written.partition("@")[0].rpartition(":")[0] or written.partition("@")[0]

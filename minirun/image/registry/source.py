@@ -139,7 +139,7 @@ class Blob:
 
     def close(self) -> None:
         """Give the connection back; one in the middle of a blob is closed."""
-        if self._at < self._wanted.size:
+        if self._at != self._wanted.size:
             self._answer.close()
         self._answer.release_conn()
 
@@ -173,6 +173,7 @@ class Blob:
             while left and (chunk := answer.read(min(left, 1 << 20))):
                 left -= len(chunk)
         except (http.HTTPError, OSError) as error:
+            answer.close()
             raise of_network(self._client.host, error) from None
         if left:
             raise ImageError(f"{self._client.host}: {self._wanted.digest[:19]} ends too early")

@@ -100,7 +100,7 @@ class Transport:
             read = min(read, 2 * self.patience.hasty)
             at = urlsplit(proxy or url)
             probe(at.hostname or "", at.port or _PORTS[at.scheme], self.patience.hasty)
-        limits = urllib3.Timeout(self.patience.connect, read)
+        limits = urllib3.Timeout(connect=self.patience.connect, read=read)
         try:
             answer = pool.request(
                 method, url, body=body, headers={**_HEADERS, **headers}, timeout=limits,
@@ -139,11 +139,12 @@ class Transport:
                 if time.monotonic() > end:
                     raise ImageError(f"{host}: the registry stalls: a document takes too long")
         except (http.HTTPError, OSError) as error:
+            answer.close()
             raise of_network(host, error) from None
-        finally:
-            answer.release_conn()
-            if len(data) > limit:
-                answer.close()
+        except ImageError:
+            answer.close()
+            raise
+        answer.release_conn()
         return bytes(data)
 
     def close(self) -> None:

@@ -88,7 +88,7 @@ def test_the_page(minirun: Program) -> None:
         (("busybox",), "the image busybox asks for no GPU (add --gpus all)"),
         (("--gpus", "9", "busybox"), "device error: 9: unknown device"),
         (("--gpus", "x y", "busybox"), "--gpus x y: 'x y' is no gpu"),
-        (("nosuch",), "No such image: nosuch"),
+        (("127.0.0.1:1/nosuch",), "No such image: 127.0.0.1:1/nosuch"),
     ],
 )
 def test_one_line(minirun: Program, args: tuple[str, ...], text: str) -> None:

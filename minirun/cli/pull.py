@@ -1,0 +1,109 @@
+"""`minirun pull`, and what a run does whose image is not here: pull it, and show how that goes."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from minirun.cli import part
+from minirun.cli.flags import Flags, flag
+from minirun.core import places
+from minirun.core.errors import ImageError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import clean, say
+from minirun.image import catalogue
+from minirun.image.grammar import parse
+from minirun.image.registry import pull as registry
+from minirun.image.registry.errors import NotFound, Unreachable
+from minirun.image.take import Notify, Step
+
+if TYPE_CHECKING:
+    from minirun.cli.run_options import RunFlags
+    from minirun.image.store import Image
+
+
+class Pull(Flags):
+    """Pull an image from its registry."""
+
+    command = "pull"
+    platform: str
+    quiet: bool = flag("-q")
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Pull images, one after the other; return the exit status."""
+    flags = Pull(args)
+    if not flags.args:
+        raise UsageError("pull needs an image", "minirun pull ubuntu:24.04")
+    for name in flags.args:
+        with shown("", flags.quiet)(name) as notify:
+            image = registry.pull(settings.store, name, flags.platform, notify)
+        if flags.quiet:
+            print(clean(image.name))
+        else:
+            print(clean(f"{image.name}  {image.digest}  {image.origin}"))
+    return 0
+
+
+def for_run(flags: "RunFlags", settings: Settings) -> "Image":
+    """Return the image of a run: what is here and --pull decide. Raises ImageError."""
+    name = flags.args[0]
+    is_id = len(flags.args) == 1 and flags.command == "run" and os.path.exists(places.CONFIG)
+    if flags.pull == "never" or (is_id and not catalogue.has_recipe(parse(name))):
+        return catalogue.resolve(settings.store, name)
+    if flags.pull == "always":
+        view = shown("", flags.quiet)
+        return registry.pull_or_build(settings.store, name, say, view, flags.platform)
+    view = shown("Unable to find image '{}' locally", flags.quiet)
+    return find(name, settings, view, flags.platform)
+
+
+def find(
+    name: str, settings: Settings, view: "registry.View | None" = None, platform: str = ""
+) -> "Image":
+    """Return an image that is here, or pull it, or make it here. Raises ImageError."""
+    try:
+        return registry.find_or_pull(settings.store, name, say, view or shown("", True), platform)
+    except NotFound:
+        raise
+    except Unreachable as error:
+        text = f"No such image: {parse(name)}, and no registry can be reached: {error}"
+        raise ImageError(text, error.hint) from None
+
+
+def shown(lead: str, quiet: bool) -> "registry.View":
+    """Return how a pull is shown: bars on a terminal, lines elsewhere, nothing if `quiet`.
+
+    `lead` is said before the first step, with the image's name in it.
+    """
+
+    @contextmanager
+    def view(name: str) -> Iterator[Notify]:
+        if lead:
+            say(lead.format(name))
+        inner = part("cli.bars", "Bars")() if os.isatty(2) else _Lines()
+        try:
+            yield inner.show
+        finally:
+            inner.close()
+
+    return registry.silent if quiet else view
+
+
+class _Lines:
+    """One line for what is done with a layer, in docker's words."""
+
+    def show(self, step: Step) -> None:
+        """Print a step, if it is one of those that stand for themselves."""
+        if step.kind in _LINES:
+            os.write(2, f"{step.digest[7:19]}: {_LINES[step.kind]}\n".encode())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+_LINES = {
+    "exists": "Already exists",
+    "verified": "Download complete",
+    "done": "Pull complete",
+}

@@ -1,0 +1,142 @@
+"""`minirun pull`, and a run whose image is not here: a real registry stands for docker.io."""
+
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from image.registry import real
+from image.registry.lying import liar, reply
+
+BUSYBOX = Path("/bin/busybox").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("registry")
+    layers = {"bin/sh": BUSYBOX, "bin/cat": BUSYBOX, "bin/ls": BUSYBOX}, {"who": b"pulled\n"}
+    layout = real.layout(folder / "layout", *layers, Cmd=["/bin/cat", "/who"])
+    with real.registry(folder / "r") as found:
+        for name in ("library/ubuntu:latest", "library/ubuntu:24.04", "team/app:1"):
+            real.fill(found, name, layout, "--dest-tls-verify=false")
+        yield found
+
+
+@pytest.fixture
+def own(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
+    """The program with a store of its own, and no settings but the test's."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
+    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
+    yield program
+    program.clean()
+
+
+def docker_io_is(host: str, tmp_path: Path) -> None:
+    rule = f'[[registry]]\nprefix = "docker.io"\nlocation = "{host}"\n'
+    (tmp_path / "registries.conf").write_text(rule)
+
+
+def test_a_run_pulls_what_is_not_here(own: Program, host: str, tmp_path: Path) -> None:
+    docker_io_is(host, tmp_path)
+    done = own("run", "--rm", "ubuntu")
+    assert (done.returncode, done.stdout) == (0, "pulled\n"), done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "minirun: Unable to find image 'ubuntu:latest' locally"
+    assert sum(line.endswith(": Pull complete") for line in lines) == 2
+    done = own("run", "--rm", "ubuntu")
+    assert (done.stdout, done.stderr) == ("pulled\n", "")
+
+
+def test_gpus_in_the_pulled_image(own: Program, host: str, tmp_path: Path) -> None:
+    docker_io_is(host, tmp_path)
+    words = ("run", "--rm", "--gpu-driver", "simulated", "--gpus", "0,1", "ubuntu:24.04")
+    done = own(*words, "ls", "/dev/nvidia0", "/dev/nvidia1")
+    assert (done.returncode, done.stdout) == (0, "/dev/nvidia0\n/dev/nvidia1\n"), done.stderr
+
+
+def test_pull(own: Program, host: str) -> None:
+    done = own("pull", f"{host}/team/app:1")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{host}/team/app:1  sha256:")
+    assert "Download complete" in done.stderr
+    assert own("pull", "-q", f"{host}/team/app:1").stdout == f"{host}/team/app:1\n"
+    done = own("pull", "--platform", "linux/s390x", f"{host}/team/app:1")
+    assert done.returncode == 125
+    assert "no matching manifest for linux/s390x" in done.stderr
+    done = own("pull", f"{host}/team/ap:1")
+    assert done.returncode == 125
+    assert f"(did you mean {host}/team/app:1?)" in done.stderr
+
+
+def test_bars_on_a_terminal(own: Program, host: str) -> None:
+    master, slave = pty.openpty()
+    argv = own.argv("pull", f"{host}/team/app:1")
+    done = subprocess.run(argv, stderr=slave, stdout=subprocess.PIPE, text=True, check=True,
+                          env=os.environ | {"TERM": "xterm", "COLUMNS": "100"})  # fmt: skip
+    os.close(slave)
+    shown = b""
+    try:
+        while chunk := os.read(master, 65536):
+            shown += chunk
+    except OSError:
+        pass  # EIO: the terminal's other side is closed
+    os.close(master)
+    assert shown.count(b"Pull complete") >= 2
+    assert b"\x1b[" in shown
+    assert done.stdout.startswith(f"{host}/team/app:1  sha256:")
+
+
+def test_never_and_always(own: Program, host: str, tmp_path: Path) -> None:
+    docker_io_is(host, tmp_path)
+    done = own("run", "--pull", "never", "ubuntu")
+    assert done.returncode == 125
+    assert "No such image: ubuntu:latest" in done.stderr
+    assert own("pull", "-q", "ubuntu").returncode == 0
+    assert own("run", "--rm", "--pull", "never", "ubuntu").stdout == "pulled\n"
+    new = real.layout(tmp_path / "new", {"bin/cat": BUSYBOX, "who": b"new\n"}, Cmd=["cat", "/who"],
+                      Env=["PATH=/bin"])  # fmt: skip
+    docker_io_is("127.0.0.1:1", tmp_path)
+    assert own("run", "--rm", "ubuntu").stdout == "pulled\n"  # nobody is asked
+    docker_io_is(host, tmp_path)
+    real.fill(host, "library/ubuntu:latest", new, "--dest-tls-verify=false")
+    assert own("run", "--rm", "ubuntu").stdout == "pulled\n"
+    done = own("run", "--rm", "--pull", "always", "ubuntu")
+    assert done.stdout == "new\n", done.stderr
+    assert own("run", "--pull", "often", "ubuntu").returncode == 125
+
+
+def test_without_a_registry_it_is_made_here_and_a_line_says_so(
+    own: Program, tmp_path: Path
+) -> None:
+    docker_io_is("127.0.0.1:1", tmp_path)
+    begin = time.monotonic()
+    done = own("run", "--rm", "busybox", "echo", "made")
+    assert (done.returncode, done.stdout) == (0, "made\n")
+    said = "no registry can be reached (127.0.0.1:1: connection refused): building busybox"
+    assert done.stderr.splitlines()[1:] == [f"minirun: {said}"]
+    assert time.monotonic() - begin < 10
+    done = own("run", "nosuch")
+    assert done.returncode == 125
+    assert "No such image: nosuch:latest, and no registry can be reached: 127" in done.stderr
+
+
+def test_denied_and_not_found_are_final(own: Program, host: str, tmp_path: Path) -> None:
+    with liar() as one:
+        docker_io_is(one.host, tmp_path)
+        body = b'{"errors":[{"code":"DENIED","message":"requested access is denied"}]}'
+        one.routes["/v2/library/busybox/manifests/latest"] = reply(body, 403)
+        done = own("run", "--rm", "busybox", "echo", "made")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "pull access denied for busybox:latest, repository does not exist" in done.stderr
+    docker_io_is(host, tmp_path)
+    done = own("run", "--rm", "busybox", "echo", "made")
+    assert done.returncode == 125
+    assert "manifest for busybox:latest not found" in done.stderr
+    assert not list((tmp_path / "store").glob("images/[!.]*"))
