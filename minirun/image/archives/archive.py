@@ -35,7 +35,7 @@ class Archive:
         self._places: dict[str, tuple[int, int]] = {}
         """Name → offset and size."""
         self._links: dict[str, str] = {}
-        source = io.BufferedReader(io.FileIO(fd, closefd=False), _CHUNK)
+        source = open(fd, "rb", closefd=False)
         try:
             self._fd = self._as_it_lies(source, fd)
             try:
