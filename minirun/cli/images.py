@@ -31,8 +31,8 @@ class Images(Flags):
 def main(args: "list[str]", settings: Settings) -> int:
     """List, build, import, verify or remove images; return the exit status."""
     flags = Images(args)
-    if flags.args and flags.args[0] in _ACTIONS:
-        return _ACTIONS[flags.args[0]](flags.args[1:], settings)
+    if flags.args and flags.args[0] in ACTIONS:
+        return ACTIONS[flags.args[0]](flags.args[1:], settings)
     if flags.args:
         found = [catalogue.details(settings.store, name) for name in flags.args]
     else:
@@ -124,4 +124,4 @@ def _users(image: str, settings: Settings) -> list[str]:
     return users
 
 
-_ACTIONS = {"build": _build, "import": _import, "rm": _remove}
+ACTIONS = {"build": _build, "import": _import, "rm": _remove}

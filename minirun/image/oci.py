@@ -35,6 +35,13 @@ MANIFESTS = (
 )
 OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
 OCI_LAYER = "application/vnd.oci.image.layer.v1.tar"
+_CONFIGS = (OCI_CONFIG, "application/vnd.docker.container.image.v1+json")
+_LAYERS = (
+    OCI_LAYER, "application/vnd.oci.image.layer.nondistributable.v1.tar",
+    "application/vnd.docker.image.rootfs.diff.tar",
+    "application/vnd.docker.image.rootfs.foreign.diff.tar",
+)  # fmt: skip
+_COMPRESSED = ("", "+gzip", "+zstd", ".gzip", ".zstd")
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
@@ -159,13 +166,27 @@ def parse(media_type: str, data: bytes) -> Index | Manifest:
     config = document.get("config")
     if not isinstance(config, dict):
         raise ImageError("manifest: config is missing")
-    return Manifest(_descriptor(config), layers)
+    return _image(Manifest(_descriptor(config), layers))
+
+
+def _image(manifest: Manifest) -> Manifest:
+    """Refuse what is no image: a signature, a chart, an encrypted layer. Raises ImageError."""
+    if manifest.config.media_type not in _CONFIGS:
+        text = f"manifest: a configuration of type {manifest.config.media_type!r}"
+        raise ImageError(text, "it is no image for containers")
+    known = {kind + suffix for kind in _LAYERS for suffix in _COMPRESSED}
+    for layer in manifest.layers:
+        if layer.media_type not in known:
+            raise ImageError(f"manifest: a layer of type {layer.media_type!r}")
+    return manifest
 
 
 def parse_config(data: bytes) -> ImageConfig:
     """Return the configuration that `data` holds. Raises ImageError."""
     document = _object(data, "image configuration")
     rootfs, config = _mapping(document, "rootfs"), _mapping(document, "config")
+    if rootfs.get("type", "layers") != "layers":
+        raise ImageError(f"image configuration: rootfs.type is {str(rootfs['type'])[:80]!r}")
     diff_ids = _strings(rootfs, "diff_ids")
     for digest in diff_ids:
         _checked(digest, "image configuration: rootfs.diff_ids")

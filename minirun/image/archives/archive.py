@@ -35,7 +35,7 @@ class Archive:
         self._places: dict[str, tuple[int, int]] = {}
         """Name → offset and size."""
         self._links: dict[str, str] = {}
-        source = open(fd, "rb", closefd=False)
+        source = io.BufferedReader(io.FileIO(fd, closefd=False), _CHUNK)
         try:
             self._fd = self._as_it_lies(source, fd)
             try:
