@@ -125,7 +125,7 @@ class Blobs:
             fd = os.open(self._partial_path(digest), _OPEN, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX)
-                if os.fstat(fd).st_nlink:  # else it was renamed or swept away meanwhile
+                if _is_at(fd, self._partial_path(digest)):  # not renamed or swept away meanwhile
                     yield fd
                     return
             finally:
@@ -147,6 +147,14 @@ class Blobs:
                 if not is_kept and _unlink_unused(path):
                     removed.append(path)
         return removed
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Return True if a path still leads to the file that was opened by it."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _files(folder: str) -> list[str]:
