@@ -31,9 +31,6 @@ _IMAGE = frozenset((shelf.RECORD, "layers"))
 _PARTS = _IMAGE | {_REMOVED}
 """All that lies in the directory of an image, and of a draft."""
 
-
-NO_PULL = "registry pull is not available yet"
-
 RECIPES = ("busybox", "debian", "ubuntu")
 """The images that minirun can build by itself (minirun.image.build)."""
 
@@ -117,13 +114,10 @@ def has_recipe(reference: Reference) -> bool:
 
 
 def _next_step(reference: Reference) -> str:
-    """Return advice how to get an image of that name."""
+    """Return advice on how to get an image of that name."""
     if has_recipe(reference):
         return f"minirun images build {reference.familiar()}"
-    return (
-        f"{NO_PULL}: minirun images lists what is here, "
-        "minirun images import NAME FILE.tar brings a root filesystem in"
-    )
+    return f"minirun pull {reference} fetches it, minirun images lists what is here"
 
 
 def list_images(store: str) -> "list[shelf.ImageDetails]":
