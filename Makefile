@@ -92,6 +92,7 @@ bench: tested
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/with_engines.py
+	$(PYTHON) tests/bench/images.py
 
 matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
