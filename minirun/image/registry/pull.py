@@ -39,7 +39,7 @@ def pull(
     transport = Transport(patience)
     try:
         source = Registry(wanted, settings.load().endpoints(reference, wanted), transport)
-        return taking.take(where, reference, source, chosen, notify)
+        return taking.take(where, str(_name(wanted)), source, chosen, notify)
     except NotFound as error:
         near = _nearest(where, wanted)
         hint = f"did you mean {near}?" if near else "minirun images lists what is here"
@@ -93,6 +93,13 @@ def pull_or_build(
 def silent(_: str) -> Iterator[taking.Notify]:
     """Show nothing: a View."""
     yield lambda step: None
+
+
+def _name(wanted: Reference) -> Reference:
+    """Return the name in the store: of a digest alone, a tag made of it."""
+    if wanted.tag:
+        return wanted
+    return wanted._replace(tag=wanted.digest.replace(":", "-")[:19], digest="")
 
 
 def _is_for(where: str, image: store.Image, platform: str) -> bool:

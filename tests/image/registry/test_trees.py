@@ -1,0 +1,120 @@
+"""Images of a real registry, put there by skopeo: pulled, they are the trees that umoci unpacks."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from image.layouts import LayoutFolder, listing, member, tar, umoci
+from image.registry import real
+from image.registry.lying import liar, reply
+from image.test_layer import BASE, CASES, D, shown, without_times
+from minirun.image.registry.pull import pull
+from required import installed
+
+
+def many(count: int) -> list[bytes]:
+    return [
+        tar(member(f"d{n % 7}/", D), member(f"d{n % 7}/f{n}", content=b"%d" % n),
+            member(f"d{n % 5}/.wh.f{n - 5}"))
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def based(*cases: str) -> list[bytes]:
+    return [tar(*BASE), *(tar(*layer) for case in cases for layer in CASES[case])]
+
+
+CUDA: dict[str, Any] = {
+    "Env": ["PATH=/usr/local/nvidia/bin:/bin", "NVIDIA_VISIBLE_DEVICES=all",
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"],
+    "Labels": {"maintainer": "somebody", "com.nvidia.cudnn.version": "9"},
+    "Entrypoint": ["/entry.sh"], "StopSignal": "SIGTERM", "WorkingDir": "/etc",
+}  # fmt: skip
+IMAGES: dict[str, tuple[list[bytes], dict[str, Any], list[str]]] = {
+    "whiteouts": (based("a folder is removed", "opaque", "through a link"), {}, []),
+    "odd": (based("odd names", "sparse", "devices"), {}, []),
+    "attributes": (based("attributes", "owners and modes"), {}, []),
+    "links": (based("a hard link below", "a folder becomes a link"), {}, []),
+    "layers40": (many(40), {}, []),
+    "layers130": (many(130), {}, []),
+    "zstd": (based("a removed folder comes back"), {}, ["--dest-compress-format=zstd"]),
+    "cuda": (based("opaque, deep"), CUDA, []),
+    "docker": (based("nothing of it is named"), {}, ["--format=v2s2"]),
+}
+NEW = {"docker": ("one", "one/two"), "odd": ("sparse",)}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with real.registry(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_pulled_tree_is_umocis(name: str, host: str, tmp_path: Path) -> None:
+    installed("umoci")
+    layers, config, options = IMAGES[name]
+    folder = LayoutFolder(tmp_path / "layout", *layers, **config)
+    real.fill(host, f"trees/{name}:1", folder.path, "--dest-tls-verify=false", *options)
+    image = pull(str(tmp_path / "store"), f"{host}/trees/{name}:1")
+    new = (".", *NEW.get(name, ()))
+    wanted = without_times(listing(umoci(folder, tmp_path / "umoci")), new)
+    assert without_times(shown(image.layers, tmp_path / "own"), new) == wanted
+    [record] = (tmp_path / "store/images").glob("*/image.json")
+    found = json.loads(record.read_text())
+    assert found["env"] == config.get("Env", [])
+    assert found["labels"] == config.get("Labels", {})
+    assert found["stop_signal"] == config.get("StopSignal", "")
+
+
+def test_the_registry_has_zstd_and_docker_s_types(host: str, tmp_path: Path) -> None:
+    for name, words in (("zstd", "tar+zstd"), ("docker", "vnd.docker.distribution.manifest.v2")):
+        layers, config, options = IMAGES[name]
+        folder = LayoutFolder(tmp_path / name, *layers, **config)
+        real.fill(host, f"types/{name}:1", folder.path, "--dest-tls-verify=false", *options)
+        argv = [installed("skopeo"), "inspect", "--raw", "--tls-verify=false",
+                f"docker://{host}/types/{name}:1"]  # fmt: skip
+        assert words in subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def test_by_digest(host: str, tmp_path: Path) -> None:
+    """It gets a name of its own, which a later digest does not take away."""
+    found = []
+    for number in (1, 2):
+        layers = based(*["opaque"] * number)
+        folder = LayoutFolder(tmp_path / str(number), *layers)
+        real.fill(host, "digests/app:1", folder.path, "--dest-tls-verify=false")
+        found.append(f"{host}/digests/app@{folder.top['digest']}")
+    store = str(tmp_path / "store")
+    for number, name in enumerate(found, 1):
+        image = pull(store, name)
+        assert image.digest == name.partition("@")[2]
+        assert len(image.layers) == 1 + number
+    assert pull(store, found[0]).name == f"{host}/digests/app:sha256-{found[0][-64:][:12]}"
+
+
+def test_eight_at_once_download_once(tmp_path: Path) -> None:
+    layers = [tar(member(f"f{n}", content=b"%d" % n * 100_000)) for n in range(3)]
+    with liar() as one:
+        digests = one.image("app", *layers)
+        for digest, data in zip(digests, layers, strict=True):
+            one.routes[f"/v2/app/blobs/{digest}"] = reply(data)
+        code = "import sys; from minirun.image.registry.pull import pull; pull(*sys.argv[1:])"
+        argv = [sys.executable, "-c", code, str(tmp_path / "store"), f"{one.host}/app:1"]
+        crowd = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(8)]
+        said = [each.communicate()[1] for each in crowd]
+        assert said == [""] * 8
+        assert [each.returncode for each in crowd] == [0] * 8
+        for digest in digests:
+            assert len(one.asked(digest)) == 1
