@@ -63,7 +63,7 @@ def test_no_such_image_names_the_next_step(tmp_path: Path) -> None:
         catalogue.resolve(str(tmp_path), "nosuch")
     assert str(caught.value) == "No such image: nosuch:latest"
     assert caught.value.status == 125
-    assert "minirun images import" in caught.value.hint
+    assert "minirun pull nosuch" in caught.value.hint
     with pytest.raises(ImageError) as caught:
         catalogue.resolve(str(tmp_path), "busybox")
     assert caught.value.hint == "minirun images build busybox"
