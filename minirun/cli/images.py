@@ -100,14 +100,18 @@ def _import(args: list[str], settings: Settings) -> int:
     return 0
 
 
-def _remove(names: list[str], settings: Settings) -> int:
+def remove(names: list[str], settings: Settings, done: str = "removed") -> int:
+    """Remove images that no container uses, and print one line for each, which begins with `done`.
+
+    Returns 0. Raises ImageError, UsageError.
+    """
     if not names:
         raise UsageError("images rm needs a name", "minirun images lists them")
     for name in names:
         if users := _users(str(parse_reference(name)), settings):
             text = f'conflict: unable to remove "{name}": container {users[0]} is using it'
             raise ImageError(text, f"minirun delete {users[0]}", status=1)
-        print(f"removed {catalogue.remove_image(settings.store, name)}")
+        print(f"{done} {catalogue.remove_image(settings.store, name)}")
     return 0
 
 
@@ -124,4 +128,4 @@ def _users(image: str, settings: Settings) -> list[str]:
     return users
 
 
-ACTIONS = {"build": _build, "import": _import, "rm": _remove}
+ACTIONS = {"build": _build, "import": _import, "rm": remove}

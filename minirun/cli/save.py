@@ -1,0 +1,99 @@
+"""`minirun save`, `tag`, `rmi`: images as an archive, under another name, and without one."""
+
+import os
+import sys
+import tempfile
+from typing import BinaryIO
+
+from minirun.cli import images
+from minirun.cli.flags import Flags, flag
+from minirun.core.errors import UsageError, from_os
+from minirun.core.rootfs.tree import remove_tree
+from minirun.core.settings import Settings
+from minirun.image import catalogue
+from minirun.image.archives import saving
+from minirun.image.take import take
+
+
+class Save(Flags):
+    """Save images to an archive."""
+
+    command = "save"
+    output: str = flag("-o")
+    format: str = flag(default="docker-archive")
+
+
+class Tag(Flags):
+    """Give an image another name."""
+
+    command = "tag"
+
+
+class Rmi(Flags):
+    """Remove names of images."""
+
+    command = "rmi"
+
+
+def main_tag(args: "list[str]", settings: Settings) -> int:
+    """Give an image another name; return 0. Raises ImageError."""
+    flags = Tag(args)
+    if len(flags.args) != 2:
+        text = f'"tag" requires exactly 2 arguments, got {len(flags.args)}'
+        raise UsageError(text, "minirun tag IMAGE NAME", 1)
+    name, new = flags.args
+    origin = catalogue.resolve(settings.store, name).origin
+    try:
+        with saving.collected(settings.store, [name]) as (image,):
+            take(settings.store, new, saving.SavedSource(image, origin))
+    except OSError as error:
+        raise from_os(error, "tag") from None
+    return 0
+
+
+def main_rmi(args: "list[str]", settings: Settings) -> int:
+    """Remove the names of images, and the images, as far as no container uses them; return 0."""
+    return images.remove(Rmi(args).args, settings, "Untagged:")
+
+
+def main_save(args: "list[str]", settings: Settings) -> int:
+    """Write images to an archive; return 0. Raises MinirunError."""
+    flags = Save(args)
+    flags.check("format", *saving.FORMATS)
+    if not flags.args:
+        raise UsageError('"save" requires at least 1 argument', "minirun save -o FILE IMAGE…", 1)
+    if not flags.output and (sys.stdout.isatty() or flags.format == "oci-dir"):
+        text = "cowardly refusing to save to a terminal"
+        raise UsageError(text, "use the -o flag or redirect", 1)
+    try:
+        with saving.collected(settings.store, flags.args) as saved:
+            _write(saved, flags.format, flags.output)
+    except OSError as error:
+        raise from_os(error, "saving") from None
+    return 0
+
+
+def _write(saved: "list[saving.SavedImage]", form: str, output: str) -> None:
+    """Write to a file or folder that gets its name when it is complete; or to a pipe."""
+    if not output or (os.path.lexists(output) and not os.path.isfile(output) and form != "oci-dir"):
+        with open(output or sys.stdout.fileno(), "wb", closefd=bool(output)) as stream:
+            _write_tar(saved, form, stream)
+        return
+    draft = tempfile.mkdtemp(prefix=".draft-", dir=os.path.dirname(os.path.abspath(output)))
+    try:
+        made = f"{draft}/image"
+        if form == "oci-dir":
+            os.mkdir(made)
+            saving.write(saved, form, saving.FolderTarget(made))
+        else:
+            with open(made, "wb") as stream:
+                _write_tar(saved, form, stream)
+        os.rename(made, output)
+    finally:
+        remove_tree(draft)
+
+
+def _write_tar(saved: "list[saving.SavedImage]", form: str, stream: "BinaryIO") -> None:
+    target = saving.TarTarget(stream)
+    saving.write(saved, form, target)
+    target.writer.finish()

@@ -1,0 +1,264 @@
+"""Images of the store as an archive that docker, podman and skopeo read.
+
+    docker-archive   manifest.json, one configuration for each image, plain layers
+    oci-archive      an OCI layout in one tar archive; oci-dir: as a folder
+
+An image that was pulled keeps manifest and layers as they came, so its digest stays. Of one that
+was made here the layers are packed, always to the same bytes: saved twice, it has one digest.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+from minirun.image import catalogue
+from minirun.image import store as shelf
+from minirun.image.archives.layout import FULL_NAME, REF_NAME, path_of
+from minirun.image.blobs import Blobs
+from minirun.image.compression import decompressed
+from minirun.image.grammar import parse as parse_reference
+from minirun.image.oci import (
+    INDEXES,
+    MANIFESTS,
+    OCI_CONFIG,
+    OCI_LAYER,
+    Descriptor,
+    Manifest,
+    digest_of,
+    parse,
+    parse_config,
+)  # fmt: skip
+from minirun.image.pack import pack_layer, pack_tree
+from minirun.image.tarstream import Member
+from minirun.image.tarwriter import TarWriter
+
+FORMATS = ("docker-archive", "oci-archive", "oci-dir")
+_CHUNK = 1 << 20
+
+
+class SavedLayer(NamedTuple):
+    """A layer: what it is, and its bytes."""
+
+    descriptor: Descriptor
+    diff_id: str
+    fd: int
+
+    def opened(self) -> io.BufferedReader:
+        """Open its file, with a position of its own; it may have no name. Raises OSError."""
+        return open(f"/proc/self/fd/{self.fd}", "rb")
+
+
+class SavedImage(NamedTuple):
+    """All of an image that an archive needs."""
+
+    name: str
+    """With its registry: docker.io/library/app:1."""
+    manifest_type: str
+    manifest: bytes
+    config: bytes
+    layers: tuple[SavedLayer, ...]
+
+
+class SavedSource:
+    """An image of the store as a `Source`: for another name of it, or for a registry."""
+
+    def __init__(self, image: SavedImage, name: str) -> None:
+        self.image, self.name = image, name
+
+    def root(self) -> tuple[Descriptor, bytes]:
+        """Return the manifest."""
+        data = self.image.manifest
+        return Descriptor(self.image.manifest_type, digest_of(data), len(data)), data
+
+    def document(self, wanted: Descriptor) -> bytes:
+        """Return the configuration."""
+        return self.image.config
+
+    @contextmanager
+    def blob(self, wanted: Descriptor, offset: int = 0) -> Iterator[BinaryIO]:
+        """Open a layer, with a position of its own. Raises OSError."""
+        layers = {layer.descriptor.digest: layer for layer in self.image.layers}
+        with layers[wanted.digest].opened() as file:
+            file.seek(offset)
+            yield file
+
+
+class Target(Protocol):
+    """Where the files of an archive go."""
+
+    def put(self, name: str, size: int, content: BinaryIO) -> None:
+        """Write a file; one that is there already is the same."""
+
+
+class TarTarget:
+    """A tar archive."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.writer = TarWriter(stream)
+        self._there: set[str] = set()
+
+    def put(self, name: str, size: int, content: BinaryIO) -> None:
+        """Write a file."""
+        if name not in self._there:
+            self._there.add(name)
+            self.writer.add(Member(name, "file", 0o644, 0, 0, size, 0, "", (0, 0), {}), content)
+
+
+class FolderTarget:
+    """A folder, made by the caller."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def put(self, name: str, size: int, content: BinaryIO) -> None:
+        """Write a file. Raises OSError."""
+        path = f"{self._path}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            while chunk := content.read(_CHUNK):
+                file.write(chunk)
+
+
+@contextmanager
+def collected(store: str, names: list[str]) -> Iterator[list[SavedImage]]:
+    """Yield all that is to be written of the images of these names. Raises ImageError, OSError."""
+    with ExitStack() as stack:
+        yield [_image(store, name, stack) for name in names]
+
+
+def write(images: list[SavedImage], form: str, target: Target) -> None:
+    """Write images in one of FORMATS. Raises ImageError, OSError."""
+    if form == "docker-archive":
+        _write_docker(images, target)
+    else:
+        _write_layout(images, target, tags=form == "oci-dir" and len(images) == 1)
+
+
+def _write_docker(images: list[SavedImage], target: Target) -> None:
+    rows = []
+    for image in images:
+        config = f"{digest_of(image.config).removeprefix('sha256:')}.json"
+        layers = [f"{layer.diff_id.removeprefix('sha256:')}/layer.tar" for layer in image.layers]
+        for path, layer in zip(layers, image.layers, strict=True):
+            _put_plain(target, path, layer)
+        _put(target, config, image.config)
+        name = parse_reference(image.name)
+        rows.append({"Config": config, "RepoTags": [str(name)], "Layers": layers})
+    _put(target, "manifest.json", _json(rows))
+
+
+def _put_plain(target: Target, path: str, layer: SavedLayer) -> None:
+    """Write a layer that is not compressed: old versions of docker load no other."""
+    with layer.opened() as source:
+        plain = decompressed(source)
+        if plain is source:
+            target.put(path, layer.descriptor.size, source)
+            return
+        with tempfile.TemporaryFile() as copy:
+            while chunk := plain.read(_CHUNK):
+                copy.write(chunk)
+            size = copy.tell()
+            copy.seek(0)
+            target.put(path, size, copy)
+
+
+def _write_layout(images: list[SavedImage], target: Target, *, tags: bool) -> None:
+    rows = []
+    for image in images:
+        for layer in image.layers:
+            with layer.opened() as file:
+                target.put(path_of(layer.descriptor.digest), layer.descriptor.size, file)
+        for data in (image.config, image.manifest):
+            _put(target, path_of(digest_of(data)), data)
+        short = parse_reference(image.name).tag if tags else image.name
+        row = _row(Descriptor(image.manifest_type, digest_of(image.manifest), len(image.manifest)))
+        rows.append(row | {"annotations": {FULL_NAME: image.name, REF_NAME: short}})
+    index = {"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": rows}
+    _put(target, "index.json", _json(index))
+    _put(target, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+
+
+def _put(target: Target, name: str, data: bytes) -> None:
+    target.put(name, len(data), io.BytesIO(data))
+
+
+def _image(store: str, name: str, stack: ExitStack) -> SavedImage:
+    image = catalogue.resolve(store, name)
+    details = catalogue.details(store, image.name)
+    reference = parse_reference(image.name)
+    full = f"{reference.domain}/{reference.path}:{reference.tag}"
+    return _as_it_came(store, full, details, stack) or _packed(full, image, details, stack)
+
+
+def _as_it_came(
+    store: str, name: str, details: "shelf.ImageDetails", stack: ExitStack
+) -> SavedImage | None:
+    """Return an image of the blobs that were pulled; None if they are not all there."""
+    blobs, digest = Blobs(store), details.get("manifest", "")
+    if not digest or not blobs.has(digest):
+        return None
+    data = blobs.document(digest)
+    media_type = json.loads(data).get("mediaType") or MANIFESTS[0]
+    manifest = parse(media_type, data)
+    if not isinstance(manifest, Manifest) or not all(
+        blobs.has(each.digest) for each in (manifest.config, *manifest.layers)
+    ):
+        return None
+    config = blobs.document(manifest.config.digest)
+    layers = tuple(
+        SavedLayer(each, diff_id, stack.enter_context(open(blobs.path(each.digest), "rb")).fileno())
+        for each, diff_id in zip(manifest.layers, parse_config(config).diff_ids, strict=True)
+    )
+    return SavedImage(name, media_type, data, config, layers)
+
+
+def _packed(
+    name: str, image: shelf.Image, details: "shelf.ImageDetails", stack: ExitStack
+) -> SavedImage:
+    """Return an image whose layers are packed now."""
+    layers = []
+    for number, path in enumerate(image.layers):
+        file = stack.enter_context(tempfile.TemporaryFile())
+        (pack_layer if number else pack_tree)(path, file)
+        size = file.tell()
+        file.seek(0)  # and all that is in Python's buffer goes into the file
+        digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        layers.append(SavedLayer(Descriptor(OCI_LAYER, digest, size), digest, file.fileno()))
+    config = _json(_config(image, details, [layer.diff_id for layer in layers]))
+    manifest = {
+        "schemaVersion": 2, "mediaType": MANIFESTS[0],
+        "config": _row(Descriptor(OCI_CONFIG, digest_of(config), len(config))),
+        "layers": [_row(layer.descriptor) for layer in layers],
+    }  # fmt: skip
+    return SavedImage(name, MANIFESTS[0], _json(manifest), config, tuple(layers))
+
+
+def _config(
+    image: shelf.Image, details: "shelf.ImageDetails", diff_ids: list[str]
+) -> dict[str, Any]:
+    config = {
+        "Env": list(image.env), "Entrypoint": list(image.entrypoint), "Cmd": list(image.cmd),
+        "WorkingDir": image.workdir, "User": image.user, "Labels": details.get("labels", {}),
+        "Volumes": {path: {} for path in details.get("volumes", [])},
+        "StopSignal": details.get("stop_signal", ""),
+    }  # fmt: skip
+    created, origin = details.get("created", ""), image.origin
+    return {
+        "architecture": details.get("architecture", ""), "os": "linux", "created": created,
+        "config": {key: value for key, value in config.items() if value},
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+        "history": [{"created": created, "created_by": origin} for _ in diff_ids],
+    }  # fmt: skip
+
+
+def _row(each: Descriptor) -> dict[str, Any]:
+    return {"mediaType": each.media_type, "digest": each.digest, "size": each.size}
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
