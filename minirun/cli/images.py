@@ -28,6 +28,12 @@ class Images(Flags):
     verify: bool
 
 
+class ImportOf(Flags):
+    """Bring a root filesystem in."""
+
+    command = "import"
+
+
 def main(args: "list[str]", settings: Settings) -> int:
     """List, build, import, verify or remove images; return the exit status."""
     flags = Images(args)
@@ -57,10 +63,10 @@ def _row(image: "ImageDetails") -> tuple[str, ...]:
     if "broken" in image:
         return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
     digest = image["digest"].removeprefix("sha256:")[:12]
-    return image["name"], image["tag"], digest, _human(image["size"]), image["origin"]
+    return image["name"], image["tag"], digest, human(image["size"]), image["origin"]
 
 
-def _human(size: float) -> str:
+def human(size: float) -> str:
     """A size as docker prints it: three digits, decimal units."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
@@ -98,6 +104,15 @@ def _import(args: list[str], settings: Settings) -> int:
             image = import_tar(settings.store, name, file, os.path.basename(path))
     print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))
     return 0
+
+
+def main_import(args: "list[str]", settings: Settings) -> int:
+    """Bring a root filesystem in, as docker's `import FILE NAME`; return 0."""
+    words = ImportOf(args).args
+    if len(words) != 2:
+        text = f'"import" requires exactly 2 arguments, got {len(words)}'
+        raise UsageError(text, "minirun import FILE|- NAME", 1)
+    return _import(words[::-1], settings)
 
 
 def remove(names: list[str], settings: Settings, done: str = "removed") -> int:

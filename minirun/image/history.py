@@ -1,0 +1,86 @@
+"""How an image was made: one row for each step, with what its layer added, changed and removed.
+
+The steps are the configuration's history (image-spec config.md); which of them made a layer, it
+says itself. The files are counted in the layers as they lie in the store, over those below.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from minirun.core.errors import ImageError
+from minirun.image import catalogue
+from minirun.image.blobs import Blobs
+from minirun.image.lower import Lower, is_whiteout
+from minirun.image.oci import MANIFESTS, History, Manifest, parse, parse_config
+
+
+class Changes(NamedTuple):
+    """What one layer does to those below it. Directories are not counted."""
+
+    added: int
+    changed: int
+    removed: int
+    size: int
+    """Bytes of the files in it."""
+
+
+class Step(NamedTuple):
+    """One row."""
+
+    created: str
+    created_by: str
+    comment: str
+    changes: Changes | None
+    """None for a step that changed the configuration alone."""
+
+
+def steps(store: str, name: str) -> list[Step]:
+    """Return the steps of an image, lowest first. Raises ImageError, OSError."""
+    image = catalogue.resolve(store, name)
+    counted = [changes(path, image.layers[:number]) for number, path in enumerate(image.layers)]
+    rows = _history(store, name)
+    if sum(not row.empty_layer for row in rows) != len(counted):
+        details = catalogue.details(store, image.name)
+        created = details.get("created", "")
+        rows = [
+            History(created, image.origin, False) for _ in counted
+        ]  # it does not fit, or is missing
+    layers = iter(counted)
+    return [
+        Step(row.created, row.created_by, row.comment, None if row.empty_layer else next(layers))
+        for row in rows
+    ]
+
+
+def changes(layer: str, below: Sequence[str]) -> Changes:
+    """Count what a layer does to those below it, lowest first. Raises OSError."""
+    added = changed = removed = size = 0
+    with closing(Lower(below)) as lower:
+        for folder, directories, names in os.walk(layer):
+            links = [name for name in directories if os.path.islink(f"{folder}/{name}")]
+            for name in names + links:
+                path = f"{folder}/{name}"
+                info = os.lstat(path)
+                size += info.st_size if stat.S_ISREG(info.st_mode) else 0
+                if is_whiteout(info):
+                    removed += 1
+                elif lower.find(os.path.relpath(path, layer)):
+                    changed += 1
+                else:
+                    added += 1
+    return Changes(added, changed, removed, size)
+
+
+def _history(store: str, name: str) -> tuple[History, ...] | list[History]:
+    digest, blobs = catalogue.details(store, name).get("manifest", ""), Blobs(store)
+    try:
+        data = blobs.document(digest) if digest else b""
+        found = parse(MANIFESTS[0], data) if data else None
+        if isinstance(found, Manifest):
+            return parse_config(blobs.document(found.config.digest)).history
+    except ImageError:
+        pass
+    return []
