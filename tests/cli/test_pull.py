@@ -104,6 +104,9 @@ def test_never_and_always(own: Program, host: str, tmp_path: Path) -> None:
                       Env=["PATH=/bin"])  # fmt: skip
     docker_io_is("127.0.0.1:1", tmp_path)
     assert own("run", "--rm", "ubuntu").stdout == "pulled\n"  # nobody is asked
+    done = own("run", "--rm", "--pull", "always", "ubuntu")
+    assert done.stdout == "pulled\n"
+    assert "connection refused): taking ubuntu:latest as it is here" in done.stderr
     docker_io_is(host, tmp_path)
     real.fill(host, "library/ubuntu:latest", new, "--dest-tls-verify=false")
     assert own("run", "--rm", "ubuntu").stdout == "pulled\n"

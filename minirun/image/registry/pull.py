@@ -5,7 +5,7 @@ instead, and one line says so. What a registry answered is never passed over in 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from difflib import get_close_matches
 
 from minirun.core.errors import ImageError
@@ -86,6 +86,10 @@ def pull_or_build(
         if not other_way:
             raise
         reason = f"no registry can be reached ({error})"
+    with suppress(ImageError):
+        found = catalogue.resolve(where, reference)
+        say(f"{reason}: taking {found.name} as it is here")
+        return found
     return build.find_or_build(where, reference, lambda line: say(f"{reason}: {line}"))
 
 
