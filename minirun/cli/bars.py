@@ -5,7 +5,7 @@ import threading
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
-from minirun.image.take import Step
+from minirun.image.take import LayerStep
 
 _WORDS = {
     "pulling": "Downloading", "exists": "Already exists", "verified": "Download complete",
@@ -24,7 +24,7 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
         self._lock = threading.Lock()
 
-    def show(self, step: Step) -> None:
+    def show(self, step: LayerStep) -> None:
         """Move a layer's bar; the first step of all makes the bars appear."""
         with self._lock:
             if not self._tasks:

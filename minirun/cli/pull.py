@@ -15,7 +15,7 @@ from minirun.image import catalogue
 from minirun.image.grammar import parse
 from minirun.image.registry import pull as registry
 from minirun.image.registry.errors import NotFound, Unreachable
-from minirun.image.take import Notify, Step
+from minirun.image.take import LayerStep, Notify
 
 if TYPE_CHECKING:
     from minirun.cli.run_options import RunFlags
@@ -93,7 +93,7 @@ def shown(lead: str, quiet: bool) -> "registry.View":
 class _Lines:
     """One line for what is done with a layer, in docker's words."""
 
-    def show(self, step: Step) -> None:
+    def show(self, step: LayerStep) -> None:
         """Print a step, if it is one of those that stand for themselves."""
         if step.kind in _LINES:
             os.write(2, f"{step.digest[7:19]}: {_LINES[step.kind]}\n".encode())

@@ -125,9 +125,12 @@ class Blobs:
             fd = os.open(self._partial_path(digest), _OPEN, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX)
-                if _is_at(fd, self._partial_path(digest)):  # not renamed or swept away meanwhile
+                if not _is_at(fd, self._partial_path(digest)):
+                    continue  # renamed or swept away meanwhile
+                if not self.has(digest):
                     yield fd
                     return
+                os.unlink(self._partial_path(digest))  # made just after the blob was complete
             finally:
                 os.close(fd)
         yield -1

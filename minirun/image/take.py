@@ -32,7 +32,7 @@ _NESTED = 3
 _MACHINES = {"x86_64": ("amd64", ""), "aarch64": ("arm64", "v8"), "armv7l": ("arm", "v7")}
 
 
-class Step(NamedTuple):
+class LayerStep(NamedTuple):
     """What is being done, for a view: `kind` is pulling, exists, verified, unpacking or done."""
 
     kind: str
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     size: int = 0
 
 
-Notify = Callable[[Step], None]
+Notify = Callable[[LayerStep], None]
 
 
 def this_platform() -> oci.Platform:
@@ -169,14 +169,14 @@ class _Taken:
 
     def _fetch(self, layer: oci.Descriptor) -> str:
         if self._blobs.has(layer.digest):
-            self._notify(Step("exists", layer.digest, layer.size, layer.size))
+            self._notify(LayerStep("exists", layer.digest, layer.size, layer.size))
             return self._blobs.path(layer.digest)
 
         def progress(done: int) -> None:
-            self._notify(Step("pulling", layer.digest, done, layer.size))
+            self._notify(LayerStep("pulling", layer.digest, done, layer.size))
 
         path = self._blobs.fetch(self._source, layer, progress)
-        self._notify(Step("verified", layer.digest, layer.size, layer.size))
+        self._notify(LayerStep("verified", layer.digest, layer.size, layer.size))
         return path
 
     def _unpack(
@@ -189,9 +189,9 @@ class _Taken:
         below: list[Layer],
     ) -> Layer:
         blob = fetched.result()
-        self._notify(Step("unpacking", layer.digest, layer.size, layer.size))
+        self._notify(LayerStep("unpacking", layer.digest, layer.size, layer.size))
         made = self._layers.ensure(chain_id, diff_id, blob, below)
-        self._notify(Step("done", layer.digest, layer.size, layer.size))
+        self._notify(LayerStep("done", layer.digest, layer.size, layer.size))
         return made
 
 

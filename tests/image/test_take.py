@@ -20,7 +20,7 @@ from minirun.core.errors import ImageError
 from minirun.image import catalogue, oci
 from minirun.image.blobs import Blobs
 from minirun.image.gc import collect
-from minirun.image.take import Step, choose, platform_of, take
+from minirun.image.take import LayerStep, choose, platform_of, take
 
 ONE = tar(member("one", content=os.urandom(100_000)))
 TWO = tar(member("two", content=b"2"))
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> str:
 
 
 def test_what_is_stored(folder: LayoutFolder, store: str) -> None:
-    steps: list[Step] = []
+    steps: list[LayerStep] = []
     image = take(store, "team/app:1", FolderSource(folder), notify=steps.append)
     assert (image.name, image.env, image.cmd) == ("team/app:1", ("A=1",), ("sh",))
     assert image.digest == folder.top["digest"]
