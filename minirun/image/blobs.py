@@ -142,7 +142,7 @@ class Blobs:
         os.rename(self._partial_path(digest), self.path(digest))
 
     def remove_all_but(self, kept: set[str]) -> list[str]:
-        """Remove what is not in `kept`, and parts that nobody fetches; return the paths."""
+        """Remove what is not in `kept`, and parts that no process fetches; return the paths."""
         removed = []
         for folder in (BLOBS, PARTIAL):
             for path in _files(f"{self._store}/{folder}"):

@@ -56,7 +56,7 @@ class Layers:
             raise ImageError(f"{path}/{RECORD} is damaged", f"rm -r {path}, pull again") from None
 
     def ensure(self, chain_id: str, diff_id: str, blob: str, below: Sequence[Layer]) -> Layer:
-        """Return a layer; unpack the archive `blob` over those `below`, if nobody has yet.
+        """Return a layer; unpack the archive `blob` over those `below`, if it is not here.
 
         Raises ImageError: the archive is damaged or forbidden, or is not what `diff_id` says.
         """
@@ -104,7 +104,7 @@ class Layers:
     def remove_all_but(self, kept: set[str]) -> list[str]:
         """Remove the layers that are not in `kept`, and what dead makers left; return the paths.
 
-        The caller sees to it that nobody makes a layer at the same time.
+        The caller must see to it that no layer is being made at the same time.
         """
         removed = []
         for name in sorted(os.listdir(self._top)) if os.path.isdir(self._top) else []:

@@ -22,7 +22,7 @@ def is_whiteout(info: os.stat_result) -> bool:
 
 
 class Lower:
-    """The merged view of some layers, lowest first. They are complete, and nobody changes them."""
+    """The merged view of some layers, lowest first. They are complete and do not change."""
 
     def __init__(self, layers: Sequence[str]) -> None:
         """Open them. Raises OSError."""

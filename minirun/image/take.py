@@ -157,7 +157,7 @@ class _Taken:
         chains = oci.chain_ids(config.diff_ids)
         found: list[Layer] = []
         with ThreadPoolExecutor(THREADS) as pool:
-            # of a layer that is unpacked the archive may be gone: nobody needs it to run
+            # of a layer that is unpacked the archive may be gone: a run needs the layer alone
             fetched = [pool.submit(self._fetch, each) for each in manifest.layers]
             try:
                 for row in zip(chains, config.diff_ids, fetched, manifest.layers, strict=True):

@@ -95,7 +95,7 @@ class StageState:
         return tuple(f"{name}={value}" for name, value in self._args.items() if self._counts(name))
 
     def _counts(self, name: str) -> bool:
-        """Return True if an argument is not hidden by ENV, nor a proxy, which nobody is to see."""
+        """Return True for an argument the history shows: not hidden by ENV, and no proxy."""
         return name not in self._variables and name not in PROXIES
 
     def _expand(self, text: str) -> str:

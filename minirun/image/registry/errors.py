@@ -1,7 +1,7 @@
 """What goes wrong with a registry, in the words that docker's users know.
 
 ImageError
-├── Unreachable    nobody answered: no network, or the host is down
+├── Unreachable    no host answered: no network, or the host is down
     ├── Broken         the connection broke; asking again may help
     ├── NoTLS          the other side speaks plain HTTP
 └── NotFound       the registry has no such image
