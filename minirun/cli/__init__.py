@@ -25,7 +25,7 @@ COMMANDS = {
     "inspect": "cli.inspect", "timeline": "cli.show", "replay": "cli.show", "diff": "cli.show",
     "explain": "cli.show", "images": "cli.images", "image": "cli.image", "load": "cli.image",
     "save": "cli.save", "tag": "cli.save", "rmi": "cli.save", "pull": "cli.pull",
-    "history": "cli.history", "import": "cli.images",
+    "history": "cli.history", "import": "cli.images", "build": "cli.build",
     "login": "cli.login", "logout": "cli.login", "gpu": "cli.gpu",
     "nvidia-container-cli": "cli.nvidia", "nvidia-container-runtime-hook": "cli.nvidia",
     "nvidia-container-runtime": "gpu.nvidia.runtime.wrapper", "nvidia-ctk": "cli.ctk",

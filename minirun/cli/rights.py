@@ -4,10 +4,9 @@ import os
 
 from minirun.cli.run_options import RunFlags
 from minirun.core.errors import UsageError
-from minirun.core.rootfs.inroot import Root
 from minirun.image.store import Image
-from minirun.oci import user
 from minirun.oci.generate import RunOptions
+from minirun.oci.image_user import in_layers
 from minirun.oci.seccomp.file import NAME as DEFAULT_PROFILE
 
 _UNCONFINED = "unconfined"
@@ -22,21 +21,9 @@ def add(run: RunOptions, flags: RunFlags, image: Image) -> RunOptions:
 
     Raises MinirunError, OSError.
     """
-    run = run._replace(user=_user(flags.user or image.user, image))
+    user = in_layers(flags.user or image.user, image.layers)
+    run = run._replace(user=(user.uid, user.gid, user.groups))
     return _confined(run, flags.security_opt)
-
-
-def _user(spec: str, image: Image) -> "tuple[int, int, tuple[int, ...]]":
-    """uid, gid and further groups, from the passwd and group files of the image's topmost layer."""
-    if not spec or spec in ("0", "0:0", "root"):
-        return (0, 0, ())
-    with_passwd = [p for p in reversed(image.layers) if os.path.lexists(f"{p}/etc/passwd")]
-    root = Root.at((with_passwd or list(image.layers))[0])
-    try:
-        found = user.resolve_user(root, spec)
-    finally:
-        root.close()
-    return (found.uid, found.gid, tuple(found.groups))
 
 
 def _confined(options: RunOptions, texts: "list[str]") -> RunOptions:

@@ -1,7 +1,8 @@
 """Content-addressed files: manifests, configurations and layer archives, named by their digest.
 
     STORE/blobs/sha256/HEX     complete; what it holds has this digest
-    STORE/blobs/partial/HEX    on its way; locked (flock(2)) by the process that fetches it
+    STORE/blobs/partial/HEX    on its way; locked (flock(2)) by the process that fetches it;
+                               .draft-… is one that is made here, and whose digest is not known
 
 A blob gets its name by one rename, after its digest and size were found right, so SIGKILL leaves
 a part of it at most: the next one who wants it goes on from there. Nothing is synced to the disk:
@@ -11,12 +12,15 @@ read. (containerd's content store is of the same form; it syncs.)
 
 import fcntl
 import hashlib
+import io
 import os
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from minirun.core.errors import ImageError
+from minirun.image.draft import DRAFT
 from minirun.image.oci import DOCUMENT_LIMIT, Descriptor, Source, digest_of
 from minirun.image.store import failure
 
@@ -118,9 +122,7 @@ class Blobs:
 
         Yields -1 if the blob is complete, perhaps since another process has just fetched it.
         """
-        for folder in (BLOBS, PARTIAL):
-            os.makedirs(f"{self._store}/{folder}", 0o700, exist_ok=True)
-        os.chmod(f"{self._store}/blobs", 0o700)
+        self._make_folders()
         while not self.has(digest):
             fd = os.open(self._partial_path(digest), _OPEN, 0o600)
             try:
@@ -134,6 +136,35 @@ class Blobs:
             finally:
                 os.close(fd)
         yield -1
+
+    @contextmanager
+    def draft(self) -> Iterator[io.BufferedRandom]:
+        """Yield a file for a blob that is made here, and whose digest is not yet known.
+
+        What :meth:`adopt` has not taken is removed. Raises OSError.
+        """
+        self._make_folders()
+        fd, path = tempfile.mkstemp(prefix=DRAFT, dir=f"{self._store}/{PARTIAL}")
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        with open(fd, "w+b") as file:
+            try:
+                yield file
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def adopt(self, draft: io.BufferedRandom) -> tuple[str, int]:
+        """Give a draft its name; return digest and size. Raises OSError."""
+        draft.flush()
+        draft.seek(0)
+        digest = f"sha256:{hashlib.file_digest(draft, 'sha256').hexdigest()}"
+        os.rename(os.readlink(f"/proc/self/fd/{draft.fileno()}"), self.path(digest))
+        return digest, draft.tell()
+
+    def _make_folders(self) -> None:
+        for folder in (BLOBS, PARTIAL):
+            os.makedirs(f"{self._store}/{folder}", 0o700, exist_ok=True)
+        os.chmod(f"{self._store}/blobs", 0o700)
 
     def _partial_path(self, digest: str) -> str:
         return f"{self._store}/{PARTIAL}/{digest.removeprefix('sha256:')}"

@@ -21,7 +21,7 @@ from minirun.core.errors import ImageError
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
-from minirun.image.lower import Lower, follow, is_whiteout
+from minirun.image.lower import Lower, is_whiteout, resolve
 from minirun.image.tarstream import Body, Member
 from minirun.image.unpack import Unpacker, copy_file, inside
 
@@ -162,18 +162,7 @@ class OverlayLayer(Unpacker):
 
         Raises ImageError: it leads through a file, or links go in a circle.
         """
-        done, links = 0, 0
-        while True:
-            parts = path.split("/") if path else []
-            if done >= len(parts):
-                return path
-            prefix = "/".join(parts[: done + 1])
-            target = self._link(prefix)
-            if target is None:
-                done += 1
-            else:
-                links += 1
-                path, done = follow(path, prefix, target, links), 0
+        return resolve(path, self._link)
 
     def _link(self, path: str) -> str | None:
         """Return where the link `path` leads; None for a directory, or for nothing yet."""

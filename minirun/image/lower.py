@@ -8,7 +8,7 @@ Source: the kernel's Documentation/filesystems/overlayfs.rst.
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from minirun.core.errors import ImageError
 
@@ -46,7 +46,7 @@ class Lower:
     def find(self, path: str) -> tuple[int, os.stat_result] | None:
         """Return (descriptor of the layer, lstat) of what is seen at `path`; None for nothing.
 
-        `path` is relative, and no part of it a link: see `resolve`.
+        `path` is relative, and no part of it a link: see :func:`resolve`.
         """
         if not path:
             return next(((fd, os.stat(".", dir_fd=fd)) for fd in self._merged[""]), None)
@@ -85,6 +85,25 @@ class Lower:
             finally:
                 os.close(below)
         return sorted(name for name in seen if self.find(f"{path}/{name}" if path else name))
+
+
+def resolve(path: str, link: Callable[[str], str | None]) -> str:
+    """Return `path` without symbolic links; `link` tells where one leads, None for no link.
+
+    Raises ImageError: links go in a circle.
+    """
+    done, links = 0, 0
+    while True:
+        parts = path.split("/") if path else []
+        if done >= len(parts):
+            return path
+        prefix = "/".join(parts[: done + 1])
+        target = link(prefix)
+        if target is None:
+            done += 1
+        else:
+            links += 1
+            path, done = follow(path, prefix, target, links), 0
 
 
 def follow(path: str, link: str, target: str, links: int) -> str:

@@ -163,6 +163,15 @@ class _Opened:
         os.close(self.fd)
 
 
+def member_of(path: str, info: os.stat_result, fd: int = -1) -> Member:
+    """Return the entry for a file that lstat says this of; `fd` is open if it has attributes.
+
+    Of a link the target is still to be filled in.
+    """
+    xattrs = _attributes(fd, os.listxattr(fd)) if fd >= 0 else {}
+    return _member(path, _KINDS[stat.S_IFMT(info.st_mode)], info, xattrs)
+
+
 def _member(
     path: str,
     kind: str,

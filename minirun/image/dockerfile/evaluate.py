@@ -57,6 +57,8 @@ class MakeDirectory(NamedTuple):
     """WORKDIR: the directory is made if it is missing."""
 
     path: str
+    user: str
+    """Whose it becomes."""
 
 
 Work = Run | Copy | MakeDirectory
@@ -193,7 +195,7 @@ class StageState:
     def _take_workdir(self, instruction: Instruction) -> MakeDirectory:
         path = self._absolute(self._expand(instruction.text))
         self.config["WorkingDir"] = path
-        return MakeDirectory(path)
+        return MakeDirectory(path, self.config.get("User", ""))
 
     def _take_run(self, instruction: Instruction) -> Run:
         proxies = {name: value for name, value in self._given.items() if name in PROXIES}

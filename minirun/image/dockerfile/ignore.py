@@ -30,6 +30,7 @@ class Ignore:
             for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1)
             if line.strip() and not line.startswith("#")
         ]
+        self.has_rules = bool(self._rules)
         self.may_bring_back = any(rule.brings_back for rule in self._rules)
         """If not, nothing in a folder that is left out needs to be looked at."""
 

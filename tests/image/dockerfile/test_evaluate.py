@@ -65,7 +65,7 @@ def test_work() -> None:
     mount = {"type": "cache", "target": "/w/c"}
     env = ("PATH=/bin", "http_proxy=http://p", "A=1")
     assert work == [
-        MakeDirectory("/w"),
+        MakeDirectory("/w", ""),
         Run(("/bin/sh", "-c", "x $A"), env, "/w", "", (mount,), "default"),
         Run(("y",), env, "/w", "u", (), "default"),
         Copy(("a", "b"), "/w/", "", "", "", unpacks=False),

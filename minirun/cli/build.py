@@ -1,0 +1,161 @@
+"""`minirun build`: an image of a Dockerfile."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from minirun.cli import pull
+from minirun.cli.flags import Flags, flag
+from minirun.core.errors import ImageError, UsageError, from_os
+from minirun.core.settings import Settings
+from minirun.core.visible import clean, say
+from minirun.image import store
+from minirun.image.dockerfile import parse
+from minirun.image.dockerfile.evaluate import PROXIES
+from minirun.image.dockerfile.ignore import Ignore
+from minirun.image.dockerfile.trees import FolderTree
+from minirun.image.registry import pull as registry
+from minirun.running.build.builder import Builder, BuildOptions
+
+NAMES = ("Dockerfile", "Containerfile")
+"""The second is podman's name for it."""
+
+
+class Build(Flags):
+    """Build an image from a Dockerfile."""
+
+    command = "build"
+    tag: list[str] = flag("-t")
+    file: str = flag("-f")
+    build_arg: list[str]
+    label: list[str]
+    target: str
+    platform: str
+    network: str = flag(default="none")
+    no_cache: bool
+    pull: bool
+    quiet: bool = flag("-q")
+    iidfile: str
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Build an image; return 0. Raises MinirunError."""
+    flags = Build(args)
+    if len(flags.args) != 1:
+        text = f'"build" requires exactly 1 argument, got {len(flags.args)}'
+        raise UsageError(text, "minirun build [-t NAME] FOLDER", 1)
+    flags.check("network", "none", "host")
+    with _context(flags) as (text, folder):
+        file = parse.parse(text)
+        ignore = Ignore(_ignored(flags, folder))
+        options = _options(flags)
+        _warn_unused(options, file)
+        with closing(FolderTree(folder, ignore)) as tree:
+            tell = _silent if flags.quiet else _tell
+            builder = Builder(settings, file, tree, options, _finder(flags, settings), tell)
+            images = builder.build()
+    if flags.iidfile:
+        with open(flags.iidfile, "w", encoding="ascii") as output:
+            output.write(images[0].digest)
+    for image in images:
+        if not flags.quiet:
+            print(clean(f"Successfully tagged {image.name}"))
+    print(images[0].digest)
+    return 0
+
+
+@contextmanager
+def _context(flags: Build) -> Iterator[tuple[str, str]]:
+    """Yield the Dockerfile's text, and the folder that COPY takes files from. Raises ImageError."""
+    place = flags.args[0]
+    if place == "-":
+        with tempfile.TemporaryDirectory(prefix="minirun-build-") as empty:
+            yield _read("-"), empty
+        return
+    if not os.path.isdir(place):
+        hint = "a folder; - reads a Dockerfile from standard input"
+        raise ImageError(f"unable to prepare context: path {place!r} not found", hint, status=1)
+    if flags.file:
+        yield _read(flags.file), place
+        return
+    for name in NAMES:
+        if os.path.exists(f"{place}/{name}"):
+            yield _read(f"{place}/{name}"), place
+            return
+    text = f"failed to read dockerfile: {place}: there is no Dockerfile"
+    raise ImageError(text, "-f FILE", status=1)
+
+
+def _read(path: str) -> str:
+    """Return the text of a Dockerfile. Raises ImageError."""
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(parse.LIMIT + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(parse.LIMIT + 1)
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ImageError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
+    except OSError as error:
+        found = from_os(error, "failed to read dockerfile")
+        raise ImageError(str(found), found.hint or "", status=1) from None
+
+
+def _ignored(flags: Build, folder: str) -> str:
+    """Return the rules of what is left out: those beside -f's file before the folder's own."""
+    named = [f"{flags.file}.dockerignore"] if flags.file not in ("", "-") else []
+    own = [f"{folder}/{name}" for name in (".dockerignore", ".containerignore")]
+    for path in [*named, *own]:
+        if os.path.exists(path):
+            return _read(path)
+    return ""
+
+
+def _options(flags: Build) -> BuildOptions:
+    """Return what the flags say. Raises UsageError."""
+    arguments = {}
+    for text in flags.build_arg:
+        name, equals, value = text.partition("=")
+        if equals or name in os.environ:
+            arguments[name] = value if equals else os.environ[name]
+    labels = dict(text.partition("=")[::2] for text in flags.label)
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = int(epoch) if epoch.isdecimal() else int(time.time())
+    return BuildOptions(
+        tuple(flags.tag), arguments, labels, flags.target, flags.platform,
+        use_cache=not flags.no_cache, host_network=flags.network == "host", now=now * 10**9,
+    )  # fmt: skip
+
+
+def _warn_unused(options: BuildOptions, file: parse.Dockerfile) -> None:
+    """Say which --build-arg no ARG takes, as docker does."""
+    rows = [*file.args, *(row for stage in file.stages for row in stage.instructions)]
+    words = (word for row in rows if row.name == "ARG" for word in row.text.split())
+    taken = {word.partition("=")[0] for word in words}
+    unused = sorted(set(options.arguments) - taken - PROXIES)
+    if unused:
+        say(f"one or more build-args were not consumed: {', '.join(unused)}")
+
+
+def _finder(flags: Build, settings: Settings) -> Callable[[str, str], store.Image]:
+    """Return how the image of a FROM is found: here, or in its registry."""
+
+    def find(name: str, platform: str) -> store.Image:
+        view = pull.shown("Unable to find image '{}' locally", flags.quiet)
+        if flags.pull:
+            return registry.pull_or_build(settings.store, name, say, view, platform)
+        return pull.find(name, settings, view, platform)
+
+    return find
+
+
+def _tell(line: str) -> None:
+    print(clean(line), flush=True)
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""

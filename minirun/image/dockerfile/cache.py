@@ -1,0 +1,124 @@
+"""What builds before have made: steps that need not be done again, and folders of RUN's caches.
+
+    STORE/builds/steps/HEX     {"chain", "diff_id", "created"}: the layer that a step has made
+    STORE/builds/mounts/HEX/   a folder for RUN --mount=type=cache, named after its id
+
+A step's key is a digest of all that its layer follows from: the layers below, the instruction, and
+for COPY the content of the files. A step whose layer `image gc` has removed counts for nothing.
+"""
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from minirun.core.errors import ImageError
+from minirun.core.rootfs.tree import remove_tree
+from minirun.image.blobs import Blobs
+from minirun.image.draft import DRAFT, abandoned, hold, locked
+from minirun.image.layers import Layers
+from minirun.image.oci import digest_of
+
+BUILDS = "builds"
+STEPS, MOUNTS = f"{BUILDS}/steps", f"{BUILDS}/mounts"
+
+
+class Made(NamedTuple):
+    """The layer that a step has made."""
+
+    diff_id: str
+    created: str
+    """When, as the history has it."""
+
+
+class StepCache:
+    """The cache of one store."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+
+    def find(self, key: str, chain: str) -> Made | None:
+        """Return the layer that a step has made over `chain`; None if it is not here (any more)."""
+        found = self._read(self._path(key))
+        if not found or found["chain"] != over(chain, found["diff_id"]):
+            return None
+        return Made(found["diff_id"], found["created"]) if self._is_here(found) else None
+
+    def keep(self, key: str, chain: str, made: Made) -> None:
+        """Note that a step has made this layer over `chain`. Raises OSError."""
+        folder = _folder(self._store, STEPS)
+        with tempfile.NamedTemporaryFile("w", prefix=DRAFT, dir=folder, delete=False) as file:
+            json.dump({"chain": over(chain, made.diff_id), **made._asdict()}, file)
+        os.rename(file.name, self._path(key))
+
+    @contextmanager
+    def mount(self, name: str, *, alone: bool) -> Iterator[str]:
+        """Yield the folder of a cache; `alone`: while no other step has it. Raises OSError."""
+        folder = f"{_folder(self._store, MOUNTS)}/{digest_of(name.encode())[7:]}"
+        while True:
+            os.makedirs(folder, exist_ok=True)
+            with locked(folder, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+                if os.path.isdir(folder):  # else `image gc` has just removed it
+                    yield folder
+                    return
+
+    def prune(self) -> list[str]:
+        """Remove steps whose layers are gone, and folders that no step uses; return the paths.
+
+        The caller must see to it that no image is being built. Raises OSError.
+        """
+        removed = []
+        for path in _entries(f"{self._store}/{STEPS}"):
+            found = self._read(path)
+            if not found or not self._is_here(found):
+                os.unlink(path)
+                removed.append(path)
+        for path in _entries(f"{self._store}/{MOUNTS}"):
+            if abandoned(path):
+                held = hold(path)
+                remove_tree(path)
+                os.close(held)
+                removed.append(path)
+        return removed
+
+    def _is_here(self, found: dict[str, str]) -> bool:
+        """Return True if the layer is in the store, packed and unpacked."""
+        try:
+            unpacked = Layers(self._store).find(found["chain"])
+        except ImageError:
+            return False
+        return unpacked is not None and Blobs(self._store).has(found["diff_id"])
+
+    @staticmethod
+    def _read(path: str) -> dict[str, str] | None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            return {key: str(found[key]) for key in ("chain", "diff_id", "created")}
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def _path(self, key: str) -> str:
+        return f"{self._store}/{STEPS}/{key}"
+
+
+def over(chain: str, diff_id: str) -> str:
+    """Return the chain id of a layer on top of others; "" stands for none."""
+    return digest_of(f"{chain} {diff_id}".encode()) if chain else diff_id
+
+
+def _folder(store: str, name: str) -> str:
+    path = f"{store}/{name}"
+    os.makedirs(f"{store}/{BUILDS}", 0o700, exist_ok=True)
+    os.makedirs(path, 0o700, exist_ok=True)
+    return path
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,286 @@
+"""The stages of a Dockerfile, one after the other, and the image that the last one becomes.
+
+A stage that the wanted one does not need is left out. Image and layers come into the store by the
+same way as those that are pulled, so SIGKILL at any moment leaves a store that the next command
+trusts, and the layers that were finished are the next build's cache.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from minirun.core.errors import ImageError, MinirunError
+from minirun.core.settings import Settings
+from minirun.image import oci
+from minirun.image import store as shelf
+from minirun.image.archives.saving import SavedImage, SavedSource, collected
+from minirun.image.blobs import Blobs
+from minirun.image.dockerfile import expand
+from minirun.image.dockerfile.cache import over
+from minirun.image.dockerfile.evaluate import StageState, Work
+from minirun.image.dockerfile.parse import Dockerfile, Instruction
+from minirun.image.dockerfile.trees import FolderTree
+from minirun.image.layers import Layers
+from minirun.image.take import take, this_platform, using
+from minirun.running.build.stage import BuiltLayer, Stage, Workshop, carry_out, moment
+
+Notify = Callable[[str], None]
+"""Takes one line for the user."""
+FindImage = Callable[[str, str], shelf.Image]
+"""Takes an image's name and a platform ("" for this machine's); pulls it if it is missing."""
+_COMMENT = "minirun build"
+_PLACED = ("dockerfile parse error", "Dockerfile:")
+"""How an error begins that says already at which line it is."""
+
+
+class BuildOptions(NamedTuple):
+    """What the flags of `build` say."""
+
+    names: tuple[str, ...]
+    """-t. Without one the image is localhost/build:ID."""
+    arguments: Mapping[str, str]
+    """--build-arg."""
+    labels: Mapping[str, str]
+    target: str
+    """The name or the number of the wanted stage; "" for the last one."""
+    platform: str
+    use_cache: bool
+    host_network: bool
+    now: int
+    """When the build begins, nanoseconds since 1970."""
+
+
+class Builder:
+    """One build."""
+
+    def __init__(
+        self, settings: Settings, file: Dockerfile, context: FolderTree, options: BuildOptions,
+        find: FindImage, say: Notify,
+    ) -> None:  # fmt: skip
+        self._settings, self._file, self._options = settings, file, options
+        self._find, self._say = find, say
+        self._stages: dict[int, Stage] = {}
+        self._shop = Workshop(
+            settings, settings.store, context, self._origin, options.host_network,
+            options.use_cache, options.now,
+        )  # fmt: skip
+        self._arguments = self._global_arguments()
+
+    def build(self) -> "list[shelf.Image]":
+        """Carry the file out; return the image, once for each of its names. Raises MinirunError."""
+        wanted = self._wanted(self._options.target)
+        with using(self._settings.store):
+            for number in sorted(self._needed(wanted)):
+                self._stage(number)
+            built = self._stages[wanted]
+            manifest, config = _documents(built, self._options)
+            digest = oci.digest_of(config)
+            names = self._options.names or (f"localhost/build:{digest[7:19]}",)
+            return [self._named(name, manifest, config, built) for name in names]
+
+    def _named(self, name: str, manifest: bytes, config: bytes, built: Stage) -> shelf.Image:
+        image = SavedImage(name, oci.MANIFESTS[0], manifest, config, ())
+        return take(self._settings.store, name, SavedSource(image, "built by minirun"), None)
+
+    # --- stages ----------------------------------------------------------------------------------
+
+    def _wanted(self, target: str) -> int:
+        """Return the number of the stage that --target names. Raises ImageError."""
+        if not target:
+            return len(self._file.stages) - 1
+        number = self._number(target.lower(), len(self._file.stages))
+        if number is None:
+            raise ImageError(f"failed to reach build target {target} in Dockerfile")
+        return number
+
+    def _number(self, name: str, before: int) -> int | None:
+        """Return the stage of that name or number; None if none is so called."""
+        for number, stage in enumerate(self._file.stages[:before]):
+            if stage.name == name:
+                return number
+        return int(name) if name.isdecimal() and int(name) < before else None
+
+    def _needed(self, number: int) -> set[int]:
+        """Return a stage, and those that it begins with or copies from."""
+        stage = self._file.stages[number]
+        names = [expand.word(stage.image, self._arguments, self._file.escape)]
+        names += [each.flag("from") for each in stage.instructions if each.flag("from")]
+        found = {number}
+        for name in names:
+            other = self._number(name.lower(), number)
+            found |= set() if other is None else self._needed(other)
+        return found
+
+    def _stage(self, number: int) -> None:
+        """Build a stage; those that it needs are built. Raises MinirunError."""
+        wanted = self._file.stages[number]
+        with _placed(wanted.base):
+            stage = self._base(number)
+        platform = stage.platform or this_platform()
+        known = self._arguments | _platform_arguments(platform)
+        state = StageState(stage.config, self._options.arguments, known, self._file.escape)
+        for count, each in enumerate(wanted.instructions, 2):
+            self._announce(number, count, each)
+            with _placed(each):
+                self._step(each, state, stage)
+        stage.config, stage.author = state.config, state.author
+        self._stages[number] = stage
+
+    def _base(self, number: int) -> Stage:
+        """Return a new stage that begins as FROM says. Raises MinirunError."""
+        wanted = self._file.stages[number]
+        name = expand.word(wanted.image, self._arguments, self._file.escape)
+        if not name:
+            raise ImageError(f"base name ({wanted.image}) should not be blank")
+        other = self._number(name.lower(), number)
+        below = self._stages[other] if other is not None else self._image(name, wanted.base)
+        self._announce(number, 1, wanted.base)
+        return Stage(tuple(below.layers), below.config, tuple(below.history), below.platform)
+
+    def _image(self, name: str, base: Instruction) -> Stage:
+        """Return an image as a stage; `scratch` is an empty one. Raises MinirunError."""
+        platform = expand.word(base.flag("platform"), self._arguments, self._file.escape)
+        if name == "scratch":
+            return Stage()
+        return self._stage_of(self._find(name, platform or self._options.platform))
+
+    def _origin(self, name: str) -> Stage:
+        """Return what COPY --from means: a stage, or an image. Raises MinirunError."""
+        number = self._number(name.lower(), len(self._file.stages))
+        if number is not None:
+            if number not in self._stages:
+                raise ImageError(f"--from={name}: that stage is not built before this one")
+            return self._stages[number]
+        return self._stage_of(self._find(name, self._options.platform))
+
+    def _stage_of(self, image: shelf.Image) -> Stage:
+        """Return an image of the store as a stage. Raises ImageError, OSError."""
+        store = self._settings.store
+        with collected(store, [image.name]) as found:
+            source = SavedSource(found[0], image.name)
+            config = oci.parse_config(found[0].config)
+            triggers = (config.raw.get("config") or {}).get("OnBuild")
+            if triggers:
+                raise ImageError(f"{image.name} has ONBUILD triggers", "minirun knows none of them")
+            layers: list[BuiltLayer] = []
+            for layer in found[0].layers:
+                blob = Blobs(store).fetch(source, layer.descriptor)
+                chain = layers[-1].unpacked.chain_id if layers else ""
+                below = [each.unpacked for each in layers]
+                made = Layers(store).ensure(over(chain, layer.diff_id), layer.diff_id, blob, below)
+                layers.append(BuiltLayer(layer.descriptor, layer.diff_id, made))
+        return Stage(tuple(layers), config.raw.get("config") or {}, config.history, config.platform)
+
+    def _announce(self, number: int, count: int, instruction: Instruction) -> None:
+        """Say which step follows, as podman does: [1/2] STEP 3/7: RUN make."""
+        stages = len(self._file.stages)
+        lead = f"[{number + 1}/{stages}] " if stages > 1 else ""
+        total = len(self._file.stages[number].instructions) + 1
+        self._say(f"{lead}STEP {count}/{total}: {_text(instruction)}")
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def _step(self, instruction: Instruction, state: StageState, stage: Stage) -> None:
+        work: Work | None = state.take(instruction)
+        outcome = carry_out(work, stage, self._shop) if work else None
+        if outcome:
+            origin = "" if outcome.is_new else "using cache "
+            self._say(f"--> {origin}{stage.layers[-1].diff_id[7:19]}")
+        created = outcome.created if outcome else _last(stage.history, self._options.now)
+        made_by = _history_text(instruction, state)
+        stage.history.append(oci.History(created, made_by, not outcome, _COMMENT))
+
+    def _global_arguments(self) -> dict[str, str]:
+        """Return what FROM lines see: ARG before the first one, and those of every build."""
+        known = _platform_arguments(this_platform())
+        state = StageState({}, self._options.arguments, known, self._file.escape)
+        for each in self._file.args:
+            with _placed(each):
+                state.take(each)
+        return known | dict(text.split("=", 1) for text in state.shown_arguments())
+
+
+@contextmanager
+def _placed(instruction: Instruction) -> Iterator[None]:
+    """Let an error say at which line it is. Raises ImageError."""
+    try:
+        yield
+    except MinirunError as error:
+        text = str(error)
+        if not text.startswith(_PLACED):
+            text = f"Dockerfile:{instruction.line}: {text}"
+        raise ImageError(text, error.hint or "", status=1) from None
+    except OSError as error:
+        found = shelf.failure(error, f"Dockerfile:{instruction.line}")
+        raise ImageError(str(found), found.hint or "", status=1) from None
+
+
+def _platform_arguments(platform: oci.Platform) -> dict[str, str]:
+    """Return the arguments that every build has: docker's "automatic platform ARGs"."""
+    found: dict[str, str] = {}
+    for prefix, each in (("TARGET", platform), ("BUILD", this_platform())):
+        parts = zip(("OS", "ARCH", "VARIANT"), each, strict=True)
+        found |= {f"{prefix}PLATFORM": str(each), **{f"{prefix}{key}": v for key, v in parts}}
+    return found
+
+
+def _text(instruction: Instruction) -> str:
+    """Return an instruction in one line."""
+    flags = [f"--{name}={value}" if value else f"--{name}" for name, value in instruction.flags]
+    return " ".join([instruction.name, *flags, " ".join(instruction.text.split())])
+
+
+def _history_text(instruction: Instruction, state: StageState) -> str:
+    """Return what the history says of a step; of RUN also which arguments it has seen."""
+    arguments = state.shown_arguments()
+    if instruction.name != "RUN" or not arguments:
+        return _text(instruction)
+    count = f"|{len(arguments)} {' '.join(arguments)} "
+    return f"RUN {count}{_text(instruction).removeprefix('RUN ')}"
+
+
+def _documents(built: Stage, options: BuildOptions) -> tuple[bytes, bytes]:
+    """Return manifest and configuration of an image."""
+    platform = built.platform or this_platform()
+    config = dict(built.config)
+    if options.labels:
+        config["Labels"] = {**config.get("Labels", {}), **options.labels}
+    document = {
+        "created": _last(built.history, options.now), "author": built.author,
+        "os": platform.system, "architecture": platform.architecture, "variant": platform.variant,
+        "config": config,
+        "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in built.layers]},
+        "history": [_history_row(each) for each in built.history],
+    }  # fmt: skip
+    data = _json({key: value for key, value in document.items() if value})
+    blob = oci.Descriptor(oci.OCI_CONFIG, oci.digest_of(data), len(data))
+    manifest = {
+        "schemaVersion": 2, "mediaType": oci.MANIFESTS[0], "config": _row(blob),
+        "layers": [_row(layer.blob) for layer in built.layers],
+    }  # fmt: skip
+    return _json(manifest), data
+
+
+def _last(history: "list[oci.History]", now: int) -> str:
+    """Return when the last step was done: an image that nothing has changed has the same digest."""
+    return max((each.created for each in history if each.created), default=moment(now))
+
+
+def _history_row(each: oci.History) -> dict[str, Any]:
+    row = {"created": each.created, "created_by": each.created_by, "comment": each.comment}
+    found: dict[str, Any] = {key: value for key, value in row.items() if value}
+    return found | ({"empty_layer": True} if each.empty_layer else {})
+
+
+def _row(each: oci.Descriptor) -> dict[str, Any]:
+    """Return a descriptor; docker's type of a layer becomes OCI's, since the manifest is OCI's."""
+    media_type = each.media_type
+    if media_type != oci.OCI_CONFIG:
+        kind = next((kind for kind in ("gzip", "zstd") if media_type.endswith(kind)), "")
+        media_type = f"{oci.OCI_LAYER}+{kind}" if kind else oci.OCI_LAYER
+    return {"mediaType": media_type, "digest": each.digest, "size": each.size}
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
