@@ -17,6 +17,7 @@ from minirun.image.archives.choose import choose
 from minirun.image.archives.files import opened
 from minirun.image.bundle import CONFIG, new_bundle, unpack_image
 from minirun.image.take import platform_of, take, this_platform
+from minirun.image.unpack import close_directories
 from minirun.oci import bundle as bundle_config
 
 
@@ -83,8 +84,9 @@ def unpack(args: "list[str]", settings: Settings) -> int:
         with opened(place) as files, new_bundle(bundle) as tree:
             source = layout.tagged(files, tag)
             image = choose(source, platform, exact=bool(flags.platform))
-            unpack_image(source, image, tree)
+            strict = unpack_image(source, image, tree)
             _write_config(bundle, image.config.raw, tree, flags)
+            close_directories(tree, strict)
     except OSError as error:
         raise from_os(error, "unpacking") from None
     return 0

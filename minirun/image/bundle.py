@@ -49,18 +49,26 @@ def new_bundle(path: str) -> Iterator[str]:
         raise
 
 
-def unpack_image(source: Source, image: Chosen, tree: str) -> None:
-    """Put all layers of an image into the empty directory `tree`. Raises ImageError, OSError."""
+def unpack_image(source: Source, image: Chosen, tree: str) -> dict[str, int]:
+    """Put all layers of an image into the empty directory `tree`.
+
+    Returns what is left to do when nothing in it is read any more: the directories that without
+    root still need their modes, for unpack.close_directories. Raises ImageError, OSError.
+    """
+    strict: dict[str, int] = {}
     for layer, diff_id in zip(image.manifest.layers, image.config.diff_ids, strict=True):
-        _unpack_layer(source, layer, diff_id, tree)
+        _unpack_layer(source, layer, diff_id, tree, strict)
+    return strict
 
 
-def _unpack_layer(source: Source, layer: Descriptor, diff_id: str, tree: str) -> None:
+def _unpack_layer(
+    source: Source, layer: Descriptor, diff_id: str, tree: str, strict: dict[str, int]
+) -> None:
     with source.blob(layer) as stream:
         packed = io.BufferedReader(Hashed(cast(BinaryIO, _Limited(stream, layer.size))), _BUFFER)
         try:
             plain = io.BufferedReader(Hashed(decompressed(packed)), _BUFFER)
-            apply_flat(plain, tree)
+            apply_flat(plain, tree, strict)
             drain(plain, packed)
         except DAMAGED as error:
             raise ImageError(f"layer {layer.digest} is damaged: {error}") from None

@@ -30,13 +30,14 @@ OPAQUE = ".wh..opq"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def apply_flat(stream: BufferedIOBase, tree: str) -> int:
-    """Put a layer on the tree that those below it have made; return the number of members.
+def apply_flat(stream: BufferedIOBase, tree: str, strict: dict[str, int] | None = None) -> None:
+    """Put a layer on the tree that those below it have made.
 
-    Raises ImageError, OSError.
+    `strict` is shared by all layers, and for close_directories after the last one. Raises
+    ImageError, OSError.
     """
     with closing(Root.at(tree)) as root:
-        return FlatLayer(root).unpack(stream)
+        FlatLayer(root, {} if strict is None else strict).unpack(stream)
 
 
 def apply_overlay(stream: BufferedIOBase, upper: str, layers: Sequence[str]) -> int:
@@ -51,8 +52,10 @@ def apply_overlay(stream: BufferedIOBase, upper: str, layers: Sequence[str]) -> 
 class FlatLayer(Unpacker):
     """All layers in one tree."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, strict: dict[str, int]) -> None:
         super().__init__(root)
+        self._strict = strict
+        """Directory → the mode that it gets when all layers are there, if its owner is not root."""
         self._own: set[str] = set()
         """What this layer has made: no whiteout of it removes that."""
 
@@ -62,6 +65,16 @@ class FlatLayer(Unpacker):
         while path and path not in self._own:
             self._own.add(path)
             path = path.rpartition("/")[0]
+
+    def accessible(self, path: str, member: Member) -> int:
+        """Let the owner work in directories until all layers are there."""
+        if member.kind != "dir":
+            return member.mode
+        self._strict.pop(path, None)
+        mode = super().accessible(path, member)
+        if mode != member.mode:
+            self._strict[path] = member.mode
+        return mode
 
     def open_parent(self, head: str) -> int:
         """Open the directory, and note when it was changed: that is to stay."""

@@ -7,13 +7,15 @@ the new tree. Refused with one line: a name with "..", a whiteout, a mark of ove
 with them would change what lies below it), a depth of more than 256. Of extended attributes
 security.capability, user.* and ACLs are kept: the host's own labels are no part of an image.
 
-Without root every file becomes the user's own, who is root in the container; there are no device
-nodes then, nor file capabilities. (podman calls it ignore_chown_errors.)
+Without root every file becomes the user's own, who is root in the container (podman calls it
+ignore_chown_errors); there are no file capabilities then, and in place of a device there is an
+empty file, as umoci makes it. In a store their owner may read all files and change all directories,
+whatever the image says.
 """
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from io import BufferedIOBase
 
@@ -31,6 +33,10 @@ WHITEOUT = ".wh."
 ID_LIMIT = 2**32 - 2
 _CHUNK = 1 << 18
 _ZEROS = bytes(_CHUNK)
+_DEVICES = {"c": stat.S_IFCHR, "b": stat.S_IFBLK}
+_OWNER = {"dir": stat.S_IRWXU, "file": stat.S_IRUSR}
+_LATE = ("security.capability", "system.posix_acl_")
+"""Attributes that chown and chmod would change."""
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -42,6 +48,7 @@ class Unpacker:
         self.root = root
         self.dates: dict[str, int] = {}
         """Directory → when it was changed: set at the end, since making files changes it."""
+        self._obeys_modes = os.geteuid() != 0
         self._parent = ("", -1)
         """The directory that the last member was put into, and its descriptor."""
 
@@ -63,6 +70,8 @@ class Unpacker:
     def take(self, path: str, member: Member, body: Body) -> None:
         """Put one member at `path`. Raises ImageError, OSError."""
         _refuse_odd(member)
+        if self._obeys_modes:
+            member = member._replace(mode=self.accessible(path, member))
         if not path:
             _place_root(self.root, member)
         else:
@@ -75,6 +84,10 @@ class Unpacker:
             self.place(parent, name, member, body)
         if member.kind == "dir":
             self.dates[path] = member.mtime
+
+    def accessible(self, path: str, member: Member) -> int:
+        """Return a mode with which the owner, without root, can work: a store reads all again."""
+        return member.mode | _OWNER.get(member.kind, 0)
 
     def whiteout(self, head: str, name: str, member: Member) -> None:
         """Take the mark that `name` in `head` is not to be seen. Raises ImageError, OSError."""
@@ -194,14 +207,19 @@ def _finish(fd: int, member: Member, body: Body | None = None) -> None:
             _write(fd, body, member.size)
         with _as_far_as_allowed():
             os.fchown(fd, member.uid, member.gid)
+        _set_attributes(fd, member, ("user.",))  # while the mode lets the owner write
         os.fchmod(fd, member.mode)
-        for name, value in member.xattrs.items():
-            if name == "security.capability" or name.startswith(("user.", "system.posix_acl_")):
-                with _as_far_as_allowed():
-                    os.setxattr(fd, name, value)
+        _set_attributes(fd, member, _LATE)
         os.utime(fd, ns=(member.mtime, member.mtime))
     finally:
         os.close(fd)
+
+
+def _set_attributes(fd: int, member: Member, prefixes: tuple[str, ...]) -> None:
+    for name, value in member.xattrs.items():
+        if name.startswith(prefixes):
+            with _as_far_as_allowed():
+                os.setxattr(fd, name, value)
 
 
 def _write(fd: int, body: Body, size: int) -> None:
@@ -232,10 +250,11 @@ def _special(parent: int, name: str, member: Member) -> None:
     if member.kind == "link":
         files.symlinkat(member.target, parent, name, shown=member.name)
     else:
-        kind = {"c": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}[member.kind]
-        device = os.makedev(*member.device) if member.kind != "p" else 0
-        if member.kind != "p" and unprivileged():
-            return  # no mknod without root; a container's /dev is its own
+        kind, device = _DEVICES.get(member.kind, stat.S_IFIFO), 0
+        if member.kind in _DEVICES:
+            device = os.makedev(*member.device)
+            if unprivileged():  # no mknod then; a container's /dev is its own
+                kind, device = stat.S_IFREG, 0
         files.mknodat(parent, name, kind | 0o600, device, shown=member.name)
     with _as_far_as_allowed():
         os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
@@ -259,6 +278,24 @@ def _date_directory(root: Root, path: str, mtime: int) -> None:
         os.utime(fd, ns=(mtime, mtime))
     finally:
         os.close(fd)
+
+
+def close_directories(tree: str, modes: Mapping[str, int]) -> None:
+    """Give the directories of an unpacked tree the modes that they were not given before.
+
+    One that has become another meanwhile keeps its mode. Raises OSError.
+    """
+    with closing(Root.at(tree)) as root:
+        for path in sorted(modes, reverse=True):  # what lies in a directory is closed before it
+            try:
+                fd = root.open(path or ".", _DIRECTORY)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            try:
+                if stat.S_IMODE(os.fstat(fd).st_mode) == modes[path] | stat.S_IRWXU:
+                    os.fchmod(fd, modes[path])
+            finally:
+                os.close(fd)
 
 
 def copy_file(source: int, path: str, parent: int, name: str) -> None:
