@@ -145,13 +145,12 @@ class Container(Tabular):
         return self.exit_status
 
     def stop(self, timeout: float = 10) -> "int | None":
-        """Ask it to end (SIGTERM), kill it after `timeout` seconds; return the exit status."""
+        """Ask it to end (SIGTERM, or what its image says), kill it after `timeout` seconds.
+
+        Returns the exit status.
+        """
         if self.status not in (state.STOPPED, REMOVED):
-            self.place.call("kill", self.id, "TERM")
-            try:
-                return self.wait(timeout)
-            except TimeoutError:
-                self.place.call("kill", self.id, "KILL")
+            self.place.call("stop", "--timeout", f"{timeout:.3f}", self.id)
         return self.wait()
 
     def remove(self) -> None:

@@ -81,10 +81,13 @@ def main_kill(args: "list[str]", settings: Settings) -> int:
 
 
 def signal_number(text: str) -> int:
-    """Return 15 for TERM, SIGTERM, sigterm and 15. Raises UsageError."""
+    """Return 15 for TERM, SIGTERM, sigterm and 15; 37 for SIGRTMIN+3. Raises UsageError."""
     name = text.upper().removeprefix("SIG")
+    base, sign, step = name[:5], name[5:6], name[6:]
     if name in SIGNALS:
         return SIGNALS[name]
+    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and step.isdigit() and int(step[:3]) < 16:
+        return SIGNALS[base] + int(sign + step)
     if text.isascii() and text.isdigit() and int(text) < 65:
         return int(text)
     raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)

@@ -59,7 +59,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(options.args),
         "gpus": flags.gpus, "warnings": list(options.warnings), "seccomp": options.seccomp,
-        "default_pids_limit": not flags.pids_limit,
+        "default_pids_limit": not flags.pids_limit, "declared": options.declared,
     }  # fmt: skip
     if flags.dry_run:
         return print_plan(settings, container_id, config, extra)

@@ -32,6 +32,9 @@ READERS = {
 _OF_GPUS = frozenset(("gpus", "driver_root", "load_kmods", "device", "env", "annotation"))
 """Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
 
+_HONOURED = frozenset(("volumes", "stop_signal"))
+"""What an image declares that needs more than to be kept."""
+
 
 class RunFlags(Flags):
     """The flags of `run`, `run --bundle` and `spec`."""
@@ -66,6 +69,7 @@ class RunFlags(Flags):
     gpu_mps: str = flag(optional="on")
     entrypoint: str
     annotation: list[str]
+    stop_signal: str
     quiet: bool = flag("-q")
     progress: str = flag(default="auto")
     plain: bool
@@ -131,11 +135,14 @@ def from_flags(
         cap_drop=tuple(flags.cap_drop),
         host_network=_host_network(flags.network),
         choices=Choices(layers=image.layers, volatile=flags.rm),
+        declared=image.declared,
     )
     given = flags.given | ({"user"} if image.user else set())
     for module, names in READERS.items():
         if given & names:
             run = part(module, "add")(run, flags, image)
+    if flags.stop_signal or not _HONOURED.isdisjoint(image.declared):
+        run = part("cli.declared", "add")(run, flags)
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
     if "gpu_mps" in given:

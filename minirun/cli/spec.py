@@ -6,7 +6,7 @@ Without an image it is runc's command: it writes a template to config.json in th
 import os
 
 from minirun.cgroups import hierarchies
-from minirun.cli import run_options
+from minirun.cli import declared, run_options
 from minirun.cli.flags import write
 from minirun.cli.run_options import RunFlags
 from minirun.core import jsonlite, places
@@ -33,6 +33,8 @@ def main_spec(args: "list[str]", settings: Settings) -> int:
         if not flags.pids_limit and (without_root or not _count_processes(settings.cgroup_version)):
             options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = generate.config(flags.name or "minirun", options)
+        if "volumes" in options.declared:
+            declared.for_bundle(document)
         if without_root:
             rootless_config.adapt(document)
         return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")

@@ -15,8 +15,7 @@
         ID/                       a container
 
     ROOT/ID/                      0700; named once its record is in it         core/directories
-        state.json                the record of what the container is          core/state
-        .state.PID                the next state.json, while PID writes it     core/state
+        state.json, .state.PID    the record of what it is; the next one       core/state
         config.json               the runtime-spec's, as it was at `create`    running/reserve
         events.jsonl              the log: each process writes its own events  core/events
         init.fifo, runtime.fifo   what init says, what the runtime answers     core/handshake
@@ -26,10 +25,11 @@
         rootfs/                   where the root filesystem is mounted         core/rootfs/build
         upper/, work/             OverlayFS's layer of this container          the kernel
         lower/0/, lower/1/ …      the image's layers, with mapped ids          core/rootfs/build
+        volumes/0/ …              what the container has in an image's volumes running/reserve
         log.json, log.json.1 …    what a detached container has written        running/logfile
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
 
-rootfs, upper, work and lower are there only for `run IMAGE`. A bundle has a config.json too.
+rootfs, upper, work, lower, volumes are there only for `run IMAGE`. A bundle has a config.json too.
 engines/rootless says where a user without privileges has store and root.
 """
 
@@ -45,12 +45,12 @@ NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
 STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"
 EVENTS, EDITS = "events.jsonl", "edits.json"
 TO_RUNTIME, TO_INIT, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
-ROOTFS, UPPER, WORK, LOWER = "rootfs", "upper", "work", "lower"
+ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID = "log.json", "criu.pid"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, TO_RUNTIME, TO_INIT, EXEC, GATE, ROOTFS, UPPER, WORK, LOWER,
-        CRIU_PID,
+        VOLUMES, CRIU_PID,
     )
 )  # fmt: skip
 

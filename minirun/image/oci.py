@@ -103,6 +103,8 @@ class ImageConfig(NamedTuple):
     user: str = ""
     volumes: tuple[str, ...] = ()
     stop_signal: str = ""
+    healthcheck: Mapping[str, Any] = {}
+    """docker's own: Test, a list of words; times in nanoseconds. It is kept, and never run."""
     labels: Mapping[str, str] = {}
     created: str = ""
     history: tuple[History, ...] = ()
@@ -199,9 +201,17 @@ def parse_config(data: bytes) -> ImageConfig:
         cmd=_words(config, "Cmd"), workdir=_string(config, "WorkingDir"),
         user=_string(config, "User"), volumes=tuple(_mapping(config, "Volumes")),
         stop_signal=_string(config, "StopSignal"), labels=_texts(config, "Labels"),
+        healthcheck=_healthcheck(_mapping(config, "Healthcheck")),
         created=_string(document, "created"),
         history=tuple(_history(each) for each in _objects(document, "history")), raw=document,
     )  # fmt: skip
+
+
+def _healthcheck(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what docker knows of it. Source: moby's docker image specification, v1.3."""
+    numbers = ("Interval", "Timeout", "StartPeriod", "StartInterval", "Retries")
+    found = {key: entry[key] for key in numbers if type(entry.get(key)) is int}
+    return {"Test": list(test), **found} if (test := _strings(entry, "Test")) else {}
 
 
 def _history(entry: Mapping[str, Any]) -> History:

@@ -19,6 +19,8 @@ from minirun.core.record import Record
 from minirun.image import Reference
 
 RECORD, LAYERS = "image.json", "layers"
+DECLARED = ("volumes", "stop_signal", "labels", "healthcheck")
+"""What `run` keeps in the container's record, as image.json has it."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         volumes: list[str]
         stop_signal: str
         labels: dict[str, str]
+        healthcheck: dict[str, Any]
         recipe: dict[str, Any]
         broken: str
         """In a list of images: why there is no more than its name and tag."""
@@ -64,6 +67,8 @@ class Image(Record):
     origin: str
     """What it truly is, in words."""
     digest: str
+    declared: "dict[str, Any]" = {}
+    """What it declares beside that, by the names in DECLARED; only what it has."""
 
 
 def images_dir(store: str) -> str:
@@ -144,6 +149,7 @@ def _image(path: str, details: "ImageDetails") -> Image:
         f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),
         tuple(details["entrypoint"]), tuple(details["cmd"]), details["workdir"], details["user"],
         details["origin"], details["digest"],
+        {key: value for key in DECLARED if (value := details.get(key))},
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ class _Taken:
             "entrypoint": list(config.entrypoint), "cmd": list(config.cmd),
             "workdir": config.workdir or "/", "user": config.user,
             "volumes": list(config.volumes), "stop_signal": config.stop_signal,
-            "labels": dict(config.labels),
+            "labels": dict(config.labels), "healthcheck": dict(config.healthcheck),
         }  # fmt: skip
 
     def _check(self, wanted: oci.Descriptor, data: bytes) -> None:

@@ -25,6 +25,7 @@ def anatomy(container: Container) -> Anatomy:
         **state.public(record),  # type: ignore[typeddict-item]  # a plain dict of the core's
         "live": bool(record["pid"] and state.is_alive(record["init"])),
         "image": record.get("image"),
+        "declared": record.get("declared") or {},
         "args": record.get("args") or container.config.process.get("args"),
         "exitStatus": record.get("exit_status"),
         "cgroup": record.get("cgroup"),

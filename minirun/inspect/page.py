@@ -17,6 +17,7 @@ def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True)
     """Return the page. `rules` are the device rules as `inspect --devices` prints them."""
     sections = [
         ("", _head(found)),
+        ("Declared by the image", _declared(found["declared"])),
         ("Differs from config.json", found["differences"]),
         ("Namespaces", _namespaces(found)),
         ("User and rights", _rights(found)),
@@ -72,6 +73,15 @@ def _head(found: Anatomy) -> list[str]:
         f"bundle    {found['bundle']}",
     ]
     return [*rows, f"pid       {found['pid']}"] if found["live"] else rows
+
+
+def _declared(found: dict[str, Any]) -> list[str]:
+    rows = [f"volume        {path}" for path in found.get("volumes", ())]
+    if signal := found.get("stop_signal"):
+        rows.append(f"stop signal   {signal}")
+    if test := found.get("healthcheck", {}).get("Test"):
+        rows.append(f"health check  {' '.join(test)} (minirun does not run it)")
+    return rows + [f"label         {key}={text}" for key, text in found.get("labels", {}).items()]
 
 
 def _namespaces(found: Anatomy) -> list[str]:

@@ -33,7 +33,7 @@ def document(name: str, image: "Mapping[str, Any]", rootfs: str) -> "dict[str, A
         root.close()
     args = (*_words(config, "Entrypoint"), *_words(config, "Cmd")) or _SHELL
     options = generate.RunOptions(
-        args, env=tuple(config.get("Env") or ()), cwd=_absolute(config.get("WorkingDir") or "/"),
+        args, env=tuple(config.get("Env") or ()), cwd=absolute(config.get("WorkingDir") or "/"),
         user=(found.uid, found.gid, tuple(found.groups)),
         annotations=tuple(annotations(image).items()),
     )  # fmt: skip
@@ -41,7 +41,7 @@ def document(name: str, image: "Mapping[str, Any]", rootfs: str) -> "dict[str, A
     process = made["process"]
     process["env"] = list({text.partition("=")[0]: text for text in process["env"]}.values())
     for volume in sorted(config.get("Volumes") or ()):
-        path = _absolute(volume)
+        path = absolute(volume)
         if path != "/":
             row = {"destination": path, "type": "tmpfs", "source": "none", "options": _VOLUME}
             made["mounts"].append(row)
@@ -68,6 +68,6 @@ def _words(config: "Mapping[str, Any]", key: str) -> "tuple[str, ...]":
     return (found,) if isinstance(found, str) else tuple(found)
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """Return a path below the container's root, without "..", as a shell would clean it."""
     return "/" + os.path.normpath(f"/{path}").lstrip("/")

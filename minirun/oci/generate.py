@@ -71,6 +71,8 @@ class RunOptions(Record):
     choices: Choices = Choices()
     """What does not become part of config.json: see minirun.core.choices."""
     annotations: "tuple[tuple[str, str], ...]" = ()
+    declared: "dict[str, Any]" = {}
+    """What the image declares that no stage needs: minirun.image.store.DECLARED."""
     warnings: "tuple[str, ...]" = ()
     """What the user was told before there was a container, and a log."""
 

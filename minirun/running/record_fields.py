@@ -161,7 +161,8 @@ OPTIONAL: "dict[str, tuple[Callable[[Any], bool], str]]" = {
     "no_new_keyring": (_is(bool, str), "true or false"),
     "image": _TEXT, "gpus": _TEXT, "args": (_texts, "a list of texts"),
     "warnings": (_texts, "a list of texts"), "origin": (_named_texts, "an object of texts"),
-    "resources": (_is(dict), "an object"), "cgroup": (_is_cgroup, "a cgroup"),
+    "resources": (_is(dict), "an object"), "declared": (_is(dict), "an object"),
+    "cgroup": (_is_cgroup, "a cgroup"),
     "exit_status": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
     "finished": (_is_time, "a time"),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from minirun.core.container import Container, detail
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.core.settings import Settings, unprivileged
+from minirun.oci.mounts import nodes
 from minirun.running import own_cgroup
 
 TYPE_CHECKING = False
@@ -78,6 +79,8 @@ def _fill(path: str, container: Container) -> None:
             top = os.stat(config.layers[-1])
             os.chown(f"{path}/{places.UPPER}", top.st_uid, top.st_gid)
             os.chmod(f"{path}/{places.UPPER}", top.st_mode & 0o7777)
+            for name in nodes.volumes(config):
+                os.makedirs(f"{path}/{name}", 0o700)
         if container.lower_places() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{path}/{places.LOWER}/{number}")

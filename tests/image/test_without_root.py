@@ -22,7 +22,8 @@ UID = 54321
 STRICT = (
     tar(member("./", D, mode=0o555), member("ro/", D, mode=0o555), member("ro/gone"),
         member("ro/secret", mode=0), member("ro/no/", D, mode=0),
-        member("ro/no/in/", D, mode=0o111), member("ro/no/in/old"), member("shut/", D, mode=0), member("shut/x"),
+        member("ro/no/in/", D, mode=0o111), member("ro/no/in/old"),
+        member("shut/", D, mode=0), member("shut/x"),
         member("null", C, devmajor=1, devminor=3), member("null2", H, linkname="null")),
     tar(member("ro/.wh.gone"), member("ro/no/in/.wh.old"), member("ro/no/in/new", content=b"n"),
         member("hard", H, linkname="ro/no/in/new"), member(".wh.shut"), member("shut", mode=0)),

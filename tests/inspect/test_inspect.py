@@ -13,7 +13,7 @@ from conftest import Program, skip, wait_until
 
 KEYS = {
     "id", "status", "pid", "bundle", "rootfs", "annotations", "created", "ociVersion", "owner",
-    "live", "image", "args", "exitStatus", "cgroup", "memberOf", "namespaces", "user",
+    "live", "image", "declared", "args", "exitStatus", "cgroup", "memberOf", "namespaces", "user",
     "capabilities", "seccomp", "noNewPrivileges", "mounts", "devices", "deviceRules", "interfaces",
     "limits", "usage", "hooks", "gpus", "stages", "wanted", "differences",
 }  # fmt: skip

@@ -246,6 +246,7 @@ def _config(
         "WorkingDir": image.workdir, "User": image.user, "Labels": details.get("labels", {}),
         "Volumes": {path: {} for path in details.get("volumes", [])},
         "StopSignal": details.get("stop_signal", ""),
+        "Healthcheck": details.get("healthcheck", {}),
     }  # fmt: skip
     created, origin = details.get("created", ""), image.origin
     return {

@@ -1,17 +1,20 @@
-"""tmpcopyup: what the image has in a directory, copied into the tmpfs that is mounted over it.
+"""tmpcopyup: what the image has in a directory, copied into what is mounted over it.
 
 What the spec says: runtime-spec, config.md, "Linux mount options": it MAY be. What the real stack
 does: runc copies into a tmpfs elsewhere and moves that; crun and podman use it for /etc, /run and
 the like with a read-only root. Here the old directory is held by a descriptor and copied from.
 
-The tree is the image's: links are copied, never followed; what is neither file, directory nor link
-(a device, a FIFO, a socket) is left out.
+The volumes that an image declares are filled in the same way. The tree is the image's: links are
+copied, never followed; what is neither file, directory nor link (a device, a FIFO, a socket) is
+left out.
 """
 
 import os
 import stat
 
 _ENXIO = 6
+_NOT_TAKEN = (1, 95)
+"""EPERM, EOPNOTSUPP."""
 _DEEPEST = 200
 """Levels; each holds two descriptors open."""
 
@@ -35,7 +38,7 @@ def copy_directory(source: int, target: int, depth: int = 0) -> None:
             elif stat.S_ISREG(info.st_mode):
                 _copy_file(readable, target, name, info)
         if depth:
-            _like(target, os.fstat(readable))
+            make_like(target, readable)
     finally:
         os.close(readable)
 
@@ -62,7 +65,7 @@ def _copy_file(source: int, target: int, name: str, info: os.stat_result) -> Non
         new = os.open(name, flags, 0o600, dir_fd=target)
         try:
             _copy_data(old, new, info.st_size)
-            _like(new, info)
+            make_like(new, old)
         finally:
             os.close(new)
     finally:
@@ -89,8 +92,20 @@ def _copy_data(old: int, new: int, size: int) -> None:
         at = max(at, end)  # the file became shorter meanwhile
 
 
-def _like(fd: int, info: os.stat_result) -> None:
-    """Give `fd` the owner, the mode and the times of `info`."""
+def make_like(fd: int, old: int) -> None:
+    """Give `fd` the owner, mode, times and attributes of `old`, an O_PATH descriptor or another.
+
+    An attribute that the file system does not take (user.* on a tmpfs of before Linux 6.6) is left
+    out.
+    """
+    info = os.fstat(old)
     os.fchown(fd, info.st_uid, info.st_gid)
     os.fchmod(fd, stat.S_IMODE(info.st_mode))  # after the owner: chown clears setuid bits
+    path = f"/proc/self/fd/{old}"
+    for name in os.listxattr(path):
+        try:
+            os.setxattr(fd, name, os.getxattr(path, name))
+        except OSError as error:
+            if error.errno not in _NOT_TAKEN:
+                raise
     os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))

@@ -11,6 +11,7 @@ import os
 import stat
 
 from minirun.common import operations
+from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
@@ -53,6 +54,17 @@ class Nodes(Extra):
             by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
         devices = [Device(node, in_user_namespace) for node in by_path.values()]
         return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
+
+
+def is_volume(config: Config, row: "dict[str, Any]") -> bool:
+    """Return True for the bind mount of a volume that the image declares; `run IMAGE` has them."""
+    source = row.get("source") or ""
+    return source.startswith(f"{places.VOLUMES}/") and bool(config.choices.layers)
+
+
+def volumes(config: Config) -> "list[str]":
+    """Return the directories of an image's volumes, relative to the container's own."""
+    return [row["source"] for row in config.raw.get("mounts") or () if is_volume(config, row)]
 
 
 def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":

@@ -18,8 +18,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import options
-from minirun.oci.mounts.nodes import is_bind
+from minirun.oci.mounts import nodes, options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def mount(
     """
     wanted = options.parse(row.get("options") or [])
     root = MountPoints(root, row, where)
-    if is_bind(row):
-        _bind(config, root, row, wanted, where, sources.trees.get(where) if sources else None)
+    if nodes.is_bind(row):
+        _bind(config, root, row, wanted, where, sources)
         return
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
@@ -133,9 +132,11 @@ def _bind(
     row: "dict[str, Any]",
     wanted: options.Options,
     where: str,
-    tree: "int | None",
+    sources: "MountSources | None",
 ) -> None:
+    tree = sources.trees.get(where) if sources else None
     path: str = row["destination"]
+    below = _below(root, path, where) if nodes.is_volume(config, row) else -1
     if tree is not None:
         root.allow(tree)
         operations.attach(root, tree, path)
@@ -148,7 +149,18 @@ def _bind(
             operations.bind_fd(root, fd, source, path, recursive=recursive)
         finally:
             os.close(fd)
+    if sources and below >= 0:
+        sources.copy_up(root, path, below, whole=True)
     change(root, row["destination"], wanted)
+
+
+def _below(root: Root, path: str, where: str) -> int:
+    """Open what the image has where it declares a volume. Raises ConfigError, OSError."""
+    try:
+        return root.make_dir(path)
+    except NotADirectoryError:
+        text = f"config.json: {where}.destination: the image declares a volume at {path}"
+        raise ConfigError(f"{text}, and has a file there", "-v /host/path:PATH instead") from None
 
 
 def source_of(config: Config, row: "dict[str, Any]", where: str) -> str:

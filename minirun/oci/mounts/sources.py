@@ -56,11 +56,13 @@ class MountSources:
             self.close()
             raise
 
-    def copy_up(self, root: Root, path: str, below: int) -> None:
-        """Fill the new file system at `path` with what lies `below`."""
+    def copy_up(self, root: Root, path: str, below: int, *, whole: bool = False) -> None:
+        """Fill what is mounted at `path` with what lies `below`; `whole`: like that itself too."""
         target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             copyup.copy_directory(below, target)
+            if whole:
+                copyup.make_like(target, below)
         finally:
             os.close(target)
             os.close(below)

@@ -18,6 +18,7 @@ from minirun.core.errors import MinirunError
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.visible import say
+from minirun.oci.mounts import nodes
 from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
@@ -50,6 +51,8 @@ class IdMaps(Extra):
             uid, gid = idmap.host_id(maps[0], ids.st_uid), idmap.host_id(maps[1], ids.st_gid)
             root = owner_of_root(*maps)
             os.chown(upper, root[0] if uid is None else uid, root[1] if gid is None else gid)
+            for name in nodes.volumes(self.config):
+                os.chown(f"{container.directory}/{name}", *root)
             _attach_layers(container, pid)
 
 

@@ -1,0 +1,83 @@
+"""`minirun stop`: docker's. A signal, some patience, then SIGKILL.
+
+The signal is --signal, else `run --stop-signal`, else the image's StopSignal, else SIGTERM.
+"""
+
+import os
+import select
+import time
+
+from minirun.cli.flags import Flags, flag, show
+from minirun.cli.oci import signal_number
+from minirun.core import endings, state
+from minirun.core.container import Container
+from minirun.core.errors import StateError, UsageError
+from minirun.core.settings import Settings
+from minirun.engines import roots
+from minirun.running import existing
+
+_SIGKILL = 9
+_LONGEST = 10**6
+"""Seconds."""
+
+
+class Stop(Flags):
+    """Stop containers: a signal, and SIGKILL for those that still run after some time."""
+
+    command = "stop"
+    signal: str = flag("-s")
+    timeout: str = flag("-t", "--time", default="10")
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Stop containers, one after the other, and print their names. Raises MinirunError, OSError."""
+    flags = Stop(args)
+    if not flags.args:
+        flags.refuse()
+    seconds = _seconds(flags.timeout)
+    if flags.signal:
+        signal_number(flags.signal)  # a wrong one is told before anything is stopped
+    for name in flags.args:
+        stop(existing.load(*roots.locate(settings, name)), flags.signal, seconds)
+        show([name])
+    return 0
+
+
+def stop(container: Container, signal: str, seconds: float) -> None:
+    """Stop a container, and wait until its end is recorded; one that has stopped is fine.
+
+    Raises OSError.
+    """
+    record = container.record
+    signal = signal or (record.get("declared") or {}).get("stop_signal") or "TERM"
+    if record["pid"] and not _ends(container, signal_number(signal), seconds):
+        _ends(container, _SIGKILL, endings.PATIENCE)
+    deadline = time.monotonic() + endings.PATIENCE
+    while state.is_alive(record["supervisor"]) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _ends(container: Container, number: int, seconds: float) -> bool:
+    """Send init a signal; return True if it has ended within some time. Raises OSError."""
+    try:
+        pidfd = os.pidfd_open(container.record["pid"])
+    except ProcessLookupError:
+        return True
+    try:
+        endings.kill(container.record, number)
+        if container.record["status"] == state.PAUSED:  # a frozen process takes no signal
+            container.cgroup.set_frozen(False)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(int(seconds * 1000)))
+    except (ProcessLookupError, StateError):
+        return True
+    finally:
+        os.close(pidfd)
+
+
+def _seconds(text: str) -> float:
+    plain = text.replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit()) or float(text) > _LONGEST:
+        raise UsageError(f"invalid --timeout {text!r}", "a number of seconds, such as 10", 1)
+    return float(text)

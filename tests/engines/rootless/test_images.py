@@ -1,0 +1,44 @@
+"""Images of a user without root: loaded into a store of the user's own, with volumes."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from engines.rootless.conftest import User
+from image.layouts import LayoutFolder, member, tar
+
+D = tarfile.DIRTYPE
+
+
+def image(user: User, name: str) -> None:
+    """Load an image of busybox and a strict folder, which is a volume."""
+    layer = user.home / ".local/share/minirun/images/busybox/layers/0"
+    argv = ["tar", "-C", str(layer), "-c", "."]
+    first = subprocess.run(argv, capture_output=True, check=True).stdout
+    second = tar(
+        member("data/", D, mode=0o555, uid=7), member("data/no/", D, mode=0),
+        member("data/no/file", content=b"image\n", mode=0, uid=5),
+    )  # fmt: skip
+    third = tar(member("data/no/more", content=b"more\n"))
+    folder = LayoutFolder(
+        user.home / "layout", first, second, third, compress=bytes,
+        Env=["PATH=/bin"], Volumes={"/data": {}},
+    )  # fmt: skip
+    subprocess.run(["chown", "-R", str(user.home.stat().st_uid), str(folder.path)], check=True)
+    done = user("load", "-i", str(folder.path), name)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["user", "granted"])
+def test_a_volume_of_a_users_image(kind: str, request: pytest.FixtureRequest) -> None:
+    user: User = request.getfixturevalue(kind)
+    image(user, "app")
+    script = "cat /data/no/file /data/no/more; echo mine > /data/new; stat -c %u:%g /data/new"
+    done = user("run", "--name", "a", "app", "sh", "-c", script)
+    assert (done.stderr, done.stdout) == ("", "image\nmore\n0:0\n")
+    volumes = Path(user.root, "a/volumes/0")
+    assert (volumes / "new").read_text() == "mine\n"
+    assert user("delete", "a").returncode == 0
+    assert not volumes.exists()
