@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
-from minirun.core import places
+from minirun.core import events, places
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
 from minirun.image import catalogue
 from minirun.image.grammar import parse
+from minirun.image.pull_log import PullLog, logged
 from minirun.image.registry import pull as registry
 from minirun.image.registry.errors import NotFound, Unreachable
 from minirun.image.take import LayerStep, Notify
@@ -36,8 +37,11 @@ def main(args: "list[str]", settings: Settings) -> int:
     if not flags.args:
         raise UsageError("pull needs an image", "minirun pull ubuntu:24.04")
     for name in flags.args:
-        with shown("", flags.quiet)(name) as notify:
+        if settings.log and settings.log_format == "json":
+            events.open_log(settings.log, name, 0o644)
+        with _logged(shown("", flags.quiet), "minirun pull")(name) as notify:
             image = registry.pull(settings.store, name, flags.platform, notify)
+        events.close_log()
         if flags.quiet:
             print(clean(image.name))
         else:
@@ -45,16 +49,28 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def for_run(flags: "RunFlags", settings: Settings) -> "Image":
-    """Return the image of a run: what is here and --pull decide. Raises ImageError."""
+def for_run(flags: "RunFlags", settings: Settings, container_id: str) -> "Image":
+    """Return the image of a run: what is here and --pull decide. Raises ImageError.
+
+    What a pull does becomes `flags.earlier`, for the log of the container.
+    """
+    log = PullLog(container_id)
+    try:
+        return _for_run(flags, settings)
+    finally:
+        flags.earlier = log.close()
+
+
+def _for_run(flags: "RunFlags", settings: Settings) -> "Image":
     name = flags.args[0]
     is_id = len(flags.args) == 1 and flags.command == "run" and os.path.exists(places.CONFIG)
     if flags.pull == "never" or (is_id and not catalogue.has_recipe(parse(name))):
         return catalogue.resolve(settings.store, name)
     if flags.pull == "always":
-        view = shown("", flags.quiet)
+        view = _logged(shown("", flags.quiet), "--pull always: whatever is here")
         return registry.pull_or_build(settings.store, name, say, view, flags.platform)
-    view = shown("Unable to find image '{}' locally", flags.quiet)
+    missing = shown("Unable to find image '{}' locally", flags.quiet)
+    view = _logged(missing, "no such image is in the store")
     return find(name, settings, view, flags.platform)
 
 
@@ -69,6 +85,17 @@ def find(
     except Unreachable as error:
         text = f"No such image: {parse(name)}, and no registry can be reached: {error}"
         raise ImageError(text, error.hint) from None
+
+
+def _logged(inner: "registry.View", why: str) -> "registry.View":
+    """Return a view that writes events too."""
+
+    @contextmanager
+    def view(name: str) -> Iterator[Notify]:
+        with inner(name) as notify, logged(name, why, notify) as told:
+            yield told
+
+    return view
 
 
 def shown(lead: str, quiet: bool) -> "registry.View":

@@ -54,7 +54,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         viewers=_viewers(flags, settings), pid_file=flags.pid_file,
         log=part("cli.words", "log_limits")(flags.log_opt) if flags.log_opt else Limits(),
-        begin=_note_holders(options),
+        begin=_note_holders(options), earlier=flags.earlier,
     )  # fmt: skip
     extra = {
         "managed": True, "auto_remove": flags.rm, "image": image, "args": list(options.args),

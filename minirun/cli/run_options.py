@@ -91,6 +91,8 @@ class RunFlags(Flags):
     no_pivot: bool
     no_new_keyring: bool
     no_subreaper: bool
+    earlier = b""
+    """No flag: events of before the container, as lines for its log."""
 
     def or_before(self, before: Choices) -> "RunFlags":
         """Take the flags before the command for those of the same names that are not given."""
@@ -118,7 +120,7 @@ def from_flags(
     flags.or_before(settings.choices)
     flags.check("gpu_mode", "legacy", "hook", "cdi")
     flags.check("gpu_driver", "", *GPU_DRIVERS)
-    image = _image(flags, settings)
+    image = _image(flags, settings, container_id)
     cwd = flags.workdir or image.workdir or "/"
     if not cwd.startswith("/"):
         text = f"the working directory {cwd!r} is invalid, it needs to be an absolute path"
@@ -152,7 +154,7 @@ def from_flags(
     return run, image.name
 
 
-def _image(flags: RunFlags, settings: Settings) -> "Image":
+def _image(flags: RunFlags, settings: Settings, container_id: str) -> "Image":
     """Return the image; one that is missing is pulled, or made by a recipe. Raises ImageError."""
     flags.check("pull", "missing", "always", "never")
     found = None
@@ -161,7 +163,7 @@ def _image(flags: RunFlags, settings: Settings) -> "Image":
             found = store.find(settings.store, split(flags.args[0]))
         except ImageError:
             pass  # it is broken, which a pull mends
-    image: Image = found or part("cli.pull", "for_run")(flags, settings)
+    image: Image = found or part("cli.pull", "for_run")(flags, settings, container_id)
     return image
 
 

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -55,15 +55,27 @@ class Layers:
         except (ValueError, KeyError, TypeError):
             raise ImageError(f"{path}/{RECORD} is damaged", f"rm -r {path}, pull again") from None
 
-    def ensure(self, chain_id: str, diff_id: str, blob: str, below: Sequence[Layer]) -> Layer:
+    def ensure(
+        self,
+        chain_id: str,
+        diff_id: str,
+        blob: str,
+        below: Sequence[Layer],
+        begins: Callable[[], None] | None = None,
+    ) -> Layer:
         """Return a layer; unpack the archive `blob` over those `below`, if it is not here.
 
-        Raises ImageError: the archive is damaged or forbidden, or is not what `diff_id` says.
+        `begins` is called before it is unpacked. Raises ImageError: the archive is damaged or
+        forbidden, or is not what `diff_id` says.
         """
         try:
             os.makedirs(self._top, 0o700, exist_ok=True)
             with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
-                return self.find(chain_id) or self._unpack(chain_id, diff_id, blob, below)
+                if found := self.find(chain_id):
+                    return found
+                if begins:
+                    begins()
+                return self._unpack(chain_id, diff_id, blob, below)
         except OSError as error:
             raise failure(error, f"unpacking layer {diff_id[:19]}") from None
 

@@ -188,9 +188,10 @@ class _Taken:
         *,
         below: list[Layer],
     ) -> Layer:
-        blob = fetched.result()
-        self._notify(LayerStep("unpacking", layer.digest, layer.size, layer.size))
-        made = self._layers.ensure(chain_id, diff_id, blob, below)
+        def begins() -> None:
+            self._notify(LayerStep("unpacking", layer.digest, layer.size, layer.size))
+
+        made = self._layers.ensure(chain_id, diff_id, fetched.result(), below, begins)
         self._notify(LayerStep("done", layer.digest, layer.size, layer.size))
         return made
 

@@ -4,6 +4,8 @@ The process that does this is the container's supervisor. With -d it is a proces
 (minirun.running.background). When a supervisor is killed, `gc` finds its container and ends it.
 """
 
+import os
+
 from minirun.core import endings, events, lifecycle, state
 from minirun.core.container import Container
 from minirun.core.errors import from_os
@@ -28,6 +30,8 @@ class SupervisorOptions(Record):
     """How much of its output is kept."""
     begin: "Callable[[Container], None] | None" = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
+    earlier: bytes = b""
+    """Events of before the container, as lines for its log: those of a pull."""
 
 
 def run(
@@ -44,7 +48,7 @@ def run(
     viewers = options.viewers
     try:
         signals.catch()
-        _open_log(container, viewers)
+        _open_log(container, viewers, options.earlier)
         if options.begin:
             options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
@@ -71,13 +75,15 @@ def run(
     return status
 
 
-def _open_log(container: Container, viewers: output.Viewers) -> None:
+def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> None:
     """Start the viewers, open the logs, and hold the run at the gates that are asked for."""
     settings = container.settings
     viewers.start(container)
     container.open_log()
     if settings.log and settings.log_format == "json":
         events.open_log(settings.log, container.id, 0o644)
+    for fd in events.log_fds() if earlier else ():
+        os.write(fd, earlier)
     for text in container.record.get("warnings") or ():
         events.emit("note", "warning", {"text": text}, why="said before there was a container")
     viewers.hold(container)

@@ -63,6 +63,12 @@ _ARGUMENTS = {
     "bpf": "{command} {path}",
     "seccomp": "{instructions} instructions {flags}",
     "snapshot": "{at}",
+    "pull image": "{image}",
+    **dict.fromkeys(
+        ("pull layer", "layer exists", "layer verified", "layer unpacked"), "{layer} {bytes} bytes"
+    ),
+    "image pulled": "{image} {layers} layers",
+    "pull failed": "{image} {error}",
 }
 """What matters of the arguments of a call; other calls show all of them as key=value."""
 
