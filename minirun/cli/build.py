@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from minirun.cli import pull
+from minirun.cli import as_runc, pull
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.settings import Settings
@@ -42,7 +42,11 @@ class Build(Flags):
 
 
 def main(args: "list[str]", settings: Settings) -> int:
-    """Build an image; return 0. Raises MinirunError."""
+    """Build an image; return 0. Raises MinirunError, with docker's exit status 1."""
+    return as_runc(lambda: _main(args, settings))
+
+
+def _main(args: "list[str]", settings: Settings) -> int:
     flags = Build(args)
     if len(flags.args) != 1:
         text = f'"build" requires exactly 1 argument, got {len(flags.args)}'
@@ -127,7 +131,8 @@ def _options(flags: Build) -> BuildOptions:
     now = int(epoch) if epoch.isdecimal() else int(time.time())
     return BuildOptions(
         tuple(flags.tag), arguments, labels, flags.target, flags.platform,
-        use_cache=not flags.no_cache, host_network=flags.network == "host", now=now * 10**9,
+        use_cache=not flags.no_cache, host_network=flags.network == "host", quiet=flags.quiet,
+        now=now * 10**9,
     )  # fmt: skip
 
 

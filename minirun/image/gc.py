@@ -14,6 +14,7 @@ from minirun.core.errors import ImageError
 from minirun.image import catalogue, oci
 from minirun.image import store as shelf
 from minirun.image.blobs import Blobs
+from minirun.image.dockerfile import cache
 from minirun.image.layers import Layers
 from minirun.image.take import using
 
@@ -40,7 +41,7 @@ def collect(store: str, in_use: Collection[str]) -> list[str]:
         needed = of_images(store)
         mounted = {f"sha256:{os.path.basename(os.path.dirname(path))}" for path in in_use}
         layers = Layers(store).remove_all_but(needed.layers | mounted)
-        return [*swept, *layers, *Blobs(store).remove_all_but(needed.blobs)]
+        return [*swept, *layers, *Blobs(store).remove_all_but(needed.blobs), *cache.prune(store)]
 
 
 def of_images(store: str) -> Needed:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image.blobs import Blobs
-from minirun.image.draft import DRAFT, abandoned, hold, locked
+from minirun.image.draft import DRAFT, abandoned, locked
 from minirun.image.layers import Layers
 from minirun.image.oci import digest_of
 
@@ -65,24 +65,10 @@ class StepCache:
                     yield folder
                     return
 
-    def prune(self) -> list[str]:
-        """Remove steps whose layers are gone, and folders that no step uses; return the paths.
-
-        The caller must see to it that no image is being built. Raises OSError.
-        """
-        removed = []
-        for path in _entries(f"{self._store}/{STEPS}"):
-            found = self._read(path)
-            if not found or not self._is_here(found):
-                os.unlink(path)
-                removed.append(path)
-        for path in _entries(f"{self._store}/{MOUNTS}"):
-            if abandoned(path):
-                held = hold(path)
-                remove_tree(path)
-                os.close(held)
-                removed.append(path)
-        return removed
+    def has(self, path: str) -> bool:
+        """Return True if the layer that the step `path` has made is still here."""
+        found = self._read(path)
+        return bool(found and self._is_here(found))
 
     def _is_here(self, found: dict[str, str]) -> bool:
         """Return True if the layer is in the store, packed and unpacked."""
@@ -103,6 +89,24 @@ class StepCache:
 
     def _path(self, key: str) -> str:
         return f"{self._store}/{STEPS}/{key}"
+
+
+def prune(store: str) -> list[str]:
+    """Remove steps whose layers are gone, and folders that no build uses; return the paths.
+
+    The caller must see to it that no image is being built. Raises OSError.
+    """
+    steps, removed = StepCache(store), []
+    for path in _entries(f"{store}/{STEPS}"):
+        if not steps.has(path):
+            os.unlink(path)
+            removed.append(path)
+    scratch = [path for path in _entries(f"{store}/{BUILDS}") if f"/{DRAFT}" in path]
+    for path in [*_entries(f"{store}/{MOUNTS}"), *scratch]:
+        if abandoned(path):
+            remove_tree(path)
+            removed.append(path)
+    return removed
 
 
 def over(chain: str, diff_id: str) -> str:

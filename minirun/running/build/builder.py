@@ -47,6 +47,7 @@ class BuildOptions(NamedTuple):
     platform: str
     use_cache: bool
     host_network: bool
+    quiet: bool
     now: int
     """When the build begins, nanoseconds since 1970."""
 
@@ -63,7 +64,7 @@ class Builder:
         self._stages: dict[int, Stage] = {}
         self._shop = Workshop(
             settings, settings.store, context, self._origin, options.host_network,
-            options.use_cache, options.now,
+            options.use_cache, options.quiet, options.now,
         )  # fmt: skip
         self._arguments = self._global_arguments()
 

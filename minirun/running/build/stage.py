@@ -72,6 +72,7 @@ class Workshop(NamedTuple):
     """The stage or image of COPY --from."""
     host_network: bool
     use_cache: bool
+    quiet: bool
     now: int
     """When the build has begun, nanoseconds since 1970; $SOURCE_DATE_EPOCH counts."""
 
@@ -111,11 +112,17 @@ def _run(work: Run, stage: Stage, shop: Workshop) -> Outcome:
         output = stack.enter_context(Blobs(shop.store).draft())
         mounts = tuple(_mount(row, shop.store, stack) for row in work.mounts)
         status = step.run(
-            shop.settings, work, stage.paths(), mounts, output, host_network=host_network
+            shop.settings,
+            work,
+            stage.paths(),
+            mounts,
+            output,
+            host_network=host_network,
+            quiet=shop.quiet,
         )
         if status:
             shown = " ".join(work.argv)
-            text = f"process {shown!r} did not complete successfully: exit code: {status}"
+            text = f'process "{shown}" did not complete successfully: exit code: {status}'
             raise ImageError(text, "" if host_network else "a step has no network: --network host")
         return _add(key, output, stage, shop)
 

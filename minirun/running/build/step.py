@@ -45,12 +45,12 @@ class Mount(NamedTuple):
 
 def run(
     settings: Settings, work: Run, layers: "tuple[str, ...]", mounts: "tuple[Mount, ...]",
-    output: BinaryIO, *, host_network: bool,
+    output: BinaryIO, *, host_network: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Run the command over the layers, lowest first, and write its layer to `output`.
 
-    Returns the exit status of the command; only after 0 is there a layer. Raises MinirunError,
-    OSError.
+    Returns the exit status of the command; only after 0 is there a layer. `quiet`: its standard
+    output is not shown. Raises MinirunError, OSError.
     """
     container_id = f"build-{os.urandom(6).hex()}"
     user = in_layers(work.user, layers)
@@ -73,6 +73,8 @@ def run(
         return made[0]
 
     def whole() -> int:
+        if quiet:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
             status = supervise.run(make, supervise.SupervisorOptions())
             if status == 0:

@@ -38,6 +38,7 @@ COPY --from=middle /opt/app /app
 COPY --from=2 /made/here/where /
 COPY --from=build --chown=games /opt/app/version /as-games/
 RUN cat /app/version /where > /both
+CMD cat /both "$HOME"
 """
 COPIES = """FROM base
 WORKDIR /srv
@@ -84,9 +85,9 @@ SHELL ["/bin/sh", "-ec"]
 USER games:staff
 WORKDIR /one
 WORKDIR two
-RUN echo "$GREETING $THREE" > /tmp/greeting; id -u > /tmp/id; id -g >> /tmp/id
+RUN echo "$GREETING $THREE $HOME" > /tmp/greeting; id -u > /tmp/id; id -g >> /tmp/id
 ENTRYPOINT ["echo", "$ONE"]
-CMD last "of all"
+CMD ["last", "of all"]
 VOLUME /data /more
 """
 ARCHIVES = """FROM base
