@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from minirun.core.errors import ImageError
 from minirun.core.kernel import files
+from minirun.core.settings import unprivileged
 from minirun.image.lower import is_whiteout
 from minirun.image.tarstream import Member
 from minirun.image.tarwriter import TarWriter
@@ -41,13 +42,26 @@ def pack_layer(path: str, stream: BinaryIO) -> None:
 
 
 def _pack(path: str, stream: BinaryIO, packer: "type[Packer]") -> None:
-    writer = TarWriter(stream)
+    writer = writer_of(stream)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         packer(writer).top(fd)
     finally:
         os.close(fd)
     writer.finish()
+
+
+def writer_of(stream: BinaryIO) -> TarWriter:
+    """Return what writes a tree: without root, all of it as root's."""
+    return _OfRoot(stream) if unprivileged() else TarWriter(stream)
+
+
+class _OfRoot(TarWriter):
+    """Without root all files are the caller's own, who is root in the container."""
+
+    def add(self, member: Member, content: BinaryIO | None = None) -> None:
+        """Write a member."""
+        super().add(member._replace(uid=0, gid=0), content)
 
 
 class Packer:

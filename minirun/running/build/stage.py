@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
-from minirun.core.settings import Settings
+from minirun.core.settings import Settings, unprivileged
 from minirun.image.blobs import Blobs
 from minirun.image.compression import DAMAGED, decompressed
 from minirun.image.dockerfile.cache import BUILDS, Made, StepCache, over
@@ -140,7 +140,8 @@ def _mount(row: Mapping[str, str], store: str, stack: ExitStack) -> step.Mount:
     cache = StepCache(store).mount(row.get("id") or row["target"], alone=alone)
     folder = stack.enter_context(cache)
     ids = [_number(row.get(name, "0"), name, 10) for name in ("uid", "gid")]
-    os.chown(folder, *ids)
+    if not unprivileged():  # without root it is root's in the container as it is
+        os.chown(folder, *ids)
     os.chmod(folder, _number(row.get("mode", "0755"), "mode", 8))
     return step.Mount(folder, row["target"], options)
 
@@ -162,9 +163,10 @@ def _copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
         output = stack.enter_context(Blobs(shop.store).draft())
         writer = LayerWriter(output, below, shop.now)
         whose = given
+        if given.uid is None and (not work.origin or unprivileged()):
+            whose = whose._replace(uid=0, gid=0)
         if not work.origin:
-            root = {} if given.uid is not None else {"uid": 0, "gid": 0}
-            whose = given._replace(special=False, **root)
+            whose = whose._replace(special=False)
         found = [each for pattern in work.sources for each in expand(source, pattern)]
         archives = [each for each in found if work.unpacks and _is_archive(source, each.path)]
         for each in archives:

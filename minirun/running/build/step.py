@@ -22,7 +22,7 @@ from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless_config
 from minirun.image.dockerfile.evaluate import Run
 from minirun.image.dockerfile.trees import LayerTree
-from minirun.image.pack import LayerPacker
+from minirun.image.pack import LayerPacker, writer_of
 from minirun.image.tarwriter import TarWriter
 from minirun.oci import generate
 from minirun.oci.image_user import in_layers
@@ -68,7 +68,10 @@ def run(
     made: list[Container] = []
 
     def make() -> Container:
-        extra = {"managed": True, "auto_remove": True, "image": "", "args": list(work.argv)}
+        extra = {
+            "managed": True, "auto_remove": True, "image": "", "args": list(work.argv),
+            "default_pids_limit": True,
+        }  # fmt: skip
         made.append(reserve(settings, container_id, config, **extra))
         return made[0]
 
@@ -149,7 +152,7 @@ def _stubs(document: "dict[str, Any]", layers: "tuple[str, ...]") -> set[str]:
 
 def _pack(container: Container, stubs: Collection[str], output: BinaryIO) -> None:
     """Write what the container has changed. Raises ImageError, OSError."""
-    writer = TarWriter(output)
+    writer = writer_of(output)
     fd = os.open(f"{container.directory}/{UPPER}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _StepPacker(writer, stubs).top(fd)
