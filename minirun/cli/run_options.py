@@ -187,6 +187,7 @@ def _with_gpus(
         return run
     from minirun.gpu import run_request  # 5 ms, for GPUs
 
+    run = run._replace(declared=run.declared | asked.of_image)
     gpus = run_request.resolve(asked, settings, container_id)
     uid, gid, groups = run.user
     return run._replace(

@@ -13,6 +13,7 @@ from minirun.gpu import apply, share, simulated
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import ldconfig, planner
+from minirun.gpu.request import UnmetRequirement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,10 +54,13 @@ def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
     This process is in its mount namespace then. Raises GPUError, UsageError, OSError.
     """
     request = hook.read(argv)
-    return configure(
-        request, found=_find_host(container, request), pid=pid, cgroup=container.cgroup,
-        before=lambda edits: share.record_holders(container, edits.gpus, edits.simulated),
-    )  # fmt: skip
+    try:
+        return configure(
+            request, found=_find_host(container, request), pid=pid, cgroup=container.cgroup,
+            before=lambda edits: share.record_holders(container, edits.gpus, edits.simulated),
+        )  # fmt: skip
+    except UnmetRequirement as error:
+        raise error.explained(container.record, container.config.environment) from None
 
 
 def plan_edits(container: Container, argv: "list[str]", root: Root) -> "Edits":

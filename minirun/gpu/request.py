@@ -6,6 +6,7 @@ those of nvidia-container-cli's options.
 """
 
 from minirun.core.choices import NOTHING, Choices
+from minirun.core.errors import GPUError
 from minirun.core.record import Record
 
 TYPE_CHECKING = False
@@ -22,6 +23,37 @@ CDI_ANNOTATION = "cdi.k8s.io/"
 """What the names of annotations begin with that ask for CDI devices."""
 VENDOR_VARIABLES = ("AMD_", "HABANA_")
 """What the names of variables begin with that ask for other GPUs than NVIDIA's."""
+
+
+REQUIRE, DISABLE_REQUIRE = "NVIDIA_REQUIRE_", "NVIDIA_DISABLE_REQUIRE"
+OF_IMAGE = "gpu_variables"
+"""Where a record's `declared` has the names of the image's own variables about GPUs."""
+
+
+class UnmetRequirement(GPUError):
+    """A condition of NVIDIA_REQUIRE_* does not hold here."""
+
+    def __init__(self, text: str, hint: str, requirement: str) -> None:
+        super().__init__(text, hint)
+        self.requirement = requirement
+        """The whole expression, as the variable has it."""
+
+    def explained(self, record: "dict[str, Any]", env: "dict[str, str]") -> GPUError:
+        """Return the error with the variable that makes the condition, whose it is, a way out."""
+        names = [k for k, v in env.items() if k.startswith(REQUIRE) and v == self.requirement]
+        name = names[0] if names else "CUDA_VERSION"
+        whose = f"{name} {source(record, name)}"
+        hint = f"{whose}; {self.hint}; -e {DISABLE_REQUIRE}=1 passes over it"
+        return GPUError(str(self), hint)
+
+
+def source(record: "dict[str, Any]", name: str) -> str:
+    """Return whose a variable is: of the image, or of the caller; an engine does not say."""
+    if not record.get("image"):
+        return "of config.json"
+    if name in (record.get("declared") or {}).get(OF_IMAGE, ()):
+        return f"of the image {record['image']}"
+    return "of the command line (-e)"
 
 
 class NvidiaRequest(Record):
@@ -96,6 +128,18 @@ class GpuOptions(Record):
             or any(text.startswith(VENDOR_VARIABLES) for text in self.env)
             or any(key.startswith(CDI_ANNOTATION) for key, _ in self.annotations)
         )
+
+    @property
+    def of_image(self) -> "dict[str, list[str]]":
+        """For a record's `declared`: the image's variables about GPUs, but those that -e replaces.
+
+        Empty if there is none.
+        """
+        own = {text.partition("=")[0] for text in self.variables}
+        names = [text.partition("=")[0] for text in self.image_env]
+        names = [name for name in names if name.startswith(("NVIDIA_", "CUDA_"))]
+        theirs = [name for name in names if name not in own]
+        return {OF_IMAGE: theirs} if theirs else {}
 
 
 class RunGpus(Record):

@@ -21,7 +21,7 @@ from minirun.gpu.cdi import names
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import planner
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
 from minirun.gpu.steps import DeviceNode
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
@@ -76,8 +76,17 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
     found += [RequestSource("annotation (CDI)", f"{key}={text}") for key, text in rows.items()]
     devices = [name for name in devices if name not in names.from_annotations(rows.items())]
     found += [RequestSource("command line (CDI)", f"--device {name}") for name in devices]
+    if managed and how in ("legacy", "hook"):
+        found += _conditions(record, config)
     told = [text for text in record.get("warnings") or [] if "gets" in text]
     return found + [RequestSource("image", text, False) for text in told]
+
+
+def _conditions(record: dict[str, Any], config: Config) -> list[RequestSource]:
+    """Return what puts conditions on the driver, or lifts them."""
+    names = (REQUIRE, DISABLE_REQUIRE, "CUDA_VERSION")
+    rows = [(k, v) for k, v in config.environment.items() if k.startswith(names)]
+    return [RequestSource(f"environment {source(record, k)}", f"{k}={v}") for k, v in rows]
 
 
 def by_node(node: DeviceNode) -> RequestSource:

@@ -9,6 +9,7 @@ conditions on one hold; and the error names the first alternative.
 
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, Inventory
+from minirun.gpu.request import UnmetRequirement
 
 _SIGNS = "<>=!"
 _OPERATORS = {"=": "=", "!=": "!=", "!": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -18,7 +19,10 @@ _NOT_ASKED = ": without libnvidia-ml.so.1 its version cannot be asked for"
 
 
 def check(inventory: Inventory, gpus: "tuple[Gpu, ...]", requirements: "tuple[str, ...]") -> None:
-    """Check every requirement for every chosen GPU. Raises GPUError naming the one that fails."""
+    """Check every requirement for every chosen GPU.
+
+    Raises UnmetRequirement naming the one that fails, GPUError for one that is no expression.
+    """
     driver = {"cuda": inventory.cuda, "driver": inventory.driver}
     for facts in [driver | {"arch": gpu.arch, "brand": gpu.brand} for gpu in gpus] or [driver]:
         for requirement in requirements:
@@ -42,7 +46,8 @@ def _check(requirement: str, facts: "dict[str, str]") -> None:
         known = facts["cuda"]  # "" without NVML: then it is not the driver that is too old
         advice = (_CUDA_ADVICE if known else _NOT_ASKED) if first.startswith("cuda>=") else ""
         hint = f"this host: {', '.join(f'{key} {value}' for key, value in facts.items() if value)}"
-        raise GPUError(f"requirement error: unsatisfied condition: {first}{advice}", hint)
+        text = f"requirement error: unsatisfied condition: {first}{advice}"
+        raise UnmetRequirement(text, hint, requirement)
 
 
 def _holds(text: str, facts: "dict[str, str]") -> bool:
