@@ -28,6 +28,7 @@ from pathlib import Path
 
 import pytest
 
+from layers import layer_of
 from minirun.common import mountinfo
 from minirun.core.places import HISTORY, NEW, ROOT
 from minirun.core.places import STORE as DEFAULT_STORE
@@ -178,7 +179,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
     """A copy of busybox's root filesystem that a test may spoil."""
-    source = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    source = layer_of("busybox")
     target = tmp_path / "rootfs"
     shutil.copytree(source, target, symlinks=True)
     return target

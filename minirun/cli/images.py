@@ -10,9 +10,10 @@ from minirun.core import state
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import build, catalogue
+from minirun.image import catalogue, recipe
 from minirun.image.grammar import parse as parse_reference
 from minirun.image.importer import import_tar
+from minirun.image.recipe import build
 from minirun.show.columns import aligned
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _verify(found: "list[ImageDetails]", settings: Settings) -> int:
 
 def _build(names: list[str], settings: Settings) -> int:
     if not names:
-        raise UsageError("images build needs a name", f"one of {', '.join(catalogue.RECIPES)}")
+        raise UsageError("images build needs a name", f"one of {', '.join(recipe.names())}")
     for name in names:
         image = build.build(settings.store, name, say)
         print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))

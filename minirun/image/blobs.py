@@ -172,6 +172,11 @@ class Blobs:
     def _complete(self, digest: str) -> None:
         os.rename(self._partial_path(digest), self.path(digest))
 
+    def discard(self, digest: str) -> None:
+        """Remove a blob that may be damaged, if it is there. Raises OSError."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path(digest))
+
     def remove_all_but(self, kept: set[str]) -> list[str]:
         """Remove what is not in `kept`, and parts that no process fetches; return the paths."""
         removed = []

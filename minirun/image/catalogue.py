@@ -6,95 +6,27 @@ lock is free has no maker, and the next command sweeps it away. So a maker may b
 any moment (design: crash-only).
 """
 
-import errno
 import fcntl
-import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any
 
 from minirun.core import state_file as record
 from minirun.core.errors import ImageError, StateError
 from minirun.core.rootfs.tree import remove_tree
-from minirun.image import Reference, tree
+from minirun.image import Reference, recipe, tree
 from minirun.image import store as shelf
-from minirun.image.draft import DRAFT, abandoned, hold, locked
+from minirun.image.draft import DRAFT, abandoned, locked
 from minirun.image.grammar import parse
 from minirun.image.layers import Layers
 
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _REMOVED = "removed"
 _IMAGE = frozenset((shelf.RECORD, "layers"))
-_PARTS = _IMAGE | {_REMOVED}
+WORK = "work"
+"""The folder of a draft in which an image is made (minirun.image.made)."""
+_PARTS = _IMAGE | {_REMOVED, WORK}
 """All that lies in the directory of an image, and of a draft."""
-
-RECIPES = ("busybox", "debian", "ubuntu")
-"""The images that minirun can build by itself (minirun.image.build)."""
-
-
-class Draft:
-    """An image in the making: ``with Draft(store, "busybox") as draft: …; draft.commit(…)``.
-
-    Leaving the block without a commit removes all of it.
-    """
-
-    def __init__(self, store: str, reference: str) -> None:
-        self.reference = parse(reference)
-        self.images = make_store(store)
-        self.target = os.path.join(self.images, shelf.directory_name(self.reference))
-        self.layers: list[str] = []
-
-    def __enter__(self) -> "Draft":
-        if os.path.exists(self.target):
-            raise _taken(str(self.reference))
-        with locked(self.images, fcntl.LOCK_SH):
-            self.path = tempfile.mkdtemp(prefix=DRAFT, dir=self.images)
-            self._fd = hold(self.path)
-        return self
-
-    def layer(self) -> str:
-        """Make the next layer, above those made before, and return the path of its root."""
-        name = f"layers/{len(self.layers)}"
-        path = os.path.join(self.path, name)
-        os.makedirs(path)
-        os.chmod(path, 0o755)
-        self.layers.append(name)
-        return path
-
-    def commit(self, origin: str, **details: Any) -> shelf.Image:
-        """Compute the digest, write image.json, and put the image in place.
-
-        `origin` says what it truly is; `details` are the other entries of image.json. Raises
-        ImageError if the name was taken meanwhile, OSError.
-        """
-        summary = tree.summarize([os.path.join(self.path, layer) for layer in self.layers])
-        record = {
-            "name": self.reference.familiar(),
-            "tag": self.reference.tag,
-            "origin": origin,
-            "digest": summary.digest,
-            "size": summary.size,
-            "architecture": _ARCHITECTURES.get(os.uname().machine, os.uname().machine),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "layers": self.layers,
-            "env": [], "entrypoint": [], "cmd": [], "workdir": "/", "user": "",
-        } | details  # fmt: skip
-        with open(os.path.join(self.path, shelf.RECORD), "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-        try:
-            os.rename(self.path, self.target)
-        except OSError as error:
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                raise _taken(str(self.reference)) from None
-            raise
-        return resolve(os.path.dirname(self.images), str(self.reference))
-
-    def __exit__(self, *failure: object) -> None:
-        remove_tree(self.path)
-        os.close(self._fd)
 
 
 def resolve(store: str, reference: str) -> shelf.Image:
@@ -109,8 +41,8 @@ def resolve(store: str, reference: str) -> shelf.Image:
 
 
 def has_recipe(reference: Reference) -> bool:
-    """Return True if minirun can build the image of that name."""
-    return str(reference) in [f"{name}:latest" for name in RECIPES]
+    """Return True if minirun has a recipe for the image of that name."""
+    return str(reference) in [f"{name}:latest" for name in recipe.names()]
 
 
 def _next_step(reference: Reference) -> str:
@@ -234,7 +166,3 @@ def make_store(store: str) -> str:
 
 def _path(store: str, reference: str) -> str:
     return os.path.join(shelf.images_dir(store), shelf.directory_name(parse(reference)))
-
-
-def _taken(name: str) -> ImageError:
-    return ImageError(f"image {name} is already there", f"minirun images rm {name} removes it")

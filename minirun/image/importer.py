@@ -1,20 +1,22 @@
 """`minirun images import`: a root filesystem out of a tar archive, as docker import takes it.
 
-The archive is read once, from a file or a pipe: what is unpacked is what is hashed, so it cannot
-be changed in between. Compression is recognized by its first bytes.
+The archive is read once, from a file or a pipe, and kept as the image's only layer, plain: what is
+hashed is what is unpacked. Compression is recognized by its first bytes. As docker's, an import
+takes a name that is there already away from the image that had it.
 """
 
 import io
-import os
 from typing import BinaryIO
 
 from minirun.core.errors import ImageError
-from minirun.image.catalogue import Draft, sweep
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
+from minirun.image.grammar import parse
+from minirun.image.made import DEFAULT_PATH, Made, MadeSource, workshop
 from minirun.image.store import Image, failure
-from minirun.image.unpack import unpack
+from minirun.image.take import take
+from minirun.image.tarstream import members
 
-DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CHUNK = 1 << 20
 
 
 def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Image:
@@ -23,29 +25,49 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
     The archive is plain, or compressed by gzip, bzip2, xz or zstd. Raises ImageError; then the
     store is as it was.
     """
-    sweep(store)
+    parse(reference)
     try:
-        with Draft(store, reference) as draft:
-            hashed = Hashed(stream)
-            archive = io.BufferedReader(hashed)
-            tree = draft.layer()
-            plain = decompressed(archive)
-            if not unpack(plain, tree):
-                raise ImageError(f"{source} is an empty archive")
-            _refuse_image_archive(tree, source)
-            drain(plain, archive)
-            return draft.commit(
-                f"imported from {source}",
-                recipe={"name": "import", "source": source, "archive": hashed.digest()},
-                env=[DEFAULT_PATH],
+        with workshop(store) as folder, open(f"{folder}/layer.tar", "w+b") as layer:
+            digest = _copy(stream, layer)
+            made = Made(
+                origin=f"imported from {source}",
+                created=_newest(layer.name, source),
+                created_by=f"imported from {source}: {digest}",
+                config={"Env": [DEFAULT_PATH]},
+                layer=layer,
             )
+            return take(store, reference, MadeSource(made))
     except DAMAGED as error:
         raise ImageError(f"{source} is damaged: {error}") from None
     except OSError as error:
         raise failure(error, f"importing {source}") from None
 
 
-def _refuse_image_archive(tree: str, source: str) -> None:
-    if any(os.path.lexists(os.path.join(tree, name)) for name in ("oci-layout", "manifest.json")):
-        text = f"{source} holds an image (docker save), not a root filesystem"
-        raise ImageError(text, "use docker export")
+def _copy(stream: BinaryIO, layer: BinaryIO) -> str:
+    """Write the plain archive, and return the digest of the archive as it came."""
+    hashed = Hashed(stream)
+    archive = io.BufferedReader(hashed)
+    plain = decompressed(archive)
+    while chunk := plain.read(_CHUNK):
+        layer.write(chunk)
+    drain(archive)
+    layer.flush()
+    return hashed.digest()
+
+
+def _newest(layer: str, source: str) -> int:
+    """Return the latest date of a file in the archive, in seconds since 1970.
+
+    Raises ImageError for what is no root filesystem.
+    """
+    newest = count = 0
+    with open(layer, "rb") as file:
+        for member, _ in members(file):
+            count += 1
+            newest = max(newest, member.mtime // 10**9)
+            if member.name.removeprefix("./") in ("oci-layout", "manifest.json"):
+                text = f"{source} holds an image (docker save), not a root filesystem"
+                raise ImageError(text, "minirun load brings it in")
+    if not count:
+        raise ImageError(f"{source} is an empty archive")
+    return newest

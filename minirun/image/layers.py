@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -112,6 +113,20 @@ class Layers:
         return (
             "" if found == stored else f"layer {chain_id[:19]} is {found}, was stored as {stored}"
         )
+
+    def discard(self, chain_id: str) -> str:
+        """Remove a damaged layer, also if images name it; return its diff_id, "" if unknown.
+
+        The next one who wants it unpacks it again, at the same place.
+        """
+        path, hidden = self._path(chain_id), f"{self._top}/{DRAFT}{_hex(chain_id)}"
+        with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
+            diff_id = ""
+            with suppress(OSError, ValueError, KeyError), open(f"{path}/{RECORD}") as file:
+                diff_id = str(json.load(file)["diff_id"])
+            os.rename(path, hidden)
+            remove_tree(hidden)
+        return diff_id
 
     def remove_all_but(self, kept: set[str]) -> list[str]:
         """Remove the layers that are not in `kept`, and what dead makers left; return the paths.

@@ -19,6 +19,7 @@ from typing import Any
 
 from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.fast import launcher
+from minirun.image import catalogue
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 
@@ -110,7 +111,7 @@ def make_bundle(directory: Path, minirun: str, *flags: str) -> Path:
     bundle.mkdir()
     argv = [*minirun.split(), "spec", *flags, *TRUE.split()]
     config = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
-    layer = str(next(Path(STORE, "images").glob("busybox*/layers/0")))
+    layer = catalogue.resolve(STORE, "busybox").layers[0]
     config["root"] = {"path": layer, "readonly": True}
     config["ociVersion"] = "1.0.2"
     (bundle / "config.json").write_text(json.dumps(config))
@@ -119,11 +120,12 @@ def make_bundle(directory: Path, minirun: str, *flags: str) -> Path:
 
 def _new_image(directory: Path, minirun: str) -> tuple[str, str]:
     """Return minirun with a store of its own, and the command that imports NEW_IMAGE anew there."""
-    layer = str(next(Path(STORE, "images").glob("busybox*/layers/0")))
+    layer = catalogue.resolve(STORE, "busybox").layers[0]
     subprocess.run(["tar", "-C", layer, "-cf", str(directory / "new.tar"), "."], check=True)
     own = minirun.replace(STORE, str(directory / "store"))
     images = f"{own} images"
-    steps = f"{images} rm {NEW_IMAGE}; {images} import {NEW_IMAGE} {directory}/new.tar"
+    forget = f"rm -rf {directory}/store/layers {directory}/store/blobs"
+    steps = f"{images} rm {NEW_IMAGE}; {forget}; {images} import {NEW_IMAGE} {directory}/new.tar"
     return own, f"sh -c '{{ {steps}; }} >{directory}/import.log 2>&1'"
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from cgroups.conftest import require_mounted
 from cgroups.systemd_cell import SYSTEMD, SystemdCell
-from conftest import STORE, Program, wait_until
+from conftest import Program, wait_until
+from layers import layer_of
 from minirun.cgroups import systemd
 from minirun.core.errors import MinirunError
 from required import installed, skip
@@ -52,7 +53,7 @@ def cell(request: pytest.FixtureRequest) -> Iterator[SystemdCell]:
 @pytest.fixture
 def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
     """A bundle in the cell's /run/b for a container `one`, which is gone after the test."""
-    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    layer = layer_of("busybox")
     cell.sh(f"mkdir -p /run/b; cp -a {layer} /run/b/rootfs")
     config = json.loads(cell.sh(f"{MINIRUN} spec -b /run/b >/dev/null; cat /run/b/config.json"))
     config["process"] |= {"terminal": False, "args": ["sleep", "600"]}

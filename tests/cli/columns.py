@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from conftest import STORE, wait_until
+from conftest import wait_until
+from layers import layer_of
 
-IMAGE = next(Path(STORE, "images").glob("busybox*/layers/0"))
+IMAGE = layer_of("busybox")
 Done = subprocess.CompletedProcess[str]
 
 

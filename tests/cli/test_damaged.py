@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
+from layers import layer_of
 from minirun.core import state
 from minirun.running import own_cgroup
 from minirun.running import record_fields as fields
@@ -237,7 +238,7 @@ def test_delete_force_ends_what_runs(
 def _create(minirun: Program, bundle: Path, name: str, cgroup: str) -> None:
     config = json.loads(minirun("spec", "busybox", "sleep", "100").stdout)
     (bundle / "rootfs").mkdir()
-    layer = next(Path("/var/lib/minirun/images").glob("busybox/layers/0"))
+    layer = layer_of("busybox")
     subprocess.run(["cp", "-a", f"{layer}/.", bundle / "rootfs"], check=True)
     config["root"]["path"] = str(bundle / "rootfs")
     config["annotations"] = {}

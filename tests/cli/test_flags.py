@@ -17,7 +17,7 @@ from minirun.cli.run_options import PIDS_LIMIT
 from minirun.core.errors import UsageError
 from minirun.core.places import ROOT, STORE
 from minirun.gpu.share import timeslice
-from minirun.image.catalogue import RECIPES
+from minirun.image import recipe
 
 
 class Run(Flags):
@@ -238,7 +238,7 @@ def test_no_text_speaks_of_what_is_not_there() -> None:
 
 def test_numbers_and_names_in_the_help_are_those_of_the_program() -> None:
     assert f"default: {PIDS_LIMIT})" in help.usage(Run_, Run_.command)
-    assert f": {', '.join(RECIPES)}\n" in help.usage(Images, Images.command)
+    assert f": {', '.join(recipe.names())}\n" in help.usage(Images, Images.command)
     assert f"[{'|'.join(timeslice.SLICES)}]" in help.usage(gpu.Timeslice, gpu.Timeslice.command)
     assert f"({ROOT}, " in help.usage(cli.GlobalFlags, cli.GlobalFlags.command)
     assert f"({STORE}, " in help.usage(cli.GlobalFlags, cli.GlobalFlags.command)

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image import aptsources
-from minirun.image.debian import os_release
+from minirun.image.recipe import aptsources
+from minirun.image.recipe.bootstrap import os_release
 from required import skip
 
 TRIPLET = "x86_64-linux-gnu"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import Program
+from layers import layer_of
 from required import installed
 
 USER = ("--uidmap", "0:100000:65536")
@@ -51,7 +52,7 @@ def test_as_a_program_under_runc(command: str, open_place: Program) -> None:
     """What another runtime calls as a hook: there, too, files are made as the container's root."""
     installed("runc")
     bundle = open_place.root.parent
-    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    layer = layer_of("busybox")
     subprocess.run(["cp", "-a", layer, bundle / "rootfs"], check=True)
     subprocess.run(["chown", "-hR", "100000:100000", bundle / "rootfs"], check=True)
     subprocess.run(["runc", "spec", "--bundle", bundle], check=True)

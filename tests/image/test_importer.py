@@ -14,6 +14,7 @@ import pytest
 
 from minirun.core.errors import ImageError
 from minirun.image import catalogue
+from minirun.image.history import steps
 from minirun.image.importer import import_tar
 
 
@@ -39,8 +40,9 @@ def test_import_records_where_it_came_from(
     image = import_tar(str(tmp_path), "team/app:1", io.BytesIO(data), "app.tar")
     assert image.name == "team/app:1"
     assert image.origin == "imported from app.tar"
-    recipe = catalogue.details(str(tmp_path), "team/app:1")["recipe"]
-    assert recipe["archive"] == "sha256:" + hashlib.sha256(data).hexdigest()
+    (step,) = steps(str(tmp_path), "team/app:1")
+    digest = hashlib.sha256(data).hexdigest()
+    assert step.created_by == f"imported from app.tar: sha256:{digest}"
     assert sorted(os.listdir(image.layers[0])) == ["bin", "etc"]
     assert catalogue.verify(str(tmp_path), "team/app:1") == ""
 
@@ -69,10 +71,25 @@ def test_what_is_no_root_filesystem_is_named(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_a_taken_name_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_name_that_is_there_gets_the_new_image(tmp_path: Path) -> None:
     first = import_tar(str(tmp_path), "app", io.BytesIO(archive("a")), "one.tar")
-    stream = io.BytesIO(archive("b"))
-    with pytest.raises(ImageError, match="already there"):
-        import_tar(str(tmp_path), "app", stream, "two.tar")
-    assert stream.tell() == 0
+    with pytest.raises(ImageError, match="is an empty archive"):
+        import_tar(str(tmp_path), "app", io.BytesIO(bytes(10240)), "none.tar")
     assert catalogue.resolve(str(tmp_path), "app") == first
+    import_tar(str(tmp_path), "app", io.BytesIO(archive("b")), "two.tar")
+    assert os.listdir(catalogue.resolve(str(tmp_path), "app").layers[0]) == ["b"]
+
+
+def test_one_archive_is_one_image(tmp_path: Path) -> None:
+    """However it is compressed it is one layer; its date is that of its newest file."""
+    with tarfile.open(tmp_path / "app.tar", "w") as tar:
+        for name, date in (("a", 1_000_000_000), ("b", 900_000_000)):
+            info = tarfile.TarInfo(name)
+            info.mtime = date
+            tar.addfile(info)
+    data = (tmp_path / "app.tar").read_bytes()
+    one = import_tar(str(tmp_path), "one", io.BytesIO(data), "app.tar")
+    assert import_tar(str(tmp_path / "2"), "two", io.BytesIO(data), "app.tar").digest == one.digest
+    packed = import_tar(str(tmp_path), "packed", io.BytesIO(gzip.compress(data)), "app.tar")
+    assert packed.layers == one.layers
+    assert catalogue.details(str(tmp_path), "one")["created"] == "2001-09-09T01:46:40Z"

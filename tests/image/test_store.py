@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from image import making
+from image.making import make_old, with_text
 from minirun.core.errors import ImageError
-from minirun.image import build, catalogue, store
-from minirun.image.catalogue import Draft
+from minirun.image import catalogue, store
+from minirun.image.recipe import build
 
 
-def make(path: Path, reference: str, text: str = "x", **details: object) -> store.Image:
-    with Draft(str(path), reference) as draft:
-        Path(draft.layer(), "file").write_text(text)
-        return draft.commit("made by a test", **details)
+def make(path: Path, reference: str, text: str = "x", **config: object) -> store.Image:
+    return making.make(path, reference, with_text(text), **config)
 
 
 def test_resolves_what_was_stored(tmp_path: Path) -> None:
-    make(tmp_path, "app:1", env=["A=1"], entrypoint=["/e"], cmd=["c"], workdir="/w", user="u")
+    words = {"Env": ["A=1"], "Entrypoint": ["/e"], "Cmd": ["c"], "WorkingDir": "/w", "User": "u"}
+    make(tmp_path, "app:1", **words)
     image = catalogue.resolve(str(tmp_path), "docker.io/library/app:1")
     assert image.name == "app:1"
     assert (image.env, image.entrypoint, image.cmd) == (("A=1",), ("/e",), ("c",))
@@ -30,13 +31,9 @@ def test_resolves_what_was_stored(tmp_path: Path) -> None:
 
 
 def test_layers_are_in_order(tmp_path: Path) -> None:
-    with Draft(str(tmp_path), "app") as draft:
-        lower, upper = draft.layer(), draft.layer()
-        Path(lower, "name").write_text("lower")
-        Path(upper, "name").write_text("upper")
-        draft.commit("made by a test")
+    make_old(tmp_path, "app", "lower", "upper")
     layers = catalogue.resolve(str(tmp_path), "app").layers
-    assert [Path(layer, "name").read_text() for layer in layers] == ["lower", "upper"]
+    assert [Path(layer, "file").read_text() for layer in layers] == ["lower", "upper"]
 
 
 def test_names_do_not_collide(tmp_path: Path) -> None:
@@ -80,8 +77,8 @@ def test_a_name_too_long_for_a_directory_is_no_image(tmp_path: Path) -> None:
     "damage", ["{", "[]", "{}", '{"name": 1}', "\xff", '{"a": 1', "[" * 100_000, "null"]
 )
 def test_a_damaged_record_is_an_error_of_one_line(tmp_path: Path, damage: str) -> None:
-    image = make(tmp_path, "app")
-    record = Path(image.layers[0], "../../image.json")
+    make(tmp_path, "app")
+    record = tmp_path / "images/app/image.json"
     record.write_text(damage, encoding="latin-1")
     with pytest.raises(ImageError, match=r"^image app: image\.json") as caught:
         catalogue.resolve(str(tmp_path), "app")
@@ -89,8 +86,7 @@ def test_a_damaged_record_is_an_error_of_one_line(tmp_path: Path, damage: str) -
 
 
 def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
-    image = make(tmp_path, "app")
-    record = Path(image.layers[0], "../../image.json")
+    record = make_old(tmp_path, "app", "x") / "image.json"
     details = json.loads(record.read_text())
     record.write_text(json.dumps(details | {"cmd": "sh"}))
     with pytest.raises(ImageError, match="cmd is of the wrong type"):
@@ -102,8 +98,7 @@ def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layer", ["layers/../../other/layers/0", "/", "layers/1", "layers/0/", 7])
 def test_a_layer_is_one_of_the_stores_own(tmp_path: Path, layer: object) -> None:
-    image = make(tmp_path, "app")
-    record = Path(image.layers[0], "../../image.json")
+    record = make_old(tmp_path, "app", "x") / "image.json"
     details = json.loads(record.read_text())
     record.write_text(json.dumps(details | {"layers": [layer]}))
     with pytest.raises(ImageError, match=r"layers\[0\] is .*, not layers/0"):
@@ -111,8 +106,7 @@ def test_a_layer_is_one_of_the_stores_own(tmp_path: Path, layer: object) -> None
 
 
 def test_a_layer_is_no_link(tmp_path: Path) -> None:
-    image = make(tmp_path, "app")
-    layer = Path(image.layers[0])
+    layer = make_old(tmp_path, "app", "x") / "layers/0"
     layer.rename(layer.with_name("was"))
     layer.symlink_to("/")
     with pytest.raises(ImageError, match="layers/0 is missing"):

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Program
 from gpu.vendors.tree import DRM, amd_host, intel_host
+from layers import layer_of
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot, trusted, vendors
@@ -98,7 +99,7 @@ def test_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def test_the_layer_of_an_image_in_one_line(minirun: Program) -> None:
-    store = next(Path("/var/lib/minirun/images").glob("busybox*/layers/0"))
+    store = layer_of("busybox")
     flags = ("--gpus", "0", "--driver-root", str(store), "--gpu-driver")
     for driver in ("nvidia", "amd", "intel", "gaudi"):
         done = minirun("run", "--rm", *flags, driver, "busybox", "true")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from conftest import STORE, Program, wait_until
+from conftest import Program, wait_until
+from layers import layer_of
 from minirun.core.visible import clean
 from minirun.running.visible_json import clean_json
 
@@ -50,7 +51,7 @@ def evil(minirun: Program, tmp_path: Path) -> Iterator[Program]:
     config: dict[str, Any] = json.loads(minirun("spec", "busybox", "true").stdout)
     bundle = tmp_path / "bundle"
     bundle.mkdir()
-    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    layer = layer_of("busybox")
     subprocess.run(["cp", "-a", layer, bundle / "rootfs"], check=True)
     config["root"]["path"] = "rootfs"
     rename = "printf '\\033[2J\\302\\233x' > /proc/$$/comm; sleep 100; true"
@@ -115,7 +116,7 @@ def test_a_command_that_is_missing(minirun: Program) -> None:
 def test_an_image(minirun: Program, tmp_path: Path, words: tuple[str, ...]) -> None:
     """image.json is what its archive said: its origin is printed, its command executed."""
     store = tmp_path / "store"
-    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    layer = layer_of("busybox")
     directory = store / "images/evil"
     (directory / "layers").mkdir(parents=True)
     subprocess.run(["cp", "-a", layer, directory / "layers/0"], check=True)

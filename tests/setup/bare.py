@@ -25,7 +25,7 @@ from typing import NamedTuple
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP))
 
-from minirun.image import aptsources, debian  # noqa: E402
+from minirun.image.recipe import aptsources, bootstrap  # noqa: E402
 
 UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root
@@ -84,7 +84,7 @@ class Bare:
         subprocess.run(["tar", "-x", "-C", path / CLONE], input=archive.stdout, check=True)
 
     def _build(self) -> None:
-        sources = aptsources.read(debian.os_release("/").get("VERSION_CODENAME", ""))
+        sources = aptsources.read(bootstrap.os_release("/").get("VERSION_CODENAME", ""))
         options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
         argv = [
             *PRIVATELY,

@@ -1,6 +1,6 @@
 """`minirun pull`, and the run of an image that is not here.
 
-Where no registry can be reached at all, an image with a recipe (minirun.image.build) is made here
+Where no registry can be reached at all, an image with a recipe (minirun.image.recipe) is made here
 instead, and one line says so. What a registry answered is never passed over in this way.
 """
 
@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from difflib import get_close_matches
 
 from minirun.core.errors import ImageError
-from minirun.image import Reference, build, catalogue, store
+from minirun.image import Reference, catalogue, recipe, store
 from minirun.image import take as taking
 from minirun.image.grammar import parse
+from minirun.image.recipe import build
 from minirun.image.registry import settings
 from minirun.image.registry.errors import NotFound, Unreachable
 from minirun.image.registry.source import Registry
@@ -116,6 +117,6 @@ def _is_for(where: str, image: store.Image, platform: str) -> bool:
 def _nearest(where: str, wanted: Reference) -> str:
     """Return the local name that looks like the wanted one; "" if none does."""
     here = [f"{row['name']}:{row['tag']}" for row in catalogue.list_images(where)]
-    here += [f"{name}:latest" for name in catalogue.RECIPES]
+    here += [f"{name}:latest" for name in recipe.names()]
     found = get_close_matches(str(wanted), here, n=1, cutoff=0.75)
     return found[0].removesuffix(":latest") if found else ""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import Program
 from containers import container
+from layers import layer_of
 from minirun.__main__ import open_stdio
 from minirun.core.process import streams
 from minirun.core.process.streams import Console
@@ -142,7 +143,7 @@ def test_the_hosts_dev_null_stays_outside_of_a_bundle(minirun: Program, tmp_path
     config = json.loads(minirun("spec", "busybox", "sh").stdout)
     script = "stat -L -c %d /proc/self/fd/0 /dev/null"
     config["process"]["args"] = ["sh", "-c", script]
-    config["root"] = {"path": str(next(Path(STORE, "images").glob("busybox*/layers/0")))}
+    config["root"] = {"path": str(layer_of("busybox"))}
     config["root"]["readonly"] = True
     (tmp_path / "config.json").write_text(json.dumps(config))
     argv = minirun.argv("run", "-b", str(tmp_path), "own-null")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import STORE
+from layers import layer_of
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LAYER, CONFIG, MANIFEST = (
@@ -79,7 +79,7 @@ FILES = {
 
 def busybox(more: Callable[[tarfile.TarFile], None] = lambda tar: None) -> bytes:
     """A layer with busybox and FILES in it; `more` adds what a test wants besides."""
-    source = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    source = layer_of("busybox")
     memory = io.BytesIO()
     with tarfile.open(fileobj=memory, mode="w") as tar:
         tar.add(source, ".", filter=lambda member: None if member.name in FILES else member)

@@ -7,11 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
-from conftest import STORE
 from engines.clients.containerd_engine import REFERENCE
 from engines.clients.engine import Engine, program
+from layers import layer_of
 
 CONF = """
 ClusterName=cell
@@ -92,7 +91,7 @@ class Slurm(Engine):
         """A bundle of busybox. Slurm changes its process and its mounts, and runs that."""
         self.bundle = self.home / "bundle"
         self.bundle.mkdir()
-        source = next(Path(STORE, "images").glob("busybox*/layers/0"))
+        source = layer_of("busybox")
         shutil.copytree(source, self.bundle / "rootfs", symlinks=True)
         kinds = ("pid", "mount", "ipc", "uts")
         config = {

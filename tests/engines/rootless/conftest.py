@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, skip, wait_until
+from layers import layer_of
 from minirun.fast import launcher
 from required import installed
 
@@ -54,7 +55,7 @@ class User(Program):
         """Make a bundle as the user would: `spec --rootless`, and a command without a terminal."""
         path = self.home / name
         path.mkdir()
-        layer = self.home / ".local/share/minirun/images/busybox/layers/0"
+        layer = layer_of("busybox", self.home / ".local/share/minirun")
         shutil.copytree(layer, path / "rootfs", symlinks=True)
         for each in (path, *path.rglob("*")):
             os.chown(each, UID, UID, follow_symlinks=False)

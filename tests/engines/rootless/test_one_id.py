@@ -11,6 +11,7 @@ import pytest
 
 from conftest import wait_until
 from engines.rootless.conftest import UID, User, owned, quietly, run
+from layers import layer_of
 from minirun.core.places import HISTORY, NEW
 
 ONE = f"0 {UID} 1"
@@ -35,7 +36,7 @@ def test_an_image(user: User) -> None:
 def test_an_imported_image(user: User) -> None:
     """Its files become the user's; nodes are left out."""
     tree = user.home / "tree"
-    shutil.copytree(user.home / ".local/share/minirun/images/busybox/layers/0", tree, symlinks=True)
+    shutil.copytree(layer_of("busybox", user.home / ".local/share/minirun"), tree, symlinks=True)
     os.mknod(tree / "dev/node", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     os.chown(tree / "etc/hosts", 33, 33)
     with tarfile.open(user.home / "image.tar", "w") as tar:

@@ -1,13 +1,13 @@
 """Whether anybody is there, in bounded time; and the substitute that is made if nobody is."""
 
-import os
 import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from minirun.image.catalogue import Draft
+from image.making import make, unreachable
+from minirun.image import recipe
 from minirun.image.registry import pull
 from minirun.image.registry.errors import Unreachable
 from minirun.image.registry.probe import probe
@@ -52,15 +52,16 @@ def test_the_substitute_says_what_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
     monkeypatch.setenv("HOME", str(tmp_path))
     store = str(tmp_path / "store")
-    with Draft(store, "debian") as draft:
-        os.mkdir(f"{draft.layer()}/etc")
-        draft.commit("Debian GNU/Linux 99", recipe={"name": "debian"}, cmd=["bash"])
+    make(Path(store), "debian", lambda tree: (tree / "etc").mkdir(), Cmd=["bash"])
+    monkeypatch.setattr(recipe, "FOLDER", str(tmp_path / "recipes"))
+    unreachable(tmp_path / "recipes")
     told: list[str] = []
     image = pull.find_or_pull(store, "ubuntu", told.append, pull.silent)
-    assert image.origin == "not Ubuntu: Debian GNU/Linux 99, under the name ubuntu"
-    assert told == [
+    assert image.origin == "not Ubuntu: made by a test, under the name ubuntu"
+    (line,) = told
+    assert line.startswith(
         "no registry can be reached (127.0.0.1:1: connection refused): "
-        "ubuntu is made of Debian's packages, a substitute and not Ubuntu"
-    ]
+        "ubuntu is made of Debian's packages, a substitute and not Ubuntu: Failed to fetch "
+    )
     with pytest.raises(Unreachable):
         pull.find_or_pull(store, "ubuntu:22.04", told.append, pull.silent)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from conftest import STORE, skip
+from conftest import skip
+from layers import layer_of
 from minirun import knowledge
 from minirun.core.process.caps import NUMBERS
 from minirun.knowledge.seccomp import rows
@@ -193,7 +194,7 @@ def test_runc_runs_it(minirun: Any, tmp_path: Path) -> None:
     if done.returncode:
         skip("runc is not installed")
     config = json.loads(minirun("spec", "busybox", "sh", "-c", "echo ran").stdout)
-    layer = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    layer = layer_of("busybox")
     config["root"] = {"path": str(layer), "readonly": True}
     config["ociVersion"] = "1.0.2"
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image import aptsources
+from minirun.image.recipe import aptsources
 
 LIST = """\
 # deb http://commented.example/debian bookworm main
@@ -83,7 +83,7 @@ def test_no_source_is_one_line(tmp_path: Path) -> None:
 
 
 def test_this_machine_has_sources_and_settings_that_apt_understands() -> None:
-    from minirun.image.debian import os_release
+    from minirun.image.recipe.bootstrap import os_release
 
     assert aptsources.read(os_release("/")["VERSION_CODENAME"]).mirror
     for option in aptsources.options():

@@ -48,6 +48,17 @@ def read(codename: str, etc: str = "/etc/apt") -> AptSources:
     raise ImageError(text, "add the distribution's own, then apt-get update")
 
 
+def written(suite: str, text: str, ports: str) -> AptSources:
+    """Return the sources that a recipe has written down, in the form of stanzas.
+
+    The first address gives way to `ports`, if there is one, where the machine is no PC.
+    """
+    mirror = _fields(text.split("\n\n")[0]).get("uris", "").split(" ")[0]
+    if ports and os.uname().machine not in ("x86_64", "i686"):
+        text, mirror = text.replace(mirror, ports), ports
+    return AptSources("", text, mirror, suite)
+
+
 def options() -> list[str]:
     """Return the settings of this machine's apt that reaching its sources may need (a proxy, …)."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True)

@@ -1,0 +1,174 @@
+"""An image that is made here, as a `Source`: its layer's archive, perhaps on top of another image.
+
+Configuration and manifest follow from what is in them, and from nothing else: no time of making,
+no name of this machine. The layer stays a plain archive, since two versions of a compressor write
+different bytes. So the same tree, with the same configuration, always has the same digest.
+Sources: image-spec config.md, manifest.md, annotations.md.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, NamedTuple
+
+from minirun.core.rootfs.tree import remove_tree
+from minirun.image import catalogue
+from minirun.image.archives.saving import SavedImage
+from minirun.image.draft import DRAFT, hold, locked
+from minirun.image.oci import (
+    MANIFESTS,
+    OCI_CONFIG,
+    OCI_LAYER,
+    Descriptor,
+    digest_of,
+    parse_config,
+)  # fmt: skip
+from minirun.image.take import this_platform
+
+DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LATEST = 253_402_300_799
+"""The last second of the year 9999, which is the last that RFC 3339 can write."""
+
+
+class Made(NamedTuple):
+    """What an image is to be."""
+
+    origin: str
+    """What it truly is, in words."""
+    created: int
+    """Seconds since 1970: the date of what it is made of."""
+    created_by: str
+    """The step of the history that its layer stands for."""
+    config: Mapping[str, Any]
+    """The `config` of the configuration: Env, Cmd, …; empty values are left out."""
+    annotations: Mapping[str, str] = {}
+    layer: BinaryIO | None = None
+    """A tar archive with a file descriptor; None for an image that only renames its base."""
+    base: SavedImage | None = None
+
+
+class MadeSource:
+    """A `Source` for minirun.image.take."""
+
+    def __init__(self, made: Made) -> None:
+        self.name, self._made = made.origin, made
+        self._layers = made.base.layers if made.base else ()
+        rows, diff_ids = self._of_base()
+        if made.layer:
+            made.layer.flush()
+            with open(f"/proc/self/fd/{made.layer.fileno()}", "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            diff_ids.append(f"sha256:{digest}")
+            size = os.fstat(made.layer.fileno()).st_size
+            rows.append(Descriptor(OCI_LAYER, diff_ids[-1], size))
+        self._config = _json(self._document(diff_ids))
+        manifest = {
+            "schemaVersion": 2, "mediaType": MANIFESTS[0], "annotations": dict(made.annotations),
+            "config": _row(Descriptor(OCI_CONFIG, digest_of(self._config), len(self._config))),
+            "layers": [_row(each) for each in rows],
+        }  # fmt: skip
+        self._manifest = _json(manifest)
+
+    def root(self) -> tuple[Descriptor, bytes]:
+        """Return the manifest."""
+        data = self._manifest
+        return Descriptor(MANIFESTS[0], digest_of(data), len(data)), data
+
+    def document(self, wanted: Descriptor) -> bytes:
+        """Return the configuration."""
+        return self._config
+
+    @contextmanager
+    def blob(self, wanted: Descriptor, offset: int = 0) -> Iterator[BinaryIO]:
+        """Open a layer, with a position of its own. Raises OSError."""
+        fds = {each.descriptor.digest: each.fd for each in self._layers}
+        layer = self._made.layer
+        fd = fds[wanted.digest] if wanted.digest in fds else layer.fileno() if layer else -1
+        with open(f"/proc/self/fd/{fd}", "rb") as file:
+            file.seek(offset)
+            yield file
+
+    def _of_base(self) -> tuple[list[Descriptor], list[str]]:
+        """Return the base's layers, by OCI's names of their types, and their diff_ids."""
+        rows = []
+        for each in self._layers:
+            suffix = each.descriptor.media_type.replace(".gzip", "+gzip").rpartition("+")[2]
+            kind = f"{OCI_LAYER}+{suffix}" if suffix in ("gzip", "zstd") else OCI_LAYER
+            rows.append(each.descriptor._replace(media_type=kind))
+        return rows, [each.diff_id for each in self._layers]
+
+    def _document(self, diff_ids: Sequence[str]) -> dict[str, Any]:
+        made, base = self._made, self._made.base
+        raw = parse_config(base.config).raw if base else {}
+        platform, created = this_platform(), date(made.created)
+        step = {"created": created, "created_by": made.created_by, "empty_layer": not made.layer}
+        document = {
+            "os": raw.get("os", platform.system), "created": created,
+            "architecture": raw.get("architecture", platform.architecture),
+            "config": merged(raw.get("config") or {}, made.config),
+            "rootfs": {"type": "layers", "diff_ids": diff_ids},
+            "history": [*(raw.get("history") or []), _without_empty(step)],
+        }  # fmt: skip
+        variant = raw.get("variant", "") if base else platform.variant
+        return document | ({"variant": variant} if variant else {})
+
+
+def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of an image on top of a base: variables and labels add to it."""
+    texts = [*(base.get("Env") or ()), *own.get("Env", ())]
+    env = {text.partition("=")[0]: text for text in texts}
+    labels = {**(base.get("Labels") or {}), **own.get("Labels", {})}
+    both = {**base, **_without_empty(own), "Env": list(env.values()), "Labels": labels}
+    return _without_empty(both)
+
+
+def date(seconds: int) -> str:
+    """Return a time as RFC 3339 writes it; what lies outside of 1970 to 9999 is brought in."""
+    inside = min(max(seconds, 0), _LATEST)
+    return datetime.fromtimestamp(inside, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def saved(image: "SavedImage") -> tuple[str, int]:
+    """Return the digest of a base's manifest, and when it was created, in seconds."""
+    created = parse_config(image.config).created
+    try:
+        seconds = int(datetime.fromisoformat(created).timestamp())
+    except ValueError:
+        seconds = 0
+    return digest_of(image.manifest), seconds
+
+
+@contextmanager
+def workshop(store: str) -> Iterator[str]:
+    """Yield an empty folder in the store to make an image in; nothing is left of it.
+
+    If the maker is killed, the next command sweeps it away. Raises OSError.
+    """
+    images = catalogue.make_store(store)
+    catalogue.sweep(store)
+    with locked(images, fcntl.LOCK_SH):
+        draft = tempfile.mkdtemp(prefix=DRAFT, dir=images)
+        held = hold(draft)
+    try:
+        os.mkdir(f"{draft}/{catalogue.WORK}", 0o700)
+        yield f"{draft}/{catalogue.WORK}"
+    finally:
+        remove_tree(draft)
+        os.close(held)
+
+
+def _row(each: Descriptor) -> dict[str, Any]:
+    return {"mediaType": each.media_type, "digest": each.digest, "size": each.size}
+
+
+def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value}
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()

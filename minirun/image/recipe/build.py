@@ -1,0 +1,199 @@
+"""From a recipe to an image of the store: `minirun images build NAME`, and a run without a network.
+
+docker pulls `ubuntu` from a registry, and so does minirun (minirun.image.registry.pull). Where none
+can be reached, as in a class without a network, a recipe makes the first command of the README
+work; a version (ubuntu:22.04) is never made so. If Ubuntu's own archive cannot be reached either,
+its recipe takes Debian's packages: a substitute, said in one line when it is made, in its origin
+(`minirun images`) and in its own /etc/os-release.
+"""
+
+import io
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any, BinaryIO
+
+from minirun.core.errors import ImageError
+from minirun.image import catalogue
+from minirun.image import store as shelf
+from minirun.image.archives.saving import collected
+from minirun.image.blobs import Blobs
+from minirun.image.grammar import parse
+from minirun.image.layers import Layers
+from minirun.image.made import Made, MadeSource, date, saved, workshop
+from minirun.image.pack import pack_tree
+from minirun.image.recipe import bootstrap, contents, names, text
+from minirun.image.recipe.text import Recipe
+from minirun.image.take import take
+
+Notify = Callable[[str], None]
+"""Takes one line for the user."""
+_OCI = "org.opencontainers.image."
+
+
+def find_or_build(store: str, reference: str, notify: Notify) -> shelf.Image:
+    """Return the image that `reference` names; build it if it is missing and has a recipe.
+
+    `notify` gets one line if anything is built or stands in for something else. Raises ImageError.
+    """
+    try:
+        return catalogue.resolve(store, reference)
+    except ImageError:
+        wanted = parse(reference)
+        if not catalogue.has_recipe(wanted):
+            raise
+    return build(store, wanted.familiar(), notify)
+
+
+def build(store: str, name: str, notify: Notify) -> shelf.Image:
+    """Build an image by the recipe `name`, or that of a file, and return it; an intact one is kept.
+
+    Raises ImageError: no such recipe, or a step of it failed.
+    """
+    recipe = text.load(name)
+    try:
+        with catalogue.making(store, recipe.name):
+            return _intact(store, recipe.name, notify) or _make(store, recipe, notify)
+    except OSError as error:
+        raise shelf.failure(error, f"building {recipe.name}") from None
+
+
+def _intact(store: str, name: str, notify: Notify) -> shelf.Image | None:
+    """Return the image that is there; one that is not what was stored is removed."""
+    try:
+        fault = catalogue.verify(store, name)
+        if not fault:
+            return catalogue.resolve(store, name)
+    except ImageError as error:
+        if str(error).startswith("No such image"):
+            return None
+        fault = str(error)
+    notify(f"image {name} is damaged ({fault}): building it again")
+    with suppress(ImageError):
+        for chain_id in shelf.chain_ids(catalogue.resolve(store, name)):
+            if Layers(store).fault(chain_id):
+                Blobs(store).discard(Layers(store).discard(chain_id))
+    catalogue.remove_image(store, name)
+    return None
+
+
+def _make(store: str, recipe: Recipe, notify: Notify) -> shelf.Image:
+    try:
+        with workshop(store) as folder, ExitStack() as stack:
+            if recipe.packages.distribution:
+                made = _of_packages(recipe, folder, stack, notify)
+            else:
+                made = _of_contents(store, recipe, folder, stack, notify)
+            return take(store, recipe.name, MadeSource(made))
+    except bootstrap.UnreachableArchive as error:
+        if not recipe.packages.substitute:
+            raise
+        return _substitute(store, recipe, error, notify)
+
+
+def _of_packages(recipe: Recipe, folder: str, stack: ExitStack, notify: Notify) -> Made:
+    ready = bootstrap.prepare(recipe.packages, folder)
+    notify(f"building {recipe.name}")
+    programs, besides = contents.gather(recipe), io.BytesIO()
+    contents.write(recipe, programs, ready.epoch, besides)
+    found = bootstrap.fill(recipe.packages, ready, besides.getvalue())
+    layer = _opened(folder, stack)
+    pack_tree(found.tree, layer)
+    return Made(
+        origin=f"{found.release['PRETTY_NAME']}, built on this machine by {bootstrap.TOOL}",
+        created=found.epoch,
+        created_by=f"recipe {recipe.name}: {found.tool}, {len(found.packages)} packages",
+        config=_config(recipe),
+        annotations=_annotations(
+            recipe, found.epoch, [*found.packages, *(each.provenance() for each in programs)],
+            source=recipe.source or found.mirror, version=found.release.get("VERSION_ID", ""),
+            tool=found.tool,
+        ),
+        layer=layer,
+    )  # fmt: skip
+
+
+def _of_contents(store: str, recipe: Recipe, folder: str, stack: ExitStack, notify: Notify) -> Made:
+    """Return an image of what the recipe itself puts in, perhaps on top of another one."""
+    notify(f"building {recipe.name}")
+    base, created, annotations = None, 0, {}
+    if recipe.base:
+        name = _base(store, recipe.base, notify).name
+        base = stack.enter_context(collected(store, [name]))[0]
+        digest, created = saved(base)
+        annotations = {f"{_OCI}base.name": base.name, f"{_OCI}base.digest": digest}
+    programs = contents.gather(recipe)
+    created = _epoch(max([created, *(each.date for each in programs)]))
+    layer = _opened(folder, stack)
+    contents.write(recipe, programs, created, layer)
+    origin = ", ".join(each.origin for each in programs) or recipe.about
+    return Made(
+        origin=f"{origin}, by minirun's recipe {recipe.name}",
+        created=created,
+        created_by=f"recipe {recipe.name}: {origin}",
+        config=_config(recipe),
+        annotations=annotations | _annotations(
+            recipe, created, [each.provenance() for each in programs], source=recipe.source,
+            version=programs[0].version if programs else "",
+        ),
+        layer=layer, base=base,
+    )  # fmt: skip
+
+
+def _substitute(store: str, recipe: Recipe, why: ImageError, notify: Notify) -> shelf.Image:
+    """Make the image of another recipe's, under this one's name. Raises ImageError."""
+    other = recipe.packages.substitute
+    system, instead = recipe.packages.distribution.capitalize(), other.capitalize()
+    notify(f"{recipe.name} is made of {instead}'s packages, a substitute and not {system}: {why}")
+    name = build(store, other, lambda line: None).name
+    origin = catalogue.resolve(store, name).origin
+    with collected(store, [name]) as (base,):
+        digest, created = saved(base)
+        made = Made(
+            origin=f"not {system}: {origin}, under the name {recipe.name}",
+            created=created,
+            created_by=f"recipe {recipe.name}: {other} under another name",
+            config={},
+            annotations={
+                f"{_OCI}title": recipe.name, f"{_OCI}description": f"not {system}: {origin}",
+                f"{_OCI}created": date(created), f"{_OCI}base.name": base.name,
+                f"{_OCI}base.digest": digest,
+            },
+            base=base,
+        )  # fmt: skip
+        return take(store, recipe.name, MadeSource(made))
+
+
+def _base(store: str, name: str, notify: Notify) -> shelf.Image:
+    """Return the image of a recipe, which is built if it is missing, or any image that is here."""
+    return build(store, name, notify) if name in names() else catalogue.resolve(store, name)
+
+
+def _opened(folder: str, stack: ExitStack) -> BinaryIO:
+    """Return a file for a layer's archive, in the folder that is removed in the end."""
+    return stack.enter_context(open(f"{folder}/layer.tar", "w+b"))
+
+
+def _epoch(found: int) -> int:
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or found)
+
+
+def _config(recipe: Recipe) -> dict[str, Any]:
+    part = recipe.image
+    return {
+        "Env": list(part.env), "Entrypoint": list(part.entrypoint), "Cmd": list(part.cmd),
+        "WorkingDir": part.workdir, "User": part.user, "Labels": dict(part.labels),
+    }  # fmt: skip
+
+
+def _annotations(
+    recipe: Recipe, created: int, made_of: list[str], *, source: str, version: str, tool: str = ""
+) -> dict[str, str]:
+    """Return where an image comes from: image-spec annotations.md, and minirun's own."""
+    found = {
+        f"{_OCI}title": recipe.name, f"{_OCI}description": recipe.about,
+        f"{_OCI}created": date(created), f"{_OCI}source": source, f"{_OCI}version": version,
+        "minirun.recipe": f"{recipe.name} {recipe.digest}", "minirun.tool": tool,
+        "minirun.made-of": "\n".join(made_of),
+    }  # fmt: skip
+    return {key: value for key, value in found.items() if value}
