@@ -84,7 +84,7 @@ def fill(wanted: Packages, ready: Ready, contents: bytes) -> Bootstrapped:
     tree = f"{folder}/{TREE}"
     _run(_command(wanted, ready), folder, epoch)
     made_of = list(packages(tree))
-    trim(tree, wanted.remove)
+    trim(tree, wanted)
     apply_flat(io.BytesIO(contents), tree)
     clamp_times(tree, epoch * 10**9)
     release = os_release(tree)
@@ -135,12 +135,29 @@ def _stanzas(lines: io.TextIOWrapper) -> Iterator[tuple[str, str]]:
             fields = {}
 
 
-def trim(tree: str, removed: tuple[str, ...]) -> None:
-    """Remove what FOLDER/PATTERN names; never through a link."""
+def trim(tree: str, wanted: Packages) -> None:
+    """Remove what a recipe says of a tree of packages; never through a link."""
     with closing(Root.at(tree)) as root:
-        for each in removed:
+        for each in wanted.remove:
             folder, _, pattern = each.rpartition("/")
             _remove(root, folder, pattern)
+        for folder, name in wanted.only.items():
+            _remove_but(root, folder, name)
+
+
+def _remove_but(root: Root, directory: str, kept: str) -> None:
+    """Remove all files below a directory but those of one name."""
+    try:
+        fd = root.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        for _, _, names, folder in os.fwalk(".", dir_fd=fd):
+            for name in names:
+                if name != kept:
+                    os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(fd)
 
 
 def _remove(root: Root, directory: str, pattern: str) -> None:
@@ -219,8 +236,6 @@ def _command(wanted: Packages, ready: Ready) -> list[str]:
     settings = ["--mode=root", "--format=directory", "--variant=minbase"]
     settings += ["--skip=cleanup/apt/lists", f"--include={','.join(wanted.include)}"]
     settings += [f"--hook-dir={hook}" for hook in wanted.hooks]
-    settings += [f"--dpkgopt=path-exclude={path}" for path in wanted.exclude]
-    settings += [f"--dpkgopt=path-include={path}" for path in wanted.keep]
     settings += [f"--aptopt={option}" for option in aptsources.options()]
     if ready.keyring:
         settings.append(f"--keyring={ready.keyring.replace(folder, MOUNT_POINT, 1)}")

@@ -45,9 +45,8 @@ class Packages(NamedTuple):
     """Packages besides the essential ones."""
     hooks: tuple[str, ...] = ()
     """Folders of mmdebstrap's --hook-dir."""
-    exclude: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    """dpkg's path-exclude and path-include: dpkg(1)."""
+    only: Mapping[str, str] = {}
+    """Folders below which only files of one name stay."""
     remove: tuple[str, ...] = ()
     """What is removed in the end: FOLDER/PATTERN."""
 
