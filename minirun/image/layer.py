@@ -18,7 +18,6 @@ from contextlib import closing, suppress
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
-from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
 from minirun.image.lower import Lower, is_whiteout, resolve
@@ -151,7 +150,7 @@ class OverlayLayer(Unpacker):
         if self._lower.find(path):
             parent = self.parent(head)
             with suppress(FileExistsError):  # its own layer has something else there
-                files.mknodat(parent, name, stat.S_IFCHR, 0, shown=member.name)
+                os.mknod(name, stat.S_IFCHR, 0, dir_fd=parent)
 
     def make_room(self, parent: int, path: str, kind: str) -> None:
         """Note what takes the place of something else: a directory is not merged with it."""
@@ -252,7 +251,7 @@ class OverlayLayer(Unpacker):
             if own is None:
                 fd = self.root.open(path or ".", os.O_PATH | os.O_DIRECTORY)
                 try:
-                    files.mknodat(fd, name, stat.S_IFCHR, 0, shown=inner)
+                    os.mknod(name, stat.S_IFCHR, 0, dir_fd=fd)
                 finally:
                     os.close(fd)
             elif stat.S_ISDIR(own[1].st_mode):

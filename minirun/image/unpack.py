@@ -20,7 +20,6 @@ from contextlib import closing, contextmanager, suppress
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
-from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
 from minirun.core.settings import unprivileged
@@ -246,16 +245,19 @@ def _as_far_as_allowed() -> Iterator[None]:
 
 
 def _special(parent: int, name: str, member: Member) -> None:
-    """A symbolic link, a device or a FIFO: made, never opened."""
+    """A symbolic link, a device or a FIFO: made, never opened.
+
+    An image has thousands of them, and the log of a run that pulls it has a line for each layer.
+    """
     if member.kind == "link":
-        files.symlinkat(member.target, parent, name, shown=member.name)
+        os.symlink(member.target, name, dir_fd=parent)
     else:
         kind, device = _DEVICES.get(member.kind, stat.S_IFIFO), 0
         if member.kind in _DEVICES:
             device = os.makedev(*member.device)
             if unprivileged():  # no mknod then; a container's /dev is its own
                 kind, device = stat.S_IFREG, 0
-        files.mknodat(parent, name, kind | 0o600, device, shown=member.name)
+        os.mknod(name, kind | 0o600, device, dir_fd=parent)
     with _as_far_as_allowed():
         os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
     if member.kind != "link":
