@@ -1,18 +1,24 @@
 """Images of a real registry, put there by skopeo: pulled, they are the trees that umoci unpacks."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import STORE
 from image.layouts import LayoutFolder, listing, member, tar, umoci
 from image.registry import real
 from image.registry.lying import liar, reply
 from image.test_layer import BASE, CASES, D, shown, without_times
+from minirun.image import catalogue
+from minirun.image.archives import saving
 from minirun.image.registry.pull import pull
 from required import installed
 
@@ -76,6 +82,64 @@ def test_a_pulled_tree_is_umocis(name: str, host: str, tmp_path: Path) -> None:
     assert found["env"] == config.get("Env", [])
     assert found["labels"] == config.get("Labels", {})
     assert found["stop_signal"] == config.get("StopSignal", "")
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[Callable[..., str]]:
+    """podman with storage of its own.
+
+    Its driver vfs unpacks layer by layer into one tree. overlay would put each into a directory of
+    its own, without a look at those below: a folder that one of them shows by a link is lost then.
+    """
+    home = tempfile.mkdtemp(prefix="mrt-")  # runroot has at most 50 characters
+    argv = [
+        installed("podman"), "--root", f"{home}/root", "--runroot", f"{home}/run",
+        "--tmpdir", f"{home}/tmp", "--storage-driver", "vfs", "--events-backend", "none",
+    ]  # fmt: skip
+
+    def run(*args: str) -> str:
+        env = os.environ | {"HOME": home}
+        env.pop("CONTAINERS_REGISTRIES_CONF", None)
+        done = subprocess.run([*argv, *args], check=False, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    yield run
+    run("image", "umount", "--all", "--force")
+    shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("name", sorted(IMAGES.keys() - {"links"}))
+def test_a_pulled_tree_is_podmans(
+    name: str, host: str, podman: Callable[..., str], tmp_path: Path
+) -> None:
+    """Not "links": of a hard link's owner podman takes the new entry's word, umoci the file's."""
+    layers, config, options = IMAGES[name]
+    folder = LayoutFolder(tmp_path / "layout", *layers, **config)
+    real.fill(host, f"podman/{name}:1", folder.path, "--dest-tls-verify=false", *options)
+    image = pull(str(tmp_path / "store"), f"{host}/podman/{name}:1")
+    podman("pull", "-q", "--tls-verify=false", f"{host}/podman/{name}:1")
+    mounted = podman("image", "mount", f"{host}/podman/{name}:1")
+    wanted, found = listing(Path(mounted)), shown(image.layers, tmp_path / "own")
+    del wanted["."], found["."]  # podman makes it 0555 if no layer names it
+    # podman does not put back when a directory was changed
+    folders = [path for path, row in found.items() if row[0].startswith("d")]
+    new = (*folders, *NEW.get(name, ()))
+    assert without_times(found, new) == without_times(wanted, new)
+
+
+@pytest.mark.parametrize("name", ["busybox", "debian"])
+def test_whole_systems(name: str, host: str, tmp_path: Path) -> None:
+    """A system of Debian's packages, saved, put into a registry, and pulled, is what it was."""
+    with saving.collected(STORE, [name]) as found:
+        (tmp_path / "layout").mkdir()
+        saving.write(found, "oci-dir", saving.FolderTarget(str(tmp_path / "layout")))
+    argv = [installed("skopeo"), "copy", "--dest-tls-verify=false"]
+    argv += [f"oci:{tmp_path}/layout", f"docker://{host}/systems/{name}:1"]
+    subprocess.run(argv, check=True, capture_output=True)
+    image = pull(str(tmp_path / "store"), f"{host}/systems/{name}:1")
+    [layer] = catalogue.resolve(STORE, name).layers
+    assert listing(Path(image.layers[0])) == listing(Path(layer))
 
 
 def test_the_registry_has_zstd_and_docker_s_types(host: str, tmp_path: Path) -> None:
