@@ -262,6 +262,8 @@ class StageState:
             what = f"unexpected key {unknown[0]!r}" if unknown else "target is required"
             raise ImageError(f"RUN --mount: {what}")
         found["target"] = self._absolute(found["target"])
+        if found["target"] == "/":
+            raise ImageError("RUN --mount: invalid mount target '/'")
         return found
 
 

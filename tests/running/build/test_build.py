@@ -125,6 +125,8 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
         ("FROM base\nRUN --mount=type=bind,target=/x true\n", "2: RUN --mount=type=bind"),
         ("FROM base\nUSER nobody-here\nRUN true\n", "3: unable to find user nobody-here"),
         ("FROM base\nCOPY --chown=who . /x\n", "Dockerfile:2: unable to find user who"),
+        ("FROM base\nRUN --mount=type=tmpfs,target=../.. true\n", "line 2: RUN --mount: invalid"),
+        ("FROM base\nRUN --mount=type=cache,target=/proc true\n", "2: config.json: mounts["),
         ("FROM base\nRUN /none\n", "Dockerfile:2: process"),
         ('FROM base\nRUN ["/none"]\n', "Dockerfile:2: exec: \"/none\": stat /none: no such file"),
         ("FROM base\nFOO bar\n", "dockerfile parse error on line 2: unknown instruction: FOO"),
