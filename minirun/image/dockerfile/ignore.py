@@ -84,7 +84,7 @@ def as_regex(pattern: str) -> str:
             found += "[^/]"
         elif letter == "[":
             end = pattern.index("]", at + 1)
-            inside = pattern[at:end].replace("[", r"\[")
+            inside = re.sub(r"[\[&|~]|(?<=-)-", r"\\\g<0>", pattern[at:end])
             found, at = found + f"[{inside}]", end + 1
         elif letter == "\\" and at < len(pattern):
             found, at = found + re.escape(pattern[at]), at + 1

@@ -1,0 +1,67 @@
+"""Spoilt Dockerfiles and patterns end in an ImageError, or in nothing. Seconds and seed as in
+image/test_hostile_layers.py.
+"""
+
+import os
+import random
+import time
+
+from image.test_hostile_layers import SECONDS
+from minirun.core.errors import ImageError
+from minirun.image.dockerfile.evaluate import StageState
+from minirun.image.dockerfile.ignore import Ignore
+from minirun.image.dockerfile.parse import parse
+
+SEED = """# escape=\\
+ARG TAG=latest
+FROM --platform=linux/amd64 base:$TAG AS build
+ARG VERSION=1
+ENV ONE=1 TWO="two words" THREE=three\\ more FOUR=${FIVE:-six}
+RUN --mount=type=cache,target=/c,id=x,uid=1 --network=none make \\
+  # comment
+  all
+COPY --chown=a:b --chmod=755 --from=0 ["a b", "c"] ./
+LABEL a="b c" d='$e'
+EXPOSE 80 53/udp 8000-8002
+HEALTHCHECK --interval=1m30s --retries=2 CMD ["true"]
+SHELL ["/bin/sh", "-c"]
+VOLUME ["/a"]
+ENTRYPOINT ["a"]
+WORKDIR b
+USER 1:2
+CMD echo
+"""
+BITS = (
+    "$", "{", "}", '"', "'", "\\", "\n", "=", "--", "[", "]", ",", "<<EOF", "${A:-", "#", "\0",
+    "\ufeff", "٣", "--mount=type=cache,", '"a":', "/", "..", "*", "**/", "!", "[!", "\ud800",
+)  # fmt: skip
+PATTERN = ("a", "*", "**/", "/", "[", "]", "?", "!", "-", "\\", "..", "\n", "^", "a-", "&&", "#")
+
+
+def _spoilt(chance: random.Random) -> str:
+    text = list(SEED)
+    for _ in range(chance.randint(1, 8)):
+        at = chance.randrange(len(text))
+        text[at : at + chance.choice((0, 1, 5, 40))] = chance.choice(("", *BITS))
+    return "".join(text)
+
+
+def test_fuzz() -> None:
+    seed = int(os.environ.get("MINIRUN_FUZZ_SEED") or time.time_ns())
+    chance = random.Random(seed)
+    end, count = time.monotonic() + SECONDS / 6, 0
+    while time.monotonic() < end:
+        count += 1
+        try:
+            file = parse(_spoilt(chance))
+            for stage in file.stages:
+                state = StageState({}, {"VERSION": "2"}, {"A": "1"}, file.escape)
+                for each in stage.instructions:
+                    state.take(each)
+        except ImageError:
+            pass
+        try:
+            assert ("a/b-c/d" in Ignore("".join(chance.choices(PATTERN, k=12)))) in (True, False)
+        except ImageError:
+            pass
+    assert count > 100, seed
