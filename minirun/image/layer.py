@@ -21,7 +21,8 @@ from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
 from minirun.image.lower import Lower, is_whiteout, resolve
-from minirun.image.tarstream import Body, Member
+from minirun.image.tarfields import Body
+from minirun.image.tarstream import Member
 from minirun.image.unpack import Unpacker, copy_file, inside
 
 OPAQUE = ".wh..opq"

@@ -1,10 +1,10 @@
 """Reading a tar archive as a stream, and nothing else: no seek, no file is touched.
 
-What stands in an archive is hostile (security: images). CPython's tarfile reads sparse maps,
-follows offsets and, when it extracts, was led out of its directory by every filter it has
-(CVE-2025-4517, CVE-2024-12718; CVE-2025-8194 for endless loops by negative sizes). This reader
-knows ustar, GNU long names and pax headers (tar(5), POSIX pax), checks every header's sum, takes no
-number that is negative or too large, keeps at most 1 MiB of header in memory, and refuses the rest.
+What stands in an archive is hostile (security: images). CPython's tarfile follows offsets and, when
+it extracts, was led out of its directory by every filter it has (CVE-2025-4517, CVE-2024-12718;
+CVE-2025-8194 for endless loops by negative sizes). This reader knows ustar, GNU long names, sparse
+files and pax headers (tar(5), POSIX pax), checks every header's sum, takes no number that is
+negative or too large, keeps at most 1 MiB of header in memory, and refuses the rest.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from io import BufferedIOBase
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.image import sparse
+from minirun.image.tarfields import BLOCK, HEADER_LIMIT, Body, decimal, exactly, number
 
-BLOCK = 512
-HEADER_LIMIT = 1 << 20
 KINDS = {
     b"0": "file", b"\0": "file", b"7": "file", b"1": "hard link", b"2": "link", b"3": "c",
-    b"4": "b", b"5": "dir", b"6": "p",
+    b"4": "b", b"5": "dir", b"6": "p", b"S": "file",
 }  # fmt: skip
 XATTR = "SCHILY.xattr."
 
@@ -42,45 +42,22 @@ class Member(NamedTuple):
     xattrs: dict[str, bytes]
 
 
-class Body:
-    """The content of the current member; what is left of it is skipped with the next one."""
-
-    def __init__(self, stream: BufferedIOBase, size: int) -> None:
-        self._stream = stream
-        self._left = size
-        self._padding = -size % BLOCK
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes, none at the end. Raises ImageError if it ends early."""
-        wanted = min(size, self._left)
-        data = self._stream.read(wanted) if wanted else b""
-        if wanted and not data:
-            raise _cut_off()
-        self._left -= len(data)
-        return data
-
-    def finish(self) -> None:
-        """Read over what is left, and over the padding to the next header."""
-        while self.read(1 << 16):
-            pass
-        _exactly(self._stream, self._padding)
-
-
 def members(stream: BufferedIOBase) -> Iterator[tuple[Member, Body]]:
     """Yield every member with its content, in order. Raises ImageError for a bad archive."""
     common: dict[str, bytes] = {}
     own: dict[str, bytes] = {}
+    holes = 0
     while True:
-        header = _exactly(stream, BLOCK)
+        header = exactly(stream, BLOCK)
         if not any(header):
             return
         _check_sum(header)
         kind = header[156:157]
-        size = _number(header[124:136])
+        size = number(header[124:136])
         if kind in (b"x", b"g", b"L", b"K"):
             if size > HEADER_LIMIT:
                 raise ImageError(f"archive: a header of {size} bytes")
-            data = _exactly(stream, size + -size % BLOCK)[:size]
+            data = exactly(stream, size + -size % BLOCK)[:size]
             if kind == b"g":
                 common = _more(common, _pax(data))
             elif kind == b"x":
@@ -88,9 +65,17 @@ def members(stream: BufferedIOBase) -> Iterator[tuple[Member, Body]]:
             else:
                 own["path" if kind == b"L" else "linkpath"] = data.rstrip(b"\0")
             continue
-        member = _member(header, kind, common | own)
-        own = {}
+        pax, own = common | own, {}
+        member = _member(header, kind, pax)
         body = Body(stream, member.size)
+        if sparse.is_sparse(kind, pax):
+            stored = member.size
+            size, body = sparse.open_body(header, pax, stream, stored)
+            holes += size - stored
+            if holes > sparse.HOLE_LIMIT:
+                limit = f"{sparse.HOLE_LIMIT >> 30} GiB"
+                raise ImageError(f"archive: {member.name!r}: sparse files of more than {limit}")
+            member = member._replace(size=size)
         yield member, body
         body.finish()
 
@@ -99,67 +84,36 @@ def _member(header: bytes, kind: bytes, pax: dict[str, bytes]) -> Member:
     name = _text(header[:100])
     if header[257:263] == b"ustar\0" and header[345]:
         name = _text(header[345:500]) + "/" + name
-    if "path" in pax:
-        name = _decode(pax["path"])
+    if path := pax.get(sparse.NAME) or pax.get("path"):
+        name = _decode(path)
     if kind not in KINDS:
-        raise ImageError(f"archive: {name!r} is of type {kind!r}", "make it without --sparse")
-    if any(key.startswith("GNU.sparse") for key in pax):
-        raise ImageError(f"archive: {name!r} is a sparse file", "make it without --sparse")
-    size = _decimal(pax["size"]) if "size" in pax else _number(header[124:136])
+        raise ImageError(f"archive: {name!r} is of type {kind!r}")
+    size = decimal(pax["size"]) if "size" in pax else number(header[124:136])
     return Member(
         name=name,
         kind="dir" if name.endswith("/") and KINDS[kind] == "file" else KINDS[kind],
-        mode=_number(header[100:108]) & 0o7777,
-        uid=_decimal(pax["uid"]) if "uid" in pax else _number(header[108:116]),
-        gid=_decimal(pax["gid"]) if "gid" in pax else _number(header[116:124]),
+        mode=number(header[100:108]) & 0o7777,
+        uid=decimal(pax["uid"]) if "uid" in pax else number(header[108:116]),
+        gid=decimal(pax["gid"]) if "gid" in pax else number(header[116:124]),
         size=size if KINDS[kind] == "file" else 0,
         mtime=_mtime(header[136:148], pax.get("mtime", b""), name),
         target=_decode(pax["linkpath"]) if "linkpath" in pax else _text(header[157:257]),
-        device=(_number(header[329:337]), _number(header[337:345])),
+        device=(number(header[329:337]), number(header[337:345])),
         xattrs={k.removeprefix(XATTR): v for k, v in pax.items() if k.startswith(XATTR)},
     )
-
-
-def _exactly(stream: BufferedIOBase, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = stream.read(size - len(data))
-        if not part:
-            raise _cut_off()
-        data += part
-    return data
 
 
 def _check_sum(header: bytes) -> None:
     """The sum of the header's bytes, its own field taken as spaces."""
     found = sum(header) - sum(header[148:156]) + 8 * 32
-    if _number(header[148:156]) != found:
+    if number(header[148:156]) != found:
         raise ImageError("archive: a header with a wrong checksum", "is this a tar archive?")
-
-
-def _number(field: bytes) -> int:
-    """Octal digits, or, with the highest bit set, a big-endian number: GNU's extension."""
-    if field[0] & 0x80:
-        value = int.from_bytes(field, "big") ^ (0x80 << 8 * (len(field) - 1))
-        if value >= 1 << 62:
-            raise ImageError("archive: a number that is negative or too large")
-        return value
-    digits = field.strip(b" \0")
-    if digits.strip(b"01234567"):
-        raise ImageError(f"archive: {field!r} is not a number", "is this a tar archive?")
-    return int(digits or b"0", 8)
-
-
-def _decimal(text: bytes) -> int:
-    if not text or len(text) > 18 or text.strip(b"0123456789"):
-        raise ImageError(f"archive: {text[:60]!r} is not a number")
-    return int(text)
 
 
 def _mtime(field: bytes, pax: bytes, name: str) -> int:
     """Return when a file was changed, in nanoseconds: of its header, or of pax, which is exact."""
     if not pax:
-        return _number(field) * 10**9
+        return number(field) * 10**9
     value = _nanoseconds(pax)
     if abs(value) > _LATEST:
         text = f"mtime: {value // 10**9} seconds since 1970 is not a time that minirun keeps"
@@ -171,7 +125,7 @@ def _mtime(field: bytes, pax: bytes, name: str) -> int:
 def _nanoseconds(text: bytes) -> int:
     """A pax time: seconds with any number of decimals, before 1970 with a minus."""
     whole, _, part = text.removeprefix(b"-").partition(b".")
-    value = _decimal(whole) * 10**9 + (_decimal(part[:9].ljust(9, b"0")) if part else 0)
+    value = decimal(whole) * 10**9 + (decimal(part[:9].ljust(9, b"0")) if part else 0)
     return -value if text.startswith(b"-") else value
 
 
@@ -181,11 +135,13 @@ def _pax(data: bytes) -> dict[str, bytes]:
     at = 0
     while at < len(data):
         length, space, _ = data[at : at + 20].partition(b" ")
-        end = at + _decimal(length)
+        end = at + decimal(length)
         key, equals, value = data[at + len(length) + 1 : end - 1].partition(b"=")
         if not space or not equals or data[end - 1 : end] != b"\n" or end <= at + len(length):
             raise ImageError("archive: a damaged pax header")
-        records[_decode(key)] = value
+        name = _decode(key)
+        if not sparse.collect(records, name, value):
+            records[name] = value
         at = end
     return records
 
@@ -206,7 +162,3 @@ def _decode(raw: bytes) -> str:
     if b"\0" in raw:
         raise ImageError(f"archive: a name with a NUL byte: {raw[:60]!r}")
     return raw.decode("utf-8", "surrogateescape")
-
-
-def _cut_off() -> ImageError:
-    return ImageError("archive: it ends in the middle", "was the download complete?")

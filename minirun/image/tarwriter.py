@@ -9,7 +9,8 @@ Sources: POSIX pax "ustar Interchange Format", "pax Header Block"; image-spec la
 from typing import BinaryIO
 
 from minirun.core.errors import ImageError
-from minirun.image.tarstream import BLOCK, XATTR, Member
+from minirun.image.tarfields import BLOCK
+from minirun.image.tarstream import XATTR, Member
 
 _TYPES = {
     "file": b"0", "hard link": b"1", "link": b"2", "c": b"3", "b": b"4", "dir": b"5", "p": b"6",

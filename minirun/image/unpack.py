@@ -24,7 +24,8 @@ from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
 from minirun.core.settings import unprivileged
 from minirun.image.store import failure
-from minirun.image.tarstream import Body, Member, members
+from minirun.image.tarfields import Body
+from minirun.image.tarstream import Member, members
 
 DEPTH_LIMIT = 256
 WHITEOUT = ".wh."
@@ -222,15 +223,17 @@ def _set_attributes(fd: int, member: Member, prefixes: tuple[str, ...]) -> None:
 
 
 def _write(fd: int, body: Body, size: int) -> None:
-    """Write a file's content; where there are only zeros, a hole is left."""
-    at = 0
-    while chunk := body.read(_CHUNK):
+    """Write a file's content; where it has a hole, or only zeros, a hole is left."""
+    while True:
+        if hole := body.hole():
+            os.lseek(fd, hole, os.SEEK_CUR)
+        if not (chunk := body.read(_CHUNK)):
+            break
         if chunk == _ZEROS[: len(chunk)]:
-            at = os.lseek(fd, len(chunk), os.SEEK_CUR)
+            os.lseek(fd, len(chunk), os.SEEK_CUR)
             continue
         while chunk:
-            written = os.write(fd, chunk)
-            at, chunk = at + written, chunk[written:]
+            chunk = chunk[os.write(fd, chunk) :]
     os.ftruncate(fd, size)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from minirun.core.errors import ImageError
 from minirun.image.compression import DAMAGED, decompressed
+from minirun.image.sparse import SparseBody
 from minirun.image.tarstream import members
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Archive:
 
     def _read_headers(self) -> None:
         stream = io.BufferedReader(_Range(self._fd, 0, os.fstat(self._fd).st_size), _CHUNK)
-        for member, _ in members(stream):
+        for member, body in members(stream):
             name = posixpath.normpath(member.name)
             if len(name) > _LONGEST_NAME or member.kind == "dir":
                 continue  # no file of an image has such a name
@@ -72,6 +73,8 @@ class Archive:
                 raise ImageError(f"{name!r} is there twice")
             if len(self._places) + len(self._links) == _MOST_NAMES:
                 raise ImageError(f"more than {_MOST_NAMES} files: this is no image")
+            if isinstance(body, SparseBody):  # it does not lie in the archive as it is
+                raise ImageError(f"{name!r} is a sparse file", "make it without --sparse")
             if member.kind == "file":
                 self._places[name] = (stream.tell(), member.size)
             elif member.kind == "link" and len(member.target) <= _LONGEST_NAME:

@@ -20,7 +20,7 @@ from minirun.image.dockerfile.trees import FolderTree, LayerTree, Tree, expand, 
 from minirun.image.draft import DRAFT, hold
 from minirun.image.layers import Layer, Layers
 from minirun.image.oci import OCI_LAYER, Descriptor, History, Platform, digest_of
-from minirun.image.tarstream import BLOCK
+from minirun.image.tarfields import BLOCK
 from minirun.image.unpack import unpack
 from minirun.oci.image_user import in_layers
 from minirun.running.build import step
