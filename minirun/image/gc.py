@@ -1,4 +1,4 @@
-"""What of the store nothing needs any more: `minirun image gc`, and true figures of its size.
+"""What of the store nothing needs any more: `minirun image gc`.
 
 Needed is what an image names: manifest, configuration, archives and layers; and the layers of
 containers, also of those that have ended and are kept. While an image is being taken into the store
@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image import catalogue, oci
-from minirun.image import store as shelf
 from minirun.image.blobs import Blobs
 from minirun.image.dockerfile import cache
 from minirun.image.layers import Layers
@@ -44,11 +43,19 @@ def collect(store: str, in_use: Collection[str]) -> list[str]:
         return [*swept, *layers, *Blobs(store).remove_all_but(needed.blobs), *cache.prune(store)]
 
 
-def of_images(store: str) -> Needed:
-    """Return what the images of a store need."""
+def of_images(store: str, names: Collection[str] | None = None) -> Needed:
+    """Return what the images of a store need, or those of these names.
+
+    Raises ImageError for one that cannot be read: nobody knows what it needs.
+    """
     blobs: set[str] = set()
     layers: set[str] = set()
     for details in catalogue.list_images(store):
+        name = f"{details['name']}:{details['tag']}"
+        if names is not None and name not in names:
+            continue
+        if "broken" in details:
+            raise ImageError(f"image {details['broken']}", "remove it, or pull it again")
         layers.update(name for name in details.get("layers", ()) if name.startswith("sha256:"))
         for digest in {details.get("digest", ""), details.get("manifest", "")} - {""}:
             blobs |= _below(Blobs(store), digest)
@@ -69,31 +76,3 @@ def _below(blobs: Blobs, digest: str) -> set[str]:
         assert isinstance(manifest, oci.Manifest)
         found |= {manifest.config.digest, *(layer.digest for layer in manifest.layers)}
     return found
-
-
-class Usage(NamedTuple):
-    """Disk space, in bytes; what images share counts once."""
-
-    layers: int
-    archives: int
-    images: int
-    """Of images that have their layers to themselves."""
-
-
-def usage(store: str) -> Usage:
-    """Return what the store takes on the disk."""
-    parts = (shelf.LAYERS, "blobs", "images")
-    return Usage(*(_on_disk(f"{os.path.abspath(store)}/{part}") for part in parts))
-
-
-def _on_disk(top: str) -> int:
-    """Return the blocks of all below a directory; a file with two names counts once."""
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    for path, directories, names in os.walk(top):
-        for name in [*names, *directories]:
-            info = os.lstat(os.path.join(path, name))
-            if (info.st_dev, info.st_ino) not in seen:
-                seen.add((info.st_dev, info.st_ino))
-                total += info.st_blocks * 512
-    return total

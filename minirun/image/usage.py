@@ -1,0 +1,131 @@
+"""How much room the store takes on the disk, and how much of it could be had back: `system df`.
+
+It is counted in blocks, as du(1) counts, so the holes of sparse files take nothing, and what images
+share counts once. Directories are entered by their descriptors: a container may change its files
+meanwhile, and a link of it leads nowhere.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from minirun.core.kernel import files
+from minirun.image import store as shelf
+from minirun.image.blobs import BLOBS
+from minirun.image.dockerfile.cache import BUILDS
+from minirun.image.gc import of_images
+from minirun.image.grammar import parse
+
+_STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDEV
+_MOUNTED = ("rootfs", "lower")
+"""In a container's directory, what only shows files that lie elsewhere."""
+
+
+class Row(NamedTuple):
+    """One kind of thing."""
+
+    kind: str
+    total: int
+    active: int
+    """How many of them a container needs; of containers, how many have not ended."""
+    size: int
+    """Bytes on the disk."""
+    reclaimable: int
+    """Bytes that would be free again without those that are not active."""
+
+
+def usage(store: str, in_use: Collection[str], names: Collection[str]) -> list[Row]:
+    """Return what the store takes, by kind.
+
+    `in_use` are the directories of the layers that containers have, `names` their images. Raises
+    ImageError, OSError.
+    """
+    store = os.path.abspath(store)
+    needed = of_images(store, names)
+    layers = _sizes(f"{store}/{shelf.LAYERS}")
+    used = {path.removesuffix("/fs") for path in in_use}
+    used |= {f"{store}/{shelf.LAYERS}/{each.removeprefix('sha256:')}" for each in needed.layers}
+    archives = _sizes(f"{store}/{BLOBS}")
+    wanted = {f"{store}/{BLOBS}/{each.removeprefix('sha256:')}" for each in needed.blobs}
+    images = _sizes(shelf.images_dir(store))
+    running = {each.rpartition("/layers/")[0] for each in in_use}
+    running |= {_image(store, each) for each in names}
+    builds = {path: size for path, size in _sizes(f"{store}/{BUILDS}").items() if size}
+    return [
+        _row("Images", images, running), _row("Layers", layers, used),
+        _row("Archives", archives, wanted), _row("Build Cache", builds, ()),
+    ]  # fmt: skip
+
+
+def containers(directories: Mapping[str, bool]) -> Row:
+    """Return what containers have written; `directories` says which of them have not ended."""
+    sizes = {}
+    for path in directories:
+        parts = [f"{path}/{name}" for name in os.listdir(path) if name not in _MOUNTED]
+        sizes[path] = sum(map(on_disk, parts))
+    return _row("Containers", sizes, [path for path, alive in directories.items() if alive])
+
+
+def _row(kind: str, sizes: Mapping[str, int], active: Collection[str]) -> Row:
+    """Return the row of these paths, of which those in `active` are needed."""
+    free = sum(size for path, size in sizes.items() if path not in active)
+    kept = sum(path in active for path in sizes)
+    return Row(kind, len(sizes), kept, sum(sizes.values()), free)
+
+
+def on_disk(path: str) -> int:
+    """Return the blocks of a file or a tree, in bytes; a file with two names counts once.
+
+    A mount in it is not entered; nor is what lies deeper than a path can say. Raises OSError.
+    """
+    info = os.lstat(path)
+    if not stat.S_ISDIR(info.st_mode):
+        return info.st_blocks * 512
+    seen: set[tuple[int, int]] = set()
+    total, waiting = info.st_blocks * 512, ["."]
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        while waiting:
+            folder = waiting.pop()
+            for name, info in _entries(top, folder):
+                if stat.S_ISDIR(info.st_mode):
+                    waiting.append(f"{folder}/{name}")
+                elif info.st_nlink > 1 and (info.st_dev, info.st_ino) in seen:
+                    continue
+                seen.add((info.st_dev, info.st_ino))
+                total += info.st_blocks * 512
+    finally:
+        os.close(top)
+    return total
+
+
+def _entries(top: int, folder: str) -> list[tuple[str, os.stat_result]]:
+    """Return what is in a directory below `top`; nothing of one that cannot be entered."""
+    found = []
+    try:
+        fd = files.openat2(top, folder, os.O_RDONLY | os.O_DIRECTORY, _STAY)
+    except OSError:
+        return []  # gone, a link by now, a mount, or too deep
+    try:
+        for name in os.listdir(fd):
+            try:
+                found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
+            except FileNotFoundError:
+                continue
+    finally:
+        os.close(fd)
+    return found
+
+
+def _sizes(folder: str) -> dict[str, int]:
+    """Return the size of each thing in a folder, but for locks and drafts."""
+    try:
+        names = [name for name in os.listdir(folder) if not name.startswith(".")]
+    except FileNotFoundError:
+        return {}
+    return {f"{folder}/{name}": on_disk(f"{folder}/{name}") for name in sorted(names)}
+
+
+def _image(store: str, name: str) -> str:
+    return f"{shelf.images_dir(store)}/{shelf.directory_name(parse(name))}"

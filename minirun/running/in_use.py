@@ -1,0 +1,71 @@
+"""What containers need of the store: for `image gc`, which removes the rest, and `system df`.
+
+A container needs its layers from its first record on until it is deleted: one that has ended and
+is kept can be looked into. What a record that cannot be read names, nobody knows: then all stays.
+"""
+
+import os
+from typing import Any, NamedTuple
+
+from minirun.core import places, state
+from minirun.core import state_file as records
+from minirun.core.errors import ImageError, StateError
+from minirun.core.settings import Settings
+from minirun.engines import roots
+from minirun.running import existing
+
+
+class InUse(NamedTuple):
+    """What containers have."""
+
+    layers: set[str]
+    """Directories."""
+    images: set[str]
+    """Names."""
+    directories: dict[str, bool]
+    """Of the containers themselves; True for one that has not ended."""
+    damaged: list[str]
+    """Directories whose record cannot be read."""
+
+    def certain(self) -> "InUse":
+        """Return this, if every record could be read. Raises ImageError."""
+        if not self.damaged:
+            return self
+        path = self.damaged[0]
+        text = f"{path}: its record is damaged, and nobody knows which layers it uses"
+        raise ImageError(text, f"minirun delete --force {os.path.basename(path)}, then again")
+
+
+def find(settings: Settings) -> InUse:
+    """Return what the containers of every state root have that uses the store. Raises OSError.
+
+    --root narrows nothing: another root's containers have layers of the same store.
+    """
+    found = InUse(set(), set(), {}, [])
+    everywhere = roots.known(settings._replace(named=False))
+    for root in dict.fromkeys([*everywhere, f"{settings.store}/{places.CONTAINERS}"]):
+        for directory in [f"{root}/{name}" for name in state.names(root)] + _drafts(root):
+            try:
+                _add(found, directory, records.read(directory))
+            except records.DamagedRecord as error:
+                if error.ours:
+                    found.damaged.append(directory)
+            except (StateError, FileNotFoundError):
+                if os.path.isdir(f"{directory}/{places.UPPER}"):
+                    found.damaged.append(directory)  # a container's, without its record
+    return found
+
+
+def _add(found: InUse, directory: str, record: dict[str, Any]) -> None:
+    found.layers.update(existing.choices_of(record).layers)
+    found.images.update(filter(None, [record.get("image")]))
+    found.directories[directory] = state.is_alive(record["init"])
+
+
+def _drafts(root: str) -> list[str]:
+    """Return the directories of containers that are being made."""
+    folder = f"{root}/{places.NEW}"
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except FileNotFoundError:
+        return []
