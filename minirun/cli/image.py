@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minirun.cli import history, images, save, system
+from minirun.cli import history, image_inspect, images, save, system
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
@@ -105,6 +105,7 @@ COMMANDS: "dict[str, Callable[[list[str], Settings], int]]" = {
     "ls": images.main, "list": images.main, "load": main_load, "unpack": unpack,
     "save": save.main_save, "tag": save.main_tag, "rm": save.main_rmi,
     "history": history.main, "gc": system.main_gc,
+    "inspect": image_inspect.main, "diff": image_inspect.main_diff,
 }  # fmt: skip
 """docker's, and what `images` does besides."""
 

@@ -24,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from minirun import knowledge, recordings
+from minirun.cli import part
 from minirun.cli.flags import Flags, flag, write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
@@ -191,11 +192,13 @@ def _shipped() -> str:
 
 
 def main_diff(args: "list[str]", settings: Settings) -> int:
-    """Print the difference of two snapshots of a container, or of a recording."""
+    """Print what a container has changed, or the difference of two snapshots of it."""
     flags = Diff(args)
-    if len(flags.args) != 1 or bool(flags.stage) == bool(flags.between):
-        hint = "minirun diff ID --stage 5, or minirun diff ID --between s4,s5"
-        raise UsageError("diff needs a container and what to compare", hint, status=1)
+    if len(flags.args) != 1 or (flags.stage and flags.between):
+        hint = "minirun diff ID, diff ID --stage 5, or diff ID --between s4,s5"
+        raise UsageError("diff needs a container, and one thing to compare", hint, status=1)
+    if not flags.stage and not flags.between:
+        return int(part("cli.image_inspect", "changes")(flags.args[0], settings, flags.json))
     if flags.only and flags.only not in differ.PARTS:
         raise UsageError(f"unknown part {flags.only!r}", ", ".join(differ.PARTS), status=1)
     first, second = differ.boundaries(flags.between, flags.stage)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from minirun.core.errors import ImageError
 from minirun.image import catalogue
 from minirun.image.blobs import Blobs
+from minirun.image.layers import FS, Layers
 from minirun.image.lower import Lower, is_whiteout
 from minirun.image.oci import MANIFESTS, History, Manifest, parse, parse_config
 
@@ -35,6 +36,48 @@ class Step(NamedTuple):
     comment: str
     changes: Changes | None
     """None for a step that changed the configuration alone."""
+
+
+class LayerOrigin(NamedTuple):
+    """One layer of a container, as inspect shows it."""
+
+    path: str
+    size: int
+    """Bytes of its files; 0 if the layer is gone."""
+    created_by: str
+    """Empty if nobody knows: the image has been removed or replaced."""
+
+
+def origins(store: str, name: str, layers: Sequence[str]) -> list[LayerOrigin]:
+    """Return what made each of these layers, which were those of the image `name`; no tree is read.
+
+    Raises OSError.
+    """
+    try:
+        image = catalogue.resolve(store, name)
+        details = catalogue.details(store, name)
+        made = [row.created_by for row in _history(store, name) if not row.empty_layer]
+    except ImageError:
+        image, details, made = None, {}, []
+    here = image.layers if image else ()
+    if len(made) != len(here):
+        made = [image.origin if image else "" for _ in here]
+    known = dict(zip(here, made, strict=True))
+    found = []
+    for path in layers:
+        own = details.get("size", 0) if here == (path,) else 0
+        found.append(LayerOrigin(path, _size(store, path) or own, known.get(path, "")))
+    return found
+
+
+def _size(store: str, path: str) -> int:
+    """Return the size of a shared layer, as it was stored."""
+    parts = path.split("/")
+    try:
+        layer = Layers(store).find(f"sha256:{parts[-2]}") if parts[-1] == FS else None
+    except ImageError:
+        layer = None
+    return layer.size if layer else 0
 
 
 def steps(store: str, name: str) -> list[Step]:

@@ -30,9 +30,9 @@ def summarize(roots: list[str]) -> Summary:
     whole = hashlib.sha256()
     size = 0
     for root in roots:
-        for entry in listing(root):
-            size += entry[5]
-            whole.update(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+        for row in listing(root):
+            size += row[5]
+            whole.update(json.dumps(row, separators=(",", ":")).encode() + b"\n")
         whole.update(b"\n")
     return Summary(f"sha256:{whole.hexdigest()}", size)
 
@@ -45,13 +45,14 @@ def listing(root: str) -> Iterator[list[Any]]:
         path = pending.pop()
         full = os.path.join(base, path)
         status = os.lstat(full)
-        yield _entry(path, full, status)
+        yield entry(path, full, status)
         if stat.S_ISDIR(status.st_mode):
             inside = sorted(os.listdir(full), reverse=True)
             pending += [os.path.join(path, name) for name in inside]
 
 
-def _entry(path: bytes, full: bytes, status: os.stat_result) -> list[Any]:
+def entry(path: bytes, full: bytes, status: os.stat_result) -> list[Any]:
+    """Return the list for one file: `path` as it is named, `full` to read it. Raises OSError."""
     mode = status.st_mode
     content: str | list[int] = ""
     size = 0

@@ -10,14 +10,13 @@ import stat
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from minirun.core.kernel import files
 from minirun.image import store as shelf
 from minirun.image.blobs import BLOBS
 from minirun.image.dockerfile.cache import BUILDS
 from minirun.image.gc import of_images
 from minirun.image.grammar import parse
+from minirun.image.walk import walk
 
-_STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDEV
 _MOUNTED = ("rootfs", "lower")
 """In a container's directory, what only shows files that lie elsewhere."""
 
@@ -77,45 +76,18 @@ def _row(kind: str, sizes: Mapping[str, int], active: Collection[str]) -> Row:
 def on_disk(path: str) -> int:
     """Return the blocks of a file or a tree, in bytes; a file with two names counts once.
 
-    A mount in it is not entered; nor is what lies deeper than a path can say. Raises OSError.
+    A mount in it is not entered. Raises OSError.
     """
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode):
         return info.st_blocks * 512
     seen: set[tuple[int, int]] = set()
-    total, waiting = info.st_blocks * 512, ["."]
-    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        while waiting:
-            folder = waiting.pop()
-            for name, info in _entries(top, folder):
-                if stat.S_ISDIR(info.st_mode):
-                    waiting.append(f"{folder}/{name}")
-                elif info.st_nlink > 1 and (info.st_dev, info.st_ino) in seen:
-                    continue
-                seen.add((info.st_dev, info.st_ino))
-                total += info.st_blocks * 512
-    finally:
-        os.close(top)
+    total = info.st_blocks * 512
+    for _, found in walk(path):
+        if stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) not in seen:
+            seen.add((found.st_dev, found.st_ino))
+            total += found.st_blocks * 512
     return total
-
-
-def _entries(top: int, folder: str) -> list[tuple[str, os.stat_result]]:
-    """Return what is in a directory below `top`; nothing of one that cannot be entered."""
-    found = []
-    try:
-        fd = files.openat2(top, folder, os.O_RDONLY | os.O_DIRECTORY, _STAY)
-    except OSError:
-        return []  # gone, a link by now, a mount, or too deep
-    try:
-        for name in os.listdir(fd):
-            try:
-                found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
-            except FileNotFoundError:
-                continue
-    finally:
-        os.close(fd)
-    return found
 
 
 def _sizes(folder: str) -> dict[str, int]:

@@ -11,6 +11,7 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import StateError
+from minirun.image.history import LayerOrigin, origins
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked
 from minirun.inspect.document import Anatomy
@@ -25,6 +26,7 @@ def anatomy(container: Container) -> Anatomy:
         **state.public(record),  # type: ignore[typeddict-item]  # a plain dict of the core's
         "live": bool(record["pid"] and state.is_alive(record["init"])),
         "image": record.get("image"),
+        "layers": [row._asdict() for row in _layers(container)],
         "declared": record.get("declared") or {},
         "args": record.get("args") or container.config.process.get("args"),
         "exitStatus": record.get("exit_status"),
@@ -44,6 +46,11 @@ def anatomy(container: Container) -> Anatomy:
         except (FileNotFoundError, ProcessLookupError):
             raise StateError(f"container {container.id!r} ended while it was looked at") from None
     return document
+
+
+def _layers(container: Container) -> list[LayerOrigin]:
+    image, layers = container.record.get("image") or "", container.config.layers
+    return origins(container.settings.store, image, layers)
 
 
 def _ask_kernel(container: Container, document: Anatomy) -> None:

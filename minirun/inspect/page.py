@@ -17,6 +17,7 @@ def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True)
     """Return the page. `rules` are the device rules as `inspect --devices` prints them."""
     sections = [
         ("", _head(found)),
+        ("Layers, the lowest first, and what made them", _made(found)),
         ("Declared by the image", _declared(found["declared"])),
         ("Differs from config.json", found["differences"]),
         ("Namespaces", _namespaces(found)),
@@ -154,6 +155,15 @@ def _mounts(found: Anatomy) -> list[str]:
             continue
         for row in same:
             rows += [f"{indent}{row['path']}  {_kind(row)}", *_layer_lines(row, indent)]
+    return rows
+
+
+def _made(found: Anatomy) -> list[str]:
+    """Return a line for each layer: its number, its size, and what the image's history says."""
+    rows = []
+    for number, layer in enumerate(found["layers"]):
+        size = _size(layer["size"])
+        rows.append(f"{number:<4} {size:<9} {layer['created_by'] or layer['path']}")
     return rows
 
 

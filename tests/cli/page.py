@@ -16,7 +16,7 @@ BELOW = {
         "runtime configure", "cdi generate", "cdi list", "cdi transform root",
         "system create-dev-char-symlinks",
     ),
-    "teach": ("oracle",), "image": ("unpack", "gc"), "system": ("df",),
+    "teach": ("oracle",), "image": ("unpack", "inspect", "diff", "gc"), "system": ("df",),
 }  # fmt: skip
 """Commands with commands of their own."""
 HEAD = """\

@@ -13,8 +13,9 @@ from conftest import Program, skip, wait_until
 
 KEYS = {
     "id", "status", "pid", "bundle", "rootfs", "annotations", "created", "ociVersion", "owner",
-    "live", "image", "declared", "args", "exitStatus", "cgroup", "memberOf", "namespaces", "user",
-    "capabilities", "seccomp", "noNewPrivileges", "mounts", "devices", "deviceRules", "interfaces",
+    "live", "image", "layers", "declared", "args", "exitStatus", "cgroup", "memberOf",
+    "namespaces", "user", "capabilities", "seccomp", "noNewPrivileges", "mounts", "devices",
+    "deviceRules", "interfaces",
     "limits", "usage", "hooks", "gpus", "stages", "wanted", "differences",
 }  # fmt: skip
 WIDE = {"COLUMNS": "80", "LC_ALL": "C.UTF-8"}

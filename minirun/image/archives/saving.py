@@ -195,21 +195,34 @@ def _image(store: str, name: str, stack: ExitStack) -> SavedImage:
     return _as_it_came(store, full, details, stack) or _packed(full, image, details, stack)
 
 
-def _as_it_came(
-    store: str, name: str, details: "shelf.ImageDetails", stack: ExitStack
-) -> SavedImage | None:
-    """Return an image of the blobs that were pulled; None if they are not all there."""
+def documents(store: str, details: "shelf.ImageDetails") -> tuple[str, bytes, bytes] | None:
+    """Return type and bytes of an image's manifest, and its configuration, as they came.
+
+    None for an image that was made here, or whose documents are not there. Raises ImageError.
+    """
     blobs, digest = Blobs(store), details.get("manifest", "")
     if not digest or not blobs.has(digest):
         return None
     data = blobs.document(digest)
     media_type = json.loads(data).get("mediaType") or MANIFESTS[0]
     manifest = parse(media_type, data)
-    if not isinstance(manifest, Manifest) or not all(
-        blobs.has(each.digest) for each in (manifest.config, *manifest.layers)
-    ):
+    if not isinstance(manifest, Manifest) or not blobs.has(manifest.config.digest):
         return None
-    config = blobs.document(manifest.config.digest)
+    return media_type, data, blobs.document(manifest.config.digest)
+
+
+def _as_it_came(
+    store: str, name: str, details: "shelf.ImageDetails", stack: ExitStack
+) -> SavedImage | None:
+    """Return an image of the blobs that were pulled; None if they are not all there."""
+    found = documents(store, details)
+    if not found:
+        return None
+    media_type, data, config = found
+    blobs, manifest = Blobs(store), parse(media_type, data)
+    assert isinstance(manifest, Manifest)
+    if not all(blobs.has(each.digest) for each in manifest.layers):
+        return None
     layers = tuple(
         SavedLayer(each, diff_id, stack.enter_context(open(blobs.path(each.digest), "rb")).fileno())
         for each, diff_id in zip(manifest.layers, parse_config(config).diff_ids, strict=True)
@@ -229,7 +242,7 @@ def _packed(
         file.seek(0)  # and all that is in Python's buffer goes into the file
         digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         layers.append(SavedLayer(Descriptor(OCI_LAYER, digest, size), digest, file.fileno()))
-    config = _json(_config(image, details, [layer.diff_id for layer in layers]))
+    config = _json(config_of(image, details, [layer.diff_id for layer in layers]))
     manifest = {
         "schemaVersion": 2, "mediaType": MANIFESTS[0],
         "config": _row(Descriptor(OCI_CONFIG, digest_of(config), len(config))),
@@ -238,9 +251,10 @@ def _packed(
     return SavedImage(name, MANIFESTS[0], _json(manifest), config, tuple(layers))
 
 
-def _config(
+def config_of(
     image: shelf.Image, details: "shelf.ImageDetails", diff_ids: list[str]
 ) -> dict[str, Any]:
+    """Return the configuration of an image that was made here, as image-spec has it."""
     config = {
         "Env": list(image.env), "Entrypoint": list(image.entrypoint), "Cmd": list(image.cmd),
         "WorkingDir": image.workdir, "User": image.user, "Labels": details.get("labels", {}),
