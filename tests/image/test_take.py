@@ -230,3 +230,28 @@ def test_a_damaged_document_in_the_store(folder: LayoutFolder, store: str) -> No
     Path(blobs.path(folder.top["digest"])).write_bytes(b"{}")
     with pytest.raises(ImageError, match="is damaged in the store"):
         blobs.document(folder.top["digest"])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[str]:
+    """A store on a disk of 2 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)], check=True)
+    yield str(place)
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("size", "doing"), [(1_500_000, "archive: 'big'"), (2_500_000, "fetching ")]
+)
+def test_a_full_disk(size: int, doing: str, small: str, tmp_path: Path) -> None:
+    content = os.urandom(size)
+    folder = LayoutFolder(tmp_path / "big", tar(member("big", content=content)))
+    with pytest.raises(ImageError, match=f"{doing}.*No space left on device") as caught:
+        take(small, "a", FolderSource(folder))
+    assert "the disk is full" in (caught.value.hint or "")
+    assert catalogue.list_images(small) == []
+    assert [path.name for path in Path(small, "layers").glob(".draft-*")] == []
+    collect(small, NONE)
+    assert os.statvfs(small).f_bfree * os.statvfs(small).f_bsize > 1_900_000
