@@ -12,7 +12,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import store
+from minirun.image import recipe, store
 from minirun.image.dockerfile import parse
 from minirun.image.dockerfile.evaluate import PROXIES
 from minirun.image.dockerfile.ignore import Ignore
@@ -81,6 +81,8 @@ def _context(flags: Build) -> Iterator[tuple[str, str]]:
         return
     if not os.path.isdir(place):
         hint = "a folder; - reads a Dockerfile from standard input"
+        if place in recipe.names():
+            hint = f"minirun images build {place} makes it by its recipe"
         raise ImageError(f"unable to prepare context: path {place!r} not found", hint, status=1)
     if flags.file:
         yield _read(flags.file), place

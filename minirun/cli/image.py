@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minirun.cli import history, image_inspect, images, save, system
+from minirun.cli import build, history, image_inspect, images, save, system
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
 from minirun.core.visible import clean
 from minirun.engines import rootless_config
+from minirun.image import recipe
 from minirun.image.archives import layout, loading
 from minirun.image.archives.choose import choose
 from minirun.image.archives.files import opened
@@ -101,10 +102,18 @@ def _write_config(bundle: str, image: "Mapping[str, Any]", tree: str, flags: Unp
         file.write("\n")
 
 
+def _build(args: "list[str]", settings: Settings) -> int:
+    """Build of a folder with a Dockerfile, as docker does, or by a recipe of that name."""
+    last = args[-1] if args else ""
+    if last not in recipe.names() and (last == "-" or os.path.isdir(last)):
+        return build.main(args, settings)
+    return images.main(["build", *args], settings)
+
+
 COMMANDS: "dict[str, Callable[[list[str], Settings], int]]" = {
     "ls": images.main, "list": images.main, "load": main_load, "unpack": unpack,
     "save": save.main_save, "tag": save.main_tag, "rm": save.main_rmi,
-    "history": history.main, "gc": system.main_gc,
+    "history": history.main, "build": _build, "gc": system.main_gc,
     "inspect": image_inspect.main, "diff": image_inspect.main_diff,
 }  # fmt: skip
 """docker's, and what `images` does besides."""

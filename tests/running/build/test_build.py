@@ -189,6 +189,7 @@ def test_standard_input_and_a_file_elsewhere(builder: Program, context: Path) ->
     ("args", "words"),
     [
         ((), '"build" requires exactly 1 argument, got 0'),
+        (("ubuntu",), "minirun images build ubuntu makes it by its recipe"),
         (("/nowhere",), "unable to prepare context: path '/nowhere' not found"),
         (("/proc/self/fdinfo",), "there is no Dockerfile"),
         (("-f", "/nowhere", "/tmp"), "failed to read dockerfile: /nowhere: No such file"),
@@ -199,6 +200,13 @@ def test_wrong_words(builder: Program, args: tuple[str, ...], words: str) -> Non
     done = builder("build", *args)
     assert done.returncode == 1
     assert words in done.stderr
+
+
+def test_dockers_other_word_for_it(builder: Program, context: Path) -> None:
+    (context / "Dockerfile").write_text("FROM base\nLABEL a=b\n")
+    done = builder("image", "build", "-q", "-t", "x", str(context))
+    assert done.returncode == 0, done.stderr
+    assert builder("image", "build", "ubuntu-none").returncode != 0
 
 
 def test_two_at_once(builder: Program, context: Path) -> None:
