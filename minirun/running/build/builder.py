@@ -5,10 +5,9 @@ same way as those that are pulled, so SIGKILL at any moment leaves a store that 
 trusts, and the layers that were finished are the next build's cache.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minirun.core.errors import ImageError, MinirunError
 from minirun.core.settings import Settings
@@ -18,12 +17,15 @@ from minirun.image.archives.saving import SavedImage, SavedSource, collected
 from minirun.image.blobs import Blobs
 from minirun.image.dockerfile import expand
 from minirun.image.dockerfile.cache import over
-from minirun.image.dockerfile.evaluate import StageState, Work
+from minirun.image.dockerfile.evaluate import Copy, Run, StageState, Work
 from minirun.image.dockerfile.parse import Dockerfile, Instruction
 from minirun.image.dockerfile.trees import FolderTree
 from minirun.image.layers import Layers
 from minirun.image.take import take, this_platform, using
-from minirun.running.build.stage import BuiltLayer, Stage, Workshop, carry_out, moment
+from minirun.running.build.copy import copy, make_directory
+from minirun.running.build.documents import documents, last
+from minirun.running.build.run import run
+from minirun.running.build.stage import BuiltLayer, Outcome, Stage, Workshop
 
 Notify = Callable[[str], None]
 """Takes one line for the user."""
@@ -75,7 +77,7 @@ class Builder:
             for number in sorted(self._needed(wanted)):
                 self._stage(number)
             built = self._stages[wanted]
-            manifest, config = _documents(built, self._options)
+            manifest, config = documents(built, self._options.labels, self._options.now)
             digest = oci.digest_of(config)
             names = self._options.names or (f"localhost/build:{digest[7:19]}",)
             return [self._named(name, manifest, config, built) for name in names]
@@ -103,15 +105,23 @@ class Builder:
         return int(name) if name.isdecimal() and int(name) < before else None
 
     def _needed(self, number: int) -> set[int]:
-        """Return a stage, and those that it begins with or copies from."""
+        """Return a stage, and all that it begins with or copies from."""
+        found: set[int] = set()
+        rest = [number]
+        while rest:
+            each = rest.pop()
+            if each not in found:
+                found.add(each)
+                rest += self._mentioned(each)
+        return found
+
+    def _mentioned(self, number: int) -> list[int]:
+        """Return the stages before it that a stage names."""
         stage = self._file.stages[number]
         names = [expand.word(stage.image, self._arguments, self._file.escape)]
         names += [each.flag("from") for each in stage.instructions if each.flag("from")]
-        found = {number}
-        for name in names:
-            other = self._number(name.lower(), number)
-            found |= set() if other is None else self._needed(other)
-        return found
+        others = (self._number(name.lower(), number) for name in names)
+        return [other for other in others if other is not None]
 
     def _stage(self, number: int) -> None:
         """Build a stage; those that it needs are built. Raises MinirunError."""
@@ -184,11 +194,11 @@ class Builder:
 
     def _step(self, instruction: Instruction, state: StageState, stage: Stage) -> None:
         work: Work | None = state.take(instruction)
-        outcome = carry_out(work, stage, self._shop) if work else None
+        outcome = _carry_out(work, stage, self._shop) if work else None
         if outcome:
             origin = "" if outcome.is_new else "using cache "
             self._say(f"--> {origin}{stage.layers[-1].diff_id[7:19]}")
-        created = outcome.created if outcome else _last(stage.history, self._options.now)
+        created = outcome.created if outcome else last(stage.history, self._options.now)
         made_by = _history_text(instruction, state)
         stage.history.append(oci.History(created, made_by, not outcome, _COMMENT))
 
@@ -200,6 +210,18 @@ class Builder:
             with _placed(each):
                 state.take(each)
         return known | dict(text.split("=", 1) for text in state.shown_arguments())
+
+
+def _carry_out(work: Work, stage: Stage, shop: Workshop) -> Outcome | None:
+    """Do a step, and put its layer on the stage; None: it needs no layer.
+
+    Raises MinirunError, OSError.
+    """
+    if isinstance(work, Run):
+        return run(work, stage, shop)
+    if isinstance(work, Copy):
+        return copy(work, stage, shop)
+    return make_directory(work, stage, shop)
 
 
 @contextmanager
@@ -239,49 +261,3 @@ def _history_text(instruction: Instruction, state: StageState) -> str:
         return _text(instruction)
     count = f"|{len(arguments)} {' '.join(arguments)} "
     return f"RUN {count}{_text(instruction).removeprefix('RUN ')}"
-
-
-def _documents(built: Stage, options: BuildOptions) -> tuple[bytes, bytes]:
-    """Return manifest and configuration of an image."""
-    platform = built.platform or this_platform()
-    config = dict(built.config)
-    if options.labels:
-        config["Labels"] = {**config.get("Labels", {}), **options.labels}
-    document = {
-        "created": _last(built.history, options.now), "author": built.author,
-        "os": platform.system, "architecture": platform.architecture, "variant": platform.variant,
-        "config": config,
-        "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in built.layers]},
-        "history": [_history_row(each) for each in built.history],
-    }  # fmt: skip
-    data = _json({key: value for key, value in document.items() if value})
-    blob = oci.Descriptor(oci.OCI_CONFIG, oci.digest_of(data), len(data))
-    manifest = {
-        "schemaVersion": 2, "mediaType": oci.MANIFESTS[0], "config": _row(blob),
-        "layers": [_row(layer.blob) for layer in built.layers],
-    }  # fmt: skip
-    return _json(manifest), data
-
-
-def _last(history: "list[oci.History]", now: int) -> str:
-    """Return when the last step was done: an image that nothing has changed has the same digest."""
-    return max((each.created for each in history if each.created), default=moment(now))
-
-
-def _history_row(each: oci.History) -> dict[str, Any]:
-    row = {"created": each.created, "created_by": each.created_by, "comment": each.comment}
-    found: dict[str, Any] = {key: value for key, value in row.items() if value}
-    return found | ({"empty_layer": True} if each.empty_layer else {})
-
-
-def _row(each: oci.Descriptor) -> dict[str, Any]:
-    """Return a descriptor; docker's type of a layer becomes OCI's, since the manifest is OCI's."""
-    media_type = each.media_type
-    if media_type != oci.OCI_CONFIG:
-        kind = next((kind for kind in ("gzip", "zstd") if media_type.endswith(kind)), "")
-        media_type = f"{oci.OCI_LAYER}+{kind}" if kind else oci.OCI_LAYER
-    return {"mediaType": media_type, "digest": each.digest, "size": each.size}
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()

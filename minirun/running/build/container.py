@@ -53,18 +53,9 @@ def run(
     output is not shown. Raises MinirunError, OSError.
     """
     container_id = f"build-{os.urandom(6).hex()}"
-    user = in_layers(work.user, layers)
-    options = generate.RunOptions(
-        args=work.argv, env=work.env, cwd=work.workdir or "/", pids_limit=PIDS_LIMIT,
-        user=(user.uid, user.gid, user.groups), host_network=host_network,
-        mounts=tuple(row for row in mounts if row.source),
-        choices=Choices(layers=layers, volatile=True),
-    )  # fmt: skip
-    document = generate.config(container_id, options)
-    document["mounts"] += [_tmpfs(row) for row in mounts if not row.source]
-    if unprivileged():
-        rootless_config.adapt(document)
-    config = Config(document, f"{settings.root}/{container_id}", options.choices)
+    document = _document(container_id, work, layers, mounts, host_network=host_network)
+    choices = Choices(layers=layers, volatile=True)
+    config = Config(document, f"{settings.root}/{container_id}", choices)
     made: list[Container] = []
 
     def make() -> Container:
@@ -92,6 +83,24 @@ def run(
     except BaseException:
         orphans.collect(settings, container_id, dry=False)
         raise
+
+
+def _document(
+    container_id: str, work: Run, layers: "tuple[str, ...]", mounts: "tuple[Mount, ...]",
+    *, host_network: bool,
+) -> "dict[str, Any]":  # fmt: skip
+    """Return the config.json of a step. Raises MinirunError, OSError."""
+    user = in_layers(work.user, layers)
+    options = generate.RunOptions(
+        args=work.argv, env=work.env, cwd=work.workdir or "/", pids_limit=PIDS_LIMIT,
+        user=(user.uid, user.gid, user.groups), host_network=host_network,
+        mounts=tuple(row for row in mounts if row.source),
+    )  # fmt: skip
+    document = generate.config(container_id, options)
+    document["mounts"] += [_tmpfs(row) for row in mounts if not row.source]
+    if unprivileged():
+        rootless_config.adapt(document)
+    return document
 
 
 def _tmpfs(row: Mount) -> "dict[str, Any]":

@@ -1,0 +1,117 @@
+"""COPY, ADD and WORKDIR: layers that are made without a container."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+from minirun.core.errors import ImageError
+from minirun.core.rootfs.tree import remove_tree
+from minirun.core.settings import unprivileged
+from minirun.image.blobs import Blobs
+from minirun.image.compression import DAMAGED, decompressed
+from minirun.image.dockerfile.cache import BUILDS
+from minirun.image.dockerfile.copying import LayerWriter, Ownership
+from minirun.image.dockerfile.evaluate import Copy, MakeDirectory
+from minirun.image.dockerfile.trees import FolderTree, Tree, expand, is_directory
+from minirun.image.draft import DRAFT, hold
+from minirun.image.oci import digest_of
+from minirun.image.tarfields import BLOCK
+from minirun.image.unpack import unpack
+from minirun.oci.image_user import in_layers
+from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, number
+
+
+def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
+    """Copy files, and put the layer on the stage. Raises MinirunError, OSError."""
+    given = _ownership(work, stage)
+    with ExitStack() as stack:
+        source: Tree = shop.context
+        if work.origin:
+            source = stack.enter_context(closing(shop.origin(work.origin).tree()))
+        below = stack.enter_context(closing(stage.tree()))
+        output = stack.enter_context(Blobs(shop.store).draft())
+        writer = LayerWriter(output, below, shop.now)
+        whose = given
+        if given.uid is None and (not work.origin or unprivileged()):
+            whose = whose._replace(uid=0, gid=0)
+        if not work.origin:
+            whose = whose._replace(special=False)
+        found = [each for pattern in work.sources for each in expand(source, pattern)]
+        archives = [each for each in found if work.unpacks and _is_archive(source, each.path)]
+        for each in archives:
+            writer.make_directories(work.target, whose)
+            _unpack(source, each.path, work.target, writer, shop.store)
+        rest = [each for each in found if each not in archives]
+        writer.copy(source, rest, work.target, whose)
+        key = digest_of(f"{stage.chain} COPY {writer.finish()}".encode())
+        return from_cache(key, stage, shop) or add(key, output, stage, shop)
+
+
+def _ownership(work: Copy, stage: Stage) -> Ownership:
+    """Return what --chown and --chmod say. Raises MinirunError, OSError."""
+    mode = number(work.chmod, "--chmod", 8) if work.chmod else None
+    if not work.chown:
+        return Ownership(mode=mode)
+    return Ownership(*_owner(work.chown, stage), mode)
+
+
+def _owner(spec: str, stage: Stage) -> tuple[int, int]:
+    """Return uid and gid; a number that has no entry in /etc/passwd is the group's number too.
+
+    Raises MinirunError, OSError.
+    """
+    who, _, group = spec.partition(":")
+    if not stage.layers and not (who + group).isdecimal():
+        raise ImageError(f"{spec}: the image has no /etc/passwd yet", "use numbers")
+    if not stage.layers:
+        return int(who), int(group or who)
+    user = in_layers(spec, stage.paths())
+    is_unknown = not user.name and not group
+    return user.uid, user.uid if is_unknown else user.gid
+
+
+def _is_archive(tree: Tree, path: str) -> bool:
+    """Return True for a file that is a tar archive, perhaps a compressed one."""
+    if is_directory(tree, path):
+        return False
+    try:
+        with open(tree.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            return decompressed(file).read(BLOCK)[257:262] == b"ustar"
+    except (*DAMAGED, ImageError, OSError):
+        return False
+
+
+def _unpack(tree: Tree, path: str, target: str, writer: LayerWriter, store: str) -> None:
+    """Copy what is in an archive, as its owners'. Raises ImageError, OSError."""
+    os.makedirs(f"{store}/{BUILDS}", 0o700, exist_ok=True)
+    with _scratch(f"{store}/{BUILDS}") as folder:
+        with open(tree.open(path), "rb") as file:
+            try:
+                unpack(decompressed(file), folder)
+            except DAMAGED as error:
+                raise ImageError(f"{path} is damaged: {error}") from None
+        with closing(FolderTree(folder)) as unpacked:
+            writer.copy_directory(unpacked, "", target, Ownership())
+
+
+@contextmanager
+def _scratch(above: str) -> Iterator[str]:
+    """Yield a directory that is gone afterwards; `image gc` removes those of dead builds."""
+    folder = tempfile.mkdtemp(prefix=DRAFT, dir=above)
+    held = hold(folder)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+        os.close(held)
+
+
+def make_directory(work: MakeDirectory, stage: Stage, shop: Workshop) -> Outcome | None:
+    """Make the working directory; if it is there the step has no layer."""
+    with closing(stage.tree()) as below, Blobs(shop.store).draft() as output:
+        writer = LayerWriter(output, below, shop.now)
+        if not writer.make_directories(work.path, Ownership(*_owner(work.user or "0", stage))):
+            return None
+        key = digest_of(f"{stage.chain} WORKDIR {writer.finish()}".encode())
+        return from_cache(key, stage, shop) or add(key, output, stage, shop)
