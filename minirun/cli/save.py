@@ -2,16 +2,15 @@
 
 import os
 import sys
-import tempfile
 from typing import BinaryIO
 
 from minirun.cli import images
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError, from_os
-from minirun.core.rootfs.tree import remove_tree
 from minirun.core.settings import Settings
 from minirun.image import catalogue
 from minirun.image.archives import saving
+from minirun.image.draft import beside
 from minirun.image.take import take
 
 
@@ -79,8 +78,7 @@ def _write(saved: "list[saving.SavedImage]", form: str, output: str) -> None:
         with open(output or sys.stdout.fileno(), "wb", closefd=bool(output)) as stream:
             _write_tar(saved, form, stream)
         return
-    draft = tempfile.mkdtemp(prefix=".draft-", dir=os.path.dirname(os.path.abspath(output)))
-    try:
+    with beside(os.path.dirname(os.path.abspath(output))) as draft:
         made = f"{draft}/image"
         if form == "oci-dir":
             os.mkdir(made)
@@ -89,8 +87,6 @@ def _write(saved: "list[saving.SavedImage]", form: str, output: str) -> None:
             with open(made, "wb") as stream:
                 _write_tar(saved, form, stream)
         os.rename(made, output)
-    finally:
-        remove_tree(draft)
 
 
 def _write_tar(saved: "list[saving.SavedImage]", form: str, stream: "BinaryIO") -> None:

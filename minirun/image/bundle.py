@@ -6,7 +6,6 @@ plain. What turns out to be wrong leaves nothing: the tree gets its name when al
 
 import io
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, cast
@@ -15,6 +14,7 @@ from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image.archives.choose import Chosen
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
+from minirun.image.draft import beside
 from minirun.image.layer import apply_flat
 from minirun.image.oci import Descriptor, Source
 from minirun.image.store import failure
@@ -36,14 +36,11 @@ def new_bundle(path: str) -> Iterator[str]:
     if is_new:
         os.mkdir(path, 0o700)  # a set-user-id program of an image is no business of the host
     try:
-        draft = tempfile.mkdtemp(prefix=".draft-", dir=path)
-        try:
+        with beside(path) as draft:
             os.chmod(draft, 0o755)
             os.utime(draft, ns=(0, 0))  # where no layer says it: the same image, the same tree
             yield draft
             os.rename(draft, f"{path}/{ROOTFS}")
-        finally:
-            remove_tree(draft)
     except BaseException:
         remove_tree(path if is_new else f"{path}/{CONFIG}")
         raise

@@ -5,11 +5,16 @@ A draft whose lock is free has no maker, and may be swept away.
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+from minirun.core.rootfs.tree import remove_tree
 
 DRAFT = ".draft-"
 """What the name of a draft begins with."""
+_BESIDE = ".minirun-draft-"
+"""The same outside of the store."""
 
 
 def hold(path: str) -> int:
@@ -29,6 +34,42 @@ def abandoned(path: str) -> bool:
         return False
     finally:
         os.close(fd)
+
+
+@contextmanager
+def beside(folder: str) -> Iterator[str]:
+    """Make a draft in a folder that is not the store's; it is removed in the end.
+
+    What makers that died have left there is removed first, if it is the caller's own. Raises
+    OSError.
+    """
+    for name in os.listdir(folder):
+        if name.startswith(_BESIDE):
+            _sweep(f"{folder}/{name}")
+    while True:
+        path = tempfile.mkdtemp(prefix=_BESIDE, dir=folder)
+        with suppress(FileNotFoundError):
+            fd = hold(path)
+            if os.path.lexists(path):  # not swept before it was locked
+                break
+            os.close(fd)
+    try:
+        yield path
+    finally:
+        remove_tree(path)
+        os.close(fd)
+
+
+def _sweep(path: str) -> None:
+    """Remove a draft, holding its lock, unless its maker lives or it is another user's."""
+    with suppress(OSError):
+        fd = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(fd).st_uid == os.geteuid():
+                remove_tree(path)
+        finally:
+            os.close(fd)
 
 
 @contextmanager

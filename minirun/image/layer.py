@@ -23,7 +23,7 @@ from minirun.core.rootfs.tree import remove_at
 from minirun.image.lower import Lower, is_whiteout, resolve
 from minirun.image.tarfields import Body
 from minirun.image.tarstream import Member
-from minirun.image.unpack import Unpacker, copy_file, inside
+from minirun.image.unpack import Unpacker, clear_attributes, copy_file, inside
 
 OPAQUE = ".wh..opq"
 """The name that makes its folder opaque: WHITEOUT + this."""
@@ -273,7 +273,9 @@ def _like(parent: int, name: str, lower: int, path: str) -> None:
         info = os.fstat(source)
         os.fchown(target, info.st_uid, info.st_gid)
         os.fchmod(target, stat.S_IMODE(info.st_mode))
-        for attribute in os.listxattr(source):
+        attributes = os.listxattr(source)
+        clear_attributes(target, attributes)  # what it has inherited
+        for attribute in attributes:
             os.setxattr(target, attribute, os.getxattr(source, attribute))
     finally:
         os.close(source)

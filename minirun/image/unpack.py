@@ -15,8 +15,8 @@ whatever the image says.
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
@@ -35,6 +35,7 @@ _CHUNK = 1 << 18
 _ZEROS = bytes(_CHUNK)
 _DEVICES = {"c": stat.S_IFCHR, "b": stat.S_IFBLK}
 _OWNER = {"dir": stat.S_IRWXU, "file": stat.S_IRUSR}
+_DEFAULT_ACL = "system.posix_acl_default"
 _LATE = ("security.capability", "system.posix_acl_")
 """Attributes that chown and chmod would change."""
 _FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,6 +52,8 @@ class Unpacker:
         self._obeys_modes = os.geteuid() != 0
         self._parent = ("", -1)
         """The directory that the last member was put into, and its descriptor."""
+        self._inherited = False
+        """What is made in that directory inherits an ACL, which no archive speaks of: acl(5)."""
 
     def unpack(self, stream: BufferedIOBase) -> int:
         """Unpack a tar archive; return the number of members. Raises ImageError."""
@@ -101,6 +104,7 @@ class Unpacker:
             self.forget_parent()
             fd = self.open_parent(head)
             self._parent = (head, fd)
+            self._inherited = _DEFAULT_ACL in os.listxattr(f"/proc/self/fd/{fd}")
         return fd
 
     def forget_parent(self) -> None:
@@ -120,15 +124,18 @@ class Unpacker:
     def place(self, parent: int, name: str, member: Member, body: Body) -> None:
         """Make the member as `name` in the directory `parent`."""
         if member.kind == "file":
-            _finish(os.open(name, _FILE, 0o600, dir_fd=parent), member, body)
+            fd = os.open(name, _FILE, 0o600, dir_fd=parent)
+            _finish(fd, member, body, clear=self._inherited)
         elif member.kind == "dir":
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=parent)
-            _finish(os.open(name, _DIRECTORY, dir_fd=parent), member)
+            is_new = _make_directory(parent, name)
+            fd = os.open(name, _DIRECTORY, dir_fd=parent)
+            _finish(fd, member, clear=self._inherited or not is_new)
         elif member.kind == "hard link":
             self.hard_link(parent, name, member)
         else:
             _special(parent, name, member)
+            if self._inherited:
+                clear_attributes(f"/proc/self/fd/{parent}/{name}", member.xattrs)
 
     def hard_link(self, parent: int, name: str, member: Member) -> None:
         """Link to what lies in the tree; a target outside of it does not exist (CVE-2026-50163)."""
@@ -200,9 +207,23 @@ def _make_room(parent: int, name: str, kind: str) -> bool:
     return True
 
 
-def _finish(fd: int, member: Member, body: Body | None = None) -> None:
-    """Write the content and set owner, mode (chown clears bits of it), attributes and date."""
+def _make_directory(parent: int, name: str) -> bool:
+    """Make a directory; return False if it is there already."""
     try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _finish(fd: int, member: Member, body: Body | None = None, *, clear: bool = False) -> None:
+    """Write the content and set owner, mode (chown clears bits of it), attributes and date.
+
+    `clear`: other attributes than the member's may be there.
+    """
+    try:
+        if clear:
+            clear_attributes(fd, member.xattrs)
         if body:
             _write(fd, body, member.size)
         with _as_far_as_allowed():
@@ -213,6 +234,13 @@ def _finish(fd: int, member: Member, body: Body | None = None) -> None:
         os.utime(fd, ns=(member.mtime, member.mtime))
     finally:
         os.close(fd)
+
+
+def clear_attributes(file: int | str, kept: Collection[str]) -> None:
+    """Remove attributes that an archive could give, but for those in `kept`. Raises OSError."""
+    for name in os.listxattr(file, follow_symlinks=isinstance(file, int)):
+        if name.startswith(("user.", *_LATE)) and name not in kept:
+            os.removexattr(file, name, follow_symlinks=isinstance(file, int))
 
 
 def _set_attributes(fd: int, member: Member, prefixes: tuple[str, ...]) -> None:
@@ -326,4 +354,5 @@ def copy_file(source: int, path: str, parent: int, name: str) -> None:
         _special(parent, name, member)
         return
     with os.fdopen(fd, "rb") as file:
-        _finish(os.open(name, _FILE, 0o600, dir_fd=parent), member, Body(file, info.st_size))
+        copy = os.open(name, _FILE, 0o600, dir_fd=parent)
+        _finish(copy, member, Body(file, info.st_size), clear=True)

@@ -46,7 +46,12 @@ class LayoutFolder:
     """A layout of one image, `test`, with these layers; each may be compressed."""
 
     def __init__(
-        self, path: Path, *layers: bytes, compress: Any = gzip.compress, **config: Any
+        self,
+        path: Path,
+        *layers: bytes,
+        compress: Any = gzip.compress,
+        history: bool = False,
+        **config: Any,
     ) -> None:
         self.path = path
         self.name = path.name
@@ -59,6 +64,8 @@ class LayoutFolder:
                 "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers],
             },
         }  # fmt: skip
+        if history:
+            document["history"] = [{"created_by": "a test"} for _ in layers]
         manifest = {
             "schemaVersion": 2, "mediaType": oci.MANIFESTS[0],
             "config": {"mediaType": oci.OCI_CONFIG} | self.blob(json.dumps(document).encode()),

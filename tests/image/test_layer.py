@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import pickle
+import struct
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -23,6 +24,15 @@ from required import installed
 
 D, L, H, C = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
 CAPABILITY = b"\1\0\0\2\0\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0".decode("latin-1")
+ACL, DEFAULT_ACL = (f"SCHILY.xattr.system.posix_acl_{kind}" for kind in ("access", "default"))
+
+
+def acl(*entries: tuple[int, ...]) -> str:
+    """An ACL as the kernel has it: (tag, permissions[, id]); acl(5), linux/posix_acl_xattr.h."""
+    rows = [struct.pack("<HHI", *(*entry, 2**32 - 1)[:3]) for entry in entries]
+    return (struct.pack("<I", 2) + b"".join(rows)).decode("utf-8", "surrogateescape")
+
+
 BASE = (
     member("./", D), member("etc/", D, mode=0o700), member("etc/a", content=b"a"),
     member("etc/b", content=b"b", uid=5, gid=6), member("usr/", D), member("usr/lib/", D, uid=3),
@@ -87,6 +97,34 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
             member("cap", mode=0o755, pax_headers={"SCHILY.xattr.security.capability": CAPABILITY}),
             member("user", pax_headers={"SCHILY.xattr.user.note": "text"}),
         )
+    ],
+    "access control lists": [
+        (
+            member(
+                "file",
+                mode=0o640,
+                pax_headers={ACL: acl((1, 6), (2, 4, 1000), (4, 0), (16, 4), (32, 0))},
+            ),
+            member(
+                "d/",
+                D,
+                mode=0o750,
+                pax_headers={DEFAULT_ACL: acl((1, 7), (4, 5), (8, 7, 50), (16, 7), (32, 0))},
+            ),
+        )
+    ],
+    "an ACL that none inherits": [
+        (
+            member("d/", D, pax_headers={DEFAULT_ACL: acl((1, 7), (4, 7), (32, 7))}),
+            member("d/in", mode=0o600),
+            member("d/in2/", D, mode=0o700),
+            member("d/p", tarfile.FIFOTYPE),
+        ),
+        (member("d/below", mode=0o640),),
+    ],
+    "a folder loses its attributes": [
+        (member("etc/", D, mode=0o755, pax_headers={"SCHILY.xattr.user.note": "text"}),),
+        (member("etc/", D, mode=0o700),),
     ],
     "sparse": [(member("zeros", content=bytes(3 << 20) + b"end" + bytes(1 << 19)),)],
     "times": [

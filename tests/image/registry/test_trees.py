@@ -44,7 +44,7 @@ CUDA: dict[str, Any] = {
 IMAGES: dict[str, tuple[list[bytes], dict[str, Any], list[str]]] = {
     "whiteouts": (based("a folder is removed", "opaque", "through a link"), {}, []),
     "odd": (based("odd names", "sparse", "devices"), {}, []),
-    "attributes": (based("attributes", "owners and modes"), {}, []),
+    "attributes": (based("attributes", "owners and modes", "access control lists"), {}, []),
     "links": (based("a hard link below", "a folder becomes a link"), {}, []),
     "layers40": (many(40), {}, []),
     "layers130": (many(130), {}, []),
