@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from minirun.image import store as shelf
 from minirun.image.blobs import BLOBS
-from minirun.image.dockerfile.cache import BUILDS
+from minirun.image.dockerfile.cache import MOUNTS, STEPS
 from minirun.image.gc import of_images
 from minirun.image.grammar import parse
 from minirun.image.walk import walk
@@ -50,7 +50,7 @@ def usage(store: str, in_use: Collection[str], names: Collection[str]) -> list[R
     images = _sizes(shelf.images_dir(store))
     running = {each.rpartition("/layers/")[0] for each in in_use}
     running |= {_image(store, each) for each in names}
-    builds = {path: size for path, size in _sizes(f"{store}/{BUILDS}").items() if size}
+    builds = _sizes(f"{store}/{STEPS}") | _sizes(f"{store}/{MOUNTS}")
     return [
         _row("Images", images, running), _row("Layers", layers, used),
         _row("Archives", archives, wanted), _row("Build Cache", builds, ()),
