@@ -88,7 +88,7 @@ class StepCache:
             return None
 
     def _path(self, key: str) -> str:
-        return f"{self._store}/{STEPS}/{key.removeprefix("sha256:")}"
+        return f"{self._store}/{STEPS}/{key.removeprefix('sha256:')}"
 
 
 def prune(store: str) -> list[str]:
