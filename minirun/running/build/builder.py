@@ -21,7 +21,7 @@ from minirun.image.dockerfile.evaluate import Copy, Run, StageState, Work
 from minirun.image.dockerfile.parse import Dockerfile, Instruction
 from minirun.image.dockerfile.trees import FolderTree
 from minirun.image.layers import Layers
-from minirun.image.take import take, this_platform, using
+from minirun.image.take import platform_of, take, this_platform, using
 from minirun.running.build.copy import copy, make_directory
 from minirun.running.build.documents import documents, last
 from minirun.running.build.run import run
@@ -151,10 +151,11 @@ class Builder:
 
     def _image(self, name: str, base: Instruction) -> Stage:
         """Return an image as a stage; `scratch` is an empty one. Raises MinirunError."""
-        platform = expand.word(base.flag("platform"), self._arguments, self._file.escape)
+        wanted = expand.word(base.flag("platform"), self._arguments, self._file.escape)
+        wanted = wanted or self._options.platform
         if name == "scratch":
-            return Stage()
-        return self._stage_of(self._find(name, platform or self._options.platform))
+            return Stage(platform=platform_of(wanted) if wanted else None)
+        return self._stage_of(self._find(name, wanted))
 
     def _origin(self, name: str) -> Stage:
         """Return what COPY --from means: a stage, or an image. Raises MinirunError."""

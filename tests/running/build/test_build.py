@@ -1,6 +1,7 @@
 """`minirun build` by itself: its cache, its errors, what it leaves, and who it may not reach."""
 
 import io
+import json
 import os
 import random
 import signal
@@ -104,6 +105,13 @@ def test_a_step_leaves_nothing_of_the_runtimes(builder: Program, context: Path) 
                 with tarfile.open(fileobj=io.BytesIO(content.read())) as layer:
                     found |= {member.name for member in layer.getmembers()}
     assert found == {"bin", "bin/sh", "made"}
+
+
+def test_an_image_for_another_machine(builder: Program, context: Path) -> None:
+    text = "FROM --platform=arm64 scratch\nARG TARGETARCH\nLABEL of=$TARGETARCH\nCOPY . /\n"
+    build(builder, context, text, "-t", "x")
+    found = json.loads(builder("image", "inspect", "x").stdout)[0]
+    assert (found["Architecture"], found["Config"]["Labels"]) == ("arm64", {"of": "arm64"})
 
 
 def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
