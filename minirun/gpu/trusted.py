@@ -19,14 +19,15 @@ STORES = (
     "/var/lib/docker", "/run/docker", "/var/lib/containerd", "/run/containerd",
     "/var/lib/buildkit", "/run/buildkit", "/var/lib/kubelet", "/var/lib/rancher", "/run/k3s",
     "/var/lib/lxc", "/var/lib/machines", f"{places.STORE}/{places.IMAGES}", places.ROOT,
+    f"{places.STORE}/layers",
 )  # fmt: skip
 """Where engines keep images and containers, unless they are told another place."""
 MARKS = (
     "storage.lock", "io.containerd.metadata.v1.bolt", "engine-id", "image/overlay2",
-    "buildkitd.lock", "image.json", places.NEW,
+    "buildkitd.lock", "image.json", "layer.json", places.NEW,
 )  # fmt: skip
-"""What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directory of
-an image of minirun's; in a state root of minirun's."""
+"""What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directories
+of an image and of a layer of minirun's; in a state root of minirun's."""
 _OVERFLOW = 65534
 """Whom a file belongs to that is of no user of this user namespace: user_namespaces(7)."""
 _HINT = "a folder of root's, such as /run/nvidia/driver, that no other user may write to"

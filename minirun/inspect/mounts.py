@@ -78,7 +78,7 @@ def _layer(container: Container, path: str) -> LayerFacts:
     if mapped and number.isdecimal() and int(number) < len(layers):
         path = layers[int(number)]
     own = _IMAGE.search(path)
-    if _SHARED.search(path) and path in layers:
+    if path in layers and (own or _SHARED.search(path)):
         name = str(container.record.get("image", ""))
         return {"path": path, "image": name, "layer": layers.index(path), "idMapped": mapped}
     return {

@@ -113,6 +113,9 @@ def test_never_and_always(own: Program, host: str, tmp_path: Path) -> None:
     done = own("run", "--rm", "--pull", "always", "ubuntu")
     assert done.stdout == "new\n", done.stderr
     assert own("run", "--pull", "often", "ubuntu").returncode == 125
+    done = own("run", "--rm", "cuda-sim")
+    assert done.returncode == 125
+    assert done.stderr.endswith(" (minirun images build cuda-sim makes it here, by a recipe)\n")
 
 
 def test_without_a_registry_it_is_made_here_and_a_line_says_so(

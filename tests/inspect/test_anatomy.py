@@ -12,6 +12,7 @@ from minirun.inspect import mounts, page
 
 CONTAINER: Any = SimpleNamespace(
     directory="/state/c",
+    record={"image": "a:b"},
     config=SimpleNamespace(
         layers=["/store/images/a:b/layers/0", "/plain"], rootfs="/state/c/rootfs"
     ),

@@ -85,7 +85,7 @@ def test_the_page(minirun: Program) -> None:
     pid = inspect(minirun, "p")["pid"]
     assert text.startswith("p: running\n")
     assert f"pid       {os.stat(f'/proc/{pid}/ns/pid').st_ino}  its own: 1 process" in text
-    assert "lower  image debian, layer 0" in text
+    assert "lower  image debian:latest, layer 0" in text
     assert f"upper{minirun.root}/p/upper" in "".join(text.split())
     assert re.search(r"c 195:1 +rwm +/dev/nvidia1  SIMULATED", text)
     assert "/proc/keys  hidden by tmpfs of /null" in text
@@ -102,7 +102,7 @@ def test_the_layers_and_the_hidden(minirun: Program) -> None:
     assert (root["path"], root["type"], root["depth"]) == ("/", "overlay", 0)
     assert root["layers"]["upper"] == f"{minirun.root}/l/upper"
     layer = root["layers"]["lower"][0]
-    assert (layer["image"], layer["layer"], layer["idMapped"]) == ("busybox", 0, False)
+    assert (layer["image"], layer["layer"], layer["idMapped"]) == ("busybox:latest", 0, False)
     assert Path(layer["path"], "bin").exists()
     by_path = {row["path"]: row for row in found["mounts"]}
     assert by_path["/proc/keys"]["masked"]
@@ -215,7 +215,7 @@ def test_a_user_namespace(reachable: Program) -> None:
     assert found["user"]["uid"]["effective"] == 101000
     assert found["user"]["uidMap"] == [{"containerID": 0, "hostID": 100000, "size": 65536}]
     layer = found["mounts"][0]["layers"]["lower"][0]
-    assert (layer["image"], layer["idMapped"]) == ("debian", True)
+    assert (layer["image"], layer["idMapped"]) == ("debian:latest", True)
     assert "ro" in found["mounts"][0]["options"]
     # execve by a user that is not root empties these two, whatever config.json says
     assert found["differences"] == [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from layers import layer_of
+from layers import STORE, layer_of
 from minirun.core.visible import clean
 from minirun.running.visible_json import clean_json
 
@@ -120,10 +120,10 @@ def test_an_image(minirun: Program, tmp_path: Path, words: tuple[str, ...]) -> N
     directory = store / "images/evil"
     (directory / "layers").mkdir(parents=True)
     subprocess.run(["cp", "-a", layer, directory / "layers/0"], check=True)
-    details = json.loads((layer.parents[1] / "image.json").read_text())
+    details = json.loads(Path(STORE, "images/busybox/image.json").read_text())
     details |= {
         "name": f"evil{TITLE}", "tag": f"latest{ALL}", "origin": ALL, "cmd": [ALL],
-        "env": [f"X={ALL}"], "workdir": f"/{ALL}", "user": ALL,
+        "env": [f"X={ALL}"], "workdir": f"/{ALL}", "user": ALL, "layers": ["layers/0"],
     }  # fmt: skip
     (directory / "image.json").write_text(json.dumps(details))
     argv = [minirun.path, "--root", str(minirun.root), "--store", str(store)]

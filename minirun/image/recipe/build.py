@@ -8,6 +8,7 @@ its recipe takes Debian's packages: a substitute, said in one line when it is ma
 """
 
 import io
+import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -29,6 +30,7 @@ from minirun.image.take import take
 Notify = Callable[[str], None]
 """Takes one line for the user."""
 _OCI = "org.opencontainers.image."
+_RECIPE = "minirun.recipe"
 
 
 def find_or_build(store: str, reference: str, notify: Notify) -> shelf.Image:
@@ -53,17 +55,22 @@ def build(store: str, name: str, notify: Notify) -> shelf.Image:
     recipe = text.load(name)
     try:
         with catalogue.making(store, recipe.name):
-            return _intact(store, recipe.name, notify) or _make(store, recipe, notify)
+            return _intact(store, recipe, notify) or _make(store, recipe, notify)
     except OSError as error:
         raise shelf.failure(error, f"building {recipe.name}") from None
 
 
-def _intact(store: str, name: str, notify: Notify) -> shelf.Image | None:
-    """Return the image that is there; one that is not what was stored is removed."""
+def _intact(store: str, recipe: Recipe, notify: Notify) -> shelf.Image | None:
+    """Return the image that is there; one that is not what was stored is removed.
+
+    None too for one that was made by another version of the recipe.
+    """
+    name = recipe.name
     try:
         fault = catalogue.verify(store, name)
         if not fault:
-            return catalogue.resolve(store, name)
+            made_by = _made_by(store, name)
+            return None if made_by not in ("", _version(recipe)) else catalogue.resolve(store, name)
     except ImageError as error:
         if str(error).startswith("No such image"):
             return None
@@ -75,6 +82,19 @@ def _intact(store: str, name: str, notify: Notify) -> shelf.Image | None:
                 Blobs(store).discard(Layers(store).discard(chain_id))
     catalogue.remove_image(store, name)
     return None
+
+
+def _made_by(store: str, name: str) -> str:
+    """Return the recipe that an image was made by; "" if it was not, or nothing says so."""
+    try:
+        manifest = json.loads(Blobs(store).document(catalogue.details(store, name)["manifest"]))
+        return str(manifest["annotations"][_RECIPE])
+    except (ImageError, KeyError, TypeError, ValueError):
+        return ""
+
+
+def _version(recipe: Recipe) -> str:
+    return f"{recipe.name} {recipe.digest}"
 
 
 def _make(store: str, recipe: Recipe, notify: Notify) -> shelf.Image:
@@ -193,7 +213,7 @@ def _annotations(
     found = {
         f"{_OCI}title": recipe.name, f"{_OCI}description": recipe.about,
         f"{_OCI}created": date(created), f"{_OCI}source": source, f"{_OCI}version": version,
-        "minirun.recipe": f"{recipe.name} {recipe.digest}", "minirun.tool": tool,
+        _RECIPE: _version(recipe), "minirun.tool": tool,
         "minirun.made-of": "\n".join(made_of),
     }  # fmt: skip
     return {key: value for key, value in found.items() if value}

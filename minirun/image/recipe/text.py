@@ -108,7 +108,7 @@ class Recipe(NamedTuple):
     name: str = ""
     folder: str = ""
     digest: str = ""
-    """These three are the file's: its name, where it is, and its sha256."""
+    """These three are the file's: its name, where it is, the sha256 of it and of its sources."""
 
 
 _TABLES: dict[str, Any] = {"image": ImagePart, "packages": Packages}
@@ -135,11 +135,25 @@ def load(name: str) -> Recipe:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ImageError(f"recipe {path}: {reason}") from None
     recipe: Recipe = _record(Recipe, table, f"recipe {path}")
+    folder = os.path.dirname(os.path.realpath(path))
+    sources = [f"{folder}/{each.compile}" for each in recipe.programs if each.compile]
     return recipe._replace(
         name=os.path.basename(path).removesuffix(own.SUFFIX),
-        folder=os.path.dirname(os.path.realpath(path)),
-        digest=f"sha256:{hashlib.sha256(data).hexdigest()}",
+        folder=folder,
+        digest=_digest(data, sources),
     )
+
+
+def _digest(data: bytes, sources: list[str]) -> str:
+    """Return the digest of a recipe and of what it compiles. Raises ImageError."""
+    found = hashlib.sha256(data)
+    for path in sources:
+        try:
+            with open(path, "rb") as file:
+                found.update(file.read())
+        except OSError as error:
+            raise ImageError(f"{path}: {error.strerror}", "the recipe compiles it") from None
+    return f"sha256:{found.hexdigest()}"
 
 
 def _record(kind: Any, table: object, where: str) -> Any:

@@ -44,6 +44,8 @@ def pull(
     except NotFound as error:
         near = _nearest(where, wanted)
         hint = f"did you mean {near}?" if near else "minirun images lists what is here"
+        if catalogue.has_recipe(wanted):
+            hint = f"minirun images build {wanted.familiar()} makes it here, by a recipe"
         raise NotFound(str(error), hint) from None
     except Unreachable as error:
         if transport.answered:

@@ -8,13 +8,14 @@ import pytest
 
 from engines.rootless.conftest import User
 from image.layouts import LayoutFolder, member, tar
+from layers import layer_of
 
 D = tarfile.DIRTYPE
 
 
 def image(user: User, name: str) -> None:
     """Load an image of busybox and a strict folder, which is a volume."""
-    layer = user.home / ".local/share/minirun/images/busybox/layers/0"
+    layer = layer_of("busybox", user.home / ".local/share/minirun")
     argv = ["tar", "-C", str(layer), "-c", "."]
     first = subprocess.run(argv, capture_output=True, check=True).stdout
     second = tar(

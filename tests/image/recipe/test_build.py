@@ -227,6 +227,27 @@ def test_a_recipe_of_the_users_own(tmp_path: Path) -> None:
     assert done.stdout == "hello\n"
 
 
+def test_a_recipe_that_was_changed_is_carried_out_again(tmp_path: Path) -> None:
+    store, path = str(tmp_path / "store"), tmp_path / "hello.toml"
+    source = tmp_path / "hello.c"
+    source.write_text("int main(void) { return 3; }\n")
+    path.write_text('[[programs]]\npath = "hello"\ncompile = "hello.c"\noptions = ["-static"]\n')
+    first = build.build(store, str(path), lambda line: None)
+    assert build.build(store, str(path), pytest.fail) == first
+    source.write_text("int main(void) { return 4; }\n")
+    second = build.build(store, str(path), lambda line: None)
+    assert subprocess.run(["chroot", second.layers[0], "/hello"], check=False).returncode == 4
+    source.unlink()
+    with pytest.raises(ImageError, match=r"hello\.c: No such file"):
+        build.build(store, str(path), pytest.fail)
+
+
+def test_an_image_from_elsewhere_is_no_recipes(tmp_path: Path) -> None:
+    """A pulled busybox stays what it is."""
+    pulled = make(tmp_path, "busybox", lambda tree: None)
+    assert build.build(str(tmp_path), "busybox", pytest.fail) == pulled
+
+
 def test_what_cannot_be_compiled_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
