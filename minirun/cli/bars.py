@@ -9,8 +9,11 @@ from minirun.image.take import LayerStep
 
 _WORDS = {
     "pulling": "Downloading", "exists": "Already exists", "verified": "Download complete",
-    "unpacking": "Extracting", "done": "Pull complete",
+    "unpacking": "Extracting", "done": "Pull complete", "pushing": "Pushing", "pushed": "Pushed",
+    "present": "Layer exists", "mounted": "Mounted",
 }  # fmt: skip
+
+_LAST = ("done", "exists", "pushed", "present", "mounted")
 
 
 class Bars:
@@ -34,7 +37,7 @@ class Bars:
                 layer = step.digest[7:19]
                 self._tasks[step.digest] = self._bars.add_task("", total=total, layer=layer)
         # of more layers than lines, those that are done make room
-        seen = step.kind not in ("done", "exists") or len(self._tasks) <= self._most
+        seen = step.kind not in _LAST or len(self._tasks) <= self._most
         self._bars.update(
             self._tasks[step.digest],
             completed=step.done,

@@ -133,4 +133,7 @@ _LINES = {
     "exists": "Already exists",
     "verified": "Download complete",
     "done": "Pull complete",
+    "pushed": "Pushed",
+    "present": "Layer already exists",
+    "mounted": "Mounted from another repository",
 }

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from minirun.cli import images
@@ -74,22 +76,34 @@ def main_save(args: "list[str]", settings: Settings) -> int:
 
 def _write(saved: "list[saving.SavedImage]", form: str, output: str) -> None:
     """Write to a file or folder that gets its name when it is complete; or to a pipe."""
-    if not output or (os.path.lexists(output) and not os.path.isfile(output) and form != "oci-dir"):
-        with open(output or sys.stdout.fileno(), "wb", closefd=bool(output)) as stream:
-            _write_tar(saved, form, stream)
+    if form != "oci-dir":
+        with output_file(output) as stream:
+            target = saving.TarTarget(stream)
+            saving.write(saved, form, target)
+            target.writer.finish()
         return
-    with beside(os.path.dirname(os.path.abspath(output))) as draft:
-        made = f"{draft}/image"
-        if form == "oci-dir":
-            os.mkdir(made)
-            saving.write(saved, form, saving.FolderTarget(made))
-        else:
-            with open(made, "wb") as stream:
-                _write_tar(saved, form, stream)
-        os.rename(made, output)
+    with _draft(output) as made:
+        os.mkdir(made)
+        saving.write(saved, form, saving.FolderTarget(made))
 
 
-def _write_tar(saved: "list[saving.SavedImage]", form: str, stream: "BinaryIO") -> None:
-    target = saving.TarTarget(stream)
-    saving.write(saved, form, target)
-    target.writer.finish()
+@contextmanager
+def output_file(path: str) -> Iterator[BinaryIO]:
+    """Yield a file that gets its name when it is complete; a pipe, or for "" standard output.
+
+    Raises OSError.
+    """
+    if not path or (os.path.lexists(path) and not os.path.isfile(path)):
+        with open(path or sys.stdout.fileno(), "wb", closefd=bool(path)) as stream:
+            yield stream
+        return
+    with _draft(path) as made, open(made, "wb") as stream:
+        yield stream
+
+
+@contextmanager
+def _draft(path: str) -> Iterator[str]:
+    """Yield a path beside `path`; what is there at the end gets that name."""
+    with beside(os.path.dirname(os.path.abspath(path))) as folder:
+        yield f"{folder}/made"
+        os.rename(f"{folder}/made", path)

@@ -33,7 +33,10 @@ _MACHINES = {"x86_64": ("amd64", ""), "aarch64": ("arm64", "v8"), "armv7l": ("ar
 
 
 class LayerStep(NamedTuple):
-    """What is being done, for a view: `kind` is pulling, exists, verified, unpacking or done."""
+    """What is being done, for a view: `kind` is pulling, exists, verified, unpacking or done.
+
+    Of a push: pushing, pushed, present (in the registry), mounted (from another repository there).
+    """
 
     kind: str
     digest: str

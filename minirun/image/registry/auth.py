@@ -88,7 +88,7 @@ class Auth:
             status, body = self._ask("POST", realm, dict(_FORM), urlencode(form).encode())
         else:
             headers = {"Authorization": _basic(given)} if given else {}
-            query = urlencode(wanted)
+            query = urlencode({**wanted, "scope": scope.split()}, doseq=True)
             url = f"{realm}{'&' if '?' in realm else '?'}{query}" if query else realm
             status, body = self._ask("GET", url, headers)
         return self._read(urlsplit(realm).netloc, status, body)

@@ -16,7 +16,7 @@ from minirun.core.errors import ImageError
 from minirun.image.registry import credentials, errors
 from minirun.image.registry.auth import Auth
 from minirun.image.registry.settings import Endpoint
-from minirun.image.registry.transport import Transport, is_loopback
+from minirun.image.registry.transport import Body, Transport, is_loopback
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST = 5
@@ -59,7 +59,7 @@ class Client:
         url: str,
         headers: Mapping[str, str],
         scope: str = "",
-        body: bytes | None = None,
+        body: Body = None,
     ) -> BaseHTTPResponse:
         """Send a request with the user's token, and follow where it leads.
 
@@ -77,6 +77,15 @@ class Client:
             if narrow or not self._renewed(answer, scope, challenges, used):
                 break
         return answer
+
+    def put(self, url: str, headers: Mapping[str, str], scope: str, body: Body) -> BaseHTTPResponse:
+        """PUT to an address that the registry named; another host gets no credentials of ours.
+
+        Raises ImageError.
+        """
+        if urlsplit(url)[:2] == urlsplit(self.base())[:2]:
+            return self.request("PUT", url, headers, scope, body)
+        return self._send("PUT", url, headers, body)
 
     def _renewed(
         self, answer: BaseHTTPResponse, scope: str, challenges: list[str], used: str
@@ -116,13 +125,13 @@ class Client:
         return secure
 
     def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+        self, method: str, url: str, headers: Mapping[str, str], body: Body = None
     ) -> BaseHTTPResponse:
         insecure = self.endpoint.insecure and _place(url) == self.host
         return self.transport.send(method, url, headers, body, insecure)
 
     def _follow(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+        self, method: str, url: str, headers: Mapping[str, str], body: Body
     ) -> tuple[BaseHTTPResponse, str]:
         """Return the answer, and who gave it."""
         for _ in range(_MOST + 1):
@@ -131,13 +140,13 @@ class Client:
             if target is None or method not in ("GET", "HEAD"):
                 return answer, url
             answer.close()
-            following = self._target(url, target)
+            following = self.target(url, target)
             if urlsplit(following)[:2] != urlsplit(url)[:2]:
                 headers = {k: v for k, v in headers.items() if k.lower() != "authorization"}
             url = following
         raise ImageError(f"{self.host}: more than {_MOST} redirects")
 
-    def _target(self, url: str, target: str) -> str:
+    def target(self, url: str, target: str) -> str:
         """Return where a redirect leads. Raises ImageError if we do not go there."""
         try:
             found = urljoin(url, target)
@@ -153,7 +162,7 @@ class Client:
         return found
 
     def _ask(
-        self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
+        self, method: str, url: str, headers: dict[str, str], body: Body = None
     ) -> tuple[int, bytes]:
         """Ask a token server."""
         answer, at = self._follow(method, url, headers, body)
@@ -162,13 +171,19 @@ class Client:
     def _plain_realm(self, host: str) -> bool:
         return self.endpoint.insecure or (is_loopback(self.host) and is_loopback(host))
 
-    def refusal(self, answer: BaseHTTPResponse, name: str, scope: str = "") -> ImageError:
+    def refusal(
+        self, answer: BaseHTTPResponse, name: str, scope: str = "", *, pushing: bool = False
+    ) -> ImageError:
         """Return what an answer with an error means; its body is read."""
         try:
             body = self.transport.document(self.host, answer, _ERROR_LIMIT)
         except ImageError:
             body = b""
-        if answer.status == 401 and self._auth.header(scope).startswith("Bearer "):
+        has_token = answer.status == 401 and self._auth.header(scope).startswith("Bearer ")
+        if pushing:
+            status = 403 if has_token else answer.status
+            return errors.of_push(self.endpoint.host, name, status, body)
+        if has_token:
             return errors.denied(self.endpoint.host, name)
         return errors.of_answer(self.endpoint.host, name, answer.status, body)
 

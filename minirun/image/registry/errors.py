@@ -106,6 +106,17 @@ def of_answer(host: str, name: str, status: int, body: bytes) -> ImageError:
     return ImageError(f"{host}: status {status}{': ' if said else ''}{said}")
 
 
+def of_push(host: str, name: str, status: int, body: bytes) -> ImageError:
+    """Return what a registry's answer with an error means, where an image is sent to it."""
+    code, said = _said(body)
+    if status == 403 or code == "DENIED":
+        text = f"{name}: denied: requested access to the resource is denied"
+        return ImageError(text, f"minirun login {host}")
+    if status == 404:
+        return ImageError(f"{name}: {said or 'name unknown'}", "does that registry take images?")
+    return of_answer(host, name, status, body)
+
+
 def denied(host: str, name: str) -> ImageError:
     """Return docker's line for an image that is private, or not there."""
     text = f"pull access denied for {name}, repository does not exist or may require 'docker login'"

@@ -9,7 +9,7 @@ import ipaddress
 import threading
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import IO, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 from urllib.request import (  # type: ignore[attr-defined]
     getproxies_environment,
@@ -26,9 +26,9 @@ from minirun.image.registry import trust
 from minirun.image.registry.errors import Broken, of_network
 from minirun.image.registry.probe import probe
 
-_AGAIN = (429, 500, 502, 503, 504)
+AGAIN = (429, 500, 502, 503, 504)
 _PORTS = {"http": 80, "https": 443}
-_BACKOFF = 0.25
+BACKOFF = 0.25
 """Seconds; doubled at each attempt."""
 _CHUNK = 64 << 10
 
@@ -48,7 +48,18 @@ class Patience(NamedTuple):
     """If not 0: how long to wait for the first answer of all, where there is another way."""
 
 
-Request = tuple[str, str, Mapping[str, str], bytes | None]
+class Stream(Protocol):
+    """A body that is sent as it is read."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+
+    def rewind(self) -> None:
+        """Go back to the begin."""
+
+
+Body = bytes | Stream | None
+Request = tuple[str, str, Mapping[str, str], Body]
 """Method, address, headers, body."""
 
 
@@ -67,22 +78,25 @@ class Transport:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes | None = None,
+        body: Body = None,
         insecure: bool = False,
     ) -> BaseHTTPResponse:
         """Return the answer, its body not yet read; ask again if the host is busy.
 
+        A Stream is sent once: what its host made of a part of it, nobody knows.
+
         Raises ImageError: no connection (Unreachable), no TLS where it is needed.
         """
         request = (method, url, headers, body)
-        for attempt in range(1, self.patience.attempts):
-            pause = _BACKOFF * 2**attempt
+        once = body is not None and not isinstance(body, bytes)
+        for attempt in range(1, 1 if once else self.patience.attempts):
+            pause = BACKOFF * 2**attempt
             try:
                 answer = self._once(request, insecure)
             except Broken:
                 time.sleep(pause)
                 continue
-            if answer.status not in _AGAIN:
+            if answer.status not in AGAIN:
                 return answer
             pause = _asked_to_wait(answer, pause)
             if pause > self.patience.wait:
@@ -100,11 +114,14 @@ class Transport:
             read = min(read, 2 * self.patience.hasty)
             at = urlsplit(proxy or url)
             probe(at.hostname or "", at.port or _PORTS[at.scheme], self.patience.hasty)
+        if body is not None and not isinstance(body, bytes):
+            body.rewind()
         limits = urllib3.Timeout(connect=self.patience.connect, read=read)
         try:
             answer = pool.request(
-                method, url, body=body, headers={**_HEADERS, **headers}, timeout=limits,
-                retries=False, redirect=False, preload_content=False, decode_content=False,
+                method, url, body=cast("bytes | IO[bytes] | None", body),
+                headers={**_HEADERS, **headers}, timeout=limits, retries=False, redirect=False,
+                preload_content=False, decode_content=False,
             )  # fmt: skip
         except (http.HTTPError, OSError) as error:
             raise of_network(parts.netloc, error) from None

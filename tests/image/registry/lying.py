@@ -58,8 +58,10 @@ def reply(body: bytes = b"", status: int = 200, type: str = "", **headers: str) 
         for key, value in headers.items():
             request.send_header(key.replace("_", "-"), value)
         request.send_header("Content-Length", str(len(body)))
+        request.send_header("Connection", "close")
         request.end_headers()
-        request.wfile.write(body)
+        if getattr(request, "command", "") != "HEAD":
+            request.wfile.write(body)
 
     return answer
 
@@ -85,7 +87,7 @@ def liar(tls: Path | None = None) -> Iterator[Liar]:
             with contextlib.suppress(OSError):
                 one.routes.get(self.path.partition("?")[0], reply(b"{}", 404))(self)
 
-        do_POST = do_GET
+        do_POST = do_HEAD = do_PUT = do_GET
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -52,7 +52,7 @@ class Tokens:
                 if given and given != f"Basic {right}":
                     return self.send_error(401)
                 query = parse_qs(urlsplit(self.path).query)
-                return self._answer(query.get("scope", [""])[0], bool(given))
+                return self._answer(" ".join(query.get("scope", [""])), bool(given))
 
             def do_POST(self) -> None:
                 form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -82,8 +82,8 @@ class Tokens:
     def sign(self, scope: str, known: bool) -> str:
         """Return a JSON Web Token."""
         access = []
-        if scope.count(":") == 2:
-            kind, name, actions = scope.split(":")
+        for each in filter(None, scope.split(" ")):
+            kind, name, actions = each.split(":")
             if known or (name.startswith("public/") and actions == "pull"):
                 access.append({"type": kind, "name": name, "actions": actions.split(",")})
         now = int(time.time()) - (3600 if self.stale > 0 else 0)

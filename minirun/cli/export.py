@@ -1,0 +1,37 @@
+"""`minirun export`: a container's files as a tar archive."""
+
+import os
+import sys
+
+from minirun.cli.flags import Flags, flag
+from minirun.cli.save import output_file
+from minirun.core.errors import UsageError, from_os
+from minirun.core.settings import Settings
+from minirun.engines import roots
+from minirun.running import existing
+from minirun.running.export import export
+
+
+class Export(Flags):
+    """Write a container's files to an archive."""
+
+    command = "export"
+    output: str = flag("-o")
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Write all files of a container as one archive; return 0. Raises MinirunError."""
+    flags = Export(args)
+    if len(flags.args) != 1:
+        text = f'"export" requires exactly 1 argument, got {len(flags.args)}'
+        raise UsageError(text, "minirun export -o FILE CONTAINER", 1)
+    if not flags.output and os.isatty(sys.stdout.fileno()):
+        text = "cowardly refusing to save to a terminal"
+        raise UsageError(text, "use the -o flag or redirect", 1)
+    container = existing.load(*roots.locate(settings, flags.args[0]))
+    try:
+        with output_file(os.path.abspath(flags.output) if flags.output else "") as stream:
+            export(container, stream)
+    except OSError as error:
+        raise from_os(error, "export") from None
+    return 0
