@@ -1,6 +1,8 @@
-"""A user of an image that is not mounted: its /etc/passwd is the one of the topmost layer."""
+"""A user of an image that is not mounted: each of its two files is that of the topmost layer that
+has it, and is missing where a whiteout hides it."""
 
 import os
+import stat
 
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.user import User, resolve_user
@@ -8,6 +10,8 @@ from minirun.oci.user import User, resolve_user
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_MOST_LINKS = 40
 
 
 def in_layers(spec: str, layers: "Sequence[str]") -> User:
@@ -17,9 +21,48 @@ def in_layers(spec: str, layers: "Sequence[str]") -> User:
     """
     if not spec or spec in ("0", "0:0", "root"):
         return User(0, 0, (), "/root", "root")
-    with_passwd = [path for path in reversed(layers) if os.path.lexists(f"{path}/etc/passwd")]
-    root = Root.at((with_passwd or list(layers))[0])
-    try:
-        return resolve_user(root, spec)
-    finally:
-        root.close()
+    return resolve_user(_Layers(layers), spec)
+
+
+class _Layers:
+    """What layers show together, as far as the files of users need it."""
+
+    def __init__(self, layers: "Sequence[str]") -> None:
+        self._layers = layers
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the content of a file, at most `limit` bytes of it. Raises OSError."""
+        for _ in range(_MOST_LINKS):
+            layer, target = self._topmost(path)
+            if not target:
+                root = Root.at(layer)
+                try:
+                    return root.read(path, limit)
+                finally:
+                    root.close()
+            path = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        raise OSError(40, os.strerror(40), path)  # ELOOP
+
+    def _topmost(self, path: str) -> "tuple[str, str]":
+        """Return the layer whose file is seen at `path`, and where it leads if it is a link.
+
+        Raises FileNotFoundError, OSError.
+        """
+        for layer in reversed(self._layers):
+            root = Root.at(layer)
+            try:
+                fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                continue
+            except NotADirectoryError:  # a whiteout, or a file, in place of its directory
+                break
+            finally:
+                root.close()
+            try:
+                info = os.fstat(fd)
+                if stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+                    break  # a whiteout
+                return layer, os.readlink("", dir_fd=fd) if stat.S_ISLNK(info.st_mode) else ""
+            finally:
+                os.close(fd)
+        raise FileNotFoundError(2, os.strerror(2), path)

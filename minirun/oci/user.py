@@ -28,7 +28,14 @@ from minirun.core.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.rootfs.inroot import Root
+    from typing import Protocol
+
+    class Files(Protocol):
+        """Where the two files are: a Root, or the layers of an image."""
+
+        def read(self, path: str, limit: int, /) -> bytes:
+            """Return a file's content, at most `limit` bytes of it. Raises OSError."""
+
 
 MAX_ID = 2**32 - 2
 """The highest user or group id: 2^32 - 1 is -1, which means "leave it as it is" to setuid(2)."""
@@ -50,7 +57,7 @@ class User(Record):
     """The name of the passwd entry; empty without one."""
 
 
-def resolve_user(root: "Root", spec: str) -> User:
+def resolve_user(root: "Files", spec: str) -> User:
     """Return the user that `spec` ("", uid, name, uid:gid, name:group) means in the image `root`.
 
     Raises MinirunError if a name is unknown, a number is out of range, or one of the two files
@@ -66,7 +73,7 @@ def resolve_user(root: "Root", spec: str) -> User:
     return user._replace(groups=_memberships(root, user.name))
 
 
-def _find_user(root: "Root", who: str, wanted: "int | None") -> "User | None":
+def _find_user(root: "Files", who: str, wanted: "int | None") -> "User | None":
     """Return the first entry with the id `wanted`, or, if that is None, with the name `who`.
 
     An id needs no entry.
@@ -80,7 +87,7 @@ def _find_user(root: "Root", who: str, wanted: "int | None") -> "User | None":
     return None if wanted is None else User(wanted, 0, (), "/", "")
 
 
-def _groups(root: "Root") -> "list[tuple[str, int, list[str]]]":
+def _groups(root: "Files") -> "list[tuple[str, int, list[str]]]":
     """Return (name, id, members) of each group."""
     return [
         (fields[0], gid, fields[3].split(","))
@@ -89,7 +96,7 @@ def _groups(root: "Root") -> "list[tuple[str, int, list[str]]]":
     ]
 
 
-def _find_group(root: "Root", which: str) -> int:
+def _find_group(root: "Files", which: str) -> int:
     """Return the id of the group `which`, a number or a name."""
     number = _number(which)
     if number is not None:
@@ -100,14 +107,14 @@ def _find_group(root: "Root", which: str) -> int:
     raise _unknown("group", which, "group")
 
 
-def _memberships(root: "Root", name: str) -> "tuple[int, ...]":
+def _memberships(root: "Files", name: str) -> "tuple[int, ...]":
     """Return the ids of the groups that list `name` as a member, each once."""
     if not name:
         return ()
     return tuple(dict.fromkeys(gid for _, gid, members in _groups(root) if name in members))
 
 
-def _lines(root: "Root", path: str, fields: int) -> "list[list[str]]":
+def _lines(root: "Files", path: str, fields: int) -> "list[list[str]]":
     """Return the lines of a colon-separated file, each as `fields` fields; a missing file is empty.
 
     Only a newline ends a line: str.splitlines would also split at U+0085, a form feed and others.
