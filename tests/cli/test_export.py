@@ -110,4 +110,4 @@ def test_never_to_a_terminal_and_nothing_half_made(minirun: Program, tmp_path: P
         found = minirun("export", *words, cwd=tmp_path)
         assert (found.stdout, found.stderr.count("\n")) == ("", 1)
         assert found.returncode in (status, 1)
-    assert not list(tmp_path.glob(".draft*")) and not (tmp_path / "x").exists()
+    assert not list(tmp_path.glob(".minirun-draft*")) and not (tmp_path / "x").exists()
