@@ -231,7 +231,7 @@ def _links() -> set[str]:
 
 def _images() -> set[str]:
     """What lies at the top of each image and in its /dev: no container may write there."""
-    layers = [*Path(STORE, "images").glob("*/layers/*")]
+    layers = [*Path(STORE, "images").glob("*/layers/*"), *Path(STORE, "layers").glob("*/fs")]
     return {
         str(path) for layer in layers for top in (layer, layer / "dev") for path in top.glob("*")
     }

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import Program
 from image.layouts import listing
+from layers import layer_of
 
 CHANGES = """rm -r /etc; mkdir /etc; echo new > /etc/new; echo x > /outside; ln -s /outside /link
 ln /etc/new /etc/hard; chown 7:8 /etc/new; chmod 4711 /etc/new; mkfifo /fifo; mkdir /host
@@ -63,7 +64,7 @@ def test_running_and_ended_it_is_the_same(
 
 
 def test_imported_it_is_the_image_again(minirun: Program, tmp_path: Path) -> None:
-    base = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    base = layer_of("busybox")
     assert minirun("run", "--name", "c", "busybox", "true").returncode == 0
     rows = members(minirun, tmp_path / "c.tar")
     tree = tmp_path / "tree"
@@ -79,7 +80,7 @@ def test_imported_it_is_the_image_again(minirun: Program, tmp_path: Path) -> Non
 def test_a_bundle(minirun: Program, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     (bundle / "rootfs/bin").mkdir(parents=True)
-    base = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    base = layer_of("busybox")
     (bundle / "rootfs/bin/sh").write_bytes((base / "bin/busybox").read_bytes())
     (bundle / "rootfs/bin/sh").chmod(0o755)
     assert minirun("spec", cwd=bundle).returncode == 0

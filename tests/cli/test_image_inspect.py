@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cli.test_load import Run, run
-from conftest import STORE, Program
+from conftest import Program
 from image.layouts import LayoutFolder, member, tar
+from layers import layer_of
 from minirun.image.compare import compared
 from required import installed
 
@@ -86,7 +87,7 @@ mkdir -p /deep/er; ln -s /etc /link; rm -r /deep/er; touch /gone; rm /gone"""
 
 
 def test_what_a_container_changed(minirun: Program, tmp_path: Path) -> None:
-    base = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    base = layer_of("busybox")
     homes = {f"D /home/{path.name}" for path in (base / "home").glob("*")}
     done = minirun("run", "--name", "c", "busybox", "sh", "-c", CHANGES)
     assert done.returncode == 0, done.stderr

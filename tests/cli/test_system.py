@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import Program
 from image.layouts import FolderSource, LayoutFolder, member, tar
+from layers import layer_of
 from minirun.image import catalogue
 from minirun.image.take import take
 
@@ -19,7 +20,7 @@ def program(minirun: Program, tmp_path: Path) -> Program:
     """minirun with a store of its own, in which `app` and `other` share a layer: busybox's."""
     for place in tmp_path.parents[:3]:
         place.chmod(0o755)
-    base = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    base = layer_of("busybox")
     argv = ["tar", "-C", str(base), "-c", "."]
     first = subprocess.run(argv, capture_output=True, check=True).stdout
     for name in ("app", "other"):

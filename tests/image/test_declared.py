@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from conftest import STORE, Program, wait_until
+from conftest import Program, wait_until
 from image.layouts import FolderSource, LayoutFolder, member, tar
+from layers import layer_of
 from minirun.image.take import take
 
 D = tarfile.DIRTYPE
@@ -31,7 +32,7 @@ def program(minirun: Program, tmp_path: Path) -> Program:
 
 def image(tmp_path: Path, **config: Any) -> None:
     """Take an image `app`: busybox, and two layers that share the folder data."""
-    base = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    base = layer_of("busybox")
     argv = ["tar", "-C", str(base), "-c", "."]
     first = subprocess.run(argv, capture_output=True, check=True).stdout
     layers = (

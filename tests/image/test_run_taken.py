@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import Program
 from image.layouts import FolderSource, LayoutFolder, member, tar
+from layers import layer_of
 from minirun.image.take import take
 
 D = tarfile.DIRTYPE
@@ -16,7 +17,7 @@ D = tarfile.DIRTYPE
 @pytest.fixture
 def program(minirun: Program, tmp_path: Path) -> Program:
     """minirun with a store of its own, in which `many` has 130 layers over busybox."""
-    base = next(Path(STORE, "images").glob("busybox*/layers/0"))
+    base = layer_of("busybox")
     argv = ["tar", "-C", str(base), "-c", "."]
     first = subprocess.run(argv, capture_output=True, check=True).stdout
     layers = [tar(member("d/", D), member(f"d/{n}", content=b"%d" % n)) for n in range(129)]
