@@ -9,6 +9,7 @@ from minirun.core.errors import MinirunError, StateError
 from minirun.core.settings import Settings
 from minirun.engines import roots
 from minirun.engines.roots import short
+from minirun.image import catalogue
 from minirun.show import find, paint, recording, text
 from minirun.show.columns import aligned
 from minirun.show.find import Log
@@ -42,8 +43,8 @@ def listing(settings: Settings, last: int) -> str:
     said = f"{settings.root} may not be read: run as root\n" if closed else ""
     if not newest:
         return said + "no container is recorded yet: minirun replay has some to show\n"
-    given = _given(settings)
-    rows = [_row(log, given) for log in newest[: last or None]]
+    given, names = _given(settings), _names(settings.store)
+    rows = [_row(log, given, names) for log in newest[: last or None]]
     more = len(newest) - len(rows)
     said += f"{more} more: minirun timeline --last 0\n" if more else ""
     return table(_without_idle_columns([_HEAD, *rows])) + said
@@ -69,7 +70,17 @@ def _given(settings: Settings) -> dict[str, str]:
     return {name: ",".join(dict.fromkeys(gpus)) for name, gpus in found.items()}
 
 
-def _row(log: Log, given: dict[str, str]) -> tuple[str, ...]:
+def _names(store: str) -> dict[str, str]:
+    """Return the topmost layer of each image whose layers are shared → its name."""
+    found: dict[str, str] = {}
+    for details in catalogue.list_images(store):
+        top = (details.get("layers") or [""])[-1].removeprefix("sha256:")[:12]
+        tag = "" if details["tag"] == "latest" else f":{details['tag']}"
+        found.setdefault(top, f"{details['name']}{tag}")
+    return found
+
+
+def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, ...]:
     shown = time.strftime("%m-%d %H:%M:%S", time.localtime(log.when))
     status = _status(log)
     try:
@@ -88,6 +99,7 @@ def _row(log: Log, given: dict[str, str]) -> tuple[str, ...]:
             asked = {key: str(value) for key, value in event.args.items()}
         elif event.name == "mount" and event.args.get("fstype") == "overlay":
             image = _image(str(event.args.get("data")))
+            image = names.get(image, image)
         elif event.kind == "exec" and event.actor == "init" and event.stage == _LAST_STAGE:
             command = " ".join(words)
         elif node := _NODE.match(str(event.args.get("path") or event.args.get("target"))):

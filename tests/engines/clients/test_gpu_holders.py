@@ -22,9 +22,10 @@ WHO = "minirun gpu ps shows who has which"
 def fresh(engine: Dockerlike) -> None:
     """Give the cell a store of its own, the image of `minirun run`, a CDI file and nodes."""
     cell = engine.cell
-    cell.run("sh", "-ec", f"mkdir -p {OWN}/images {engine.home}/images; "
-             f"mount --bind {STORE}/images {engine.home}/images; mount -t tmpfs none {OWN}; "
-             f"ln -s {engine.home}/images {OWN}/images; mkdir -p /run/cdi; "
+    cell.run("sh", "-ec", f"mkdir -p {OWN} {engine.home}/store; "
+             f"mount --bind {STORE} {engine.home}/store; mount -t tmpfs none {OWN}; "
+             f"ln -s {engine.home}/store/* {OWN}; rm -f {OWN}/containers {OWN}/roots; "
+             "mkdir -p /run/cdi; "
              "for n in 0 1; do mknod /run/nvidia$n c 195 $n; done", check=True)  # fmt: skip
     words = ("nvidia-ctk", "cdi", "generate", "--output=/run/cdi/nvidia.yaml")
     cell.run(engine.minirun, *words, env=SIM | {"MINIRUN_STORE": OWN}, check=True)
