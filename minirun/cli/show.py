@@ -96,7 +96,8 @@ def main_timeline(args: "list[str]", settings: Settings) -> int:
     elif not (flags.last.isascii() and flags.last.isdigit()):
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
-        write(recorded.listing(settings, int(flags.last)))
+        images = part("image.catalogue", "list_images")(settings.store)
+        write(recorded.listing(settings, int(flags.last), images))
     return 0
 
 

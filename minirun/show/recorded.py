@@ -3,17 +3,20 @@
 import os
 import re
 import time
+from typing import TYPE_CHECKING
 
 from minirun.core import extras, state
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.settings import Settings
 from minirun.engines import roots
 from minirun.engines.roots import short
-from minirun.image import catalogue
 from minirun.show import find, paint, recording, text
 from minirun.show.columns import aligned
 from minirun.show.find import Log
 from minirun.show.recording import Recording
+
+if TYPE_CHECKING:
+    from minirun.image.store import ImageDetails
 
 _HEAD = (
     "ID", "NAME", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
@@ -35,15 +38,18 @@ def _image(overlay: str) -> str:
     return " ".join(match[1] for match in found if match[1]) or (found[0][2] if found else "")
 
 
-def listing(settings: Settings, last: int) -> str:
-    """Return a table of what is recorded below the known state roots, newest first."""
+def listing(settings: Settings, last: int, images: "list[ImageDetails]") -> str:
+    """Return a table of what is recorded below the known state roots, newest first.
+
+    `images` are those of the store: by them layers that images share get a name.
+    """
     found = [log for root in roots.known(settings) for log in find.logs(root)]
     newest = sorted(found, key=lambda log: -log.when)
     closed = os.path.isdir(settings.root) and not os.access(settings.root, os.R_OK)
     said = f"{settings.root} may not be read: run as root\n" if closed else ""
     if not newest:
         return said + "no container is recorded yet: minirun replay has some to show\n"
-    given, names = _given(settings), _names(settings.store)
+    given, names = _given(settings), _names(images)
     rows = [_row(log, given, names) for log in newest[: last or None]]
     more = len(newest) - len(rows)
     said += f"{more} more: minirun timeline --last 0\n" if more else ""
@@ -70,13 +76,14 @@ def _given(settings: Settings) -> dict[str, str]:
     return {name: ",".join(dict.fromkeys(gpus)) for name, gpus in found.items()}
 
 
-def _names(store: str) -> dict[str, str]:
+def _names(images: "list[ImageDetails]") -> dict[str, str]:
     """Return the topmost layer of each image whose layers are shared → its name."""
     found: dict[str, str] = {}
-    for details in catalogue.list_images(store):
+    for details in images:
         top = (details.get("layers") or [""])[-1].removeprefix("sha256:")[:12]
         tag = "" if details["tag"] == "latest" else f":{details['tag']}"
-        found.setdefault(top, f"{details['name']}{tag}")
+        if top:  # a broken image has no layers
+            found.setdefault(top, f"{details['name']}{tag}")
     return found
 
 
