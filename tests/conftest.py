@@ -58,6 +58,19 @@ def _heed_signals() -> None:
             signal.signal(number, handler)
 
 
+def _signals() -> list[object]:
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return [blocked, *(signal.getsignal(number) for number in sorted(signal.valid_signals()))]
+
+
+@pytest.fixture(autouse=True)
+def _signals_stay() -> Iterator[None]:
+    """A later test forks from this process: what it starts has the signals that it finds here."""
+    before = _signals()
+    yield
+    assert _signals() == before
+
+
 class Program:
     """The installed command, with a state root of its own."""
 

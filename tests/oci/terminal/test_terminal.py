@@ -44,7 +44,7 @@ def wait(pid: int) -> int:
     pidfd = os.pidfd_open(pid)
     ended = select.select([pidfd], [], [], DEADLINE)[0]
     os.close(pidfd)
-    assert ended, f"process {pid} still runs"
+    assert ended, f"process {pid} still runs:\n{Path(f'/proc/{pid}/status').read_text()}"
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
