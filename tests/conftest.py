@@ -58,9 +58,11 @@ def _heed_signals() -> None:
             signal.signal(number, handler)
 
 
-def _signals() -> list[object]:
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    return [blocked, *(signal.getsignal(number) for number in sorted(signal.valid_signals()))]
+def _signals() -> dict[str, object]:
+    """Return what is blocked, and each signal's handler: pytest-timeout has SIGALRM."""
+    numbers = signal.valid_signals() - {signal.SIGALRM}
+    handlers = {str(number): signal.getsignal(number) for number in numbers}
+    return {"blocked": signal.pthread_sigmask(signal.SIG_BLOCK, ()), **handlers}
 
 
 @pytest.fixture(autouse=True)

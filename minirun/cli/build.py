@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 
 from minirun.cli import as_runc, pull
 from minirun.cli.flags import Flags, flag
-from minirun.core.errors import ImageError, UsageError, from_os
+from minirun.cli.images import exactly
+from minirun.core.errors import ImageError, from_os
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
 from minirun.image import recipe, store
@@ -48,9 +49,7 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 def _main(args: "list[str]", settings: Settings) -> int:
     flags = Build(args)
-    if len(flags.args) != 1:
-        text = f'"build" requires exactly 1 argument, got {len(flags.args)}'
-        raise UsageError(text, "minirun build [-t NAME] FOLDER", 1)
+    exactly(flags, 1, "minirun build [-t NAME] FOLDER")
     flags.check("network", "none", "host")
     with _context(flags) as (text, folder):
         file = parse.parse(text)
@@ -58,7 +57,7 @@ def _main(args: "list[str]", settings: Settings) -> int:
         options = _options(flags)
         _warn_unused(options, file)
         with closing(FolderTree(folder, ignore)) as tree:
-            tell = _silent if flags.quiet else _tell
+            tell = (lambda line: None) if flags.quiet else _tell
             builder = Builder(settings, file, tree, options, _finder(flags, settings), tell)
             images = builder.build()
     if flags.iidfile:
@@ -162,7 +161,3 @@ def _finder(flags: Build, settings: Settings) -> Callable[[str, str], store.Imag
 
 def _tell(line: str) -> None:
     print(clean(line), flush=True)
-
-
-def _silent(line: str) -> None:
-    """Say nothing."""

@@ -4,6 +4,7 @@ import os
 import sys
 
 from minirun.cli.flags import Flags, flag
+from minirun.cli.images import exactly
 from minirun.cli.save import output_file
 from minirun.core.errors import UsageError, from_os
 from minirun.core.settings import Settings
@@ -22,9 +23,7 @@ class Export(Flags):
 def main(args: "list[str]", settings: Settings) -> int:
     """Write all files of a container as one archive; return 0. Raises MinirunError."""
     flags = Export(args)
-    if len(flags.args) != 1:
-        text = f'"export" requires exactly 1 argument, got {len(flags.args)}'
-        raise UsageError(text, "minirun export -o FILE CONTAINER", 1)
+    exactly(flags, 1, "minirun export -o FILE CONTAINER")
     if not flags.output and os.isatty(sys.stdout.fileno()):
         text = "cowardly refusing to save to a terminal"
         raise UsageError(text, "use the -o flag or redirect", 1)

@@ -3,8 +3,7 @@
 import json
 
 from minirun.cli.flags import Flags, show
-from minirun.cli.images import human
-from minirun.core.errors import UsageError
+from minirun.cli.images import exactly, human
 from minirun.core.settings import Settings
 from minirun.image.history import Step, steps
 from minirun.show.columns import aligned
@@ -24,9 +23,7 @@ class HistoryOf(Flags):
 def main(args: "list[str]", settings: Settings) -> int:
     """Print an image's history, the topmost layer first as docker does; return 0."""
     flags = HistoryOf(args)
-    if len(flags.args) != 1:
-        text = f'"history" requires exactly 1 argument, got {len(flags.args)}'
-        raise UsageError(text, "minirun history IMAGE", 1)
+    exactly(flags, 1, "minirun history IMAGE")
     found = steps(settings.store, flags.args[0])[::-1]
     if flags.json:
         rows = [

@@ -75,9 +75,7 @@ def main_load(args: "list[str]", settings: Settings) -> int:
 def unpack(args: "list[str]", settings: Settings) -> int:
     """Make a bundle of an image in a layout or an archive; return 0. Raises MinirunError."""
     flags = Unpack(args)
-    if len(flags.args) != 2:
-        text = f'"image unpack" requires exactly 2 arguments, got {len(flags.args)}'
-        raise UsageError(text, "minirun image unpack LAYOUT:TAG DEST", 1)
+    images.exactly(flags, 2, "minirun image unpack LAYOUT:TAG DEST")
     place, tag = layout.split(flags.args[0])
     bundle = os.path.abspath(flags.args[1])
     platform = platform_of(flags.platform) if flags.platform else this_platform()

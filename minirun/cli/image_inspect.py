@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from minirun.cli.flags import Flags, show, write
+from minirun.cli.images import exactly
 from minirun.core import places
 from minirun.core.errors import UsageError, from_os
 from minirun.core.settings import Settings
@@ -72,9 +73,7 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
     Raises ImageError.
     """
     flags = ImageDiff(args)
-    if len(flags.args) != 2:
-        text = f'"image diff" requires exactly 2 arguments, got {len(flags.args)}'
-        raise UsageError(text, "minirun image diff IMAGE[#LAYER] IMAGE[#LAYER]", 1)
+    exactly(flags, 2, "minirun image diff IMAGE[#LAYER] IMAGE[#LAYER]")
     old, new = (compare.stack(settings.store, name) for name in flags.args)
     try:
         rows = sorted(compare.compared(old, new), key=lambda change: change.path)

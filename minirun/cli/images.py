@@ -109,11 +109,17 @@ def _import(args: list[str], settings: Settings) -> int:
 
 def main_import(args: "list[str]", settings: Settings) -> int:
     """Bring a root filesystem in, as docker's `import FILE NAME`; return 0."""
-    words = ImportOf(args).args
-    if len(words) != 2:
-        text = f'"import" requires exactly 2 arguments, got {len(words)}'
-        raise UsageError(text, "minirun import FILE|- NAME", 1)
-    return _import(words[::-1], settings)
+    flags = ImportOf(args)
+    exactly(flags, 2, "minirun import FILE|- NAME")
+    return _import(flags.args[::-1], settings)
+
+
+def exactly(flags: Flags, count: int, form: str) -> None:
+    """Raise UsageError in docker's words unless there are `count` arguments; `form` is the hint."""
+    if len(flags.args) != count:
+        wanted = f"{count} argument" + "s" * (count != 1)
+        text = f'"{flags.command}" requires exactly {wanted}, got {len(flags.args)}'
+        raise UsageError(text, form, 1)
 
 
 def remove(names: list[str], settings: Settings, done: str = "removed") -> int:

@@ -39,9 +39,7 @@ class Rmi(Flags):
 def main_tag(args: "list[str]", settings: Settings) -> int:
     """Give an image another name; return 0. Raises ImageError."""
     flags = Tag(args)
-    if len(flags.args) != 2:
-        text = f'"tag" requires exactly 2 arguments, got {len(flags.args)}'
-        raise UsageError(text, "minirun tag IMAGE NAME", 1)
+    images.exactly(flags, 2, "minirun tag IMAGE NAME")
     name, new = flags.args
     origin = catalogue.resolve(settings.store, name).origin
     try:

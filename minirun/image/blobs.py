@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from minirun.core.errors import ImageError
-from minirun.image.draft import DRAFT
+from minirun.image.draft import DRAFT, listed
 from minirun.image.oci import DOCUMENT_LIMIT, Descriptor, Source, digest_of
 from minirun.image.store import failure
 
@@ -181,7 +181,7 @@ class Blobs:
         """Remove what is not in `kept`, and parts that no process fetches; return the paths."""
         removed = []
         for folder in (BLOBS, PARTIAL):
-            for path in _files(f"{self._store}/{folder}"):
+            for path in listed(f"{self._store}/{folder}"):
                 is_kept = folder == BLOBS and f"sha256:{os.path.basename(path)}" in kept
                 if not is_kept and _unlink_unused(path):
                     removed.append(path)
@@ -194,13 +194,6 @@ def _is_at(fd: int, path: str) -> bool:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
     except FileNotFoundError:
         return False
-
-
-def _files(folder: str) -> list[str]:
-    try:
-        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
-    except FileNotFoundError:
-        return []
 
 
 def _unlink_unused(path: str) -> bool:

@@ -72,6 +72,14 @@ def _sweep(path: str) -> None:
             os.close(fd)
 
 
+def listed(folder: str) -> list[str]:
+    """Return the paths in a folder, sorted; none if it is missing. Raises OSError."""
+    try:
+        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
+    except FileNotFoundError:
+        return []
+
+
 @contextmanager
 def locked(path: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Hold the lock of a directory, or of a file, which is made if it is missing."""

@@ -46,7 +46,7 @@ def collect(store: str, in_use: Collection[str]) -> list[str]:
 def of_images(store: str, names: Collection[str] | None = None) -> Needed:
     """Return what the images of a store need, or those of these names.
 
-    Raises ImageError for one that cannot be read: nobody knows what it needs.
+    Raises ImageError for one that cannot be read: what it needs is not known.
     """
     blobs: set[str] = set()
     layers: set[str] = set()

@@ -45,7 +45,7 @@ class LayerOrigin(NamedTuple):
     size: int
     """Bytes of its files; 0 if the layer is gone."""
     created_by: str
-    """Empty if nobody knows: the image has been removed or replaced."""
+    """Empty if it is not known: the image has been removed or replaced."""
 
 
 def origins(store: str, name: str, layers: Sequence[str]) -> list[LayerOrigin]:

@@ -1,7 +1,7 @@
 """What containers need of the store: for `image gc`, which removes the rest, and `system df`.
 
 A container needs its layers from its first record on until it is deleted: one that has ended and
-is kept can be looked into. What a record that cannot be read names, nobody knows: then all stays.
+is kept can be looked into. If a record cannot be read, what it names is not known: then all stays.
 """
 
 import os
@@ -12,6 +12,7 @@ from minirun.core import state_file as records
 from minirun.core.errors import ImageError, StateError
 from minirun.core.settings import Settings
 from minirun.engines import roots
+from minirun.image.draft import listed
 from minirun.running import existing
 
 
@@ -32,7 +33,7 @@ class InUse(NamedTuple):
         if not self.damaged:
             return self
         path = self.damaged[0]
-        text = f"{path}: its record is damaged, and nobody knows which layers it uses"
+        text = f"{path}: its record is damaged, so which layers it uses is not known"
         raise ImageError(text, f"minirun delete --force {os.path.basename(path)}, then again")
 
 
@@ -44,7 +45,8 @@ def find(settings: Settings) -> InUse:
     found = InUse(set(), set(), {}, [])
     everywhere = roots.known(settings._replace(named=False))
     for root in dict.fromkeys([*everywhere, f"{settings.store}/{places.CONTAINERS}"]):
-        for directory in [f"{root}/{name}" for name in state.names(root)] + _drafts(root):
+        complete = [f"{root}/{name}" for name in state.names(root)]
+        for directory in [*complete, *listed(f"{root}/{places.NEW}")]:
             try:
                 _add(found, directory, records.read(directory))
             except records.DamagedRecord as error:
@@ -60,12 +62,3 @@ def _add(found: InUse, directory: str, record: dict[str, Any]) -> None:
     found.layers.update(existing.choices_of(record).layers)
     found.images.update(filter(None, [record.get("image")]))
     found.directories[directory] = state.is_alive(record["init"])
-
-
-def _drafts(root: str) -> list[str]:
-    """Return the directories of containers that are being made."""
-    folder = f"{root}/{places.NEW}"
-    try:
-        return [f"{folder}/{name}" for name in os.listdir(folder)]
-    except FileNotFoundError:
-        return []

@@ -23,9 +23,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    real.no_settings(tmp_path, monkeypatch)
     return tmp_path / "auth.json"
 
 

@@ -30,21 +30,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def own(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
     """The program with a store of its own, and no settings but the test's."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    real.no_settings(tmp_path, monkeypatch)
     program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
     yield program
     program.clean()
 
 
-def docker_io_is(host: str, tmp_path: Path) -> None:
-    rule = f'[[registry]]\nprefix = "docker.io"\nlocation = "{host}"\n'
-    (tmp_path / "registries.conf").write_text(rule)
-
-
 def test_a_run_pulls_what_is_not_here(own: Program, host: str, tmp_path: Path) -> None:
-    docker_io_is(host, tmp_path)
+    real.as_docker_io(host, tmp_path)
     done = own("run", "--rm", "ubuntu")
     assert (done.returncode, done.stdout) == (0, "pulled\n"), done.stderr
     lines = done.stderr.splitlines()
@@ -55,7 +48,7 @@ def test_a_run_pulls_what_is_not_here(own: Program, host: str, tmp_path: Path) -
 
 
 def test_gpus_in_the_pulled_image(own: Program, host: str, tmp_path: Path) -> None:
-    docker_io_is(host, tmp_path)
+    real.as_docker_io(host, tmp_path)
     words = ("run", "--rm", "--gpu-driver", "simulated", "--gpus", "0,1", "ubuntu:24.04")
     done = own(*words, "ls", "/dev/nvidia0", "/dev/nvidia1")
     assert (done.returncode, done.stdout) == (0, "/dev/nvidia0\n/dev/nvidia1\n"), done.stderr
@@ -94,7 +87,7 @@ def test_bars_on_a_terminal(own: Program, host: str) -> None:
 
 
 def test_never_and_always(own: Program, host: str, tmp_path: Path) -> None:
-    docker_io_is(host, tmp_path)
+    real.as_docker_io(host, tmp_path)
     done = own("run", "--pull", "never", "ubuntu")
     assert done.returncode == 125
     assert "No such image: ubuntu:latest" in done.stderr
@@ -102,12 +95,12 @@ def test_never_and_always(own: Program, host: str, tmp_path: Path) -> None:
     assert own("run", "--rm", "--pull", "never", "ubuntu").stdout == "pulled\n"
     new = real.layout(tmp_path / "new", {"bin/cat": BUSYBOX, "who": b"new\n"}, Cmd=["cat", "/who"],
                       Env=["PATH=/bin"])  # fmt: skip
-    docker_io_is("127.0.0.1:1", tmp_path)
-    assert own("run", "--rm", "ubuntu").stdout == "pulled\n"  # nobody is asked
+    real.as_docker_io("127.0.0.1:1", tmp_path)
+    assert own("run", "--rm", "ubuntu").stdout == "pulled\n"  # no registry is asked
     done = own("run", "--rm", "--pull", "always", "ubuntu")
     assert done.stdout == "pulled\n"
     assert "connection refused): taking ubuntu:latest as it is here" in done.stderr
-    docker_io_is(host, tmp_path)
+    real.as_docker_io(host, tmp_path)
     real.fill(host, "library/ubuntu:latest", new, "--dest-tls-verify=false")
     assert own("run", "--rm", "ubuntu").stdout == "pulled\n"
     done = own("run", "--rm", "--pull", "always", "ubuntu")
@@ -121,7 +114,7 @@ def test_never_and_always(own: Program, host: str, tmp_path: Path) -> None:
 def test_without_a_registry_it_is_made_here_and_a_line_says_so(
     own: Program, tmp_path: Path
 ) -> None:
-    docker_io_is("127.0.0.1:1", tmp_path)
+    real.as_docker_io("127.0.0.1:1", tmp_path)
     begin = time.monotonic()
     done = own("run", "--rm", "busybox", "echo", "made")
     assert (done.returncode, done.stdout) == (0, "made\n")
@@ -135,13 +128,13 @@ def test_without_a_registry_it_is_made_here_and_a_line_says_so(
 
 def test_denied_and_not_found_are_final(own: Program, host: str, tmp_path: Path) -> None:
     with liar() as one:
-        docker_io_is(one.host, tmp_path)
+        real.as_docker_io(one.host, tmp_path)
         body = b'{"errors":[{"code":"DENIED","message":"requested access is denied"}]}'
         one.routes["/v2/library/busybox/manifests/latest"] = reply(body, 403)
         done = own("run", "--rm", "busybox", "echo", "made")
     assert (done.returncode, done.stdout) == (125, "")
     assert "pull access denied for busybox:latest, repository does not exist" in done.stderr
-    docker_io_is(host, tmp_path)
+    real.as_docker_io(host, tmp_path)
     done = own("run", "--rm", "busybox", "echo", "made")
     assert done.returncode == 125
     assert "manifest for busybox:latest not found" in done.stderr

@@ -42,10 +42,8 @@ def cuda(
     command: str, tmp_path: Path, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., tuple[int, str, str]]]:
     """Run `ls` in nvidia/cuda:TAG with flags; the registry stands for docker.io."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
-    rule = f'[[registry]]\nprefix = "docker.io"\nlocation = "{host}"\n'
-    (tmp_path / "registries.conf").write_text(rule)
+    real.no_settings(tmp_path, monkeypatch)
+    real.as_docker_io(host, tmp_path)
     program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
 
     def call(tag: str, *flags: str) -> tuple[int, str, str]:

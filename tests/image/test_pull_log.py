@@ -28,17 +28,11 @@ def own(
     command: str, tmp_path: Path, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Program]:
     """The program with a store of its own; the registry stands for docker.io."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
-    docker_io_is(host, tmp_path)
+    real.no_settings(tmp_path, monkeypatch)
+    real.as_docker_io(host, tmp_path)
     program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
     yield program
     program.clean()
-
-
-def docker_io_is(host: str, tmp_path: Path) -> None:
-    rule = f'[[registry]]\nprefix = "docker.io"\nlocation = "{host}"\n'
-    (tmp_path / "registries.conf").write_text(rule)
 
 
 def earlier(program: Program, name: str) -> list[dict[str, object]]:
@@ -118,7 +112,7 @@ def test_a_log_that_is_off_stays_off(own: Program) -> None:
 
 
 def test_where_no_registry_is_reached(own: Program, tmp_path: Path) -> None:
-    docker_io_is("127.0.0.1:1", tmp_path)
+    real.as_docker_io("127.0.0.1:1", tmp_path)
     assert own("run", "--name", "a", "busybox", "true").returncode == 0
     names = [event["name"] for event in earlier(own, "a")]
     assert names == ["pull image", "pull failed"]

@@ -88,7 +88,7 @@ def test_who_only_reads_gets_zeros(tmp_path: Path, form: str) -> None:
     assert found == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_what_nobody_reads_is_skipped(tmp_path: Path) -> None:
+def test_what_is_not_read_is_skipped(tmp_path: Path) -> None:
     for form in FORMS:
         data = archive(make(tmp_path / form), form)
         names = [member.name for member, _ in members(io.BytesIO(data))]

@@ -40,7 +40,7 @@ def read(data: bytes) -> list[tuple[str, str, bytes]]:
     return found
 
 
-def test_reads_content_and_skips_what_nobody_reads() -> None:
+def test_reads_content_and_skips_what_is_not_read() -> None:
     block = header(size=b"%011o" % 600) + b"x" * 600 + bytes(424)
     data = block + header(name=b"b") + END
     assert read(data) == [("a", "file", b"x" * 600), ("b", "file", b"")]

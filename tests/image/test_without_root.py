@@ -86,7 +86,7 @@ def test_the_modes_are_the_image_s(place: Path) -> None:
 
 
 def test_of_a_wrong_image_nothing_is_left(place: Path) -> None:
-    folder = LayoutFolder(place / "layout", *STRICT, User="nobody-here")
+    folder = LayoutFolder(place / "layout", *STRICT, User="no-such-user")
     argv = ["image", "unpack", f"{folder.path}:test", str(place / "own")]
     assert as_user(lambda: cli.main(argv)) == "125"
     assert os.listdir(place) == ["layout"]

@@ -198,7 +198,7 @@ def test_namespaces_in_the_snapshot_are_the_kernels(minirun: Program) -> None:
         (("run", "--step=often", "busybox"), 125, "invalid --step 'often'"),
         (("run", "--script", "/nosuch", "busybox"), 125, "/nosuch"),
         (("diff", "nobody", "--stage", "5"), 1, "no recording of 'nobody'"),
-        (("diff", "nobody"), 1, "container 'nobody' does not exist"),
+        (("diff", "missing"), 1, "container 'missing' does not exist"),
         (("diff", "x", "--stage", "9"), 1, "unknown stage '9'"),
         (("diff", "x", "--stage", "5", "--only", "air"), 1, "unknown part 'air'"),
     ],

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image.blobs import Blobs
-from minirun.image.draft import DRAFT, abandoned, locked
+from minirun.image.draft import DRAFT, abandoned, listed, locked
 from minirun.image.layers import Layers
 from minirun.image.oci import digest_of
 
@@ -97,12 +97,12 @@ def prune(store: str) -> list[str]:
     The caller must see to it that no image is being built. Raises OSError.
     """
     steps, removed = StepCache(store), []
-    for path in _entries(f"{store}/{STEPS}"):
+    for path in listed(f"{store}/{STEPS}"):
         if not steps.has(path):
             os.unlink(path)
             removed.append(path)
-    scratch = [path for path in _entries(f"{store}/{BUILDS}") if f"/{DRAFT}" in path]
-    for path in [*_entries(f"{store}/{MOUNTS}"), *scratch]:
+    scratch = [path for path in listed(f"{store}/{BUILDS}") if f"/{DRAFT}" in path]
+    for path in [*listed(f"{store}/{MOUNTS}"), *scratch]:
         if abandoned(path):
             remove_tree(path)
             removed.append(path)
@@ -119,10 +119,3 @@ def _folder(store: str, name: str) -> str:
     os.makedirs(f"{store}/{BUILDS}", 0o700, exist_ok=True)
     os.makedirs(path, 0o700, exist_ok=True)
     return path
-
-
-def _entries(folder: str) -> list[str]:
-    try:
-        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
-    except FileNotFoundError:
-        return []

@@ -1,4 +1,4 @@
-"""Is anybody there? Asked before a pull that has another way, so that it is known in seconds.
+"""Does the host answer? Asked before a pull that has another way, so that it is known in seconds.
 
 A host may have a dozen addresses, and without a network each would take its own timeout.
 """

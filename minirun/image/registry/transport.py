@@ -83,7 +83,7 @@ class Transport:
     ) -> BaseHTTPResponse:
         """Return the answer, its body not yet read; ask again if the host is busy.
 
-        A Stream is sent once: what its host made of a part of it, nobody knows.
+        A Stream is sent once: what its host made of a part of it is not known.
 
         Raises ImageError: no connection (Unreachable), no TLS where it is needed.
         """

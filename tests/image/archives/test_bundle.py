@@ -150,11 +150,11 @@ def test_of_a_wrong_image_nothing_is_left(tmp_path: Path, unpack: Unpack, name: 
 
 
 def test_an_unknown_user_leaves_nothing(tmp_path: Path, unpack: Unpack) -> None:
-    folder = LayoutFolder(tmp_path / "app", *LAYERS, User="nobody-here")
+    folder = LayoutFolder(tmp_path / "app", *LAYERS, User="no-such-user")
     (tmp_path / "bundle").mkdir()
     status, error = unpack(str(folder.path))
     assert status == 125
-    assert "unable to find user nobody-here" in error
+    assert "unable to find user no-such-user" in error
     assert os.listdir(tmp_path / "bundle") == []
 
 

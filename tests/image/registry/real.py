@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from required import installed
 
 USER, PASSWORD = "mona", "correct horse"
@@ -100,6 +102,22 @@ def htpasswd(folder: Path) -> dict[str, Any]:
     row = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     (folder / "htpasswd").write_text(row.strip() + "\n")
     return {"htpasswd": {"realm": "test", "path": str(folder / "htpasswd")}}
+
+
+def no_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the test's own folder for the user's: no settings, no credentials, no proxies."""
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(home / "auth.json"))
+    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(home / "registries.conf"))
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def as_docker_io(host: str, home: Path) -> None:
+    """Let a registry stand for docker.io in the settings of this folder."""
+    rule = f'[[registry]]\nprefix = "docker.io"\nlocation = "{host}"\n'
+    (home / "registries.conf").write_text(rule)
 
 
 def fill(host: str, name: str, layout: Path, *options: str) -> None:

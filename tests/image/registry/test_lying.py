@@ -32,9 +32,7 @@ def here() -> Iterator[Liar]:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("minirun.image.registry.transport.BACKOFF", 0.001)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    real.no_settings(tmp_path, monkeypatch)
     return tmp_path
 
 

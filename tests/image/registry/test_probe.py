@@ -1,4 +1,4 @@
-"""Whether anybody is there, in bounded time; and the substitute that is made if nobody is."""
+"""Whether the host answers, in bounded time; and the substitute that is made if it does not."""
 
 import socket
 import time
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from image.making import make, unreachable
+from image.registry import real
 from minirun.image import recipe
 from minirun.image.registry import pull
 from minirun.image.registry.errors import Unreachable
@@ -47,10 +48,8 @@ def test_a_host_that_says_nothing() -> None:
 
 
 def test_the_substitute_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = '[[registry]]\nprefix = "docker.io"\nlocation = "127.0.0.1:1"\n'
-    (tmp_path / "registries.conf").write_text(rule)
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+    real.as_docker_io("127.0.0.1:1", tmp_path)
+    real.no_settings(tmp_path, monkeypatch)
     store = str(tmp_path / "store")
     make(Path(store), "debian", lambda tree: (tree / "etc").mkdir(), Cmd=["bash"])
     monkeypatch.setattr(recipe, "FOLDER", str(tmp_path / "recipes"))

@@ -34,12 +34,7 @@ ME = Credentials(real.USER, real.PASSWORD)
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    real.no_settings(tmp_path, monkeypatch)
     return tmp_path
 
 

@@ -42,18 +42,19 @@ def plain(tmp_path_factory: pytest.TempPathFactory, layout: Path) -> Iterator[st
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No settings but the test's own, and a proxy that would catch what it must not."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    real.no_settings(tmp_path, monkeypatch)
     return tmp_path
 
 
 def source(name: str) -> Registry:
     wanted = parse(name)
     return Registry(wanted, settings.load().endpoints(name, wanted), Transport(QUICK))
+
+
+def mirrored(home: Path, location: str, *mirrors: str) -> None:
+    lines = [f'[[registry]]\nlocation = "{location}"\n']
+    lines += [f'[[registry.mirror]]\nlocation = "{mirror}"\n' for mirror in mirrors]
+    (home / "registries.conf").write_text("".join(lines))
 
 
 def trust(home: Path, host: str, authority: real.Authority) -> Path:
@@ -119,14 +120,7 @@ def test_no_such_platform(plain: str, tmp_path: Path) -> None:
 def test_docker_io_s_mirror_and_the_next_one_if_it_is_down(
     plain: str, home: Path, tmp_path: Path
 ) -> None:
-    (home / "registries.conf").write_text(f"""
-        [[registry]]
-        location = "docker.io"
-        [[registry.mirror]]
-        location = "127.0.0.1:1"
-        [[registry.mirror]]
-        location = "{plain}"
-    """)
+    mirrored(home, "docker.io", "127.0.0.1:1", plain)
     image = pull(str(tmp_path), "ubuntu")
     assert image.name == "ubuntu:latest"
     assert Path(image.layers[1], "world").read_bytes() == b"two"
@@ -135,17 +129,12 @@ def test_docker_io_s_mirror_and_the_next_one_if_it_is_down(
 def test_what_a_mirror_answers_counts_more_than_a_host_that_is_down(
     plain: str, home: Path, tmp_path: Path
 ) -> None:
-    (home / "registries.conf").write_text(f"""
-        [[registry]]
-        location = "a.example"
-        [[registry.mirror]]
-        location = "{plain}"
-    """)
+    mirrored(home, "a.example", plain)
     with pytest.raises(NotFound):
         pull(str(tmp_path), "a.example/missing")
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_host_there(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: connection refused"):
         pull(str(tmp_path), "127.0.0.1:1/app", patience=Patience(hasty=1))
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: connection refused"):

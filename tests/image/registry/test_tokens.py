@@ -35,9 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Token
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[str, Tokens]) -> Path:
     place[1].asked.clear()
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    real.no_settings(tmp_path, monkeypatch)
     return tmp_path
 
 

@@ -38,7 +38,7 @@ def based(*cases: str) -> list[bytes]:
 CUDA: dict[str, Any] = {
     "Env": ["PATH=/usr/local/nvidia/bin:/bin", "NVIDIA_VISIBLE_DEVICES=all",
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"],
-    "Labels": {"maintainer": "somebody", "com.nvidia.cudnn.version": "9"},
+    "Labels": {"maintainer": "Mona", "com.nvidia.cudnn.version": "9"},
     "Entrypoint": ["/entry.sh"], "StopSignal": "SIGTERM", "WorkingDir": "/etc",
 }  # fmt: skip
 IMAGES: dict[str, tuple[list[bytes], dict[str, Any], list[str]]] = {
@@ -63,8 +63,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(tmp_path / "registries.conf"))
+    real.no_settings(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", IMAGES)
@@ -99,7 +98,8 @@ def podman() -> Iterator[Callable[..., str]]:
 
     def run(*args: str) -> str:
         env = os.environ | {"HOME": home}
-        env.pop("CONTAINERS_REGISTRIES_CONF", None)
+        for setting in ("CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE"):
+            env.pop(setting, None)
         done = subprocess.run([*argv, *args], check=False, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

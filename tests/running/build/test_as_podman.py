@@ -72,7 +72,7 @@ RUN chown -R games:staff /usr/share/deep
 SETTINGS = """FROM base
 RUN mkdir /data /more
 ARG NAME=world
-ARG GREETING="hello ${NAME:-nobody}"
+ARG GREETING="hello ${NAME:-you}"
 ENV ONE=1 TWO="two words" THREE=three\\ more
 ENV PATH=$PATH:/opt/${ONE}/bin
 ENV FOUR ${TWO:+set} and more

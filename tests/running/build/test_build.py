@@ -131,7 +131,7 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
         ("FROM base\n\nCOPY missing /x\n", "Dockerfile:3: missing: not found"),
         ("FROM base\nCOPY ../../etc/passwd /x\n", "2: forbidden path outside the build context"),
         ("FROM base\nRUN --mount=type=bind,target=/x true\n", "2: RUN --mount=type=bind"),
-        ("FROM base\nUSER nobody-here\nRUN true\n", "3: unable to find user nobody-here"),
+        ("FROM base\nUSER no-such-user\nRUN true\n", "3: unable to find user no-such-user"),
         ("FROM base\nCOPY --chown=who . /x\n", "Dockerfile:2: unable to find user who"),
         ("FROM base\nRUN --mount=type=tmpfs,target=../.. true\n", "line 2: RUN --mount: invalid"),
         ("FROM base\nRUN --mount=type=cache,target=/proc true\n", "2: config.json: mounts["),
