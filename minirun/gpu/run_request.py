@@ -86,8 +86,8 @@ def _variables(
         place = (settings, container_id)
         devices = ",".join(count.choose(selector, indices, driver, place, hint))
     env = [f"{VISIBLE}={devices}"]
-    given = any(text.startswith("NVIDIA_DRIVER_CAPABILITIES=") for text in asked.env)
-    if selector.capabilities or not given:
+    given = environment_of((*asked.image_env, *asked.variables))  # an image's stay, as with docker
+    if selector.capabilities or "NVIDIA_DRIVER_CAPABILITIES" not in given:
         capabilities = ",".join(selector.capabilities) or "compute,utility"
         env.append(f"NVIDIA_DRIVER_CAPABILITIES={capabilities}")
     return tuple(env), driver

@@ -93,13 +93,22 @@ def test_the_users_word_counts(asking: Program, flags: tuple[str, ...], count: i
     assert (done.stdout, done.stderr) == (f"{count}\n", "")
 
 
-def test_the_capabilities_of_the_image_hold_with_e(asking: Program) -> None:
-    """As with docker: the variable names GPUs, and the image knows what it needs of the driver."""
-    flags = ("--gpu-driver", "simulated", "-e", "NVIDIA_VISIBLE_DEVICES=0")
-    asking("run", "--name", "c", *flags, "cuda", "true")
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("-e", "NVIDIA_VISIBLE_DEVICES=0"), {"--utility"}),
+        (("--gpus", "0"), {"--utility"}),
+        (("--gpus", "0", "-e", "NVIDIA_DRIVER_CAPABILITIES=compute"), {"--compute"}),
+        (("--gpus", '"device=0","capabilities=compute,utility"'), {"--compute", "--utility"}),
+    ],
+)
+def test_the_capabilities_of_the_image_hold(
+    asking: Program, flags: tuple[str, ...], expected: set[str]
+) -> None:
+    """As with docker: the user names GPUs, and the image knows what it needs of the driver."""
+    asking("run", "--name", "c", "--gpu-driver", "simulated", *flags, "cuda", "true")
     argv = next(e["args"] for e in asking.events("c") if e["name"] == "nvidia-container-cli")
-    assert "--utility" in argv["argv"]
-    assert "--compute" not in argv["argv"]
+    assert expected == {"--compute", "--utility"}.intersection(argv["argv"])
 
 
 def test_in_a_bundle_the_rule_of_the_real_stack_holds(asking: Program, tmp_path: Path) -> None:
