@@ -56,6 +56,7 @@ def _inspected(store: str, name: str) -> dict[str, Any]:
         "Config": config.get("config") or {}, "Architecture": config.get("architecture", ""),
         "Variant": config.get("variant", ""), "Os": config.get("os", ""),
         "Size": details.get("size", 0),
+        "Annotations": json.loads(found[1]).get("annotations") or {} if found else {},
         "RootFS": {"Type": "layers", "Layers": (config.get("rootfs") or {}).get("diff_ids") or []},
         "Origin": image.origin, "Directories": list(image.layers),
     }  # fmt: skip

@@ -55,6 +55,7 @@ def test_of_an_image_that_was_made_here(minirun: Program) -> None:
     (found,) = json.loads(done.stdout)
     assert found["RepoTags"] == ["busybox:latest"]
     assert all(name.startswith("busybox@sha256:") for name in found["RepoDigests"])
+    assert found["Annotations"]["org.opencontainers.image.title"] == "busybox"
     assert found["Id"].startswith("sha256:") and found["Os"] == "linux" and found["Size"] > 0
 
 

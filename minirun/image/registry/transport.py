@@ -183,7 +183,7 @@ def _asked_to_wait(answer: BaseHTTPResponse, otherwise: float) -> float:
 
 def is_loopback(host: str) -> bool:
     """Return True if HOST or HOST:PORT is this machine by its name or address."""
-    name = host.rpartition(":")[0] or host
+    name = (host if host.endswith("]") else host.rpartition(":")[0] or host).strip("[]")
     try:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
