@@ -98,7 +98,7 @@ def _member(header: bytes, kind: bytes, pax: dict[str, bytes]) -> Member:
         size=size if KINDS[kind] == "file" else 0,
         mtime=_mtime(header[136:148], pax.get("mtime", b""), name),
         target=_decode(pax["linkpath"]) if "linkpath" in pax else _text(header[157:257]),
-        device=(number(header[329:337]), number(header[337:345])),
+        device=_device(header, name) if KINDS[kind] in ("b", "c") else (0, 0),
         xattrs={k.removeprefix(XATTR): v for k, v in pax.items() if k.startswith(XATTR)},
     )
 
@@ -108,6 +108,14 @@ def _check_sum(header: bytes) -> None:
     found = sum(header) - sum(header[148:156]) + 8 * 32
     if number(header[148:156]) != found:
         raise ImageError("archive: a header with a wrong checksum", "is this a tar archive?")
+
+
+def _device(header: bytes, name: str) -> tuple[int, int]:
+    """Return major and minor number: Linux has 12 and 20 bits for them, makedev(3)."""
+    major, minor = number(header[329:337]), number(header[337:345])
+    if major >> 12 or minor >> 20:
+        raise ImageError(f"archive: {name!r}: no device has the numbers {major}:{minor}")
+    return major, minor
 
 
 def _mtime(field: bytes, pax: bytes, name: str) -> int:

@@ -42,6 +42,7 @@ REFUSED: dict[str, tuple[list[Members], str]] = {
     "a mark for users": (
         [[member("x/", D, pax_headers={"SCHILY.xattr.user.overlay.opaque": "y"})]], "mark of",
     ),
+    "a device that cannot be": ([[member("x", C, devmajor=1, devminor=2**20)]], "no device has"),
     "a whiteout made by hand": ([[member("x", C, devmajor=0, devminor=0)]], "device 0:0"),
     "a whiteout of dots": ([[member(".wh...")]], "whiteout of no file"),
     "an owner that is none": ([[member("x", uid=2**32 - 1)]], "no possible user"),
