@@ -8,6 +8,7 @@ from minirun.show import text
 from minirun.show.event import Event
 from minirun.show.lanes import Lanes, Pieces
 from minirun.show.narrate import Narrator
+from minirun.show.order import Births
 
 COLOURS = {"runtime": "#1a7f9c", "init": "#2e8540", "hook": "#a86500", "cli": "#b0489b"}
 """One for each actor; all can be read on white and on black, and the name stands there too."""
@@ -22,15 +23,20 @@ class Drawing(Shown):
 
     def __init__(self, width: int = text.WIDTH, level: str = "stages") -> None:
         self.narrator = Narrator(level)
+        self.births = Births()
         self.lanes = Lanes(width)
         self.lines: list[Pieces] = []
 
-    def take(self, events: Iterable[Event]) -> list[Pieces]:
+    def take(self, events: Iterable[Event], *, last: bool = False) -> list[Pieces]:
         """Draw more events; return the new lines, as (column's name, text) pieces.
+
+        A few may wait for the next call, or for the `last`: a birth is told before what follows.
 
         The gates at which snapshots are taken belong to the machinery, and are left out.
         """
-        rows = [self.narrator.row(event) for event in events if event.kind != "gate"]
+        ordered = self.births.take(list(events), last=last)
+        self.narrator.init = self.births.init
+        rows = [self.narrator.row(event) for event in ordered if event.kind != "gate"]
         shown = [row for row in rows if row]
         new = [pieces for _, pieces in self.lanes.draw(shown)] if shown else []
         self.lines += new

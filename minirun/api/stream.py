@@ -31,7 +31,7 @@ def _printed(drawing: Drawing) -> Show:
     """Return what prints each line as it comes."""
 
     def show(events: Iterable[Event], last: bool) -> None:
-        for line in drawing.take(events):
+        for line in drawing.take(events, last=last):
             print(plain(line), flush=True)
 
     return show
@@ -50,7 +50,7 @@ class Cell:
 
     def show(self, events: Iterable[Event], last: bool) -> None:
         """Draw more; update the display at the end, or if the last time is long enough ago."""
-        self.pending |= bool(self.drawing.take(events))
+        self.pending |= bool(self.drawing.take(events, last=last))
         if self.pending and (last or time.monotonic() - self.shown_at >= PAUSE):
             self.handle.update(self.drawing)
             self.pending, self.shown_at = False, time.monotonic()

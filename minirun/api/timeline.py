@@ -134,7 +134,7 @@ class Timeline(Shown):
     def text(self, level: str = "", width: int = WIDTH) -> str:
         """Return it as two lanes of text; `level` "syscalls" shows every system call."""
         drawing = Drawing(width, level or self.level)
-        drawing.take(self.recording.events)
+        drawing.take(self.recording.events, last=True)
         return str(drawing)
 
     def __str__(self) -> str:

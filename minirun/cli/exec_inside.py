@@ -10,7 +10,7 @@ import os
 from minirun.cgroups import below
 from minirun.cli.exec import Exec
 from minirun.cli.words import variables
-from minirun.core import endings, jsonlite, places, state
+from minirun.core import endings, events, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
@@ -65,6 +65,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
         raise StateError(text, f"minirun start {container.id}")
     container.preserve_fds = handover.preserved(flags.preserve_fds)
     container.open_log()
+    events.become("exec", os.getpid())
     process = _process(container, flags, managed)
     score = container.config.process.get("oomScoreAdj")
     if score is not None:

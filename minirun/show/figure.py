@@ -1,9 +1,10 @@
 """A recording as a still picture: Figure 3 with the true times, as one SVG without any script.
 
 One lane for each actor; a band for each stage, with its number and name above it; a bar for each
-system call, as long as it took; an arrow for each message through a FIFO. Everything is drawn in
-the colour of the text around it, so that it reads on light and dark paper, and in black and white:
-shapes and words carry the meaning. Notebooks show it, and the HTML page prints it.
+system call, as long as it took; an arrow for init's birth, and for each message through a FIFO.
+Everything is drawn in the colour of the text around it, so that it reads on light and dark paper,
+and in black and white: shapes and words carry the meaning. Notebooks show it, and the HTML page
+prints it.
 """
 
 import html
@@ -67,7 +68,7 @@ class _Picture:
         self.axis = axis
         doers = {e.actor for e in recording.events if e.name != "snapshot"}
         self.lanes = [actor for actor in lanes(recording) if actor in doers]
-        gutter = _GUTTER if recording.messages else 0
+        gutter = _GUTTER if recording.arrows else 0
         self.tops = {
             actor: _TOP + index * _LANE + _HEAD + (gutter if index else 0)
             for index, actor in enumerate(self.lanes)
@@ -148,7 +149,7 @@ class _Picture:
 
     def _arrows(self) -> Iterator[str]:
         """Messages: names stand beside their arrow; in rows, where the next arrows are too near."""
-        known = [m for m in self.recording.messages if {m.sender, m.receiver} <= set(self.tops)]
+        known = [m for m in self.recording.arrows if {m.sender, m.receiver} <= set(self.tops)]
         edge, group = 0.0, list[FifoMessage]()
         for index, message in enumerate(known):
             group.append(message)

@@ -27,6 +27,7 @@ from minirun.show.axis import Axis, began
 from minirun.show.differ import PARTS, lines
 from minirun.show.event import Event
 from minirun.show.narrate import Narrator
+from minirun.show.order import Clock
 from minirun.show.recording import Recording
 from minirun.show.topics import Topics
 
@@ -76,7 +77,7 @@ def fragment(recording: Recording) -> str:
 
     It takes the colour of the text around it, so it suits a notebook's light and dark theme.
     """
-    narrator = Narrator("stages")
+    narrator = Narrator("stages", recording.init)
     rows = [row for event in recording.events if (row := narrator.row(event))]
     items = "".join(f"<li>{html.escape(_sentence(row))}</li>" for row in rows)
     banner = f"<strong>{_SIMULATED}</strong>" if recording.simulated else ""
@@ -154,9 +155,10 @@ def _stages(recordings: list[Recording], say: Phrases) -> str:
 
 def _table(recording: Recording, number: int, start: int) -> str:
     """Return all events as a table; the script reads its texts, so they stand here once."""
-    rows = []
+    rows, clock = [], Clock()
     for index, event in enumerate(recording.events):
-        row = text.row(event, start)
+        birth = event is recording.birth
+        row = text.row(event, start, clock.time(event, birth=birth))
         cells = (row.time, row.stage, row.actor, row.what, row.result, row.took, row.why)
         name = f"{number}-{index}"
         mark = f' class="{row.kind}"' if row.kind in ("begin", "end") else ""
@@ -197,7 +199,7 @@ def _data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, A
                 "id": text.clean(recording.id),
                 "simulated": recording.simulated,
                 "lanes": [text.clean(actor) for actor in figure.lanes(recording)],
-                "events": [_event(e, axis.start, topics) for e in recording.events],
+                "events": [_event(e, recording, axis.start, topics) for e in recording.events],
                 "snapshots": _snapshots(recording),
             }
             for recording in recordings
@@ -208,8 +210,9 @@ def _data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, A
     }
 
 
-def _event(event: Event, start: int, topics: Topics) -> dict[str, Any]:
+def _event(event: Event, recording: Recording, start: int, topics: Topics) -> dict[str, Any]:
     args = {} if event.name == "snapshot" else event.args
+    to = event.args.get("to", "") if event.kind == "message" else ""
     return {
         "t": event.t - start,
         "began": began(event),
@@ -218,6 +221,7 @@ def _event(event: Event, start: int, topics: Topics) -> dict[str, Any]:
         "kind": text.clean(event.kind),
         "name": text.clean(event.name),
         "failed": event.failed,
+        "to": "init" if event is recording.birth else text.clean(str(to)),
         "args": {text.clean(str(key)): _word(value) for key, value in args.items()},
         "topics": topics.places_of(event),
     }

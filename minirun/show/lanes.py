@@ -9,8 +9,9 @@
 
 A message through a FIFO is an arrow from one lane to the other, and so is the birth of init. The
 hook and nvidia-container-cli are children of the runtime: guests in its lane, one step to the
-right. Init has no lane before it is born, nor once it has become the container's command. What
-does not fit into the left lane runs over init's, which has nothing to say in this line.
+right. So is another command that works on the container meanwhile, `exec: execve /bin/sh`. Init
+has no lane before it is born, nor once it has become the container's command. What does not fit
+into the left lane runs over init's, which has nothing to say in this line.
 
 Nothing here needs colours, and nothing Unicode: the same picture in ASCII has | + - < >.
 """
@@ -54,12 +55,11 @@ class Lanes:
 
     def row(self, row: Row) -> Pieces:
         """Return a row as (column's name, text) pieces."""
-        late = self.alive and row.kind == "syscall"  # clone3 may return after init's first acts
         self.alive |= row.actor == "init" or row.to == "init"
         if row.kind == "begin":
             return self._heading(row)
         time: Pieces = [("time", f"{row.time[: LEFT - 1]:>{LEFT - 1}} ")]
-        if row.to and (row.actor == "init") != (row.to == "init") and not late:
+        if row.to and (row.actor == "init") != (row.to == "init"):
             return time + self._arrow(row)
         if row.actor == "init":
             pieces = self._right(row)
@@ -86,12 +86,12 @@ class Lanes:
         return [("arrow", drawn), ("why", " " + fit(self._clean(aside), room, self.unicode))]
 
     def _left(self, row: Row) -> Pieces:
-        guest = row.actor in GUESTS
+        guest = row.actor != "runtime"
         ends = guest and row.kind == "end"
         lead = (f"{self.bar} " if guest else "") + f"{self.corner if ends else self.tee} "
-        what, inner = self._clean(row.what), self.right - LEFT - len(lead) - 1
+        what, inner = self._clean(self._named(row)), self.right - LEFT - len(lead) - 1
         if display_width(what) > inner:  # over init's lane
-            return [("lane", lead), *self._text(row, self.width - LEFT - len(lead))]
+            return [("lane", lead), *self._text(row, what, self.width - LEFT - len(lead))]
         init = " " * (inner - display_width(what) + 1) + (self.bar if self.alive else " ")
         room = self.width - self.right - 1
         outcome = self._outcome(row, room)[:room]
@@ -102,11 +102,15 @@ class Lanes:
         last = row.kind == "end" and row.stage == _LAST_STAGE
         gap = " " * (self.right - LEFT - 1)
         lead = f"{self.bar}{gap}{self.corner if last else self.tee} "
-        return [("lane", lead), *self._text(row, self.width - self.right - 2)]
-
-    def _text(self, row: Row, room: int) -> Pieces:
-        """Return what was done, and what came of it at the right edge."""
         what = self._clean(row.what)
+        return [("lane", lead), *self._text(row, what, self.width - self.right - 2)]
+
+    def _named(self, row: Row) -> str:
+        """Return what was done, and by whom if that is no actor of Figure 3."""
+        return row.what if row.actor in ("runtime", *GUESTS) else f"{row.actor}: {row.what}"
+
+    def _text(self, row: Row, what: str, room: int) -> Pieces:
+        """Return what was done, and what came of it at the right edge."""
         outcome = self._outcome(row, room - display_width(what) - 1)[:room]
         what = fit(what, room - len(outcome) - 1 if outcome else room, self.unicode)
         gap = " " * (room - display_width(what) - len(outcome)) if outcome else ""

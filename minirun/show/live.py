@@ -14,6 +14,7 @@ import select
 
 from minirun.show.event import Tail
 from minirun.show.narrate import Narrator
+from minirun.show.order import Births
 from minirun.show.paint import painter
 
 TYPE_CHECKING = False
@@ -47,12 +48,14 @@ def follow(
         _signal.signal(number, _signal.SIG_IGN)  # ^C is for the run, whose end ends the view
     for number in (_signal.SIGTERM, _signal.SIGHUP):
         _signal.signal(number, _signal.SIG_DFL)
-    narrator, tail, parent = Narrator(level), Tail(log), os.getppid()
+    narrator, births, tail, parent = Narrator(level), Births(), Tail(log), os.getppid()
     try:
         paint = painter(out_fd, style)
         while not narrator.over:
             runtime_ended = _wait(runtime_pipe) or os.getppid() != parent
-            _show(tail.events(), narrator, paint, out_fd)
+            events = births.take(tail.events(), last=runtime_ended)
+            narrator.init = births.init
+            _show(events, narrator, paint, out_fd)
             if runtime_ended:
                 break
     except OSError:

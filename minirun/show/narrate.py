@@ -1,6 +1,7 @@
 """Which events are shown, at two levels: the stages with their milestones, or every system call."""
 
 from minirun.show import text
+from minirun.show.order import Clock, is_birth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,10 +19,13 @@ class Narrator:
     Figure 3 names, and the number of system calls of each stage. "syscalls": all.
     """
 
-    def __init__(self, level: str) -> None:
+    def __init__(self, level: str, init: int = 0) -> None:
+        """`init`: its pid; 0 if it is not known yet."""
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {LEVELS}")
         self.level = level
+        self.init = init
+        self.clock = Clock()
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
         self.born = False
@@ -43,11 +47,11 @@ class Narrator:
         self.simulated |= text.simulated(event)
         if kind == "syscall":
             self.calls[stage] = self.calls.get(stage, 0) + 1
-        row = text.row(event, self.start)
+        birth = not self.born and is_birth(event, self.init)
+        row = text.row(event, self.start, self.clock.time(event, birth=birth))
         if kind == "end":
             self.over |= stage == _LAST_STAGE or bool(event.ret)
             row = row._replace(what=row.what + self._count(stage))
-        birth = stage == 1 and event.name == "clone3" and not self.born
         if birth:
             self.born = True
             row = row._replace(to="init")

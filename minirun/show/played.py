@@ -49,7 +49,7 @@ def draw(
     `write` gets the text. `pause` is called before each event, with the nanoseconds since the one
     before; None: all at once.
     """
-    narrator = narrate.Narrator(level)
+    narrator = narrate.Narrator(level, found.init)
     painted = paint.painter(1, style, full=True)
     if pause is None:
         write(painted([row for row in map(narrator.row, found.events) if row]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from minirun.core.errors import StateError
 from minirun.show import text
 from minirun.show.event import Event, Reader
+from minirun.show.order import clones_before_children, init_of, is_birth
 
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
@@ -74,6 +75,23 @@ class Recording:
         return [FifoMessage(e.t, e.actor, str(e.args.get("to", "")), e.name) for e in said]
 
     @cached_property
+    def init(self) -> int:
+        """Init's pid on the host; 0 if it never acted."""
+        return init_of(self.events)
+
+    @cached_property
+    def birth(self) -> Event | None:
+        """The clone that made init."""
+        return next((e for e in self.events if is_birth(e, self.init)), None)
+
+    @cached_property
+    def arrows(self) -> list[FifoMessage]:
+        """What goes from one actor to another: init's birth, and messages, in their order."""
+        birth = self.birth
+        born = [FifoMessage(birth.t - birth.dur, birth.actor, "init", birth.name)] if birth else []
+        return sorted([*born, *self.messages], key=lambda arrow: arrow.t)
+
+    @cached_property
     def snapshots(self) -> "dict[str, Snapshot]":
         """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
         taken = [e for e in self.events if e.kind == "note" and e.name == "snapshot"]
@@ -124,31 +142,6 @@ def parse(data: bytes, source: str = "") -> list[Recording]:
         raise StateError(f"{source or 'the text'}: holds no events of minirun", _HINT)
     ordered = {name: clones_before_children(found) for name, found in events.items()}
     return [Recording(name, own, source, reader.unreadable) for name, own in ordered.items()]
-
-
-def clones_before_children(events: list[Event]) -> list[Event]:
-    """Put each clone before what its child did.
-
-    The child may act, and write, before the call has returned in its parent, who writes of it.
-    """
-    first: dict[int, int] = {}
-    for at, event in enumerate(events):
-        first.setdefault(event.pid, at)
-    waiting: dict[int, list[int]] = {}  # where a child begins → its birth, which is told later
-    for at, event in enumerate(events):
-        child = event.ret if event.name in ("clone3", "clone") else None
-        if event.kind == "syscall" and isinstance(child, int) and first.get(child, at) < at:
-            waiting.setdefault(first[child], []).append(at)
-    later = {at for births in waiting.values() for at in births}
-    ordered: list[Event] = []
-    for at in range(len(events)):
-        pending = [] if at in later else [at]
-        while pending:
-            if births := waiting.get(pending[-1]):
-                pending.append(births.pop(0))
-            else:
-                ordered.append(events[pending.pop()])
-    return ordered
 
 
 def _stages(events: list[Event]) -> list[Stage]:

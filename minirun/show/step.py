@@ -21,6 +21,7 @@ from minirun.running import existing
 from minirun.show import keys, paint, text
 from minirun.show.event import Event, Tail
 from minirun.show.narrate import Narrator
+from minirun.show.order import Births
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ class Stepper:
     def follow(self) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end."""
         level = "syscalls" if self.options.step == gates.EVERY_EVENT else "stages"
-        narrator, tail = Narrator(level), Tail(f"{self.directory}/{places.EVENTS}")
+        narrator, births = Narrator(level), Births()
+        tail = Tail(f"{self.directory}/{places.EVENTS}")
         painted = paint.painter(_OUT, "plain" if self.options.plain else "lanes")
         try:
             while not (narrator.over and self.taken and self.taken[-1]["at"] == BOUNDARIES[-1]):
                 ended = _tick(self.runtime_pipe)
-                for event in tail.events():
+                found = births.take(tail.events(), last=ended)
+                narrator.init = births.init
+                for event in found:
                     row = narrator.row(event)
                     if row and self.options.show:
                         self._write(painted([row]))

@@ -102,10 +102,11 @@ def duration(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e9:.1f}s"
 
 
-def row(event: "Event", start: int = 0) -> Row:
-    """Cut `event` into columns; `start` is the time of the first event, in nanoseconds."""
+def row(event: "Event", start: int = 0, now: int = 0) -> Row:
+    """Cut `event` into columns. In nanoseconds: `start` is the time of the first event, `now` that
+    at which this one is to be shown, if it is another than its own."""
     kind, stage = event.kind, event.stage
-    time = f"{max(0, event.t - start) / 1e6:.2f}ms"
+    time = f"{max(0, (now or event.t) - start) / 1e6:.2f}ms"
     took = duration(event.dur) if event.dur else ""
     what, result = f"{event.name} {_arguments(event)}".strip(), _result(event)
     if kind == "begin":

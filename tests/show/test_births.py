@@ -1,7 +1,9 @@
 """The parent writes of a birth when clone returns; by then the child may have acted."""
 
+import pytest
+
 from minirun.show.event import Event, event_of
-from minirun.show.recording import clones_before_children
+from minirun.show.order import Births, Clock, clones_before_children, is_birth
 
 
 def event(name: str, pid: int, ret: int = 0, kind: str = "syscall") -> Event:
@@ -35,3 +37,47 @@ def test_many_births_of_one_child() -> None:
 def test_births_of_births() -> None:
     events = [event("mkdir", 3), event("clone3", 2, 3), event("clone3", 1, 2)]
     assert clones_before_children(events) == events[::-1]
+
+
+def test_init_s_birth_is_no_other_clone() -> None:
+    """A helper in a user namespace of its own, init, a hook: told by init's pid, or by flags."""
+    flags = ("CLONE_NEWUSER", "CLONE_NEWNS|CLONE_NEWPID", "CLONE_PIDFD")
+    clones = [
+        BIRTH._replace(stage=stage, ret=ret, args={"flags": each})
+        for stage, ret, each in zip((1, 1, 3), (5, 6, 7), flags, strict=True)
+    ]
+    assert [is_birth(each, 6) for each in clones] == [False, True, False]
+    assert [is_birth(each, 0) for each in clones] == [False, True, False]
+
+
+def acts(init: int) -> list[Event]:
+    return [event_of({"name": "prctl", "pid": init, "actor": "init", "kind": "syscall"})]
+
+
+BIRTH = event_of({"name": "clone3", "pid": 1, "ret": 2, "kind": "syscall", "stage": 1})
+END = event_of({"name": "x", "pid": 1, "kind": "end", "stage": 1})
+GATE = event_of({"name": "syscall", "pid": 1, "kind": "gate", "stage": 1})
+
+
+def test_while_the_log_grows_init_waits_for_its_birth() -> None:
+    births = Births()
+    assert births.take(acts(2)) == []
+    assert births.take([BIRTH]) == [BIRTH, *acts(2)]
+    assert births.init == 2
+    assert births.take(acts(2)) == acts(2)
+
+
+@pytest.mark.parametrize("way", ["end", "last", "gate"])
+def test_no_view_waits_for_ever(way: str) -> None:
+    """For a brief log, a run that failed, and a process that waits for the view itself."""
+    births = Births()
+    more = {"end": [END], "last": [], "gate": [GATE]}[way]
+    assert births.take([BIRTH]) == []
+    assert births.take(more, last=way == "last") == [BIRTH, *more]
+
+
+def test_time_never_runs_backwards() -> None:
+    clock = Clock()
+    born = BIRTH._replace(t=50, dur=20)
+    told = [(born, True), (END._replace(t=40), False), (END._replace(t=39), False)]
+    assert [clock.time(each, birth=birth) for each, birth in told] == [30, 40, 40]

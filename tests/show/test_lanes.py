@@ -1,5 +1,7 @@
 """Events as a picture of two lanes."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from conftest import Program
 from minirun import recordings
 from minirun.show import paint, recording, text
 from minirun.show.event import event_of
 from minirun.show.lanes import Lanes
 from minirun.show.narrate import Narrator
 from minirun.show.recording import Recording
+from show.readback import Arrow, arrows_in, arrows_of, times_in
 
 WIDTHS = (80, 120)
 
@@ -147,14 +151,32 @@ def test_styles(style: str, lines: int, tmp_path: Path) -> None:
     assert "clone() makes the container's init" in shown
 
 
-def test_a_clone_that_returns_late_is_no_arrow() -> None:
-    """The child may act, and log, before clone3 has returned in the parent."""
-    (found,) = shipped("plain")
-    events = list(found.events)
-    birth = next(e for e in events if e.name == "clone3")
-    events.remove(birth)
-    first = next(n for n, e in enumerate(events) if e.name == "READY")
-    events.insert(first + 1, birth)
-    lines = draw(Recording("plain", events))
-    assert "├ clone3 CLONE_NEWNS|" in one(lines, "clone3")
-    assert lines.index(one(lines, "clone3")) == lines.index(one(lines, "READY")) + 1
+@pytest.mark.parametrize("name", recordings.RECORDINGS)
+def test_each_arrow_is_one_of_the_log_and_time_goes_on(name: str) -> None:
+    for found in shipped(name):
+        lines = draw(found, 100)
+        assert arrows_in(lines) == arrows_of(found)
+        assert [arrow.name for arrow in arrows_of(found)].count("clone3") == 1
+        assert times_in(lines) == sorted(times_in(lines))
+
+
+@pytest.mark.parametrize("flags", [(), ("--gpu-driver", "simulated", "--gpus", "0,1")])
+def test_so_it_is_while_it_happens(minirun: Program, flags: tuple[str, ...]) -> None:
+    """And with the machine busy: the parent of init is held up on its way out of clone3."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        for at in range(2):
+            words = ("run", "--progress", "tty", "--name", f"live{at}", *flags, "busybox", "true")
+            done = minirun(*words, env={"LANG": "C.UTF-8"})
+            lines = done.stderr.splitlines()
+            (found,) = recording.read(minirun.root / f"live{at}" / "events.jsonl")
+            assert [one for one in arrows_in(lines) if one.name == "clone3"] == [
+                Arrow("runtime", "init", "clone3")
+            ]
+            assert arrows_in(lines) == arrows_of(found)
+            assert times_in(lines) == sorted(times_in(lines))
+            assert done.returncode == 0
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()

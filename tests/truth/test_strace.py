@@ -103,7 +103,7 @@ def test_a_stepped_run(minirun: Program, check: Check, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("next\nnext\nshell true\ncontinue\n")
     report = check(minirun, "run", "--step", "--script", str(script), "busybox", "true")
-    assert {event.actor for event in report.written} == {"runtime", "init", "step"}
+    assert {event.actor for event in report.written} == {"runtime", "init", "step", "exec"}
     assert matched(report)["execve"] == 2 + 2
 
 

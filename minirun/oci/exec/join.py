@@ -129,7 +129,7 @@ def _joiner(
     `inside`: the container's cgroup on cgroup2 is its own already.
     """
     try:
-        events.become("runtime", os.getpid())
+        events.become("exec", os.getpid())
         events.divert(channel.write_fd)
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
@@ -162,7 +162,7 @@ def _make_sibling(
     pid = sibling.clone_sibling(why="the caller's child, not ours")
     if pid == 0:
         os.close(name)
-        events.become("init", int(os.read(outside, 16)))  # its pid on the host, for the log
+        events.become("exec", int(os.read(outside, 16)))  # its pid on the host, for the log
         os.close(outside)
         _command(container, sets, channel, memfd, filtered=filtered)
     os.write(channel.write_fd, f"PID {pid}\n".encode())

@@ -44,7 +44,7 @@ function readEvents() {
 
 function drawRecording(recording, number) {
   const mine = items.filter((item) => item.recording === number);
-  const said = mine.some((item) => item.event.kind === "message");
+  const said = mine.some((item) => item.event.to);
   const tops = recording.lanes.map((_, lane) => TOP + lane * LANE + HEAD + (said && lane ? GUTTER : 0));
   const height = tops.at(-1) + BAND + 16;
   const title = make("h3", { id: `recording-${number}` }, t("container {}", recording.id));
@@ -118,18 +118,18 @@ function drawEvent(view, item) {
 /** The shapes of an event: form tells its kind, colour only repeats its lane. */
 function signs(view, item, top) {
   const found = [];
-  const { kind, failed, args } = item.event;
-  if (kind === "syscall") found.push(item.bar);
+  const { kind, failed, to } = item.event;
+  if (kind === "syscall") found.push(item.bar, ...(to ? arrow(view, item, top, to) : []));
   else if (kind === "exec") found.push(shape("path", { class: "solid", d: `M0 3l13 ${BAND / 2 - 3}l-13 ${BAND / 2 - 3}z` }));
   else if (kind === "note") found.push(shape("circle", { class: "open", cy: BAND + 6, r: 3 }));
   else if (kind === "gate") found.push(shape("path", { class: "open", d: `M-4 0h8l-8 ${BAND}h8z` }));
-  else if (kind === "message") found.push(...arrow(view, item, top, args.to));
+  else if (kind === "message") found.push(...arrow(view, item, top, to));
   else found.push(shape("path", { class: "edge", d: kind === "begin" ? `M4 0h-4v${BAND}h4` : `M-4 0h4v${BAND}h-4` }));
   if (failed) found.push(shape("path", { class: "cross", d: `M-4 ${BAND + 3}l8 8m0 -8l-8 8` }));
   return found;
 }
 
-/** A message: an arrow to the receiver's lane, with its name beside it. */
+/** A message, or init's birth: an arrow to the receiver's lane, with its name beside it. */
 function arrow(view, item, top, to) {
   const lane = data.recordings[item.recording].lanes.indexOf(to);
   if (lane < 0) return [shape("circle", { class: "open", cy: BAND / 2, r: 4 })];

@@ -103,7 +103,7 @@ function under(view, pointer) {
   const y = pointer.clientY - box.top, at = pointer.clientX - box.left;
   const mine = visible().filter((item) => item.recording === view.number);
   const direct = mine.find((item) => item.group === pointer.target.closest?.(".event"));
-  if (direct?.event.kind === "message") return direct;
+  if (direct?.event.to) return direct;
   const lane = mine.filter((item) => y >= item.top - 4 && y <= item.top + BAND + 12);
   const near = lane.length ? nearest(lane, at) : null;
   return near && distance(near, at) < 24 ? near : direct ?? null;
