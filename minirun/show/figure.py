@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from minirun.show.axis import Axis, began
 from minirun.show.event import Event
 from minirun.show.recording import FifoMessage, Recording, Stage
-from minirun.show.text import clean, duration
+from minirun.show.text import clean, duration, weight
 
 ACTORS = ("runtime", "init", "hook", "cli")
 """The order of the lanes, from top to bottom; only those that acted are drawn."""
@@ -28,6 +28,7 @@ _LETTER, _CAPITAL = 6.3, 7.6
 """How wide letters of the names of stages, and of messages, may be."""
 _CLOSE = 14
 """Arrows that are nearer to each other than this have their names on one side."""
+_WEIGHTS = {"bold": 'stroke-width="2"', "dim": 'opacity=".6"', "": 'stroke-width="1"'}
 
 
 def lanes(recording: Recording) -> list[str]:
@@ -176,9 +177,10 @@ class _Picture:
         upper, lower = min(start, end) + _BAND, max(start, end)
         tip, back = (lower, -7) if down else (upper, 7)
         return (
+            f"<g {_WEIGHTS[weight(message.name)]}>"
             f'<path d="M{x} {upper}V{lower - _HEAD}" stroke="currentColor"/>'
             f'<path d="M{x} {lower - _HEAD}V{lower}" stroke="currentColor" stroke-opacity=".4"/>'
-            f'<path d="M{x} {tip}l-3.5 {back}h7z"/>'
+            f'<path d="M{x} {tip}l-3.5 {back}h7z"/></g>'
         )
 
 

@@ -221,6 +221,7 @@ def _event(event: Event, recording: Recording, start: int, topics: Topics) -> di
         "kind": text.clean(event.kind),
         "name": text.clean(event.name),
         "failed": event.failed,
+        "weight": text.weight(event.name),
         "to": "init" if event is recording.birth else text.clean(str(to)),
         "args": {text.clean(str(key)): _word(value) for key, value in args.items()},
         "topics": topics.places_of(event),

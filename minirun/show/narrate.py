@@ -28,6 +28,8 @@ class Narrator:
         self.clock = Clock()
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
+        self.messages: "dict[int, int]" = {}
+        """How many of each stage."""
         self.born = False
         """True if clone3 has made init."""
         self.brief = False
@@ -47,6 +49,8 @@ class Narrator:
         self.simulated |= text.simulated(event)
         if kind == "syscall":
             self.calls[stage] = self.calls.get(stage, 0) + 1
+        elif kind == "message":
+            self.messages[stage] = self.messages.get(stage, 0) + 1
         birth = not self.born and is_birth(event, self.init)
         row = text.row(event, self.start, self.clock.time(event, birth=birth))
         if kind == "end":
@@ -66,9 +70,14 @@ class Narrator:
         return kind in _MILESTONES and name != "snapshot"
 
     def _count(self, stage: int) -> str:
-        calls = self.calls.get(stage, 0)
+        calls, said = self.calls.get(stage, 0), self.messages.get(stage, 0)
         mark = "GPUs SIMULATED" if stage == _GPU_STAGE and self.simulated else ""
         self.brief |= stage == 1 and not calls
-        count = "" if self.brief else f"{calls} system call{'' if calls == 1 else 's'}"
-        details = ", ".join(part for part in (count, mark) if part)
+        sent = _count("message", said) if said else ""  # write(2) too, of which the log says more
+        count = "" if self.brief or (said and not calls) else _count("system call", calls)
+        details = ", ".join(part for part in (count, sent, mark) if part)
         return f": {details}" if details else ""
+
+
+def _count(what: str, number: int) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -26,6 +26,7 @@ _COLOURS = {"runtime": "36", "init": "32", "hook": "33", "cli": "35"}
 _STYLES = {"time": "2", "stage": "1", "heading": "1", "what": "", "why": "2;3", "lane": "2"}
 """Column → how it looks, in the numbers of ECMA-48 SGR: console_codes(4). 1 bold, 2 dim, 3 italic,
 31 to 36 red, green, yellow, blue, magenta, cyan."""
+_WEIGHTS = {"bold": "1", "dim": "2", "": ""}
 
 
 def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) -> "Paint":
@@ -75,8 +76,11 @@ def _colourful(lay_out: "Layout", end: str) -> "Paint":
 def _style(name: str, row: "text.Row | None") -> str:
     if row is None:
         return "2"
-    if name in ("actor", "arrow"):
-        return _COLOURS.get(row.actor, "")
+    colour = _COLOURS.get(row.actor, "")
+    if name == "arrow":
+        return f"{_WEIGHTS[text.weight(row.what.split(' ')[0])]};{colour}".strip(";")
+    if name == "actor":
+        return colour
     if name == "result":
         failed = row.result not in ("", "ok") and not row.result.startswith("=")
         return "1;31" if failed else "32"

@@ -2,7 +2,7 @@
 
     Stage 2, init: asks, through a named FIFO, for the prestart hooks to be run; waits.
     At 6.14 milliseconds, init says RUN_HOOKS to runtime: please run the prestart hooks.
-    At 6.16 milliseconds, stage 2 done: 0 system calls, in 26 microseconds.
+    At 6.16 milliseconds, stage 2 done: 1 message, in 26 microseconds.
 
 Signs that are names stay as they are: a flag, a path and an argument can be looked up.
 """

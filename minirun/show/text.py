@@ -30,6 +30,10 @@ STAGES = {
 }
 """Figure 3 (design, section 1): what happens in each stage; who does it stands in the event."""
 
+_BOLD = ("RUN_HOOKS", "HOOKS_DONE")
+"""The two messages that Figure 3 draws. Every other one only keeps the processes in step."""
+_BIRTHS = ("clone3", "clone")
+
 WIDTH = 80
 _LONGEST_HEAD = 4096
 """How many characters are looked at, beyond those that have room, for what may be left out."""
@@ -118,6 +122,11 @@ def row(event: "Event", start: int = 0, now: int = 0) -> Row:
         what = f"gate {what}"
     to = str(event.args.get("to", "")) if kind == "message" else ""
     return Row(kind, time, str(stage), event.actor, what, result, took, event.why, to)
+
+
+def weight(arrow: str) -> str:
+    """Return how the arrow of a message, or of a birth, is drawn: bold, dim, or "" as usual."""
+    return "bold" if arrow in _BOLD else "" if arrow in _BIRTHS else "dim"
 
 
 def simulated(event: "Event") -> bool:

@@ -1,5 +1,7 @@
 """Events as a picture of two lanes."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -180,3 +182,33 @@ def test_so_it_is_while_it_happens(minirun: Program, flags: tuple[str, ...]) -> 
         for process in busy:
             process.kill()
             process.wait()
+
+
+def test_what_a_stage_did_in_numbers() -> None:
+    """RUN_HOOKS is a write(2) into a FIFO: stage 2 did not do nothing."""
+    lines = draw(shipped("gpus-0-1")[0], 100)
+    ends = [re.sub(r"\d+ s", "N s", line) for line in lines if " done: " in line]
+    assert [line.partition("done: ")[2].split("  ")[0].rstrip(" │") for line in ends] == [
+        "N system calls, 1 message", "1 message", "N system calls, 1 message", "N system calls",
+        "N system calls, GPUs SIMULATED", "1 message", "N system calls, 1 message",
+    ]  # fmt: skip
+
+
+def test_the_two_arrows_of_figure_3_stand_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found,) = shipped("plain")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("LC_ALL", raising=False)
+    screen, slave = os.openpty()
+    narrator = Narrator("stages", found.init)
+    drawn = paint.painter(slave, "lanes")([r for r in map(narrator.row, found.events) if r])
+    arrows = re.findall(r"\x1b\[([\d;]*)m[│├][─◄]+[─◄►]* (\w+) ", drawn)
+    assert {name: sgr for sgr, name in arrows} == {
+        "clone3": "36", "READY": "2;32", "YOUR_TURN": "2;36", "RUN_HOOKS": "1;32",
+        "HOOKS_DONE": "1;36", "WAITING": "2;32",
+    }  # fmt: skip
+    os.close(screen)
+    os.close(slave)

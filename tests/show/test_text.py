@@ -170,7 +170,7 @@ def test_the_narrator_counts_system_calls_and_sees_the_end() -> None:
     stages = Narrator("stages")
     shown = [row.what for row in map(stages.row, events) if row]
     assert shown == [
-        text.STAGES[1], "GO", "done: 2 system calls",
+        text.STAGES[1], "GO", "done: 2 system calls, 1 message",
         text.STAGES[7], "execve", "done: 1 system call",
     ]  # fmt: skip
     assert stages.over

@@ -137,7 +137,7 @@ function arrow(view, item, top, to) {
   const [from, tip, back] = other > 0 ? [BAND, other, -8] : [0, other + BAND, 8];
   item.label = shape("text", { class: "said" }, item.event.name);
   item.gutter = Math.min(top, view.tops[lane]) + BAND - top;
-  return [shape("path", { class: "arrow", d: `M0 ${from}V${tip}` }),
+  return [shape("path", { class: `arrow ${item.event.weight}`, d: `M0 ${from}V${tip}` }),
           shape("path", { class: "solid", d: `M0 ${tip}l-4 ${back}h8z` }), item.label];
 }
 
