@@ -36,8 +36,8 @@ class Drawing(Shown):
         """
         ordered = self.births.take(list(events), last=last)
         self.narrator.init = self.births.init
-        rows = [self.narrator.row(event) for event in ordered if event.kind != "gate"]
-        shown = [row for row in rows if row]
+        rows = [self.narrator.rows(event) for event in ordered if event.kind != "gate"]
+        shown = [row for each in rows for row in each]
         new = [pieces for _, pieces in self.lanes.draw(shown)] if shown else []
         self.lines += new
         return new

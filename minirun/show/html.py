@@ -78,7 +78,7 @@ def fragment(recording: Recording) -> str:
     It takes the colour of the text around it, so it suits a notebook's light and dark theme.
     """
     narrator = Narrator("stages", recording.init)
-    rows = [row for event in recording.events if (row := narrator.row(event))]
+    rows = [row for event in recording.events for row in narrator.rows(event)]
     items = "".join(f"<li>{html.escape(_sentence(row))}</li>" for row in rows)
     banner = f"<strong>{_SIMULATED}</strong>" if recording.simulated else ""
     return (

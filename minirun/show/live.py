@@ -73,7 +73,7 @@ def _wait(runtime_pipe: int) -> bool:
 
 
 def _show(events: "list[Event]", narrator: Narrator, paint: "Paint", out_fd: int) -> None:
-    rows = [row for row in map(narrator.row, events) if row]
+    rows = [row for event in events for row in narrator.rows(event)]
     if rows:
         _write(out_fd, paint(rows).encode(errors="backslashreplace"))
 

@@ -1,6 +1,6 @@
 """Which events are shown, at two levels: the stages with their milestones, or every system call."""
 
-from minirun.show import text
+from minirun.show import milestones, text
 from minirun.show.order import Clock, is_birth
 
 TYPE_CHECKING = False
@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 LEVELS = ("stages", "syscalls")
 _MILESTONES = ("begin", "end", "message", "exec", "note")
 _GPU_STAGE, _LAST_STAGE = 5, 7
+_LAST_CALLS = ("pivot_root", "seccomp", "capset")
 
 
 class Narrator:
     """Turns the events of one container, in their order, into rows.
 
     "stages": where stages begin and end, what is said and executed in between, the calls that
-    Figure 3 names, and the number of system calls of each stage. "syscalls": all.
+    Figure 3 names, what many calls come to, and their number in each stage. "syscalls": all.
     """
 
     def __init__(self, level: str, init: int = 0) -> None:
@@ -26,6 +27,7 @@ class Narrator:
         self.level = level
         self.init = init
         self.clock = Clock()
+        self.milestones = milestones.Milestones()
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
         self.messages: "dict[int, int]" = {}
@@ -38,6 +40,18 @@ class Narrator:
         """True if the simulated driver's files have been seen."""
         self.over = False
         """True if the run has come to stage 7's end, or a stage has failed."""
+
+    def rows(self, event: "Event") -> "list[text.Row]":
+        """Return what to show of `event`, below what the calls before it come to."""
+        shown = self.row(event)
+        if self.level == "syscalls":
+            return [shown] if shown else []
+        if not shown:
+            self.milestones.take(event)
+            return []
+        start = self.start or 0
+        done = [milestones.row(each, start, each.t) for each in self.milestones.before(event)]
+        return [*done, shown]
 
     def row(self, event: "Event") -> "text.Row | None":
         """Return what to show of `event`; None for nothing."""
@@ -59,14 +73,20 @@ class Narrator:
         if birth:
             self.born = True
             row = row._replace(to="init")
-        shown = self.level == "syscalls" or birth or self._is_milestone(event)
-        return row if shown else None
+        if self.level == "syscalls":
+            return row
+        if birth:
+            return row._replace(why=milestones.namespaces(event))
+        if not self._is_milestone(event):
+            return None
+        return row._replace(what=milestones.of_one(event) or row.what)
 
     def _is_milestone(self, event: "Event") -> bool:
         kind, name = event.kind, event.name
         if kind == "syscall":
             overlay = name == "mount" and event.args.get("fstype") == "overlay"
-            return overlay or (name == "pivot_root" and event.stage == _LAST_STAGE)
+            attached = name == "bpf" and event.args.get("cmd") == "BPF_PROG_ATTACH"
+            return overlay or attached or (name in _LAST_CALLS and event.stage == _LAST_STAGE)
         return kind in _MILESTONES and name != "snapshot"
 
     def _count(self, stage: int) -> str:

@@ -52,12 +52,12 @@ def draw(
     narrator = narrate.Narrator(level, found.init)
     painted = paint.painter(1, style, full=True)
     if pause is None:
-        write(painted([row for row in map(narrator.row, found.events) if row]))
+        write(painted([row for event in found.events for row in narrator.rows(event)]))
         return
     before = found.start
     for event in found.events:
         pause(max(0, event.t - before))
         before = event.t
-        row = narrator.row(event)
-        if row:
-            write(painted([row]))
+        rows = narrator.rows(event)
+        if rows:
+            write(painted(rows))

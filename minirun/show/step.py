@@ -74,9 +74,9 @@ class Stepper:
                 found = births.take(tail.events(), last=ended)
                 narrator.init = births.init
                 for event in found:
-                    row = narrator.row(event)
-                    if row and self.options.show:
-                        self._write(painted([row]))
+                    rows = narrator.rows(event)
+                    if rows and self.options.show:
+                        self._write(painted(rows))
                     self._see(event)
                 if ended:
                     break

@@ -64,7 +64,7 @@ _ARGUMENTS = {
     "rmdir": "{path}",
     "write": "{path} {data}",
     "execve": "{at} {argv}",
-    "bpf": "{command} {path}",
+    "bpf": "{cmd} {prog_name} {attach_type}",
     "seccomp": "{instructions} instructions {flags}",
     "snapshot": "{at}",
     "pull image": "{image}",

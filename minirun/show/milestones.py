@@ -1,0 +1,159 @@
+"""What many system calls of one kind come to, as one row: 11 libraries, 5 nodes, 5 cgroup rules.
+
+    mknodat /dev/nvidia0 c 195:0, …     2 nodes in /dev: nvidia0 c 195:0, nvidia1 c 195:1
+    move_mount onto /usr/lib/… , …      11 libraries in /usr/lib/…: libcuda.so.550.163.01, …
+
+A row stands where the last of its calls stood, and is told with the next milestone of its stage.
+"""
+
+from minirun.core.record import Record
+from minirun.show import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.show.event import Event
+
+_GPUS = "/proc/driver/nvidia/gpus/"
+_HEADS = {
+    "node": ("node", "nodes"),
+    "device": ("device", "devices"),
+    "mount": ("mount", "mounts"),
+    "library": ("library", "libraries"),
+    "program": ("program", "programs"),
+    "file": ("file", "files"),
+    "gpu": ("GPU in /proc/driver/nvidia", "GPUs in /proc/driver/nvidia"),
+    "rule": ("cgroup rule", "cgroup rules"),
+    "hidden": ("path hidden or read-only", "paths hidden or read-only"),
+    "dropped": ("capability dropped", "capabilities dropped"),
+}
+"""How one of them is called, and several."""
+_IN_ONE_FOLDER = ("library", "program", "node")
+_NAMESPACES = {
+    "NS": "mount", "UTS": "UTS", "IPC": "IPC", "PID": "PID", "NET": "network", "USER": "user",
+    "CGROUP": "cgroup", "TIME": "time",
+}  # fmt: skip
+_MOST = 3
+"""How many are named; the others are in the log."""
+
+
+class Group(Record):
+    """Calls of one kind, of one actor in one stage."""
+
+    name: str
+    actor: str
+    stage: int
+    t: int
+    """When the last of them returned: CLOCK_MONOTONIC, ns."""
+    dur: int
+    """How long they took together, ns."""
+    items: "tuple[str, ...]"
+    folder: str
+
+
+def member_of(event: "Event") -> "tuple[str, str]":
+    """Return the group that a call belongs to, and what it adds; "" for none."""
+    path = str(event.args.get("path") or event.args.get("target") or "")
+    if event.kind != "syscall" or event.errno:
+        return "", ""
+    if event.name == "mknodat":
+        node = (
+            f"{path} {event.args.get('kind')} {event.args.get('major')}:{event.args.get('minor')}"
+        )
+        return ("node", node) if event.actor == "cli" else ("device", path)
+    if event.actor == "cli":
+        return _of_gpus(event, path)
+    if event.actor != "init":
+        return "", ""
+    if event.stage == 1 and event.name in ("mount", "move_mount"):
+        is_new = event.args.get("fstype") not in (None, "overlay") or event.name == "move_mount"
+        return ("mount", path) if is_new else ("", "")
+    if event.stage == 7 and event.name == "move_mount":
+        return "hidden", path
+    if event.stage == 7 and event.args.get("option") == "PR_CAPBSET_DROP":
+        return "dropped", str(event.args.get("arg2"))
+    return "", ""
+
+
+def _of_gpus(event: "Event", path: str) -> "tuple[str, str]":
+    """Return the same of what stage 5 does."""
+    if event.name == "write" and path.endswith("/devices.allow"):
+        return "rule", str(event.args.get("data"))
+    if event.name != "move_mount":
+        return "", ""
+    if path.startswith(_GPUS):
+        return "gpu", path.removeprefix(_GPUS)
+    if ".so" in path.rpartition("/")[2]:
+        return "library", path
+    return ("program" if "/bin/" in path else "file"), path
+
+
+class Milestones:
+    """Gathers the calls of a stage, until a row of that stage is shown."""
+
+    def __init__(self) -> None:
+        self.groups: "dict[tuple[int, str, str], Group]" = {}
+
+    def take(self, event: "Event") -> None:
+        """Take a call into its group."""
+        name, item = member_of(event)
+        if not name:
+            return
+        key = (event.stage, event.actor, name)
+        old = self.groups.pop(key, None)  # the order is that of the last calls
+        items = (*(old.items if old else ()), item)
+        folder = item.rpartition("/")[0]
+        spent = event.dur + (old.dur if old else 0)
+        self.groups[key] = Group(name, event.actor, event.stage, event.t, spent, items, folder)
+
+    def before(self, event: "Event") -> "list[Group]":
+        """Return the groups of this event's stage and actor, which end here."""
+        keys = [key for key in self.groups if key[:2] == (event.stage, event.actor)]
+        return [self.groups.pop(key) for key in keys]
+
+
+def row(group: Group, start: int, now: int) -> text.Row:
+    """Return a group as a row; times as in :func:`minirun.show.text.row`."""
+    count = len(group.items)
+    what = f"{count} {_HEADS[group.name][count > 1]}"
+    named = sorted(group.items, key=_is_usual)[:_MOST]
+    if group.name in _IN_ONE_FOLDER:
+        what += f" in {group.folder}"
+        named = [item.rpartition("/")[2] for item in named]
+    if group.name != "dropped":  # their numbers say nothing
+        what += f": {', '.join(named)}" + (", …" if count > _MOST else "")
+    time, took = f"{max(0, now - start) / 1e6:.2f}ms", text.duration(group.dur)
+    return text.Row("syscall", time, str(group.stage), group.actor, what, "", took, "")
+
+
+def _is_usual(item: str) -> bool:
+    """Return False for what a reader looks for: it is named first."""
+    path = item.split(" ")[0]
+    is_gpu = path.startswith("/dev/nvidia") and path[-1].isdigit()
+    return not (is_gpu or "/libcuda.so" in path or path.endswith("/nvidia-smi"))
+
+
+def of_one(event: "Event") -> str:
+    """Return a call that is a milestone by itself in a reader's words; "" if the log's will do."""
+    if event.name == "mount":
+        _, given, options = str(event.args.get("data")).partition("lowerdir=")
+        count = options.partition(",")[0].count(":") + 1
+        if not given:
+            return ""
+        layers = "1 layer" if count == 1 else f"{count} layers"
+        return f"mount overlay: {layers} of the image, one to write on"
+    if event.name == "bpf":
+        return "cgroup rules: an eBPF program is attached"
+    if event.name == "capset":
+        try:
+            left = bin(int(str(event.args.get("effective")), 16)).count("1")
+        except ValueError:
+            return ""  # a recording may say anything
+        return f"capset: {left} capabilities left"
+    return ""
+
+
+def namespaces(event: "Event") -> str:
+    """Return what is new for init, by the flags of its birth."""
+    flags = str(event.args.get("flags", ""))
+    names = [name for flag, name in _NAMESPACES.items() if f"CLONE_NEW{flag}" in flags.split("|")]
+    return f"new namespaces: {', '.join(names)}" if names else event.why
