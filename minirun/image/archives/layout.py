@@ -102,5 +102,5 @@ def split(text: str) -> tuple[str, str]:
         path = path.rpartition(":")[0]
         tag = text[len(path) + 1 :]
     if not path or not os.path.lexists(path):
-        raise ImageError(f"{text}: no such folder", "minirun image unpack LAYOUT:TAG DEST")
+        raise ImageError(f"{text}: no such archive or layout", "a file, a folder, or FOLDER:TAG")
     return path, tag

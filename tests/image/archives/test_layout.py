@@ -117,5 +117,5 @@ def test_path_and_tag_are_told_apart(tmp_path: Path, extra: str, tag: str) -> No
 
 
 def test_a_layout_that_is_not_there_is_said() -> None:
-    with pytest.raises(ImageError, match="no such folder"):
+    with pytest.raises(ImageError, match="no such archive or layout"):
         layout.split("/nonexistent/app:1")
