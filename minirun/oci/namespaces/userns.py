@@ -79,13 +79,16 @@ def _attach_layers(container: Container, pid: int) -> None:
                 mounts.move_mount(tree, fd, shown=place)
             os._exit(0)
         except OSError as error:
-            say(f"id-mapped layer: {error}")
+            os._exit(error.errno or 1)
         finally:
             os._exit(1)
     for fd in (owner, target, pidfd):
         os.close(fd)
-    if os.waitpid(child, 0)[1] != 0:
-        raise MinirunError("the image's layers could not be id-mapped", "minirun doctor says why")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        text = f"the image's layers cannot be id-mapped: {os.strerror(abs(status)).lower()}"
+        hint = "their file system must know it: ext4, xfs, btrfs; --store says where they lie"
+        raise MinirunError(text, hint)
 
 
 def _id_mapped(layer: str, owner: int) -> int:
