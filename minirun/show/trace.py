@@ -6,7 +6,7 @@ containers of Figure 1 lie below each other on one axis of time.
 
     X  complete: a stage, a system call that took time; `ts` and `dur` in microseconds
     i  instant: an execve, a note
-    s, f  a flow: an arrow from a message to what its receiver did next
+    s, f  a flow: an arrow from a message, or a birth, to what its receiver did next
     M  metadata: names and order of processes and threads
 
 Attributes have OpenTelemetry's names if it has one: container.id, process.pid, process.vpid,
@@ -95,28 +95,31 @@ class _Container:
         common = {"cat": kind, "name": event.name, "args": args}
         if kind == "message":
             place = self._at(event, event.t)
-            return [{"ph": "X", "dur": _MESSAGE_WIDTH, **common, **place}, *self._flow(event)]
+            to = str(event.args.get("to"))
+            return [{"ph": "X", "dur": _MESSAGE_WIDTH, **common, **place}, *self._flow(event, to)]
         if kind == "syscall":
-            return [{"ph": "X", "dur": event.dur / 1000, **common,
-                     **self._at(event, _began(event))}]  # fmt: skip
+            call = {"ph": "X", "dur": event.dur / 1000, **common, **self._at(event, _began(event))}
+            born = event is self.recording.birth
+            return [call, *(self._flow(event, "init") if born else [])]
         return [{"ph": "i", "s": "t", **common, **self._at(event, event.t)}]
 
-    def _flow(self, event: Event) -> list[Entry]:
-        """Return an arrow to the next slice of a message's receiver, if there is one.
+    def _flow(self, event: Event, to: str) -> list[Entry]:
+        """Return an arrow to the next slice of `to`, if there is one: a message, or init's birth.
 
         An end without "bp" binds to what begins after it on its thread: the log does not tell when
         a message was read, only what came of it.
         """
-        to = event.args.get("to")
+        start = _began(event)
         later = [e for e in self.recording.events if e.actor == to and e.kind in _SLICES]
-        reached = min((e for e in later if _began(e) > event.t), key=_began, default=None)
+        reached = min((e for e in later if _began(e) > start), key=_began, default=None)
         if reached is None:
             return []
         self.flows += 1
-        flow = {"cat": "fifo", "name": event.name, "id": self.number * 1_000_000 + self.flows}
-        start = self._at(event, event.t)
-        return [{"ph": "s", **flow, **start},
-                {"ph": "f", **flow, **start, "tid": self._thread(reached)}]  # fmt: skip
+        kind = "fifo" if event.kind == "message" else "birth"
+        flow = {"cat": kind, "name": event.name, "id": self.number * 1_000_000 + self.flows}
+        tail = self._at(event, start)
+        return [{"ph": "s", **flow, **tail},
+                {"ph": "f", **flow, **tail, "tid": self._thread(reached)}]  # fmt: skip
 
     def _attributes(self, event: Event) -> Entry:
         found: Entry = {"container.id": self.recording.id, "process.pid": event.pid}

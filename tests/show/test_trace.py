@@ -54,6 +54,19 @@ def test_arrows_lead_from_one_thread_to_what_another_does_next(name: str) -> Non
         assert any(e["ts"] > start["ts"] for e in thread), "a slice that the arrow ends at"
 
 
+@pytest.mark.parametrize("name", recordings.RECORDINGS)
+def test_init_is_born_once_in_each_container(name: str) -> None:
+    found = entries(name)
+    containers = {e["pid"] for e in found}
+    births = only(found, cat="birth")
+    assert sorted((e["pid"], e["ph"]) for e in births) == [
+        (n, way) for n in containers for way in "fs"
+    ]
+    lanes = {e["tid"]: e["args"]["name"] for e in only(found, ph="M", name="thread_name", pid=1)}
+    ends = [lanes[e["tid"]].split()[0] for e in births if e["pid"] == 1]
+    assert ends == ["runtime", "init"]
+
+
 def test_a_container_is_a_process_and_an_actor_a_thread() -> None:
     found = entries("figure-1")
     names = [e["args"]["name"] for e in only(found, ph="M", name="process_name")]
@@ -70,7 +83,7 @@ def test_a_container_is_a_process_and_an_actor_a_thread() -> None:
 
 def test_attributes() -> None:
     found = entries("gpus-0-1")
-    (birth,) = [e for e in only(found, name="clone3") if e["args"]["minirun.stage"] == 1]
+    (birth,) = [e for e in only(found, name="clone3", ph="X") if e["args"]["minirun.stage"] == 1]
     assert birth["args"]["container.id"] == "gpus-0-1"
     assert birth["args"]["minirun.why"]
     (pivot,) = [e for e in only(found, name="pivot_root") if e["args"]["minirun.stage"] == 7]
