@@ -91,24 +91,30 @@ class Milestones:
     """Gathers the calls of a stage, until a row of that stage is shown."""
 
     def __init__(self) -> None:
-        self.groups: "dict[tuple[int, str, str], Group]" = {}
+        self.calls: "dict[tuple[int, str, str, str], list[tuple[str, Event]]]" = {}
+        """Stage, actor, name and folder of a group → what each call adds, and the call."""
 
     def take(self, event: "Event") -> None:
-        """Take a call into its group."""
+        """Take a call into its group, the last one of all now."""
         name, item = member_of(event)
-        if not name:
-            return
-        key = (event.stage, event.actor, name)
-        old = self.groups.pop(key, None)  # the order is that of the last calls
-        items = (*(old.items if old else ()), item)
-        folder = item.rpartition("/")[0]
-        spent = event.dur + (old.dur if old else 0)
-        self.groups[key] = Group(name, event.actor, event.stage, event.t, spent, items, folder)
+        if name:
+            folder = item.rpartition("/")[0] if name in _IN_ONE_FOLDER else ""
+            key = (event.stage, event.actor, name, folder)
+            gathered = self.calls.pop(key, [])
+            gathered.append((item, event))
+            self.calls[key] = gathered
 
     def before(self, event: "Event") -> "list[Group]":
         """Return the groups of this event's stage and actor, which end here."""
-        keys = [key for key in self.groups if key[:2] == (event.stage, event.actor)]
-        return [self.groups.pop(key) for key in keys]
+        keys = [key for key in self.calls if key[:2] == (event.stage, event.actor)]
+        return [_group(key, self.calls.pop(key)) for key in keys]
+
+
+def _group(key: "tuple[int, str, str, str]", calls: "list[tuple[str, Event]]") -> Group:
+    stage, actor, name, folder = key
+    spent = sum(call.dur for _, call in calls)
+    items = tuple(item for item, _ in calls)
+    return Group(name, actor, stage, calls[-1][1].t, spent, items, folder)
 
 
 def row(group: Group, start: int, now: int) -> text.Row:

@@ -86,6 +86,15 @@ def test_one_of_a_kind_and_what_failed() -> None:
     assert gathered.before(call("x")) == []
 
 
+def test_each_folder_has_a_row_of_its_own() -> None:
+    gathered = milestones.Milestones()
+    for path in ("/usr/lib/liba.so.1", "/usr/lib/gbm/libb.so", "/usr/lib/libc.so.1"):
+        gathered.take(call("move_mount", path=path))
+    assert [milestones.row(group, 0, 0).what for group in gathered.before(call("x"))] == [
+        "1 library in /usr/lib/gbm: libb.so", "2 libraries in /usr/lib: liba.so.1, libc.so.1",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("value", [None, "", "x", "lowerdir", 7, [1], "0x"])
 def test_a_recording_may_say_anything(value: object) -> None:
     for name in ("mount", "capset", "mknodat", "move_mount", "write"):
