@@ -62,7 +62,8 @@ def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
     config["linux"]["resources"] = limits
     write(cell, config)
     yield config
-    cell(*f"{MINIRUN} delete --force one".split())
+    deleted = cell(*f"{MINIRUN} delete --force one".split())
+    assert (deleted.returncode, deleted.stderr) == (0, "")
     assert cell.sh("systemctl list-units --all --plain --no-legend 'cell-*' 'minirun-*'") == ""
     assert cell.sh("find /sys/fs/cgroup -name 'cell-*' -o -name 'minirun-*'") == ""
     cell.sh("rm -rf /run/b")
@@ -165,8 +166,10 @@ def test_devices_stay_after_a_daemon_reload(cell: SystemdCell, bundle: dict[str,
 
 
 def test_a_unit_that_exists_is_refused(cell: SystemdCell, bundle: dict[str, Any]) -> None:
-    cell.sh(f"systemd-run --quiet --scope --slice=machine-test.slice --unit={SCOPE} sleep 600 "
-            "> /dev/null 2>&1 & sleep 0.5")  # fmt: skip
+    run = f"systemd-run --quiet --scope --slice=machine-test.slice --unit={SCOPE} sleep 600"
+    cell.sh(
+        f"{run} >/dev/null 2>&1 & until systemctl is-active --quiet {SCOPE}; do sleep 0.05; done"
+    )
     refused = create(cell)
     assert refused.returncode == 1
     assert f"systemd: the unit {SCOPE} exists already" in refused.stderr
