@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from gpu import images
 from image.layouts import FolderSource, LayoutFolder, member, tar
 from layers import layer_of
 from minirun.image.take import take
@@ -56,23 +55,3 @@ def test_inspect_names_the_image(program: Program, tmp_path: Path) -> None:
     assert "many" in text
     done = program("--store", store, "run", "--name", "e", "many", "true")
     assert done.returncode == 0, done.stderr
-
-
-def test_layers_that_cannot_be_id_mapped(minirun: Program, tmp_path: Path) -> None:
-    """OverlayFS is no file system of which an id-mapped mount can be made."""
-    for name in ("lower", "upper", "work", "store"):
-        (tmp_path / name).mkdir()
-    options = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
-    store = tmp_path / "store"
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, store], check=True)
-    try:
-        images.make(store, "app")
-        done = minirun("--store", str(store), "run", "--uidmap", "0:100000:65536", "app", "true")
-    finally:
-        subprocess.run(["umount", store], check=True)
-    assert done.returncode == 125
-    assert done.stderr == (
-        "minirun: the image's layers cannot be id-mapped: invalid argument "
-        "(their file system must know it: ext4, xfs, btrfs; --store says where they lie)\n"
-    )
-    assert minirun.left() == []

@@ -64,7 +64,7 @@ def _copy_file(source: int, target: int, name: str, info: os.stat_result) -> Non
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         new = os.open(name, flags, 0o600, dir_fd=target)
         try:
-            _copy_data(old, new, info.st_size)
+            copy_data(old, new, info.st_size)
             make_like(new, old)
         finally:
             os.close(new)
@@ -72,7 +72,7 @@ def _copy_file(source: int, target: int, name: str, info: os.stat_result) -> Non
         os.close(old)
 
 
-def _copy_data(old: int, new: int, size: int) -> None:
+def copy_data(old: int, new: int, size: int) -> None:
     """Copy a file without its holes: 10 GiB of nothing would be 10 GiB of the host's memory.
 
     lseek(2), SEEK_DATA.

@@ -4,7 +4,8 @@ In its user namespace init is root, but to the host it is some unprivileged user
 are written from outside (user_namespaces(7)), the container's own layer is given to that user, and
 each layer of the image is put into init's mount namespace through an id-mapped mount: its files
 stay root's on the disk and are the container's root's inside (mount_setattr(2), Linux 5.12;
-overlayfs on top of it, Linux 5.19).
+overlayfs on top of it, Linux 5.19). Where their file system cannot do that, they are copied
+(minirun.oci.namespaces.shifted).
 
 A runtime without privileges (minirun.engines.rootless) has its own maps written, and uses its own
 files: they are the container's root's, since the container's 0 is the user.
@@ -20,10 +21,14 @@ from minirun.core.kernel import mounts, namespaces
 from minirun.core.visible import say
 from minirun.oci.mounts import nodes
 from minirun.oci.namespaces import idmap
+from minirun.oci.namespaces.shifted import Owners, copy_layer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
+
+_NO_ID_MAPS = (22, 38, 95)
+"""EINVAL, ENOSYS, EOPNOTSUPP: mount_setattr(2)."""
 
 
 class IdMaps(Extra):
@@ -53,7 +58,9 @@ class IdMaps(Extra):
             os.chown(upper, root[0] if uid is None else uid, root[1] if gid is None else gid)
             for name in nodes.volumes(self.config):
                 os.chown(f"{container.directory}/{name}", *root)
-            _attach_layers(container, pid)
+            if not _attach_layers(container, pid):
+                for layer, place in zip(self.config.layers, container.lower_places(), strict=True):
+                    copy_layer(layer, place, Owners(*maps))
 
 
 def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":
@@ -64,8 +71,11 @@ def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":
     return uid, gid
 
 
-def _attach_layers(container: Container, pid: int) -> None:
-    """Attach id-mapped copies of the layers in init's mount namespace, from a process there."""
+def _attach_layers(container: Container, pid: int) -> bool:
+    """Attach id-mapped mounts of the layers in init's mount namespace, from a process there.
+
+    Return False if their file system knows no such mounts. Raises MinirunError, OSError.
+    """
     owner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     target = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     child, pidfd = namespaces.clone3(0, why="a mount namespace is entered for good: not by us")
@@ -85,10 +95,10 @@ def _attach_layers(container: Container, pid: int) -> None:
     for fd in (owner, target, pidfd):
         os.close(fd)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status:
+    if status and status not in _NO_ID_MAPS:
         text = f"the image's layers cannot be id-mapped: {os.strerror(abs(status)).lower()}"
-        hint = "their file system must know it: ext4, xfs, btrfs; --store says where they lie"
-        raise MinirunError(text, hint)
+        raise MinirunError(text)
+    return not status
 
 
 def _id_mapped(layer: str, owner: int) -> int:
