@@ -13,6 +13,7 @@ from conftest import wait_until
 from engines.rootless.conftest import UID, User, owned, quietly, run
 from layers import layer_of
 from minirun.core.places import HISTORY, NEW
+from minirun.oci.namespaces import idmap
 
 ONE = f"0 {UID} 1"
 
@@ -135,12 +136,17 @@ def test_the_network_is_none_or_the_hosts(user: User) -> None:
     assert set(shared.stdout.split()) == set(os.listdir("/sys/class/net"))
 
 
+NOT_GRANTED = (
+    f"0 must be your own id, {UID}"
+    if idmap.find_program("uid_map")
+    else f"without newuidmap only your own id, {UID}, can be mapped"
+)
 REFUSED = [
     (("-u", "1000"), "process.user.uid: 1000 is not mapped; mapped: 0"),
     (("-u", "0:5"), "process.user.gid: 5 is not mapped; mapped: 0"),
     (("--memory", "64m"), "linux.resources.memory: there is no cgroup to limit it: /sys/fs/cgroup"),
     (("--pids-limit", "9"), "linux.resources.pids: there is no cgroup to limit it"),
-    (("--uidmap", "0:100000:65536"), f"linux.uidMappings: 0 must be your own id, {UID}"),
+    (("--uidmap", "0:100000:65536"), f"linux.uidMappings: {NOT_GRANTED}"),
     (("--gpus", "0", "--gpu-driver", "simulated"), "simulated GPUs need root: mknod makes their"),
     (("--network", "bridge"), "network 'bridge' is not supported"),
 ]
