@@ -1,7 +1,13 @@
 """minirun: a small, real container runtime whose GPU injection step can be watched.
 
-    import minirun
-    c = minirun.run("ubuntu", "nvidia-smi", "-L", gpus="0,1")
+    run(image, *command, gpus=[0, 1])   a new container; waits for its end, or with detach=True not
+    replay("gpus-0-1")                  a recorded run: no root, no GPU, no Linux needed
+    can_run()                           whether containers can be made here, and why not
+    predict(question, choices)          a question that is asked before it is answered
+    Container(id)                       one that is there: .devices .namespaces .timeline .exec(…)
+    RunError                            what run raises, if minirun could not do it
+
+    c = minirun.run("ubuntu", "nvidia-smi -L", gpus=[0, 1])
     c.timeline
 
 Every start of the runtime passes through this file, so it loads nothing. What a notebook uses lives
@@ -10,7 +16,8 @@ in minirun.api, which comes in when one of these names is first asked for: PEP 5
 
 __version__ = "0.1.0"
 __all__ = [
-    "Container", "DeviceDiff", "Namespaces", "Timeline", "can_run", "predict", "replay", "run",
+    "Container", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "predict", "replay",
+    "run",
 ]  # fmt: skip
 
 TYPE_CHECKING = False
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
         Container,
         DeviceDiff,
         Namespaces,
+        RunError,
         Timeline,
         can_run,
         predict,

@@ -9,9 +9,10 @@ container in order.
 import codecs
 import os
 import selectors
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +57,19 @@ def command() -> list[str]:
     if os.access(beside, os.X_OK):
         return [str(beside)]
     return [sys.executable, "-P", "-m", "minirun"]
+
+
+def words_of(command: "tuple[str | Sequence[str], ...]") -> list[str]:
+    """Return a command's words: given as words, as one list, or as one string with spaces.
+
+    The string is split as a shell would split it, and no shell runs it. Raises ValueError for a
+    quote that is not closed.
+    """
+    if len(command) == 1 and isinstance(command[0], str):
+        return shlex.split(command[0]) if " " in command[0] else [command[0]]
+    if len(command) == 1:
+        return [str(word) for word in command[0]]
+    return [str(word) for word in command]
 
 
 class Child:

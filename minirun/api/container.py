@@ -6,9 +6,10 @@ looked at (state.json, /proc, the log) is read here.
 
 import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minirun.api.child import TICK, Location
+from minirun.api.child import TICK, Location, words_of
 from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Table, Tabular
@@ -120,14 +121,15 @@ class Container(Tabular):
             raise StateError(done.stdout.strip().removeprefix("minirun: "))
         return done.stdout
 
-    def exec(self, *command: str, check: bool = False) -> Result:
-        """Run another command in it and wait for it.
+    def exec(self, *command: "str | Sequence[str]", check: bool = False) -> Result:
+        """Run another command in it, as words, a list or one string, and wait for it.
 
         `check`: raises MinirunError if its exit status is not 0.
         """
-        done = self.place.call("exec", self.id, *command, merged=True)
+        words = words_of(command)
+        done = self.place.call("exec", self.id, *words, merged=True)
         if check and done.returncode:
-            raise MinirunError(f"{' '.join(command)}: {done.stdout.strip()}")
+            raise MinirunError(f"{' '.join(words)}: {done.stdout.strip()}")
         return Result(done.returncode, done.stdout)
 
     def wait(self, timeout: "float | None" = None) -> "int | None":

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from minirun.api.child import Child
+from minirun.api.child import Child, words_of
 from minirun.api.container import REMOVED, Container
-from minirun.api.stream import Show, screen
+from minirun.api.stream import OWN, Echo, Show, screen
 from minirun.core import places
-from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.core.errors import MinirunError, StateError
 from minirun.show.event import Tail
 
 _CAP_SYS_ADMIN = 21
@@ -30,11 +31,18 @@ class Able(NamedTuple):
 
 
 class RunError(MinirunError):
-    """minirun could not run the command; `container.timeline` shows how far it came."""
+    """minirun could not run the command; the text is the command line's, with what to do.
 
-    def __init__(self, text: str, status: int, container: Container) -> None:
+    `container.timeline` shows how far it came; `container` is None if nothing was begun.
+    """
+
+    def __init__(self, text: str, status: int = 125, container: "Container | None" = None) -> None:
         super().__init__(text, status=status)
         self.container = container
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython's: the text alone, since the fault lies in the call and not in this package."""
+        return [f"minirun.{type(self).__name__}: {self}"]
 
 
 def can_run() -> Able:
@@ -50,8 +58,8 @@ def can_run() -> Able:
 
 def run(
     image: str,
-    *command: str,
-    gpus: "str | None" = None,
+    *command: "str | Sequence[str]",
+    gpus: "str | Sequence[int | str] | None" = None,
     detach: bool = False,
     name: "str | None" = None,
     stream: bool = True,
@@ -62,20 +70,26 @@ def run(
 
     It waits for the command's end, or with `detach` for its start. `stream` shows the stages and
     the output as they come. `snapshots` records the container's state at each boundary of a stage.
+    The command may be words, one list, or one string: "nvidia-smi -L" (split, no shell runs it).
+    `gpus`: [0, 1] are the GPUs 0 and 1; or what --gpus takes: "0,1", "all", "count=2", "none".
     Other flags are the command line's, with _ for -: memory="64m", read_only=True, env=["A=1"].
 
-    Raises UsageError if no container can be made here, RunError if minirun could not do it.
-    A command that fails is no error: see `exit_status`. An interrupt removes the container.
+    Raises RunError if minirun could not do it, with what the command line would say. A command
+    that fails is no error: see `exit_status`. An interrupt removes the container.
     """
     able, reason = can_run()
     if not able:
-        raise UsageError(reason, 'minirun.replay("gpus-0-1") shows a recorded run')
+        raise RunError(f'{reason} (minirun.replay("gpus-0-1") shows a recorded run)')
     if flags.get("rm"):
-        raise UsageError("rm=True would take the container away", "with minirun.run(…) as c: …")
+        raise RunError("rm=True would take the container away (with minirun.run(…) as c: …)")
+    try:
+        asked, wanted = words_of(command), _gpus(gpus)
+    except ValueError as error:
+        raise RunError(str(error)) from None
     container = Container(name or os.urandom(6).hex())
     taken = container.status != REMOVED
-    given = {"gpus": gpus, "detach": detach, "snapshots": snapshots, **flags}
-    words = ["run", "--quiet", "--name", container.id, *_flags(given), "--", image, *command]
+    given = {"gpus": wanted, "detach": detach, "snapshots": snapshots, **flags}
+    words = ["run", "--quiet", "--name", container.id, *_flags(given), "--", image, *asked]
     child = Child(container.place.argv(*words))
     try:
         echo = ("stderr",) if detach else ("stdout", "stderr")  # `run -d` prints the id
@@ -85,26 +99,33 @@ def run(
         raise
     ours = (detach and status == 0) or container.supervisor == child.process.pid
     if not ours:
-        reason = child.errors.strip().rpartition("\n")[2].removeprefix("minirun: ")
+        reason = child.errors.strip().rpartition("\n")[2].removeprefix(OWN)
         raise RunError(reason or f"minirun ended with status {status}", status, container)
     return container
 
 
-def _follow(child: Child, container: Container, show: Show | None, echo: tuple[str, ...]) -> int:
-    """Show the run, and what comes on the streams `echo`, until minirun ends; its exit status."""
+def _follow(child: Child, container: Container, show: Show | None, streams: tuple[str, ...]) -> int:
+    """Show the run, and what comes on the `streams`, until minirun ends; its exit status."""
     tail = Tail(f"{container.place.root}/{container.id}/{places.EVENTS}")
 
     def show_new() -> None:
         if show:
             show(tail.events(), False)
 
+    echo = Echo(streams)
+
     def on_output(name: str, text: str) -> None:
         show_new()  # what was done before it was said
-        if name in echo:
-            (sys.stdout if name == "stdout" else sys.stderr).write(text)
+        echo(name, text)
+
+    def meanwhile() -> None:
+        show_new()
+        echo.meanwhile()
 
     try:
-        status = child.follow(on_output, show_new)
+        status = child.follow(on_output, meanwhile)
+        if status == 0 or container.supervisor == child.process.pid:
+            echo.end()
         if show and tail.fd < 0:  # it failed before we looked, and its log is history
             with contextlib.suppress(StateError):
                 show(container.timeline, False)
@@ -113,6 +134,17 @@ def _follow(child: Child, container: Container, show: Show | None, echo: tuple[s
         if show:
             show([], True)
     return status
+
+
+def _gpus(asked: "str | Sequence[int | str] | None") -> "str | None":
+    """Return the value of --gpus. Raises ValueError for a number that stands alone."""
+    if asked is None or isinstance(asked, str):
+        return asked
+    if isinstance(asked, int):
+        hint = f'gpus=[{asked}] is the GPU with index {asked}, gpus="count={asked}" any {asked}'
+        raise ValueError(f"gpus={asked} could be an index or a count ({hint})")
+    names = list(map(str, asked))
+    return f"device={names[0]}" if len(names) == 1 else ",".join(names) or "none"
 
 
 def _end(child: Child, container: "Container | None") -> None:

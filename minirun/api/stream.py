@@ -54,3 +54,47 @@ class Cell:
         if self.pending and (last or time.monotonic() - self.shown_at >= PAUSE):
             self.handle.update(self.drawing)
             self.pending, self.shown_at = False, time.monotonic()
+
+
+OWN = "minirun: "
+"""What each line of minirun's own begins with on standard error."""
+
+
+_HELD = 0.3
+"""Seconds that minirun's own last line is held back: after an error it ends at once."""
+
+
+class Echo:
+    """Output of minirun and of the container's command, written on as it comes.
+
+    But for a last line of minirun's own: if the run fails, it is the exception's text, and is not
+    said twice.
+    """
+
+    def __init__(self, streams: "tuple[str, ...]") -> None:
+        """`streams`: "stdout", "stderr": those that are echoed."""
+        self.streams = streams
+        self.held = ""
+        self.since = 0.0
+
+    def __call__(self, name: str, text: str) -> None:
+        """Write what came on a stream."""
+        if name not in self.streams:
+            return
+        if name == "stdout":
+            sys.stdout.write(text)
+            return
+        lines = (self.held + text).splitlines(keepends=True)
+        self.held = lines.pop() if lines[-1].startswith(OWN) else ""
+        self.since = time.monotonic()
+        sys.stderr.write("".join(lines))
+
+    def meanwhile(self) -> None:
+        """Write what has been held for long enough: minirun goes on, so it was no error."""
+        if self.held and time.monotonic() - self.since > _HELD:
+            self.end()
+
+    def end(self) -> None:
+        """Write what is held."""
+        sys.stderr.write(self.held)
+        self.held = ""

@@ -71,6 +71,8 @@ class Flags:
     """Flags may stand after arguments too."""
     wrong = 125
     """The exit status of a flag that there is not, or of a wrong value: docker's; runc's is 1."""
+    once = ("gpus",)
+    """Flags whose second value is a mistake. Of the others the last one counts, as with docker."""
     help: bool = flag("-h")
 
     def __init__(self, argv: "list[str]", command: str = "") -> None:
@@ -134,6 +136,8 @@ class Flags:
         if name not in self._by_name:
             raise UsageError(f"unknown flag: {name}", hint, self.wrong)
         key, one = self._by_name[name]
+        if key in self.given and key in self.once:
+            raise UsageError(f"{name} is given twice", hint, self.wrong)
         self.given.add(key)
         if one.kind is bool:
             if value not in (None, "true", "false"):

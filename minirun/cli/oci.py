@@ -99,11 +99,12 @@ def main_delete(args: "list[str]", settings: Settings) -> int:
     if not flags.args:
         raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
     for container_id in flags.args:
-        _delete(settings, container_id, force=flags.force)
+        delete(settings, container_id, force=flags.force)
     return 0
 
 
-def _delete(settings: Settings, container_id: str, *, force: bool) -> None:
+def delete(settings: Settings, container_id: str, *, force: bool) -> None:
+    """Delete one container. Raises MinirunError, OSError."""
     state.check_id(container_id)
     try:
         container = existing.load(settings, container_id)

@@ -1,4 +1,4 @@
-"""`minirun stop`: docker's. A signal, some patience, then SIGKILL.
+"""`minirun stop` and `rm`: docker's. stop: a signal, some patience, then SIGKILL. rm: delete.
 
 The signal is --signal, else `run --stop-signal`, else the image's StopSignal, else SIGTERM.
 """
@@ -8,7 +8,7 @@ import select
 import time
 
 from minirun.cli.flags import Flags, flag, show
-from minirun.cli.oci import signal_number
+from minirun.cli.oci import delete, signal_number
 from minirun.core import endings, state
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
@@ -29,7 +29,30 @@ class Stop(Flags):
     timeout: str = flag("-t", "--time", default="10")
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+class Rm(Flags):
+    """Delete containers that have ended; with --force, running ones too."""
+
+    command = "rm"
+    force: bool = flag("-f")
+    volumes: bool = flag("-v")
+
+
+def main_rm(args: "list[str]", settings: Settings) -> int:
+    """Delete containers, one after the other, and print their names. Raises MinirunError, OSError.
+
+    --volumes is docker's; here what an image's volumes hold goes with the container always.
+    """
+    flags = Rm(args)
+    if not flags.args:
+        flags.refuse()
+    for name in flags.args:
+        place, container_id = roots.locate(settings, name)
+        delete(place, container_id, force=flags.force)
+        show([name])
+    return 0
+
+
+def main_stop(args: "list[str]", settings: Settings) -> int:
     """Stop containers, one after the other, and print their names. Raises MinirunError, OSError."""
     flags = Stop(args)
     if not flags.args:

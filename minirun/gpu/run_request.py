@@ -6,7 +6,7 @@ hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. Other vendor
 
 from minirun.core.config import environment_of
 from minirun.core.visible import say
-from minirun.gpu import drivers
+from minirun.gpu import drivers, select
 from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions, RunGpus
 from minirun.gpu.select import GpuSelector, parse_gpus
 
@@ -30,6 +30,9 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
         selector, refused = consent.requested_by_user(asked.image, asked.image_env, asked.variables)
         if refused:
             say(refused)
+    bare = select.bare_number(asked.gpus or "")
+    if bare:
+        say(bare)
     found, vendor = RunGpus(), ""
     cdi_names: tuple[str, ...] = ()
     if _may_be_of_other_vendor(asked):
@@ -51,7 +54,7 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
     if selector and asked.gpus is not None:
         exclusive = asked.exclusive or selector.exclusive
         found = found._replace(choices=found.choices._replace(exclusive=exclusive))
-    warnings = (*([refused] if refused else []), *(cdi.warnings if cdi else ()))
+    warnings = (*filter(None, (refused, bare)), *(cdi.warnings if cdi else ()))
     return found._replace(cdi=cdi, warnings=warnings)
 
 

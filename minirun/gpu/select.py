@@ -70,6 +70,15 @@ def parse_gpus(text: str) -> GpuSelector:
     return GpuSelector(devices, amount, tuple(dict.fromkeys(capabilities)), exclusive)
 
 
+def bare_number(text: str) -> str:
+    """Return what to say of a number that stands alone, which docker reads as a count; or ''."""
+    if not _is_index(text) or text == "0":
+        return ""
+    return (
+        f"--gpus {text} is the gpu with index {text}, not {text} gpus (that is --gpus count={text})"
+    )
+
+
 def _fields(text: str) -> "list[str]":
     """Split at commas outside of double quotes (docker's CSV), and before a key within them."""
     fields, quoted = [""], False

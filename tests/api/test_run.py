@@ -13,7 +13,7 @@ import pytest
 import minirun as package
 from conftest import Program, skip, wait_until
 from minirun.api import Container, Namespaces, RunError, can_run, run
-from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.core.errors import MinirunError, StateError
 
 GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}
 
@@ -149,7 +149,7 @@ def test_a_name_that_is_taken_stays_its_owners() -> None:
 
 
 def test_rm_is_refused() -> None:
-    with pytest.raises(UsageError, match="take the container away"):
+    with pytest.raises(RunError, match="take the container away"):
         run("busybox", "true", rm=True)
 
 
@@ -199,3 +199,75 @@ def test_who_may_not_is_told_where_to_look() -> None:
     assert done.stdout == "False\n"
     assert "containers need root (CAP_SYS_ADMIN), and this is user 65534" in done.stderr
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("sh", "-c", "echo 'a  b'"), (["sh", "-c", "echo 'a  b'"],), ("sh -c \"echo 'a  b'\"",)],
+)
+def test_a_command_as_words_as_a_list_and_as_one_string(given: tuple[object, ...]) -> None:
+    with run("busybox", *given, stream=False) as container:  # type: ignore[arg-type]
+        assert container.output == "a  b\n"
+
+
+def test_exec_takes_one_string_too() -> None:
+    with run("busybox", "sleep 60", detach=True, stream=False) as container:
+        assert container.exec("cat /proc/1/cmdline").output == "sleep\x0060\x00"
+        assert container.exec(["echo", "a b"]).output == "a b\n"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nodes"),
+    [([0, 1], ["nvidia0", "nvidia1"]), ((1,), ["nvidia1"]), (["0"], ["nvidia0"]), ([], [])],
+)
+def test_gpus_as_a_list_of_indices(
+    gpus: list[int | str], nodes: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with run("busybox", "ls", "/dev", gpus=gpus, gpu_driver="simulated") as container:
+        found = [
+            name for name in container.output.split() if name[:6] == "nvidia" and name[6].isdigit()
+        ]
+    assert found == nodes
+    assert "index" not in capfd.readouterr().err, "what is said of --gpus 1 at the command line"
+
+
+@pytest.mark.parametrize("gpus", [2, 0, True])
+def test_a_number_of_gpus_is_neither_index_nor_count(gpus: int) -> None:
+    with pytest.raises(RunError) as caught:
+        run("busybox", "true", gpus=gpus)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"gpus={gpus} could be an index or a count "
+        f'(gpus=[{gpus}] is the GPU with index {gpus}, gpus="count={gpus}" any {gpus})'
+    )
+    assert caught.value.container is None
+
+
+def test_what_is_wrong_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RunError) as caught:
+        run("busybox", "true", gpus="9", gpu_driver="simulated")
+    text = str(caught.value)
+    assert text.endswith("device error: 9: unknown device (the simulated driver has 0, 1, 2, 3)")
+    assert text not in capfd.readouterr().err
+
+
+def test_a_commands_own_last_line_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with run("busybox", "sh", "-c", "echo minirun: mine >&2; exit 4") as container:
+        assert container.exit_status == 4
+    assert "minirun: mine\n" in capfd.readouterr().err
+
+
+def test_a_notebook_shows_one_line() -> None:
+    """IPython takes an exception's own lines: no frames of this package, no chain."""
+    code = "import minirun; minirun.run('busybox', 'true', gpus=2)"
+    argv = [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", code]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stdout
+    assert lines[0].startswith("minirun.RunError: gpus=2 could be an index or a count")
+
+
+def test_help_begins_with_what_is_called() -> None:
+    head = (package.__doc__ or "").split("\n\n")[1]
+    called = [line.split("(")[0].split()[0] for line in head.splitlines()]
+    assert called == ["run", "replay", "can_run", "predict", "Container", "RunError"]
+    assert set(called) <= set(package.__all__)

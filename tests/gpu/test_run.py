@@ -69,7 +69,7 @@ def test_the_fallback_says_so_in_one_line(minirun: Program) -> None:
 
 
 def test_an_unknown_gpu_is_refused_and_nothing_stays(minirun: Program) -> None:
-    done = minirun("run", "--rm", "--gpus", "9", "--gpu-driver=simulated", "busybox", "true")
+    done = minirun("run", "--rm", "--gpus", "device=9", "--gpu-driver=simulated", "busybox", "true")
     assert done.returncode == 125
     assert "device error: 9: unknown device" in done.stderr
     assert done.stderr.count("\n") == 1

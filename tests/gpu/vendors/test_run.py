@@ -47,7 +47,7 @@ def test_the_cgroup_and_the_groups_of_amd_gpus(minirun_both: Program, amd: tuple
         "cat /dev/dri/renderD129; cat /dev/kfd; ls /dev/dri; stat -c '%t:%T %a %g' /dev/kfd; id -G;"
         " stat -c '%t:%T %g' /dev/dri/renderD129"
     )
-    flags = ("--gpus", "1", *amd, "-u", "1000:1000")
+    flags = ("--gpus", "device=1", *amd, "-u", "1000:1000")
     done = minirun_both("run", "--rm", *flags, "busybox", "sh", "-c", script)
     assert [line.rpartition(": ")[2] for line in done.stderr.splitlines()] == [ENXIO, ENXIO]
     assert done.stdout.splitlines() == [
@@ -55,7 +55,7 @@ def test_the_cgroup_and_the_groups_of_amd_gpus(minirun_both: Program, amd: tuple
         f"e2:81 {RENDER}",
     ]  # fmt: skip
     other = "mknod /tmp/r c 226 128 && cat /tmp/r"
-    done = minirun_both("run", "--rm", "--gpus", "1", *amd, "busybox", "sh", "-c", other)
+    done = minirun_both("run", "--rm", "--gpus", "device=1", *amd, "busybox", "sh", "-c", other)
     assert done.stderr.rpartition(": ")[2].strip() == EPERM
 
 
@@ -81,13 +81,13 @@ def test_the_same_stages_as_with_nvidia(minirun: Program, amd: tuple[str, ...]) 
 def test_an_error_names_the_vendor(minirun: Program, amd: tuple[str, ...]) -> None:
     """Not NVIDIA's hook, which has nothing to do with it."""
     Path(amd[-1], "dev/dri/renderD129").unlink()
-    done = minirun("run", "--rm", "--gpus", "1", *amd, "busybox", "true")
+    done = minirun("run", "--rm", "--gpus", "device=1", *amd, "busybox", "true")
     text = "minirun: amd: mount error: stat failed: /dev/dri/renderD129: no such file or directory"
     assert (done.returncode, done.stderr.startswith(text)) == (125, True), done.stderr
 
 
 def test_intel_gpus_are_found_by_path_and_without_a_name(minirun: Program, tmp_path: Path) -> None:
-    flags = ("--gpus", "1", *root(intel_host(tmp_path).root))
+    flags = ("--gpus", "device=1", *root(intel_host(tmp_path).root))
     script = "ls /dev/dri/by-path; stat -L -c %T /dev/dri/by-path/*; test ! -e /dev/kfd; id -G"
     names = ["pci-0000:03:00.0-card", "pci-0000:03:00.0-render"]
     lines = run(minirun, *flags, "busybox", "sh", "-c", script)
@@ -243,7 +243,7 @@ def test_the_list_and_who_uses_what(minirun: Program, amd: tuple[str, ...]) -> N
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (("--gpus", "4"), "device error: 4: unknown device (this host has 0, 1, 2, 3)"),
+        (("--gpus", "device=4"), "device error: 4: unknown device (this host has 0, 1, 2, 3)"),
         (("--gpus", "count=5"), "--gpus count=5: more than there are (this host has 4)"),
         (("--device", "amd.com/gpu=7"), "unresolvable CDI devices amd.com/gpu=7 (there is amd"),
         (("--device", "intel.com/gpu=0"), "no intel gpu driver is loaded"),
