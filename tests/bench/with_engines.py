@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import pytest
 import run as bench  # this folder's
 
 from engines.clients.engine import IMAGE, Podman
@@ -43,7 +44,10 @@ def main() -> int:
         )  # fmt: skip
         _state(runtimes, bundle, runs, directory)
         _list(runtimes["minirun"], directory, bundle, args.containers)
-    _podman(str(path), runs)
+    try:
+        _podman(str(path), runs)
+    except pytest.skip.Exception as reason:
+        print(f"podman run --rm, podman exec: not measured: {reason}")
     return 0
 
 
