@@ -53,11 +53,12 @@ def label(recording: Recording) -> str:
 
 
 def took(recording: Recording, stage: Stage) -> str:
-    """Return how long a stage took, in words: 6.4ms, "failed after 6.4ms", "never ended"."""
+    """Return how long a stage took without gates: 6.4ms, "failed after 6.4ms", "never ended"."""
     if stage.end is None:
         return "never ended"
     ends = [e for e in recording.events if e.kind == "end" and e.stage == stage.number]
-    length = duration(ends[-1].dur)
+    last = ends[-1]
+    length = duration(last.dur - recording.waits.within(last.t - last.dur, last.t))
     return f"failed after {length}" if stage.error else length
 
 

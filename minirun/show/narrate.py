@@ -1,7 +1,7 @@
 """Which events are shown, at two levels: the stages with their milestones, or every system call."""
 
 from minirun.show import milestones, text
-from minirun.show.order import Clock, is_birth
+from minirun.show.order import OPENED, Clock, Waits, is_birth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 LEVELS = ("stages", "syscalls")
 _MILESTONES = ("begin", "end", "message", "exec", "note")
 _GPU_STAGE, _LAST_STAGE = 5, 7
+_BOOKKEEPING = ("snapshot", OPENED)
 _LAST_CALLS = ("pivot_root", "seccomp", "capset")
 
 
@@ -27,6 +28,7 @@ class Narrator:
         self.level = level
         self.init = init
         self.clock = Clock()
+        self.waits = Waits()
         self.milestones = milestones.Milestones()
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
@@ -58,6 +60,7 @@ class Narrator:
         if self.start is None:
             self.start = event.t
         kind, stage = event.kind, event.stage
+        self.waits.take(event)
         if kind == "gate" and self.over:
             return None  # the view itself holds the last gate, until all is shown
         self.simulated |= text.simulated(event)
@@ -69,7 +72,8 @@ class Narrator:
         row = text.row(event, self.start, self.clock.time(event, birth=birth))
         if kind == "end":
             self.over |= stage == _LAST_STAGE or bool(event.ret)
-            row = row._replace(what=row.what + self._count(stage))
+            worked = event.dur - self.waits.within(event.t - event.dur, event.t)
+            row = row._replace(what=row.what + self._count(stage), took=text.duration(worked))
         if birth:
             self.born = True
             row = row._replace(to="init")
@@ -87,7 +91,7 @@ class Narrator:
             overlay = name == "mount" and event.args.get("fstype") == "overlay"
             attached = name == "bpf" and event.args.get("cmd") == "BPF_PROG_ATTACH"
             return overlay or attached or (name in _LAST_CALLS and event.stage == _LAST_STAGE)
-        return kind in _MILESTONES and name != "snapshot"
+        return kind in _MILESTONES and name not in _BOOKKEEPING
 
     def _count(self, stage: int) -> str:
         calls, said = self.calls.get(stage, 0), self.messages.get(stage, 0)

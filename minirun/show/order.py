@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _CLONES = ("clone3", "clone")
 _FIRST_STAGE = 1
+OPENED = "gate opened"
+"""The stepper's note that the process at a gate goes on."""
 
 
 def init_of(events: "list[Event]") -> int:
@@ -48,6 +50,34 @@ class Clock:
         """
         self.latest = max(self.latest, event.t - event.dur if birth else event.t)
         return self.latest
+
+
+class Waits:
+    """When a start stood still at gates, learned from its events in their order.
+
+    The process at a gate does nothing else. So it waits until the stepper says that the gate is
+    open, or, with gates that another program opens, until it begins its next act.
+    """
+
+    def __init__(self) -> None:
+        self.gate: "Event | None" = None
+        """The gate that a process is at; None if none is."""
+        self.spans: "list[tuple[int, int]]" = []
+        """From when until when: CLOCK_MONOTONIC, ns. Two never overlap: one process is let through
+        at a time."""
+
+    def take(self, event: "Event") -> None:
+        """Learn from the next event."""
+        if event.kind == "gate":
+            self.gate = event
+        elif self.gate and (event.name == OPENED or event.pid == self.gate.pid):
+            length = event.dur if event.kind in ("syscall", "exec") else 0
+            self.spans.append((self.gate.t, max(self.gate.t, event.t - length)))
+            self.gate = None
+
+    def within(self, begin: int, end: int) -> int:
+        """Return how many nanoseconds of a time were spent at gates."""
+        return sum(max(0, min(end, last) - max(begin, first)) for first, last in self.spans)
 
 
 class Births:

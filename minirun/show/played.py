@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from itertools import pairwise
 
 from minirun.show import narrate, paint, text
 from minirun.show.recorded import result
@@ -14,7 +13,8 @@ _LEAST = 12
 
 def title(found: Recording, *, plain: bool = False) -> str:
     """Return one line about a recording."""
-    took = (found.stages[-1].end or 0) - found.start if found.complete else 0
+    end = found.stages[-1].end or 0 if found.complete else 0
+    took = end - found.start - found.waits.within(found.start, end) if end else 0
     parts = [
         result(found) + (f" after {text.duration(took)}" if took else ""),
         _held(found),
@@ -30,11 +30,12 @@ def title(found: Recording, *, plain: bool = False) -> str:
 
 
 def _held(found: Recording) -> str:
-    """Say how long the run stood still at gates: each until the viewer did the next thing."""
+    """Say how long the run stood still at gates, up to its last stage's end."""
     end = found.stages[-1].end if found.stages else None
-    acts = [e for e in found.events if e.actor != "step" and e.t <= (end or found.end)]
-    waits = [after.t - e.t for e, after in pairwise(acts) if e.kind == "gate"]
-    return f"{text.duration(sum(waits))} of it at {len(waits)} gates" if waits else ""
+    spans = [span for span in found.waits.spans if span[0] <= (end or found.end)]
+    if not spans:
+        return ""
+    return f"{text.duration(sum(last - first for first, last in spans))} at {len(spans)} gates"
 
 
 def draw(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from minirun.core.errors import StateError
 from minirun.show import text
 from minirun.show.event import Event, Reader
-from minirun.show.order import clones_before_children, init_of, is_birth
+from minirun.show.order import Waits, clones_before_children, init_of, is_birth
 
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
@@ -35,11 +35,13 @@ class Stage:
     end: int | None
     error: str
     why: str
+    held: int = 0
+    """Nanoseconds at gates."""
 
     @property
     def duration(self) -> int:
-        """Nanoseconds; 0 if it never ended."""
-        return self.end - self.begin if self.end is not None else 0
+        """Nanoseconds without the time at gates; 0 if it never ended."""
+        return self.end - self.begin - self.held if self.end is not None else 0
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,15 @@ class Recording:
     @cached_property
     def stages(self) -> list[Stage]:
         """The stages that began, in the order of their numbers."""
-        return _stages(self.events)
+        return _stages(self.events, self.waits)
+
+    @cached_property
+    def waits(self) -> Waits:
+        """When the start stood still at gates."""
+        found = Waits()
+        for event in self.events:
+            found.take(event)
+        return found
 
     @cached_property
     def messages(self) -> list[FifoMessage]:
@@ -144,7 +154,7 @@ def parse(data: bytes, source: str = "") -> list[Recording]:
     return [Recording(name, own, source, reader.unreadable) for name, own in ordered.items()]
 
 
-def _stages(events: list[Event]) -> list[Stage]:
+def _stages(events: list[Event], waits: Waits) -> list[Stage]:
     found: dict[int, Stage] = {}
     for event in events:
         number = event.stage
@@ -153,5 +163,6 @@ def _stages(events: list[Event]) -> list[Stage]:
             found[number] = replace(found.get(number, stage), end=None)
         elif event.kind == "end" and number in found:
             error = str(event.args.get("error", "failed")) if event.ret else ""
-            found[number] = replace(found[number], end=event.t, error=error)
+            held = waits.within(found[number].begin, event.t)
+            found[number] = replace(found[number], end=event.t, error=error, held=held)
     return [found[number] for number in sorted(found)]

@@ -21,7 +21,7 @@ from minirun.running import existing
 from minirun.show import keys, paint, text
 from minirun.show.event import Event, Tail
 from minirun.show.narrate import Narrator
-from minirun.show.order import Births
+from minirun.show.order import OPENED, Births
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class Stepper:
                 self.last = event
             return
         self._stop(event)
+        events.emit("note", OPENED, {"gate": event.name}, why="the process at the gate goes on")
         gates.open_gate(self.directory)
 
     def _stop(self, gate: Event) -> None:
