@@ -55,7 +55,8 @@ def test_gates_that_another_program_opens(minirun: Program) -> None:
     """No note says when they open: the process waits until it begins its next act."""
     lines = [
         (0, 1, "begin", "clone", 0), (10, 1, "gate", "1:begin", 0),
-        (1010, 1, "syscall", "mount", 5), (1020, 2, "gate", "syscall", 0), (1500, 1, "note", "other", 0),
+        (1010, 1, "syscall", "mount", 5), (1020, 2, "gate", "syscall", 0),
+        (1500, 1, "note", "other", 0),
         (2020, 2, "message", "READY", 0), (2100, 1, "end", "clone", 2100),
     ]  # fmt: skip
     common = {"v": 1, "id": "c", "stage": 1, "args": {}, "ret": 0, "errno": None, "why": ""}
