@@ -73,7 +73,7 @@ launcher: .venv/.ready
 
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
-	$(MINIRUN) run --rm --gpus 0,1 --progress tty ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
+	$(MINIRUN) run --rm --gpus 0,1 --progress lanes ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
 
 images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)

@@ -33,7 +33,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
-    flags.check("progress", "auto", "plain", "tty", "quiet")
+    flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
     if unprivileged():
@@ -99,9 +99,9 @@ def _bundle_follows(flags: Run) -> bool:
 def _viewers(flags: Run, settings: Settings) -> Viewers:
     """Return who looks on. Raises UsageError, OSError."""
     quiet = flags.quiet or flags.progress == "quiet"
-    show = flags.plain or flags.progress in ("plain", "tty")
-    show = not quiet and (show or (flags.progress == "auto" and os.isatty(2)))
-    held = flags.step or flags.script or flags.snapshots or settings.gates
+    show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")
+    show = not quiet and bool(show or (flags.progress == "auto" and os.isatty(2)))
+    held = flags.step or flags.script or flags.snapshots or flags.pace or settings.gates
     if not (show or held or settings.log):
         return Viewers()
     found: Viewers = part("cli.view", "viewers")(flags, show=show)

@@ -72,6 +72,7 @@ class RunFlags(Flags):
     stop_signal: str
     quiet: bool = flag("-q")
     progress: str = flag(default="auto")
+    pace: str
     plain: bool
     dry_run: bool
     step: str = flag(optional="stage")

@@ -140,8 +140,9 @@ def _show(
         return
     for number, each in enumerate(recordings):
         write(("\n" if number else "") + played.title(each, plain=flags.plain) + "\n")
-        style = "plain" if flags.plain else "columns" if flags.text else "lanes"
         level = flags.level or ("syscalls" if flags.text else "stages")
+        picture = "summary" if level == "summary" else "lanes"
+        style = "plain" if flags.plain else "columns" if flags.text else picture
         played.draw(each, style, level, pause, write)
 
 

@@ -148,3 +148,6 @@ class Viewers:
 
     def finish(self) -> None:
         """Wait until they have shown everything."""
+
+    def ended(self) -> None:
+        """Show what is to be shown last: the command has ended, or did not start."""

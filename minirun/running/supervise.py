@@ -45,6 +45,17 @@ def run(
     """
     signals.block()
     container = reserve()
+    try:
+        return _run(container, options, started)
+    finally:
+        options.viewers.ended()
+
+
+def _run(
+    container: Container,
+    options: SupervisorOptions,
+    started: "Callable[[Container], None] | None",
+) -> int:
     viewers = options.viewers
     try:
         signals.catch()

@@ -19,6 +19,8 @@ from minirun.show.paint import painter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from minirun.show.event import Event
     from minirun.show.paint import Paint
 
@@ -35,13 +37,15 @@ def follow(
     level: str = "stages",
     style: str = "lanes",
     runtime_pipe: int = -1,
+    at_gate: "Callable[[Event], None] | None" = None,
 ) -> None:
     """Show the events of `log` on `out_fd` as they are written, until the run is over.
 
     To be called in a process of its own, whose signals it sets to a viewer's needs. `log` is the
     path of events.jsonl, which need not exist yet, or a descriptor of it. The run is over at stage
     7's end, when a stage failed, or when all writers of `runtime_pipe`, or the parent process, are
-    gone and the rest is shown. `style`: see minirun.show.paint.
+    gone and the rest is shown. `style`: see minirun.show.paint. `at_gate` is called once the gate's
+    event, and all before it, is shown.
     Never raises for a failing file, terminal or pipe.
     """
     for number in (_signal.SIGINT, _signal.SIGQUIT, _signal.SIGTTOU, _signal.SIGPIPE):
@@ -55,13 +59,47 @@ def follow(
             runtime_ended = _wait(runtime_pipe) or os.getppid() != parent
             events = births.take(tail.events(), last=runtime_ended)
             narrator.init = births.init
-            _show(events, narrator, paint, out_fd)
+            for some in _up_to_gates(events) if at_gate else [events]:
+                _show(some, narrator, paint, out_fd)
+                if at_gate and some[-1].kind == "gate":
+                    at_gate(some[-1])
             if runtime_ended:
                 break
     except OSError:
         pass
     finally:
         tail.close()
+
+
+def show_summary(log_fd: int, out_fd: int, style: str) -> None:
+    """Show a line for each stage of a start that is over, and close its log.
+
+    The command's output may have ended within a line. As many blanks as a line has, less one, then
+    lead to the beginning of the next line, and from the beginning of a line nowhere.
+    Never raises for a failing file or terminal.
+    """
+    tail = Tail(log_fd)
+    try:
+        births = Births()
+        events = births.take(tail.events(), last=True)
+        narrator = Narrator("summary", births.init)
+        if os.isatty(out_fd):
+            _write(out_fd, b" " * (os.get_terminal_size(out_fd).columns - 1) + b"\r")
+        _show(events, narrator, painter(out_fd, style), out_fd)
+    except OSError:
+        pass
+    finally:
+        tail.close()
+
+
+def _up_to_gates(events: "list[Event]") -> "list[list[Event]]":
+    """Cut a list behind each gate."""
+    parts: "list[list[Event]]" = []
+    for event in events:
+        if not parts or parts[-1][-1].kind == "gate":
+            parts.append([])
+        parts[-1].append(event)
+    return parts
 
 
 def _wait(runtime_pipe: int) -> bool:

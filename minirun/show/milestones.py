@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minirun.show.event import Event
 
 _GPUS = "/proc/driver/nvidia/gpus/"
-_HEADS = {
+HEADS = {
     "node": ("node", "nodes"),
     "device": ("device", "devices"),
     "mount": ("mount", "mounts"),
@@ -120,7 +120,7 @@ def _group(key: "tuple[int, str, str, str]", calls: "list[tuple[str, Event]]") -
 def row(group: Group, start: int, now: int) -> text.Row:
     """Return a group as a row; times as in :func:`minirun.show.text.row`."""
     count = len(group.items)
-    what = f"{count} {_HEADS[group.name][count > 1]}"
+    what = f"{count} {HEADS[group.name][count > 1]}"
     named = sorted(group.items, key=_is_usual)[:_MOST]
     if group.name in _IN_ONE_FOLDER:
         what += f" in {group.folder}"
@@ -140,26 +140,44 @@ def _is_usual(item: str) -> bool:
 
 def of_one(event: "Event") -> str:
     """Return a call that is a milestone by itself in a reader's words; "" if the log's will do."""
-    if event.name == "mount":
-        _, given, options = str(event.args.get("data")).partition("lowerdir=")
-        count = options.partition(",")[0].count(":") + 1
-        if not given:
-            return ""
-        layers = "1 layer" if count == 1 else f"{count} layers"
+    if layers := layers_of(event):
         return f"mount overlay: {layers} of the image, one to write on"
+    chosen = event.args.get("gpus")
+    if event.name == "gpus chosen" and isinstance(chosen, (list, tuple)):
+        names = f": {', '.join(map(str, chosen))}" if chosen else ""
+        return f"{len(chosen)} of {event.args.get('of')} GPUs{names}"
     if event.name == "bpf":
         return "cgroup rules: an eBPF program is attached"
-    if event.name == "capset":
-        try:
-            left = bin(int(str(event.args.get("effective")), 16)).count("1")
-        except ValueError:
-            return ""  # a recording may say anything
-        return f"capset: {left} capabilities left"
+    if left := capabilities_left(event):
+        return f"capset: {left}"
     return ""
 
 
-def namespaces(event: "Event") -> str:
-    """Return what is new for init, by the flags of its birth."""
+def layers_of(event: "Event") -> str:
+    """Return "3 layers" for the mount of an overlay; "" for another call."""
+    _, given, options = str(event.args.get("data")).partition("lowerdir=")
+    if event.name != "mount" or not given:
+        return ""
+    count = options.partition(",")[0].count(":") + 1
+    return "1 layer" if count == 1 else f"{count} layers"
+
+
+def capabilities_left(event: "Event") -> str:
+    """Return "14 capabilities left" for capset(2); "" for another call."""
+    try:
+        left = bin(int(str(event.args.get("effective")), 16)).count("1")
+    except ValueError:
+        return ""  # a recording may say anything
+    return f"{left} capabilities left" if event.name == "capset" else ""
+
+
+def new_namespaces(event: "Event") -> "list[str]":
+    """Return the names of what is new for init, by the flags of its birth."""
     flags = str(event.args.get("flags", ""))
-    names = [name for flag, name in _NAMESPACES.items() if f"CLONE_NEW{flag}" in flags.split("|")]
+    return [name for flag, name in _NAMESPACES.items() if f"CLONE_NEW{flag}" in flags.split("|")]
+
+
+def namespaces(event: "Event") -> str:
+    """Return the same as one line; the event's own reason if there is none."""
+    names = new_namespaces(event)
     return f"new namespaces: {', '.join(names)}" if names else event.why

@@ -1,13 +1,14 @@
-"""Which events are shown, at two levels: the stages with their milestones, or every system call."""
+"""Which events are shown, at three levels: a line a stage, their milestones, or every call."""
 
 from minirun.show import milestones, text
 from minirun.show.order import OPENED, Clock, Waits, is_birth
+from minirun.show.summary import Summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.show.event import Event
 
-LEVELS = ("stages", "syscalls")
+LEVELS = ("summary", "stages", "syscalls")
 _MILESTONES = ("begin", "end", "message", "exec", "note")
 _GPU_STAGE, _LAST_STAGE = 5, 7
 _BOOKKEEPING = ("snapshot", OPENED)
@@ -17,8 +18,9 @@ _LAST_CALLS = ("pivot_root", "seccomp", "capset")
 class Narrator:
     """Turns the events of one container, in their order, into rows.
 
-    "stages": where stages begin and end, what is said and executed in between, the calls that
-    Figure 3 names, what many calls come to, and their number in each stage. "syscalls": all.
+    "summary": one for each stage, at its end. "stages": where stages begin and end, what is said
+    and executed in between, the calls that Figure 3 names, what many calls come to, and their
+    number in each stage. "syscalls": all.
     """
 
     def __init__(self, level: str, init: int = 0) -> None:
@@ -30,6 +32,7 @@ class Narrator:
         self.clock = Clock()
         self.waits = Waits()
         self.milestones = milestones.Milestones()
+        self.summary = Summary()
         self.start: "int | None" = None
         self.calls: "dict[int, int]" = {}
         self.messages: "dict[int, int]" = {}
@@ -46,6 +49,10 @@ class Narrator:
     def rows(self, event: "Event") -> "list[text.Row]":
         """Return what to show of `event`, below what the calls before it come to."""
         shown = self.row(event)
+        if self.level == "summary":
+            birth = bool(shown and shown.kind == "syscall" and shown.to == "init")
+            self.summary.take(event, birth=birth)
+            return self.summary.lines(event, shown.took if shown else "")
         if self.level == "syscalls":
             return [shown] if shown else []
         if not shown:

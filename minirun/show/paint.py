@@ -1,6 +1,7 @@
 """Rows as the text that goes out: lanes, sentences or columns, with colours if they can be had.
 
     lanes    the picture of minirun.show.lanes; on a terminal of its width, else of 80 columns
+    summary  a line a stage (minirun.show.summary), as wide
     plain    sentences (minirun.show.plain)
     columns  one line an event, for files; uncut if `full`
 
@@ -11,7 +12,7 @@ Nothing here needs Linux: `minirun replay` runs wherever Python does.
 import os
 import stat
 
-from minirun.show import lanes, plain, text
+from minirun.show import lanes, plain, summary, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) ->
         return lambda rows: "".join(plain.sentence(row, unicode) + end for row in rows)
     room = max(width(out_fd), 40)
     drawn = lanes.Lanes(room, unicode)
-    paint: Layout = drawn.draw if style == "lanes" else _listing(room, unicode, full)
+    layouts: dict[str, Layout] = {"lanes": drawn.draw, "summary": _summary(room, unicode)}
+    paint = layouts.get(style) or _listing(room, unicode, full)
     is_dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
     if terminal and unicode and not is_dumb:
         return _colourful(paint, end)
@@ -61,6 +63,10 @@ def _listing(width: int, unicode: bool, full: bool) -> "Layout":
     return lambda rows: [
         (row, text.columns(row, width, unicode=unicode, full=full)) for row in rows
     ]
+
+
+def _summary(width: int, unicode: bool) -> "Layout":
+    return lambda rows: [(row, summary.pieces(row, width, unicode=unicode)) for row in rows]
 
 
 def _colourful(lay_out: "Layout", end: str) -> "Paint":

@@ -15,14 +15,15 @@ _VERBS = {"syscall": "calls", "exec": "calls", "message": "says", "gate": "waits
 
 def sentence(row: Row, unicode: bool = True) -> str:
     """Return a row as one sentence, or two: what happened, and why."""
-    if row.kind == "begin":
+    if row.kind in ("begin", "stage"):
         text = f"Stage {row.stage}, {row.actor}: {row.what}"
+        text += f", in {_spoken(row.took)}" if row.took else ""
     elif row.kind == "end":
         text = f"At {_spoken(row.time)}, stage {row.stage} {row.what}"
         text += f", in {_spoken(row.took)}" if row.took else ""
     else:
         text = f"At {_spoken(row.time)}, {row.actor} {_did(row)}"
-    reason = row.why if row.kind not in ("begin", "end") else ""
+    reason = row.why if row.kind not in ("begin", "end", "stage") else ""
     return clean(f"{text}: {reason}." if reason else f"{text}.", unicode)
 
 

@@ -67,7 +67,7 @@ class Stepper:
         level = "syscalls" if self.options.step == gates.EVERY_EVENT else "stages"
         narrator, births = Narrator(level), Births()
         tail = Tail(f"{self.directory}/{places.EVENTS}")
-        painted = paint.painter(_OUT, "plain" if self.options.plain else "lanes")
+        painted = paint.painter(_OUT, self.options.style)
         try:
             while not (narrator.over and self.taken and self.taken[-1]["at"] == BOUNDARIES[-1]):
                 ended = _tick(self.runtime_pipe)

@@ -23,12 +23,17 @@ class ViewOptions(Record):
 
     show: bool = False
     """The stages, on standard error."""
-    plain: bool = False
+    style: str = "lanes"
+    """How: summary, lanes or plain (minirun.show.paint)."""
     step: str = ""
     """stage, or syscall; empty: go on without stopping."""
     script: str = ""
     """A presenter's script, whose keys are played."""
+    late: bool = False
+    """Once the command has ended, which leaves it on the screen."""
     snapshots: bool = False
+    pace: float = 0
+    """Seconds that the run is held at each boundary of a stage."""
 
 
 class LogViewers(Viewers):
@@ -41,6 +46,8 @@ class LogViewers(Viewers):
         self.alive: list[int] = []
         """Pipes that end with the viewers: after that no gate is held any more."""
         self.pids: list[int] = []
+        self.log_fd = -1
+        """The log, for what is shown at the end; it outlives the container. -1: nothing is."""
         self.ends: list[int] = []
         """Pipes that tell the viewers, by their end, that nothing more will come."""
 
@@ -51,6 +58,14 @@ class LogViewers(Viewers):
         for pid in self.pids:
             os.waitpid(pid, 0)
         self.pids, self.ends = [], []
+
+    def ended(self) -> None:
+        """Show a line for each stage, if they are wanted at the end."""
+        if self.log_fd >= 0:
+            from minirun.show import live
+
+            live.show_summary(self.log_fd, 2, self.options.style)
+            self.log_fd = -1
 
     def start(self, container: Container) -> None:
         """Start what the flags ask for. Raises OSError.
@@ -63,27 +78,38 @@ class LogViewers(Viewers):
             _start_stepper(self, container, options)
             every = (gates.EVERY_EVENT,) if options.step == gates.EVERY_EVENT else ()
             self.gate = (*BOUNDARIES, *every)
-        elif options.show:
-            _start(self, container, 2, "stages", "plain" if options.plain else "lanes")
-            self.gate = ("7:end",)
+        elif (options.show and not options.late) or options.pace:
+            level = "summary" if options.style == "summary" else "stages"
+            _start(self, container, 2, level, options.style, options.pace)
+            self.gate = BOUNDARIES if options.pace else BOUNDARIES[-1:]
         if settings.log and settings.log_format == "text":
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
 
     def hold(self, container: Container) -> None:
         """Make the gates that the viewers, or $MINIRUN_GATES, hold. Raises UsageError, OSError."""
+        if self.options.show and self.options.late:
+            path = f"{container.directory}/{places.EVENTS}"
+            self.log_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         if stops := (*container.settings.gates, *self.gate):
             container.gates = gates.Gates(container.directory, stops)
             container.gates.watched += self.alive
 
 
-def _start(viewers: LogViewers, container: Container, fd: int, level: str, style: str) -> None:
+def _start(
+    viewers: LogViewers, container: Container, fd: int, level: str, style: str, pace: float = 0
+) -> None:
     events_path = f"{container.directory}/{places.EVENTS}"
 
     def view(over: int) -> None:
         from minirun.show import live
 
-        live.follow(events_path, fd, level=level, style=style, runtime_pipe=over)
+        at_gate = None
+        if pace:
+            from minirun.show import pacing
+
+            at_gate = pacing.pacer(container.directory, container.id, pace, over)
+        live.follow(events_path, fd, level=level, style=style, runtime_pipe=over, at_gate=at_gate)
         gates.open_gate(container.directory)
 
     _fork(viewers, "minirun:view", view)

@@ -259,7 +259,7 @@ def test_progress_and_quiet(minirun: Program) -> None:
     assert "\033" not in done.stderr
     for stage in (1, 2, 3, 6, 7):
         assert re.search(rf"^Stage {stage}, (runtime|init): .*\.$", done.stderr, re.MULTILINE)
-    lanes = minirun("run", "--rm", "--progress", "tty", "busybox", "true", env={"LC_ALL": "C"})
+    lanes = minirun("run", "--rm", "--progress", "lanes", "busybox", "true", env={"LC_ALL": "C"})
     assert "ms |<------- RUN_HOOKS -------+" in lanes.stderr
     for flags in (("--progress", "plain", "-q"), ("--progress", "quiet"), ()):
         assert minirun("run", "--rm", *flags, "busybox", "true").stderr == ""

@@ -64,7 +64,7 @@ def test_nothing_recorded(minirun: Program) -> None:
     [
         (("nosuch",), "no recording of 'nosuch'"),
         (("/etc/passwd",), "/etc/passwd: holds no events of minirun"),
-        (("plain", "--level", "all"), "invalid --level 'all' (stages or syscalls)"),
+        (("plain", "--level", "all"), "invalid --level 'all' (summary, stages or syscalls)"),
         (("plain", "--plain", "--text"), "--plain or --text, not both"),
         (("a", "b"), "timeline takes one container or file"),
         (("--last", "many"), "invalid --last 'many'"),

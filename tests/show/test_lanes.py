@@ -168,7 +168,7 @@ def test_so_it_is_while_it_happens(minirun: Program, flags: tuple[str, ...]) -> 
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         for at in range(2):
-            words = ("run", "--progress", "tty", "--name", f"live{at}", *flags, "busybox", "true")
+            words = ("run", "--progress", "lanes", "--name", f"live{at}", *flags, "busybox", "true")
             done = minirun(*words, env={"LANG": "C.UTF-8"})
             lines = done.stderr.splitlines()
             (found,) = recording.read(minirun.root / f"live{at}" / "events.jsonl")

@@ -65,7 +65,7 @@ def test_rows_stand_in_the_order_of_time() -> None:
 
 def test_the_rules_of_either_version(minirun_both: Program, request: pytest.FixtureRequest) -> None:
     """Version 1 has a write for each device, version 2 one program for all."""
-    flags = ("--progress", "tty", "--gpu-driver", "simulated", "--gpus", "0")
+    flags = ("--progress", "lanes", "--gpu-driver", "simulated", "--gpus", "0")
     done = minirun_both("run", "--rm", *flags, "busybox", "true", env={"LANG": "C.UTF-8"})
     after = done.stderr.partition("ldconfig ended")[2]
     way = "cgroup rules: an eBPF" if "v2" in request.node.name else "4 cgroup rules: c 195:255 rw"

@@ -5,65 +5,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Program, wait_until
 from minirun.core.settings import BOUNDARIES
+from show.terminal import Start
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 PROMPT = "[n]ext [c]ontinue"
 SCRIPT = Path(__file__).parents[2] / "tutorials/scripts/figure-3.keys"
 
 
-class Terminal:
-    """A terminal of 80 columns, with a command in it."""
-
-    def __init__(self, name: str, argv: list[str]) -> None:
-        self.tmux = ["tmux", "-L", name, "-f", "/dev/null"]
-        quoted = " ".join(f"'{word}'" for word in argv)
-        subprocess.run(
-            [*self.tmux, "new-session", "-d", "-x", "80", "-y", "40",
-             f"{quoted}; echo ended with $?; sleep 60"],
-            check=True, env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"},
-        )  # fmt: skip
-
-    def screen(self) -> str:
-        done = subprocess.run(
-            [*self.tmux, "capture-pane", "-p", "-S", "-", "-J"],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        return done.stdout
-
-    def wait(self, text: str, times: int = 1) -> str:
-        wait_until(lambda: self.screen().count(text) >= times, 20)
-        return self.screen()
-
-    def press(self, *keys: str) -> None:
-        subprocess.run([*self.tmux, "send-keys", *keys], check=True)
-
-    def close(self) -> None:
-        subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True)
-
-
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Callable[[list[str]], Terminal]]:
-    opened: list[Terminal] = []
-
-    def start(argv: list[str]) -> Terminal:
-        opened.append(Terminal(f"minirun-{os.getpid()}-{len(opened)}", argv))
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.close()
-
-
-def test_from_stop_to_stop_with_every_key(
-    minirun: Program, terminal: Callable[[list[str]], Terminal]
-) -> None:
+def test_from_stop_to_stop_with_every_key(minirun: Program, terminal: Start) -> None:
     argv = [*minirun.argv("run", "--rm", "--step", "--name", "step", *GPUS, "busybox")]
     screen = terminal([*argv, "echo", "the command"])
     assert "before stage 1" in screen.wait(PROMPT)
@@ -110,7 +65,7 @@ def test_the_key_why_speaks_korean(minirun: Program, tmp_path: Path) -> None:
     assert "\n  실제 스택: runc는" in done.stderr
 
 
-def test_quit_cleans_up(minirun: Program, terminal: Callable[[list[str]], Terminal]) -> None:
+def test_quit_cleans_up(minirun: Program, terminal: Start) -> None:
     screen = terminal([*minirun.argv("run", "--rm", "--step", "busybox", "echo", "never")])
     screen.wait(PROMPT)
     for stop in range(2, 6):
@@ -123,9 +78,7 @@ def test_quit_cleans_up(minirun: Program, terminal: Callable[[list[str]], Termin
     assert not list(minirun.root.glob("[!.]*"))
 
 
-def test_the_script_of_figure_3(
-    minirun: Program, terminal: Callable[[list[str]], Terminal], tmp_path: Path
-) -> None:
+def test_the_script_of_figure_3(minirun: Program, terminal: Start, tmp_path: Path) -> None:
     script = tmp_path / "figure-3.keys"
     script.write_text(SCRIPT.read_text().replace("pause 1", "pause 0.01"))
     argv = minirun.argv("run", "--rm", "--script", str(script), *GPUS, "busybox", "echo", "curtain")

@@ -119,7 +119,10 @@ def test_two_folders_and_two_ways_to_ask(minirun: Program, tmp_path: Path) -> No
         (("--device", f"{KIND}=net"), "a CDI device has netDevices: minirun run cannot do that"),
         (("--device", f"{KIND}=gone"), 'failed to stat CDI host device "/dev/none-such": no such'),
         (("--gpus", "all", "--gpu-mode", "both"), "invalid --gpu-mode 'both' (legacy"),
-        (("--gpus", "9", *CDI), "unresolvable CDI devices nvidia.com/gpu=9 (there is nvidia"),
+        (
+            ("--gpus", "device=9", *CDI),
+            "unresolvable CDI devices nvidia.com/gpu=9 (there is nvidia",
+        ),
         (("--gpus", "count=9", *CDI), "--gpus count=9: more than there are (the CDI specs have 4)"),
         (("--gpus", "0", *CDI, "--uidmap", "0:100000:65536"), "no simulated gpu in a user"),
     ],

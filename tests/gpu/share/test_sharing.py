@@ -197,6 +197,7 @@ def sleeper(program: Program, name: str, gpus: str, *flags: str, **options: Any)
 def refused(program: Program, gpus: str, *flags: str, **options: Any) -> str:
     """Run with GPUs that cannot be given; return the one line, and see that nothing stays."""
     before = sorted(program.root.glob("[!.]*"))
+    gpus = f"device={gpus}" if gpus.isdigit() else gpus  # of a number alone a line more is said
     args = ("run", "--rm", "--gpus", gpus, *SIMULATED, *flags, "busybox", "true")
     done = program(*args, **options)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (125, "", 1)

@@ -89,6 +89,8 @@ def _part(name: str) -> "Any":
 def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces) -> Edits:
     """Return all that `request` adds to the container. Raises GPUError, OSError."""
     gpus = choose(inventory, request.devices)
+    there = {"gpus": [str(gpu.number) for gpu in gpus], "of": len(inventory.gpus)}
+    events.emit("note", "gpus chosen", there, why="by what NVIDIA_VISIBLE_DEVICES names")
     keys = request.mig_config or request.mig_monitor
     mig = _part("mig") if keys or any(gpu.migs for gpu in gpus) else None
     if mig:

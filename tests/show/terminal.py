@@ -1,0 +1,50 @@
+"""A real terminal for the views: tmux, of any size."""
+
+import os
+import subprocess
+from typing import Protocol
+
+from conftest import wait_until
+
+
+class Terminal:
+    """A terminal of some columns and lines, with a command in it."""
+
+    def __init__(self, name: str, argv: list[str], columns: int = 80, lines: int = 40) -> None:
+        self.tmux = ["tmux", "-L", name, "-f", "/dev/null"]
+        quoted = " ".join(f"'{word}'" for word in argv)
+        subprocess.run(
+            [*self.tmux, "new-session", "-d", "-x", str(columns), "-y", str(lines),
+             f"{quoted}; echo ended with $?; sleep 60"],
+            check=True, env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"},
+        )  # fmt: skip
+
+    def visible(self) -> list[str]:
+        """The lines that the screen shows now, without what has left it."""
+        argv = [*self.tmux, "capture-pane", "-p"]
+        done = subprocess.run(argv, check=True, capture_output=True, text=True)
+        return [line.rstrip() for line in done.stdout.splitlines()]
+
+    def screen(self) -> str:
+        """All that was ever shown."""
+        done = subprocess.run(
+            [*self.tmux, "capture-pane", "-p", "-S", "-", "-J"],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout
+
+    def wait(self, text: str, times: int = 1) -> str:
+        wait_until(lambda: self.screen().count(text) >= times, 20)
+        return self.screen()
+
+    def press(self, *keys: str) -> None:
+        subprocess.run([*self.tmux, "send-keys", *keys], check=True)
+
+    def close(self) -> None:
+        subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True)
+
+
+class Start(Protocol):
+    """The fixture `terminal`: opens a terminal with a command, and closes it at the test's end."""
+
+    def __call__(self, argv: list[str], columns: int = 80, lines: int = 40) -> Terminal: ...
