@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
+from minirun.core.visible import clean
 from minirun.image.layer import apply_flat
 from minirun.image.recipe import aptsources
 from minirun.image.recipe.text import Packages
@@ -243,17 +244,30 @@ def _command(wanted: Packages, ready: Ready) -> list[str]:
 
 
 def _run(command: list[str], folder: str, epoch: int) -> None:
-    """Run the tool; what it says is only of interest if it fails."""
+    """Run the tool; a terminal shows what it is at. The rest is only of interest if it fails."""
     os.chmod(folder, 0o711)
     env = {k: v for k, v in os.environ.items() if k == "PATH" or k.lower().endswith("_proxy")}
     env |= {"SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp"}
-    result = subprocess.run(
+    said = []
+    with subprocess.Popen(
         [*PRIVATELY, folder, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace", env=env, cwd="/",
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        assert process.stdout
+        for line in process.stdout:
+            said.append(line.rstrip("\n"))
+            _show_step(line)
+    _show_step("I: ")
     os.chmod(folder, 0o700)
-    if result.returncode:
-        lines = [line for line in result.stdout.splitlines() if line.startswith(("E:", "W:"))]
-        last = (lines or result.stdout.splitlines() or ["no word why"])[0]
+    if process.returncode:
+        lines = [line for line in said if line.startswith(("E:", "W:"))]
+        last = (lines or said or ["no word why"])[0]
         hint = "see whether apt-get update works; minirun images import needs no network"
         raise ImageError(f"{command[0]} failed: {last}", hint)
+
+
+def _show_step(line: str) -> None:
+    """Show what mmdebstrap is at ("I: downloading …"), on a terminal, in place of the step before."""
+    if line.startswith("I: ") and os.isatty(2):
+        room = os.get_terminal_size(2).columns - 3
+        os.write(2, f"\r\x1b[K{clean(line[3:].strip())[:room]}\r".encode())
