@@ -16,18 +16,19 @@ def viewers(flags: Run, *, show: bool) -> LogViewers:
     step = flags.step or ("stage" if flags.script else "")
     if step not in ("", "stage", gates.EVERY_EVENT):
         raise UsageError(f"invalid --step {step!r}", "--step, or --step=syscall")
-    if flags.script:
-        from minirun.show import keys  # 40 ms
-
-        keys.read_script(flags.script)  # its mistakes are told before anything is made
-    elif step and (flags.detach or not os.isatty(0)):
+    if step and not flags.script and (flags.detach or not os.isatty(0)):
         hint = "or play the keys of a file: --script FILE"
         raise UsageError("--step needs a terminal to read keys from", hint)
     pace = _pace(flags, held=bool(step))
     whole = step or pace or flags.progress == "lanes"
     style = "plain" if flags.plain or flags.progress == "plain" else "lanes" if whole else "summary"
     late = style == "summary" and not (flags.tty or flags.detach)
-    return LogViewers(ViewOptions(show, style, step, flags.script, late, flags.snapshots, pace))
+    options = ViewOptions(show, style, step, flags.script, late, flags.snapshots, pace)
+    if not (step or flags.snapshots):
+        return LogViewers(options)
+    from minirun.show.stepped import SteppedViewers  # 40 ms
+
+    return SteppedViewers(options)
 
 
 def _pace(flags: Run, *, held: bool) -> float:

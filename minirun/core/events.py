@@ -29,8 +29,8 @@ _id, _stage, _actor, _pid = "", 0, "runtime", 0
 _mark, _brief = "", False
 gatekeeper: "Callable[[int, str], None] | None" = None
 """Called at every stage boundary when a viewer steps through the run (see minirun.core.gates)."""
-observer: "Callable[[str, str], None] | None" = None
-"""Called with kind and name after every event when a viewer steps from call to call."""
+observer: "Callable[[str, str, dict[str, Any]], None] | None" = None
+"""Called with kind, name, arguments after every event when a viewer steps from call to call."""
 
 
 def open_log(path: str, container_id: str, mode: int = 0o600, *, brief: bool = False) -> None:
@@ -100,7 +100,7 @@ def emit(
         except OSError:
             pass  # a full disk under the log must not decide over the container
     if observer:
-        observer(kind, name)
+        observer(kind, name, args or {})
 
 
 class stage:

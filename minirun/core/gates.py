@@ -47,7 +47,7 @@ class Gates:
         if f"{stage}:{edge}" in self.stops:
             self._wait(f"{stage}:{edge}", {})
 
-    def wait_after(self, kind: str, name: str) -> None:
+    def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
         """Wait after an event."""
         if kind in _EVENTS:
             self._wait(EVERY_EVENT, {"after": name})

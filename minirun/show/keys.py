@@ -1,8 +1,8 @@
 """Where the keys of a stepped run come from: a terminal, a presenter's script, or nowhere.
 
 A script plays a demonstration that was rehearsed: one key a line, by name (next, continue,
-inspect, shell COMMAND, back, why, quit) or by letter (n, c, i, s, b, ?, q); `pause 0.5` waits that
-many seconds; # begins a comment. After its last line the run continues.
+inspect, shell COMMAND, until EVENT, back, why, quit) or by letter (n, c, i, s, b, ?, q);
+`pause 0.5` waits that many seconds; # begins a comment. After its last line the run continues.
 """
 
 import os
@@ -10,18 +10,20 @@ import select
 import termios
 import tty
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from minirun.core.errors import UsageError
 
 NAMES = {
     "n": "next", " ": "next", "\r": "next", "\n": "next", "c": "continue", "i": "inspect",
-    "s": "shell", "b": "back", "?": "why", "w": "why", "q": "quit", "h": "help", "\x03": "quit",
+    "s": "shell", "u": "until", "b": "back", "?": "why", "w": "why", "q": "quit",
+    "h": "help", "\x03": "quit",
 }  # fmt: skip
 HELP = (
-    "n next   c continue   i inspect   s shell   b back   ? why   q quit   h help\n"
-    "n (or Enter) goes on to the next stop, c to the end; i shows what both processes are made of\n"
-    "now; s opens a shell in the half-built container; b shows the snapshot of the stop before;\n"
+    "n next  c continue  u until  i inspect  s shell  b back  ? why  q quit  h help\n"
+    "n (or Enter) goes on to the next stop, c to the end, u to an event by name (mknodat) or by\n"
+    "name and argument (mknodat /dev/nvidia*); i shows what both processes are made of now;\n"
+    "s opens a shell in the half-built container; b shows the snapshot of the stop before;\n"
     "? says why; q gives up and cleans up\n"
 )
 
@@ -35,6 +37,13 @@ class Key(NamedTuple):
 
 class RunEnded(Exception):
     """The run ended while a key was waited for."""
+
+
+class Chooser(Protocol):
+    """Who says how a stepped run goes on."""
+
+    def next(self) -> Key:
+        """Wait for a key. Raises RunEnded if the run ends meanwhile."""
 
 
 class TerminalKeys(NamedTuple):
@@ -76,6 +85,15 @@ class Script:
         return Key("continue")
 
 
+def line(fd: int, runtime_pipe: int) -> str:
+    """Return a line that is typed at a terminal. Raises RunEnded if the run, or it, ends."""
+    wait([fd], runtime_pipe, None)
+    data = os.read(fd, 4096)
+    if not data:
+        raise RunEnded
+    return data.decode(errors="replace").strip()
+
+
 def wait(fds: list[int], runtime_pipe: int, seconds: float | None) -> None:
     """Wait until one of `fds` can be read, or for some seconds. Raises RunEnded."""
     poll = select.poll()
@@ -102,7 +120,7 @@ def parse_script(text: str, path: str = "script") -> list[Key]:
             continue
         key = Key(NAMES.get(word, word), argument.strip())
         if key.name not in {*NAMES.values(), "pause"}:
-            hint = "next, continue, inspect, shell, back, why, quit or pause SECONDS"
+            hint = "next, continue, until EVENT, inspect, shell, back, why, quit, pause SECONDS"
             raise UsageError(f"{path}:{number}: unknown key {word!r}", hint)
         if key.name == "pause" and not _is_seconds(key.argument):
             raise UsageError(f"{path}:{number}: {argument!r} is no number of seconds", "pause 0.5")

@@ -1,7 +1,8 @@
-"""Who looks on while `run` starts a container: the live view, the stepper, and --log as text.
+"""Who looks on while `run` starts a container: the live view, and --log as text.
 
 Each is a process of its own, forked before the run begins. What it renders with (text, colours,
-keys: 10 to 45 ms) it imports itself, so the runtime does not wait for that.
+keys: 10 to 45 ms) it imports itself, so the runtime does not wait for that. The stepper, which
+minirun.show.stepped adds, is another one.
 """
 
 import os
@@ -73,15 +74,16 @@ class LogViewers(Viewers):
         A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
         the command's output never mixes with it.
         """
-        settings, options = container.settings, self.options
-        if options.step or options.snapshots:
-            _start_stepper(self, container, options)
-            every = (gates.EVERY_EVENT,) if options.step == gates.EVERY_EVENT else ()
-            self.gate = (*BOUNDARIES, *every)
-        elif (options.show and not options.late) or options.pace:
+        options = self.options
+        if (options.show and not options.late) or options.pace:
             level = "summary" if options.style == "summary" else "stages"
             _start(self, container, 2, level, options.style, options.pace)
             self.gate = BOUNDARIES if options.pace else BOUNDARIES[-1:]
+        self.start_log(container)
+
+    def start_log(self, container: Container) -> None:
+        """Start what writes --log as text. Raises OSError."""
+        settings = container.settings
         if settings.log and settings.log_format == "text":
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
@@ -92,8 +94,31 @@ class LogViewers(Viewers):
             path = f"{container.directory}/{places.EVENTS}"
             self.log_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         if stops := (*container.settings.gates, *self.gate):
-            container.gates = gates.Gates(container.directory, stops)
+            container.gates = self.gates(container.directory, stops)
             container.gates.watched += self.alive
+
+    def gates(self, directory: str, stops: "tuple[str, ...]") -> gates.Gates:
+        """Return the gates of these boundaries. Raises UsageError, OSError."""
+        return gates.Gates(directory, stops)
+
+    def fork(self, name: str, work: "Callable[[int], None]") -> None:
+        """Start a process that looks on: `work` gets a pipe that ends with this one."""
+        alive, held = os.pipe2(os.O_CLOEXEC)
+        over, end = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(alive)
+                os.close(end)
+                process.become_named(name)
+                work(over)
+            finally:
+                os._exit(0)
+        os.close(held)
+        os.close(over)
+        self.ends.append(end)
+        self.pids.append(pid)
+        self.alive.append(alive)
 
 
 def _start(
@@ -112,33 +137,4 @@ def _start(
         live.follow(events_path, fd, level=level, style=style, runtime_pipe=over, at_gate=at_gate)
         gates.open_gate(container.directory)
 
-    _fork(viewers, "minirun:view", view)
-
-
-def _start_stepper(viewers: LogViewers, container: Container, options: ViewOptions) -> None:
-    def step(over: int) -> None:
-        from minirun.show import step
-
-        step.run(container.settings, container.id, options, over)
-
-    _fork(viewers, "minirun:step", step)
-
-
-def _fork(viewers: LogViewers, name: str, work: "Callable[[int], None]") -> None:
-    """Start a process that looks on: `work` gets a pipe that ends with this one."""
-    alive, held = os.pipe2(os.O_CLOEXEC)
-    over, end = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(alive)
-            os.close(end)
-            process.become_named(name)
-            work(over)
-        finally:
-            os._exit(0)
-    os.close(held)
-    os.close(over)
-    viewers.ends.append(end)
-    viewers.pids.append(pid)
-    viewers.alive.append(alive)
+    viewers.fork("minirun:view", view)

@@ -11,6 +11,7 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.core.settings import BOUNDARIES
+from minirun.show.until import Pattern
 from show.terminal import Start
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
@@ -209,3 +210,38 @@ def test_the_view_is_not_loaded_by_a_run_that_does_not_step() -> None:
     code = "import sys, minirun.cli.run; print('minirun.show.step' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_until_an_event(minirun: Program, tmp_path: Path) -> None:
+    """It stops after the event, passes what is before it, and the log has no other gate."""
+    script = tmp_path / "keys"
+    script.write_text("until mknodat /dev/nvidia1\nuntil 6\nuntil nosuch*\ncontinue\n")
+    argv = ("run", "--rm", "--name", "until", "--step", "--script", str(script), *GPUS)
+    done = minirun(*argv, "busybox", "echo", "done")
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    told = minirun.events("until")
+    at = next(i for i, e in enumerate(told) if e["kind"] == "gate" and e["name"] == "syscall")
+    before = [e for e in told[:at] if e["name"] == "mknodat"][-1]
+    assert (before["args"]["path"], told[at]["args"]) == ("/dev/nvidia1", {"after": "mknodat"})
+    assert sum(e["name"] == "syscall" for e in told if e["kind"] == "gate") == 1
+    stops = [line for line in done.stderr.splitlines() if line.startswith(("── ", "-- "))]
+    places = [line[3:].partition(":")[0].partition(", s")[0] for line in stops]
+    assert places == ["before stage 1", "after mknodat", "before stage 6", "after stage 7"]
+    assert "no event was 'nosuch*'; this is the last stop" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "args", "meant"),
+    [
+        ("mknodat", "mknodat", {}, True),
+        ("MOUNT*", "mount_setattr", {}, True),
+        ("mknodat /dev/nvidia*", "mknodat", {"path": "/dev/null"}, False),
+        ("mknodat /dev/nvidia*", "mknodat", {"path": "/dev/nvidia0"}, True),
+        ("/dev/nvidia0", "move_mount", {"path": "/dev/nvidia0"}, True),
+        ("execve *ldconfig*", "execve", {"argv": ["ldconfig", "-r", "/x"]}, True),
+        ("run_hooks", "RUN_HOOKS", {}, True),
+        ("hooks", "RUN_HOOKS", {}, False),
+    ],
+)
+def test_patterns_of_until(text: str, name: str, args: dict[str, object], meant: bool) -> None:
+    assert Pattern(text).matches(name, args) is meant

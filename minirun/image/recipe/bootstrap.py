@@ -267,7 +267,7 @@ def _run(command: list[str], folder: str, epoch: int) -> None:
 
 
 def _show_step(line: str) -> None:
-    """Show what mmdebstrap is at ("I: downloading …"), on a terminal, in place of the step before."""
+    """Show on a terminal what mmdebstrap is at ("I: …"), in place of the step before."""
     if line.startswith("I: ") and os.isatty(2):
         room = os.get_terminal_size(2).columns - 3
         os.write(2, f"\r\x1b[K{clean(line[3:].strip())[:room]}\r".encode())

@@ -1,0 +1,266 @@
+"""The one who holds a stepped run: it follows the log, stops at gates, and lets them open.
+
+It runs in a process of its own, forked before the run begins, as the live view does. If the log
+says that a process waits at a gate (minirun.core.gates), the kernel objects stay as they are until
+the gate is opened. What it tells its face it reads from the kernel at that moment, from outside. At
+each boundary it writes a snapshot into the log, so that `minirun diff` and the pages can show it
+later; with --snapshots alone that is all it does.
+"""
+
+import os
+import select
+import subprocess
+import sys
+import time
+
+import minirun
+from minirun.core import events, gates, places
+from minirun.core.errors import UsageError
+from minirun.core.settings import BOUNDARIES, Settings
+from minirun.inspect import snapshot
+from minirun.running import existing
+from minirun.show import changed, keys
+from minirun.show.event import Event, Tail
+from minirun.show.face import Face, Output, Stop
+from minirun.show.narrate import Narrator
+from minirun.show.order import OPENED, Births
+from minirun.show.until import ANY, Wish
+
+_SIGINT = 2
+_PATIENCE = 10.0
+"""Seconds that the runtime gets to clean up."""
+_TICK = 0.005
+"""Seconds between two looks at the log."""
+MOST_OUTPUT = 1 << 20
+"""Bytes of a command's output that are kept."""
+_NO_INIT = "there is no init yet, and so no container to look into"
+
+
+class Controller:
+    """Holds the gates of a container's start, and opens them one by one as its face says."""
+
+    def __init__(
+        self, settings: Settings, container_id: str, wish: Wish, runtime_pipe: int,
+        *, every_event: bool = False,
+    ) -> None:  # fmt: skip
+        """`wish`: shared with the run, see minirun.show.until; `runtime_pipe` ends with it."""
+        self.settings = settings
+        self.id = container_id
+        self.directory = f"{settings.root}/{container_id}"
+        self.wish = wish
+        self.runtime_pipe = runtime_pipe
+        self.runtime = os.getppid()
+        self.every_event = every_event
+        self.pids: dict[str, int] = {"runtime": self.runtime}
+        """Who → pid, of those who live now or have lived."""
+        self.taken: list[snapshot.Snapshot] = []
+        """The snapshots of all boundaries so far."""
+        self.stops: list[Stop] = []
+        """Where the run was held, the latest last."""
+        self.last: dict[int, Event] = {}
+        """Pid → its latest event."""
+        self.running_on = False
+        """True after `continue`."""
+        self.target = ""
+        """The boundary that `until` asked for; "" for none."""
+        self.face: Face | None = None
+        """None if only snapshots are wanted."""
+
+    def follow(self, face: Face | None, level: str) -> None:
+        """Do it until stage 7's end, or until the run has ended. Never raises for its end.
+
+        `level`: of the rows that the face is told, see minirun.show.narrate.
+        """
+        self.face, self.running_on = face, face is None
+        narrator, births = Narrator(level), Births()
+        tail = Tail(f"{self.directory}/{places.EVENTS}")
+        try:
+            while not (narrator.over and self.taken and self.taken[-1]["at"] == BOUNDARIES[-1]):
+                ended = _tick(self.runtime_pipe)
+                found = births.take(tail.events(), last=ended)
+                narrator.init = births.init
+                for event in found:
+                    rows = narrator.rows(event)
+                    if face:
+                        face.told(event, rows)
+                    self._see(event)
+                if ended:
+                    break
+        except keys.RunEnded:
+            pass
+        finally:
+            tail.close()
+            if face:
+                face.ended()
+
+    def _see(self, event: Event) -> None:
+        """Remember who is who; stop at a gate."""
+        if not events.log_fds():
+            events.open_log(f"{self.directory}/{places.EVENTS}", self.id)
+            if self.settings.log and self.settings.log_format == "json":
+                events.open_log(self.settings.log, self.id, 0o644)
+            events.become("step", os.getpid())
+        actor = event.actor
+        if actor in ("init", "hook", "cli") and event.pid:
+            self.pids["init" if actor == "init" else "hook"] = event.pid
+        if event.kind != "gate":
+            if actor != "step":
+                self.last[event.pid] = event
+            return
+        self._stop(event)
+        events.emit("note", OPENED, {"gate": event.name}, why="the process at the gate goes on")
+        gates.open_gate(self.directory)
+
+    def _stop(self, gate: Event) -> None:
+        """Take a snapshot at a boundary; then ask how to go on, until it is to go on."""
+        at = gate.name
+        waited_for = at == self.target or (at in BOUNDARIES and at == BOUNDARIES[-1])
+        asked = not self._wishes() or at == gates.EVERY_EVENT or waited_for
+        if at in BOUNDARIES or asked:
+            container = existing.load(self.settings, self.id)  # init and cgroup come in stage 1
+            now = snapshot.take(container, at, self.pids)
+        if at in BOUNDARIES:
+            self.taken.append(now)
+            events.emit("note", "snapshot", dict(now), why="the container as it is at this moment")
+        if self.running_on or self.face is None or not asked:
+            return
+        missed = self._missed(at)
+        self._wish("")
+        before = self.stops[-1].snapshot if self.stops else None
+        changes = changed.since(before, now)
+        last = self.last.get(gate.pid)
+        stop = Stop(at, gate.stage, gate, last, now, changes, len(self.stops) + 1)
+        self.stops.append(stop)
+        self.face.stopped(stop)
+        if missed:
+            self.face.say(missed)
+        self._ask(stop, self.face)
+
+    def _ask(self, stop: Stop, face: Face) -> None:
+        """Do what the face says, until the run is to go on."""
+        while True:
+            key = face.key()
+            if key.name == "quit":
+                face.say("giving up: the runtime cleans up")
+                self.abort()
+                return
+            if key.name == "until":
+                try:
+                    self.until(key.argument)
+                except UsageError as error:
+                    face.say(f"{error}")
+                    continue
+                return
+            if key.name in ("next", "continue"):
+                self.running_on = key.name == "continue"
+                self._wish("" if self.running_on or not self.every_event else ANY)
+                if self.running_on:
+                    face.ended()
+                return
+            face.answer(key, stop)
+
+    def until(self, words: str) -> None:
+        """Let the run go on to an event, "mknodat", or a boundary: "5:begin", or "5" for it.
+
+        Raises UsageError.
+        """
+        boundary = f"{words}:begin" if words.isdigit() else words
+        if boundary not in BOUNDARIES:
+            return self._wish(words)
+        if self.taken and BOUNDARIES.index(boundary) <= BOUNDARIES.index(self.taken[-1]["at"]):
+            raise UsageError(f"{boundary} is over", "b shows what it was")
+        self._wish("")
+        self.target = boundary
+        return None
+
+    def _wish(self, words: str) -> None:
+        self.target = ""
+        self.wish.set(words)
+
+    def _wishes(self) -> bool:
+        """Return True if the run is to pass the boundaries between here and an event."""
+        pattern = self.wish.pattern()
+        return bool(self.target or (pattern and pattern.text != ANY))
+
+    def _missed(self, at: str) -> str:
+        """Return that the event which was waited for has not come; "" if it has, or none was."""
+        pattern = self.wish.pattern()
+        if at != BOUNDARIES[-1] or not pattern or pattern.text == ANY:
+            return ""
+        return f"no event was {pattern.text!r}; this is the last stop"
+
+    def abort(self) -> None:
+        """Give the run up, with ^C's signal, and wait until it has cleaned up. Raises RunEnded."""
+        os.kill(self.runtime, _SIGINT)
+        keys.wait([], self.runtime_pipe, _PATIENCE)
+
+    def earlier(self, back: int, at: str) -> "snapshot.Snapshot | None":
+        """Return the snapshot that was taken `back` boundaries before `at`; None without any."""
+        taken = [each for each in self.taken if each["at"] != at]
+        return taken[max(0, len(taken) - back)] if taken else None
+
+    def why_no_shell(self) -> str:
+        """Return why no command can run in the container now; "" if one can."""
+        return "" if "init" in self.pids else _NO_INIT
+
+    def shell(self, command: str = "") -> None:
+        """Run a shell, or a command, in the container as it stands, on this process's streams."""
+        terminal = ["-it"] if not command and os.isatty(0) else ["-i"]
+        stdin = subprocess.DEVNULL if command else None
+        subprocess.run(self._exec(terminal, command), check=False, stdin=stdin)
+
+    def command(self, command: str, seconds: float = 20.0) -> Output:
+        """Run a command in the container as it stands, and return what it printed.
+
+        It is ended after `seconds`.
+        """
+        if reason := self.why_no_shell():
+            return Output(125, reason, cut=False)
+        with subprocess.Popen(
+            self._exec(["-i"], command), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as child:  # fmt: skip
+            assert child.stdout
+            data, cut = _read(child.stdout.fileno(), time.monotonic() + seconds)
+            if cut:
+                child.terminate()  # exec ends its command with it
+        return Output(child.returncode, data.decode(errors="replace"), cut)
+
+    def _exec(self, terminal: list[str], command: str) -> list[str]:
+        words = ["sh", "-c", command] if command else ["sh"]
+        return [*self_command(self.settings), "exec", *terminal, self.id, *words]
+
+
+def _read(fd: int, until: float) -> tuple[bytes, bool]:
+    """Return what comes of a pipe up to a time (CLOCK_MONOTONIC), and if that was not all."""
+    data, poll = b"", select.poll()
+    poll.register(fd, select.POLLIN)
+    while len(data) < MOST_OUTPUT:
+        rest = until - time.monotonic()
+        if rest <= 0 or not poll.poll(rest * 1000):
+            return data, True
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return data, False
+        data += chunk
+    return data, True
+
+
+def _tick(runtime_pipe: int) -> bool:
+    """Wait a moment; True if the run has ended."""
+    try:
+        keys.wait([], runtime_pipe, _TICK)
+    except keys.RunEnded:
+        return True
+    return False
+
+
+def self_command(settings: Settings) -> list[str]:
+    """Return the command line that starts this program again, with the same places."""
+    source = os.path.dirname(os.path.dirname(minirun.__file__))  # pip -e leaves it out of sys.path
+    path = [source, *sys.path]
+    start = f"import sys; sys.path[:0] = {path!r}; from minirun.__main__ import start; start()"
+    return [
+        sys.executable, "-ISc", start, "--root", settings.root, "--store", settings.store,
+        "--cgroup", settings.cgroup_version,
+    ]  # fmt: skip

@@ -1,0 +1,116 @@
+"""`--step=plain`: a stepped run in lines, for pipes, scripts, and screen readers."""
+
+import os
+
+from minirun.core import gates
+from minirun.inspect import text as anatomy_text
+from minirun.inspect.snapshot import Snapshot
+from minirun.knowledge import language
+from minirun.show import keys, paint, text
+from minirun.show.controller import Controller
+from minirun.show.event import Event
+from minirun.show.face import Stop
+
+_OUT = 2
+"""The descriptor that it writes to: standard error."""
+_RULE = 78
+_PROMPT = "[n]ext [c]ontinue [u]ntil [i]nspect [s]hell [b]ack [?]why [q]uit [h]elp\n"
+
+
+class Lines:
+    """A face that writes lines to standard error, one after the other."""
+
+    def __init__(
+        self, controller: Controller, chooser: keys.Chooser, *, show: bool, style: str
+    ) -> None:
+        """`show`: events too; `style`: of them, see minirun.show.paint."""
+        self.controller = controller
+        self.chooser = chooser
+        self.show = show
+        self.painted = paint.painter(_OUT, style)
+        self.back = 0
+        """How many stops one has gone back."""
+
+    def told(self, event: Event, rows: list[text.Row]) -> None:
+        """Show an event."""
+        if rows and self.show:
+            self._write(self.painted(rows))
+
+    def stopped(self, stop: Stop) -> None:
+        """Show where the run is held."""
+        self.back = 0
+        self._say(heading(stop) + _PROMPT)
+
+    def key(self) -> keys.Key:
+        """Return the next key. Raises RunEnded."""
+        key = self.chooser.next()
+        self.back = self.back + 1 if key.name == "back" else 0
+        if key.name == "until" and not key.argument:
+            self._say("until which event? ")
+            return key._replace(argument=keys.line(0, self.controller.runtime_pipe))
+        return key
+
+    def answer(self, key: keys.Key, stop: Stop) -> None:
+        """Show what a key asks for."""
+        if key.name == "inspect":
+            self._say(anatomy_text.page(stop.snapshot, paint.width(_OUT)))
+        elif key.name == "back":
+            earlier = self.controller.earlier(self.back, stop.at)
+            self._say(recorded(earlier, paint.width(_OUT)))
+        elif key.name == "why":
+            spoken = language.choose(self.controller.settings.lang)
+            self._say(anatomy_text.why(stop.gate, stop.last, spoken, paint.width(_OUT)))
+        elif key.name == "shell":
+            self._shell(key.argument)
+        else:
+            self._say(keys.HELP)
+        if key.name != "help":
+            self._say(_PROMPT)
+
+    def _shell(self, command: str) -> None:
+        if reason := self.controller.why_no_shell():
+            return self.say(reason)
+        if not command:
+            self.say("a shell in the half-built container; exit leads back")
+        self.controller.shell(command)
+        return None
+
+    def say(self, message: str) -> None:
+        """Show a sentence."""
+        self._say(f"{text.clean(message)}\n")
+
+    def ended(self) -> None:
+        """Nothing is to be put back."""
+
+    def _say(self, message: str) -> None:
+        end = "\r\n" if os.isatty(_OUT) else "\n"
+        self._write(message.replace("\n", end))
+
+    def _write(self, message: str) -> None:
+        data = message.encode(errors="backslashreplace")
+        while data:
+            data = data[os.write(_OUT, data) :]
+
+
+def place(stop: Stop) -> str:
+    """Return where a stop is, in words."""
+    if stop.at == gates.EVERY_EVENT:
+        return f"after {stop.gate.args.get('after', '')}, stage {stop.stage}"
+    number, edge = stop.at.split(":")
+    when = "before" if edge == "begin" else "after"
+    return f"{when} stage {number}: {text.STAGES[int(number)]}"
+
+
+def heading(stop: Stop) -> str:
+    """Return the line above the prompt."""
+    unicode = paint.speaks_unicode()
+    dash = "─" if unicode else "-"
+    return text.clean(f"{dash * 2} {place(stop)} ", unicode).ljust(_RULE, dash) + "\n"
+
+
+def recorded(earlier: Snapshot | None, width: int) -> str:
+    """Return the snapshot of an earlier stop as a page, and that it is one."""
+    if not earlier:
+        return "there is no stop before this one\n"
+    head = f"RECORDED at {earlier['at']}: a snapshot; the container has moved on since\n"
+    return head + anatomy_text.page(earlier, width)

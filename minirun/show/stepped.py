@@ -1,0 +1,40 @@
+"""Who looks on while a run is stepped, or while snapshots are taken: the stepper, in its process.
+
+Imported by a run only if it is asked for.
+"""
+
+from minirun.core import gates
+from minirun.core.container import Container
+from minirun.core.settings import BOUNDARIES
+from minirun.show import keys
+from minirun.show.until import ANY, SteppedGates, Wish
+from minirun.show.viewers import LogViewers, ViewOptions
+
+
+class SteppedViewers(LogViewers):
+    """The stepper holds the gates: each boundary, and each event that it wishes to stop after."""
+
+    def __init__(self, options: ViewOptions) -> None:
+        """Raises UsageError for a script's mistakes, before anything is made; OSError."""
+        super().__init__(options)
+        if options.script:
+            keys.read_script(options.script)
+        self.wish = Wish(ANY if options.step == gates.EVERY_EVENT else "")
+
+    def start(self, container: Container) -> None:
+        """Start the stepper, and what writes --log as text. Raises OSError."""
+
+        def step(over: int) -> None:
+            from minirun.show import step
+
+            step.run(container.settings, container.id, self.options, self.wish, over)
+
+        self.fork("minirun:step", step)
+        self.gate = BOUNDARIES
+        self.start_log(container)
+
+    def gates(self, directory: str, stops: "tuple[str, ...]") -> gates.Gates:
+        """Return the gates. Raises UsageError, OSError."""
+        if not self.options.step:
+            return gates.Gates(directory, stops)
+        return SteppedGates(directory, stops, self.wish)

@@ -1,0 +1,96 @@
+"""`u`, `until mknodat`: which event the run is to go on to, and how the run learns of it.
+
+    mknodat                  an event by name; letters' case does not matter
+    mount*                   a pattern as in fnmatch(3)
+    mknodat /dev/nvidia*     an event by name and by one of its arguments
+    /dev/nvidia0             any event with this argument (the first word has a slash)
+
+Gates are made when the run starts (minirun.core.gates). So the stepper's own gates look, after each
+event, at a page of memory that the runtime, init and the stepper share. The process waits there
+only if the event is the one that is asked for; every other event costs one look and no line in the
+log. A run without --step has no such page.
+"""
+
+import fnmatch
+import mmap
+import re
+from typing import Any
+
+from minirun.core import events, gates
+from minirun.core.errors import UsageError
+
+ANY = "*"
+"""The pattern of `--step=syscall`: each event."""
+_LONGEST = 4000
+"""Bytes of a pattern; the page has 4096."""
+
+
+class Pattern:
+    """Which events are meant. Raises UsageError if the text means none."""
+
+    def __init__(self, text: str) -> None:
+        name, _, argument = text.strip().partition(" ")
+        if "/" in name:
+            name, argument = ANY, text.strip()
+        if not name or len(text.encode()) > _LONGEST:
+            hint = "a name or a pattern: mknodat, mount*, mknodat /dev/nvidia*, /dev/nvidia0"
+            raise UsageError(f"no event can be called {text[:40]!r}", hint)
+        self.text = text.strip()
+        self.name = re.compile(fnmatch.translate(name.lower()))
+        self.argument = re.compile(fnmatch.translate(argument.strip().lower()))
+        self.needs_argument = bool(argument.strip())
+
+    def matches(self, name: str, args: "dict[str, Any]") -> bool:
+        """Return True if an event with this name and these arguments is meant."""
+        if not self.name.match(name.lower()):
+            return False
+        if not self.needs_argument:
+            return True
+        return any(self.argument.match(_spoken(value)) for value in args.values())
+
+
+def _spoken(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(str(each) for each in value).lower()
+    return str(value).lower()
+
+
+class Wish:
+    """The pattern that stands now, in a page that processes share from their fork on."""
+
+    def __init__(self, text: str = "") -> None:
+        self.page = mmap.mmap(-1, mmap.PAGESIZE)  # MAP_SHARED, MAP_ANONYMOUS: mmap(2)
+        self.known: tuple[bytes, Pattern | None] = (b"", None)
+        if text:
+            self.set(text)
+
+    def set(self, text: str) -> None:
+        """Let this pattern stand; "" for none. Raises UsageError."""
+        data = Pattern(text).text.encode() if text else b""
+        self.page[0] = 0  # no other process reads a half of it
+        self.page[1 : len(data) + 2] = data + b"\0"
+        self.page[0] = bool(data)
+
+    def pattern(self) -> Pattern | None:
+        """Return what stands now."""
+        if not self.page[0]:
+            return None
+        data = self.page[1 : self.page.find(b"\0", 1)]
+        if self.known[0] != data:
+            self.known = (data, Pattern(data.decode()))
+        return self.known[1]
+
+
+class SteppedGates(gates.Gates):
+    """Gates that a process waits at after an event only if it is the one that is wished for."""
+
+    def __init__(self, directory: str, stops: "tuple[str, ...]", wish: Wish) -> None:
+        super().__init__(directory, stops)
+        self.wish = wish
+        events.observer = self.wait_after
+
+    def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
+        """Wait after an event."""
+        pattern = self.wish.pattern()
+        if gates.EVERY_EVENT in self.stops or (pattern and pattern.matches(name, args)):
+            super().wait_after(kind, name, args)
