@@ -24,7 +24,8 @@ PACKAGE_OF = {
     "dockerd": "docker.io", "gcc": "gcc", "htpasswd": "apache2-utils", "munged": "munge",
     "newgidmap": "uidmap", "newuidmap": "uidmap", "openssl": "openssl", "podman": "podman",
     "runc": "runc", "skopeo": "skopeo", "slurmctld": "slurmctld", "slurmd": "slurmd",
-    "srun": "slurm-client", "strace": "strace", "systemd": "systemd", "tmux": "tmux",
+    "srun": "slurm-client", "strace": "strace", "systemd": "systemd", "systemd-cat": "systemd",
+    "tmux": "tmux",
     "umoci": "umoci", "zstd": "zstd",
 }  # fmt: skip
 """Program → Debian's package. A test of `make test`'s list sees that it installs them all."""

@@ -24,7 +24,7 @@ COMMANDS = {
     "restore": "cli.checkpoint", "features": "cli.states", "logs": "cli.containers",
     "stop": "cli.stop", "rm": "cli.stop", "inspect": "cli.inspect",
     "timeline": "cli.show", "replay": "cli.show",
-    "diff": "cli.show", "explain": "cli.show", "images": "cli.images", "image": "cli.image",
+    "diff": "cli.show", "explain": "cli.explain", "images": "cli.images", "image": "cli.image",
     "load": "cli.image", "export": "cli.export",
     "save": "cli.save", "tag": "cli.save", "rmi": "cli.save", "pull": "cli.pull",
     "history": "cli.history", "push": "cli.push", "import": "cli.images", "build": "cli.build",

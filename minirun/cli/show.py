@@ -1,42 +1,32 @@
-"""`minirun timeline`, `replay`, `diff` and `explain`: the log shown again, and what it means.
+"""`minirun timeline`, `replay` and `diff`: the log shown again.
 
 `timeline` without an argument lists what is recorded: living containers, and those that have gone,
 of every engine that has called minirun (minirun.engines.roots). `replay` plays a recording, at its
 own pace or at another: it reads a file and nothing else: no root, no Linux, no network, no
 container. `diff` compares the snapshots of a recording.
-
-`explain WORD…` says what an error, an event or a stage means, why, and what to try. WORD is an
-error number (ENOENT, 2), an event of the log (mount, "prctl PR_SET_PDEATHSIG", HOOKS_DONE,
-"ldconfig ended"), a stage (5, s5, "stage 5", its module or its actor), a call and an error number
-together (mount EPERM), words of a hint that an error has printed, or a text about GPUs that do not
-work ("Failed to initialize NVML: Unknown Error"); or a system call, for how the default profile of
-`run` answers it (io_uring_setup, "seccomp files").
 """
 
 import json
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
-from minirun import knowledge, recordings
+from minirun import recordings
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag, write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.engines import roots
-from minirun.knowledge import ENGLISH, HINT, language
-from minirun.show import differ, explained, find, narrate, paint, played, recorded, recording, text
+from minirun.knowledge import language
+from minirun.show import differ, find, narrate, played, recorded, recording
 from minirun.show import trace as chrome_trace
 from minirun.show.recording import Recording
 
 LONGEST = 1.0
 """Seconds: no pause is longer, however long the run was held at a gate."""
-_WIDEST = 100
 
 
 class ViewFlags(Flags):
@@ -74,15 +64,6 @@ class Diff(Flags):
     only: str
     files: bool
     json: bool
-
-
-class Explain(Flags):
-    """Explain an error, an event of the log, or a stage; without WORD list them all."""
-
-    command = "explain"
-    hints: bool
-    json: bool
-    lang: str
 
 
 def main_timeline(args: "list[str]", settings: Settings) -> int:
@@ -217,27 +198,3 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
         rows = {part.name: {"gone": part.gone, "new": part.new} for part in parts}
         return write(json.dumps(rows, indent=2) + "\n")
     return write(differ.text(parts))
-
-
-def main_explain(args: "list[str]", settings: Settings) -> int:
-    """Explain a word, or list all that can be explained."""
-    flags = Explain(args)
-    tongue = language.choose(flags.lang or settings.lang)
-    words = " ".join(flags.args).strip()
-    if flags.hints:
-        found = [one for one in knowledge.search(words, tongue) if one.kind == HINT]
-    else:
-        found = knowledge.lookup(words, tongue) if words else knowledge.topics(tongue)
-    if not found:
-        names = knowledge.near(words)
-        hint = f"did you mean {' or '.join(names)}?" if names else "minirun explain lists all"
-        raise UsageError(f"nothing is known of {words!r}", hint, status=1)
-    if flags.json:
-        return write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
-    width = min(shutil.get_terminal_size().columns, _WIDEST)
-    if words or flags.hints:
-        lines = [line for one in found for line in explained.page(one, width, tongue)]
-    else:
-        lines = explained.listing(found, width, tongue)
-    unicode = paint.speaks_unicode() or tongue != ENGLISH
-    return write("".join(f"{text.clean(line, unicode)}\n" for line in lines))

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from minirun.core import extras, state
 from minirun.core.errors import MinirunError, StateError
@@ -54,6 +54,30 @@ def listing(settings: Settings, last: int, images: "list[ImageDetails]") -> str:
     more = len(newest) - len(rows)
     said += f"{more} more: minirun timeline --last 0\n" if more else ""
     return table(_without_idle_columns([_HEAD, *rows])) + said
+
+
+class Failure(NamedTuple):
+    """A start that failed."""
+
+    when: float
+    """Seconds since 1970."""
+    id: str
+    stage: int
+    error: str
+
+
+def last_failure(settings: Settings) -> Failure | None:
+    """Return the newest start that failed, below the known state roots; None without any."""
+    found = [log for root in roots.known(settings) for log in find.logs(root)]
+    for log in sorted(found, key=lambda log: -log.when):
+        try:
+            stages = recording.read(log.path)[0].stages
+        except (OSError, StateError):
+            continue
+        for stage in stages:
+            if stage.error:
+                return Failure(log.when, log.id, stage.number, stage.error)
+    return None
 
 
 def _without_idle_columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
