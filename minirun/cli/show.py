@@ -21,7 +21,7 @@ from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.engines import roots
 from minirun.knowledge import language
-from minirun.show import differ, find, narrate, played, recorded, recording
+from minirun.show import differ, filters, find, narrate, played, recorded, recording
 from minirun.show import trace as chrome_trace
 from minirun.show.recording import Recording
 
@@ -34,6 +34,8 @@ class ViewFlags(Flags):
 
     wrong = 1
     level: str
+    stage: str
+    filter: list[str]
     plain: bool
     text: bool
     html: str
@@ -85,6 +87,9 @@ def main_timeline(args: "list[str]", settings: Settings) -> int:
 def _check(flags: ViewFlags) -> None:
     """Raise UsageError where the flags of VIEWS make no sense."""
     flags.check("level", "", *narrate.LEVELS)
+    filters.wanted(flags.stage, flags.filter)
+    if (flags.stage or flags.filter) and (flags.html or flags.trace):
+        raise UsageError("--stage and --filter are for text, and the page has its own", status=1)
     if flags.plain and flags.text:
         raise UsageError("--plain or --text, not both", status=1)
 
@@ -121,10 +126,10 @@ def _show(
         return
     for number, each in enumerate(recordings):
         write(("\n" if number else "") + played.title(each, plain=flags.plain) + "\n")
-        level = flags.level or ("syscalls" if flags.text else "stages")
+        level = flags.level or ("syscalls" if flags.text or flags.filter else "stages")
         picture = "summary" if level == "summary" else "lanes"
         style = "plain" if flags.plain else "columns" if flags.text else picture
-        played.draw(each, style, level, pause, write)
+        played.draw(each, style, level, pause, write, filters.wanted(flags.stage, flags.filter))
 
 
 def _export(path: str, content: str) -> None:

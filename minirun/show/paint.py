@@ -55,8 +55,17 @@ def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) ->
 
 
 def width(out_fd: int) -> int:
-    """Return how many columns a terminal has, or a text that goes elsewhere."""
-    return (os.isatty(out_fd) and os.get_terminal_size(out_fd).columns) or text.WIDTH
+    """Return how many columns a terminal has, or a text that goes elsewhere.
+
+    A pager (`minirun timeline ID | less`) writes to the terminal that standard error still is.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if not os.isatty(out_fd) and given.isascii() and given.isdigit():
+        return int(given[:4]) or text.WIDTH
+    terminal = out_fd if os.isatty(out_fd) else 2
+    is_piped = terminal == out_fd or stat.S_ISFIFO(os.fstat(out_fd).st_mode)
+    columns = is_piped and os.isatty(terminal) and os.get_terminal_size(terminal).columns
+    return columns or text.WIDTH
 
 
 def _listing(width: int, unicode: bool, full: bool) -> "Layout":

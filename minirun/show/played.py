@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 
 from minirun.show import narrate, paint, text
+from minirun.show.event import Event
 from minirun.show.recorded import result
 from minirun.show.recording import Recording
 
@@ -44,21 +45,23 @@ def draw(
     level: str,
     pause: Callable[[int], None] | None,
     write: Callable[[str], object],
+    wanted: Callable[[Event], bool] = lambda event: True,
 ) -> None:
-    """Draw a recording. `style`: lanes, columns or plain; `level`: stages or syscalls.
+    """Draw a recording. `style`: see minirun.show.paint; `level`: see minirun.show.narrate.
 
-    `write` gets the text. `pause` is called before each event, with the nanoseconds since the one
-    before; None: all at once.
+    Only what is `wanted` is drawn; times and counts are those of the whole start. `write` gets the
+    text. `pause` is called before each event, with the nanoseconds since the one before; None: all
+    at once.
     """
     narrator = narrate.Narrator(level, found.init)
     painted = paint.painter(1, style, full=True)
+    shown = ((event, narrator.rows(event)) for event in found.events)
     if pause is None:
-        write(painted([row for event in found.events for row in narrator.rows(event)]))
+        write(painted([row for event, rows in shown if wanted(event) for row in rows]))
         return
     before = found.start
-    for event in found.events:
+    for event, rows in shown:
         pause(max(0, event.t - before))
         before = event.t
-        rows = narrator.rows(event)
-        if rows:
+        if rows and wanted(event):
             write(painted(rows))

@@ -39,7 +39,9 @@ def _image(overlay: str) -> str:
 
 
 def listing(settings: Settings, last: int, images: "list[ImageDetails]") -> str:
-    """Return a table of what is recorded below the known state roots, newest first.
+    """Return a table of what is recorded below the known state roots: the newest starts.
+
+    Those that failed come first, since they are what is looked for.
 
     `images` are those of the store: by them layers that images share get a name.
     """
@@ -51,6 +53,7 @@ def listing(settings: Settings, last: int, images: "list[ImageDetails]") -> str:
         return said + "no container is recorded yet: minirun replay has some to show\n"
     given, names = _given(settings), _names(images)
     rows = [_row(log, given, names) for log in newest[: last or None]]
+    rows.sort(key=lambda row: row[_HEAD.index("RESULT")] != "failed")
     more = len(newest) - len(rows)
     said += f"{more} more: minirun timeline --last 0\n" if more else ""
     return table(_without_idle_columns([_HEAD, *rows])) + said
