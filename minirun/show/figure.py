@@ -57,8 +57,7 @@ def took(recording: Recording, stage: Stage) -> str:
     if stage.end is None:
         return "never ended"
     ends = [e for e in recording.events if e.kind == "end" and e.stage == stage.number]
-    last = ends[-1]
-    length = duration(last.dur - recording.waits.within(last.t - last.dur, last.t))
+    length = duration(recording.worked(ends[-1]))
     return f"failed after {length}" if stage.error else length
 
 

@@ -32,7 +32,10 @@ from minirun.show.recording import Recording
 from minirun.show.topics import Topics
 
 _PAGE = Path(__file__).parent / "page"
-_SCRIPTS = ("draw.js", "layout.js", "events.js", "search.js", "differ.js", "page.js")
+_SCRIPTS = (
+    "draw.js", "layout.js", "events.js", "search.js", "differ.js", "present.js", "export.js",
+    "page.js",
+)  # fmt: skip
 _MARKED = re.compile(r"{{(.*?)}}")
 """A phrase of page.html that is translated."""
 _ENGLISH = Phrases()
@@ -120,7 +123,8 @@ def _facts(recording: Recording, say: Phrases = _ENGLISH) -> str:
     if not failed:
         facts.append(say("complete") if recording.complete else say("not complete"))
     if gates := sum(event.kind == "gate" for event in recording.events):
-        facts.append(say("held at {} gates meanwhile, which the times include", gates))
+        held = text.duration(recording.waits.within(recording.start, recording.end))
+        facts.append(say("held at {} gates for {}, which no stage's time includes", gates, held))
     if recording.unreadable:
         facts.append(say("{} lines of the file are no events", recording.unreadable))
     return f"<b>{html.escape(text.clean(recording.id))}</b>: " + html.escape(", ".join(facts))
@@ -159,6 +163,8 @@ def _table(recording: Recording, number: int, start: int) -> str:
     for index, event in enumerate(recording.events):
         birth = event is recording.birth
         row = text.row(event, start, clock.time(event, birth=birth))
+        if row.kind == "end":
+            row = row._replace(took=text.duration(recording.worked(event)))
         cells = (row.time, row.stage, row.actor, row.what, row.result, row.took, row.why)
         name = f"{number}-{index}"
         mark = f' class="{row.kind}"' if row.kind in ("begin", "end") else ""

@@ -70,6 +70,10 @@ class Recording:
         """The stages that began, in the order of their numbers."""
         return _stages(self.events, self.waits)
 
+    def worked(self, event: Event) -> int:
+        """Return how long an event took without the time at gates, ns: a stage's end has some."""
+        return event.dur - self.waits.within(event.t - event.dur, event.t)
+
     @cached_property
     def waits(self) -> Waits:
         """When the start stood still at gates."""

@@ -147,7 +147,7 @@ class Browser:
                 found.append(f"{method} {json.dumps(parameters)}")
             if method == "Network.requestWillBeSent":
                 url = parameters["request"]["url"]
-                if not url.startswith(("file:", "data:,")):
+                if not url.startswith(("file:", "data:,", "data:image/svg+xml,")):
                     found.append(f"request {url}")
         return found
 

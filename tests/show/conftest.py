@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from required import installed
+from show.browser import Browser
+from show.pages import shipped, show
 from show.terminal import Start, Terminal
 
 
@@ -20,3 +24,20 @@ def terminal() -> Iterator[Start]:
     yield start
     for each in opened:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    installed("chromium")
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
+    """The recording of a container with two GPUs, open. Whatever it complains of is a failure."""
+    browser.events.clear()
+    show(browser, tmp_path, shipped("gpus-0-1"))
+    yield browser
+    assert browser.complaints() == []

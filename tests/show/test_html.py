@@ -5,62 +5,19 @@ import html as escapes
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conftest import Program
 from minirun import recordings
 from minirun.show import html, recording
-from minirun.show.recording import Recording
-from required import installed
 from show.browser import Browser
+from show.pages import hidden, shipped, show, text
 
 CURRENT = "document.activeElement"
 RGB = tuple[int, int, int]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    installed("chromium")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def page(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
-    """The recording of a container with two GPUs, open. Whatever it complains of is a failure."""
-    browser.events.clear()
-    show(browser, tmp_path, shipped("gpus-0-1"))
-    yield browser
-    assert browser.complaints() == []
-
-
-def shipped(name: str) -> list[Recording]:
-    return recording.read(recordings.path(name))
-
-
-def show(
-    browser: Browser, tmp_path: Path, found: list[Recording], language: str = "en", **options: Any
-) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(html.render(found, language=language), encoding="utf-8")
-    browser.open(path, **options)
-
-
-def text(browser: Browser, selector: str) -> str:
-    found: str = browser.run(f"document.querySelector({json.dumps(selector)}).textContent")
-    return found
-
-
-def hidden(browser: Browser, selector: str) -> bool:
-    """Whether nothing of an element is painted."""
-    rects = f"document.querySelector({json.dumps(selector)}).getClientRects().length"
-    return bool(browser.run(rects) == 0)
 
 
 def reach_events(browser: Browser) -> None:
@@ -290,7 +247,7 @@ def test_print_has_the_still_picture_and_all_events(page: Browser) -> None:
     assert len(page.call("Page.printToPDF")["data"]) > 10_000
 
 
-@pytest.mark.parametrize("width", [800, 1280])
+@pytest.mark.parametrize("width", [400, 800, 1280])
 def test_nothing_runs_over_the_edge(page: Browser, tmp_path: Path, width: int) -> None:
     show(page, tmp_path, shipped("gpus-0-1"), width=width)
     assert page.run("document.documentElement.scrollWidth") <= width

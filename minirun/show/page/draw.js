@@ -6,7 +6,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const t = (text, ...values) => values.reduce((said, value) => said.replace("{}", () => value),
   Object.hasOwn(data.words, text) ? data.words[text] : text);
 const byId = (id) => document.getElementById(id);
-const TOP = 6, LANE = 64, HEAD = 24, BAND = 28, GUTTER = 64, ROW = 15;
+const TOP = 6, LANE = 64, HEAD = 24, BAND = 28, GUTTER = 64, ROW = 15, LETTER = 7.4;
 
 /** An HTML element with properties and children; strings become text, never markup. */
 function make(name, properties = {}, ...children) {
@@ -110,6 +110,10 @@ function drawEvent(view, item) {
     "aria-selected": "false", "aria-label": spoken(item) }, ...signs(view, item, top));
   item.ring = shape("rect", { class: "ring", x: -4, y: 0, width: 8, height: BAND, rx: 3 });
   group.append(item.ring);
+  if (!event.to && !["begin", "end"].includes(event.kind)) {
+    item.name = shape("text", { class: "called away", y: BAND / 2 + 4, "aria-hidden": "true" }, event.name);
+    group.append(item.name);
+  }
   item.group = group;
   item.top = top;
   return group;

@@ -2,7 +2,7 @@
 
 const LEFT = 92, RIGHT = 24, MOST = 160000, CLOSE = 14;
 const scroller = byId("lanes");
-let zoom = 1, even = false, width = 0, knots = data.knots;
+let zoom = 1, even = true, width = 0, knots = data.knots;
 const axis = shape("svg", { class: "axis", height: 22, "aria-hidden": "true" });
 
 /** Nanoseconds to a place from 0 to 1: linear between the knots. */
@@ -40,6 +40,7 @@ function layout() {
     });
   });
   items.forEach(layEvent);
+  views.forEach(layNames);
   views.forEach(layMessages);
   layTicks();
   byId("zoom").textContent = `${Math.round(zoom * 100)} %`;
@@ -66,8 +67,22 @@ function layBands(view) {
     const next = view.bands.filter((other) => other.top === band.top && x(other.begin.event.t) > from);
     const space = Math.min(...next.map((other) => x(other.begin.event.t)), width) - from - 28;
     band.wide ??= band.name.getComputedTextLength();
-    const letters = Math.floor(band.words.length * space / band.wide);
+    const letters = Math.floor(band.words.length * 0.9 * space / band.wide);
     band.name.textContent = band.wide <= space ? band.words : letters > 6 ? `${band.words.slice(0, letters - 1)}…` : "";
+  });
+}
+
+/** Names of events, beside their bars, where there is room up to the next event of the lane. */
+function layNames(view) {
+  view.tops.forEach((_, lane) => {
+    const mine = items.filter((item) => item.recording === view.number && item.lane === lane && item.shown);
+    mine.forEach((item, n) => {
+      if (!item.name) return;
+      const space = (mine[n + 1]?.x ?? width - 4) - item.end - 8;
+      item.nameWide ??= item.event.name.length * LETTER;
+      item.name.classList.toggle("away", item.nameWide > space);
+      item.name.setAttribute("x", item.end - item.x + 4);
+    });
   });
 }
 
@@ -83,7 +98,7 @@ function layMessages(view) {
     const left = !right && next - last > CLOSE && first - wide > edge;
     if (!right && !left && n + 1 < said.length) return;
     group.forEach((one, row) => {
-      one.label.setAttribute("x", (left ? first - 6 : last + 6) - one.x);
+      one.label.setAttribute("x", (left ? first - 6 : Math.min(last + 6, width - one.wide - 2)) - one.x);
       one.label.setAttribute("y", one.gutter + 14 + row * ROW);
       one.label.setAttribute("text-anchor", left ? "end" : "start");
       one.label.classList.toggle("away", row * ROW > GUTTER - ROW);

@@ -17,6 +17,8 @@ function bindTools() {
     layout();
     if (current) reveal(current);
   });
+  bindPresenting();
+  bindExport();
   toggle("filter", "filters");
   toggle("help", "keys");
   byId("search").addEventListener("input", search);
@@ -46,6 +48,7 @@ function bindTools() {
   });
 }
 
+/** Show a stage from its first event to its last. */
 function goToStage(begin, stage) {
   const mine = items.filter((item) => item.recording === begin.recording && item.event.stage === stage);
   const end = mine.findLast((item) => item.event.kind === "end") ?? mine.at(-1);
@@ -63,6 +66,7 @@ const anywhere = {
   "+": () => zoomBy(2), "=": () => zoomBy(2), "-": () => zoomBy(0.5), 0: () => setZoom(1),
   "/": () => { byId("search").focus(); byId("search").select(); },
   n: () => goToHit(1, true), N: () => goToHit(-1, true), "?": () => byId("help").click(),
+  p: beginPresenting,
 };
 
 function inSearch(key) {
@@ -81,6 +85,12 @@ function escape() {
 
 function onKey(key) {
   if (key.ctrlKey || key.altKey || key.metaKey) return;
+  if (presented >= 0 && !opened) {
+    if (!inPresentation[key.key]) return;
+    key.preventDefault();
+    inPresentation[key.key]();
+    return;
+  }
   if (key.target === byId("search")) { inSearch(key); return; }
   if (key.target.closest("select, input")) return;
   if (key.key === "Escape") { escape(); return; }

@@ -1,0 +1,61 @@
+// Presenter's mode: one stage fills one screen, with its text; ← and → go from stage to stage.
+
+let presented = -1;   // which of stagesOf() is on the screen; -1: the whole page is
+const stagesOf = () => items.filter((item) => item.event.kind === "begin");
+
+function present(at) {
+  const begins = stagesOf();
+  presented = Math.min(begins.length - 1, Math.max(0, at));
+  const begin = begins[presented];
+  document.documentElement.classList.add("presenting");
+  byId("stage-card").hidden = false;
+  byId("stage-title").replaceChildren(make("b", { className: "digit" }, String(begin.event.stage)), ` ${begin.actor}: ${begin.what}`);
+  const topic = data.topics[begin.event.topics[0]];
+  byId("stage-text").replaceChildren(...coded(topic?.here ?? ""));
+  byId("stage-count").textContent = t("{} of {}", presented + 1, begins.length);
+  layout();
+  goToStage(begin, begin.event.stage);
+  byId("stage-next").focus({ preventScroll: true });
+  scrollTo(0, 0);
+  fitText();
+}
+
+const SIZES = [1.25, 1.1, 1, 0.9];  // rem
+
+/** Make the stage's text so small that all is on one screen; if that is not enough, it scrolls. */
+function fitText() {
+  const card = byId("stage-text"), over = () => document.documentElement.scrollHeight - innerHeight;
+  card.style.maxHeight = "";
+  for (const size of SIZES) {
+    card.style.fontSize = `${size}rem`;
+    if (over() <= 0) return;
+  }
+  card.style.maxHeight = `${Math.max(40, card.offsetHeight - over() - 2)}px`;
+}
+
+function endPresenting() {
+  presented = -1;
+  document.documentElement.classList.remove("presenting");
+  byId("stage-card").hidden = true;
+  setZoom(1);
+  byId("present").focus();
+}
+
+/** Where the presenter goes on: at the stage of the current event. */
+const beginPresenting = () => {
+  const mine = stagesOf().findIndex((item) => item.recording === current.recording && item.event.stage === current.event.stage);
+  present(Math.max(0, mine));
+};
+
+const inPresentation = {
+  ArrowRight: () => present(presented + 1), PageDown: () => present(presented + 1), " ": () => present(presented + 1),
+  ArrowLeft: () => present(presented - 1), PageUp: () => present(presented - 1),
+  Home: () => present(0), End: () => present(stagesOf().length - 1), Escape: endPresenting, p: endPresenting,
+};
+
+function bindPresenting() {
+  byId("present").addEventListener("click", beginPresenting);
+  byId("stage-next").addEventListener("click", () => present(presented + 1));
+  byId("stage-previous").addEventListener("click", () => present(presented - 1));
+  byId("stage-close").addEventListener("click", endPresenting);
+}
