@@ -101,8 +101,9 @@ def _viewers(flags: Run, settings: Settings) -> Viewers:
     quiet = flags.quiet or flags.progress == "quiet"
     show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")
     show = not quiet and bool(show or (flags.progress == "auto" and os.isatty(2)))
-    held = flags.step or flags.script or flags.snapshots or flags.pace or settings.gates
-    if not (show or held or settings.log):
+    stepped = flags.step or flags.script or flags.rehearse or flags.large
+    held = flags.snapshots or flags.pace or settings.gates
+    if not (show or stepped or held or settings.log):
         return Viewers()
     found: Viewers = part("cli.view", "viewers")(flags, show=show)
     return found

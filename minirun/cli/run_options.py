@@ -77,6 +77,8 @@ class RunFlags(Flags):
     dry_run: bool
     step: str = flag(optional="stage")
     script: str
+    rehearse: bool
+    large: bool
     snapshots: bool
     log_opt: list[str]
     pull: str = flag(default="missing")

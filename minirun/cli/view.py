@@ -9,26 +9,58 @@ from minirun.core.visible import say
 from minirun.show.viewers import LogViewers, ViewOptions
 
 _LONGEST_PACE = 3600
+_LEAST = (60, 20)
+"""Columns and lines of the whole-screen stepper."""
 
 
 def viewers(flags: Run, *, show: bool) -> LogViewers:
     """Return who looks on; with `show` on standard error. Raises UsageError, OSError."""
-    step = flags.step or ("stage" if flags.script else "")
-    if step not in ("", "stage", gates.EVERY_EVENT):
-        raise UsageError(f"invalid --step {step!r}", "--step, or --step=syscall")
-    if step and not flags.script and (flags.detach or not os.isatty(0)):
+    step, lines = _step(flags)
+    keyboard = os.isatty(0)
+    if step and not flags.script and (flags.detach or not keyboard):
         hint = "or play the keys of a file: --script FILE"
         raise UsageError("--step needs a terminal to read keys from", hint)
+    if flags.rehearse and not flags.script:
+        raise UsageError("--rehearse plays a script", "--script FILE")
+    if flags.large and not step:
+        raise UsageError("--large is the stepper's", "with --step or --script")
+    screen = bool(step and not lines and os.isatty(2) and _fits())
     pace = _pace(flags, held=bool(step))
-    whole = step or pace or flags.progress == "lanes"
+    whole = (step and not screen) or pace or flags.progress == "lanes"
     style = "plain" if flags.plain or flags.progress == "plain" else "lanes" if whole else "summary"
     late = style == "summary" and not (flags.tty or flags.detach)
-    options = ViewOptions(show, style, step, flags.script, late, flags.snapshots, pace)
+    options = ViewOptions(
+        show, style, step, flags.script, screen, flags.large, flags.rehearse, late,
+        flags.snapshots, pace,
+    )  # fmt: skip
     if not (step or flags.snapshots):
         return LogViewers(options)
     from minirun.show.stepped import SteppedViewers  # 40 ms
 
     return SteppedViewers(options)
+
+
+def _step(flags: Run) -> "tuple[str, bool]":
+    """Return what --step stops at, and True if it is to be lines. Raises UsageError."""
+    words = [word for word in flags.step.split(",") if word]
+    if unknown := [word for word in words if word not in ("stage", gates.EVERY_EVENT, "plain")]:
+        hint = "--step, --step=syscall, --step=plain or --step=syscall,plain"
+        raise UsageError(f"invalid --step {unknown[0]!r}", hint)
+    step = "stage" if words or flags.script else ""
+    lines = "plain" in words or flags.plain or flags.progress == "plain"
+    return gates.EVERY_EVENT if gates.EVERY_EVENT in words else step, lines
+
+
+def _fits() -> bool:
+    """Return True if the terminal can have the whole-screen stepper; else say why it cannot."""
+    columns, rows = os.get_terminal_size(2)
+    if os.environ.get("TERM", "dumb") == "dumb":
+        say("--step in lines: the terminal is dumb (TERM)")
+    elif columns < _LEAST[0] or rows < _LEAST[1]:
+        say(f"--step in lines: the terminal is {columns}x{rows}, the screen needs 60x20")
+    else:
+        return True
+    return False
 
 
 def _pace(flags: Run, *, held: bool) -> float:

@@ -144,7 +144,9 @@ class Controller:
                 face.say("giving up: the runtime cleans up")
                 self.abort()
                 return
-            if key.name == "until":
+            if key.name == "at" and key.argument == stop.at:
+                continue
+            if key.name in ("until", "at"):
                 try:
                     self.until(key.argument)
                 except UsageError as error:
@@ -154,8 +156,8 @@ class Controller:
             if key.name in ("next", "continue"):
                 self.running_on = key.name == "continue"
                 self._wish("" if self.running_on or not self.every_event else ANY)
-                if self.running_on:
-                    face.ended()
+                if self.running_on or stop.at == BOUNDARIES[-1]:
+                    face.ended()  # before the command writes
                 return
             face.answer(key, stop)
 

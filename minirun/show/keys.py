@@ -1,18 +1,29 @@
 """Where the keys of a stepped run come from: a terminal, a presenter's script, or nowhere.
 
-A script plays a demonstration that was rehearsed: one key a line, by name (next, continue,
-inspect, shell COMMAND, until EVENT, back, why, quit) or by letter (n, c, i, s, b, ?, q);
-`pause 0.5` waits that many seconds; # begins a comment. After its last line the run continues.
+A script plays a demonstration that was rehearsed: one line a key, by name (next, continue, inspect,
+shell COMMAND, until EVENT, back, why, quit) or by letter (n, c, i, s, u, b, ?, q). And:
+
+    say TEXT       a caption, until the next one
+    wait           for a key of the presenter (none is waited for without a keyboard)
+    pause 0.5      that many seconds
+    at 5:begin     go on to this boundary, unless the run is there; a label to jump to
+    # …            a comment
+
+While it pauses or waits, the presenter's keys count: space pauses and resumes, 1 to 7 jump to a
+stage that is still to come, n or Enter goes on at once, q quits. After the last line the run
+continues.
 """
 
 import os
 import select
 import termios
+import time
 import tty
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from minirun.core.errors import UsageError
+from minirun.core.settings import BOUNDARIES
 
 NAMES = {
     "n": "next", " ": "next", "\r": "next", "\n": "next", "c": "continue", "i": "inspect",
@@ -70,19 +81,59 @@ class TerminalKeys(NamedTuple):
 
 
 class Script:
-    """Keys from a presenter's script."""
+    """Keys from a presenter's script, at the presenter's pace."""
 
-    def __init__(self, keys: list[Key], runtime_pipe: int) -> None:
-        self.keys: Iterator[Key] = iter(keys)
-        self.runtime_pipe = runtime_pipe
+    def __init__(
+        self, keys: list[Key], waiter: "Callable[[float | None, str], str]", *,
+        keyboard: bool, rehearsed: bool = False,
+    ) -> None:  # fmt: skip
+        """`waiter` waits some seconds (None: without an end) for a key, and says "paused" or "wait"
+        meanwhile. `keyboard`: there is a presenter. `rehearsed`: waits are left out."""
+        self.keys = keys
+        self.at = 0
+        self.waiter = waiter
+        self.keyboard = keyboard
+        self.rehearsed = rehearsed
 
     def next(self) -> Key:
         """Return the next key, after its pauses. Raises RunEnded if the run ends meanwhile."""
-        for key in self.keys:
-            if key.name != "pause":
+        while self.at < len(self.keys):
+            key = self.keys[self.at]
+            self.at += 1
+            if key.name not in ("pause", "wait"):
                 return key
-            wait([], self.runtime_pipe, float(key.argument))
+            if chosen := self._pause(key):
+                return chosen
         return Key("continue")
+
+    def _pause(self, key: Key) -> Key | None:
+        """Wait as a line of the script says. The presenter can pause, jump, go on, or quit."""
+        if self.rehearsed or (key.name == "wait" and not self.keyboard):
+            return None
+        seconds = float(key.argument) if key.name == "pause" else None
+        end = time.monotonic() + (seconds or 0)
+        while True:
+            rest = None if seconds is None else max(0.0, end - time.monotonic())
+            typed = self.waiter(rest, "wait" if seconds is None else "")
+            if typed == " " and seconds is not None:
+                left = max(0.0, end - time.monotonic())
+                typed = self.waiter(None, "paused")
+                end = time.monotonic() + left
+                if typed == " ":
+                    continue
+            if typed in "1234567" and typed:
+                return self._jump(f"{typed}:begin")
+            if NAMES.get(typed) in ("quit", "continue"):
+                return Key(NAMES[typed])
+            if typed in ("", " ", "n", "\r", "\n") or seconds is None:
+                return None
+
+    def _jump(self, boundary: str) -> Key:
+        """Go on with the line `at BOUNDARY`, if the script has it."""
+        labels = [at for at, key in enumerate(self.keys) if key == Key("at", boundary)]
+        if labels:
+            self.at = labels[0] + 1
+        return Key("at", boundary)
 
 
 def line(fd: int, runtime_pipe: int) -> str:
@@ -96,13 +147,37 @@ def line(fd: int, runtime_pipe: int) -> str:
 
 def wait(fds: list[int], runtime_pipe: int, seconds: float | None) -> None:
     """Wait until one of `fds` can be read, or for some seconds. Raises RunEnded."""
+    ready(fds, runtime_pipe, seconds)
+
+
+def ready(fds: list[int], runtime_pipe: int, seconds: float | None) -> list[int]:
+    """Wait in the same way, and return which of them can be read. Raises RunEnded."""
     poll = select.poll()
-    for fd in fds:
+    for fd in (*fds, runtime_pipe):
         poll.register(fd, select.POLLIN)
-    poll.register(runtime_pipe, select.POLLIN)
-    ready = poll.poll(None if seconds is None else seconds * 1000)
-    if any(fd == runtime_pipe for fd, _ in ready):
+    found = [fd for fd, _ in poll.poll(None if seconds is None else seconds * 1000)]
+    if runtime_pipe in found:
         raise RunEnded
+    return found
+
+
+def waiter(fd: int, runtime_pipe: int) -> "Callable[[float | None, str], str]":
+    """Return what waits for a presenter's key at a terminal that shows lines; `fd` -1: no key."""
+
+    def pause(seconds: float | None, note: str) -> str:
+        if fd < 0:
+            wait([], runtime_pipe, seconds)
+            return ""
+        before = termios.tcgetattr(fd)
+        tty.setcbreak(fd, termios.TCSANOW)
+        try:
+            if ready([fd], runtime_pipe, seconds):
+                return os.read(fd, 1).decode("ascii", errors="replace") or "q"
+            return ""
+        finally:
+            termios.tcsetattr(fd, termios.TCSANOW, before)
+
+    return pause
 
 
 def read_script(path: str) -> list[Key]:
@@ -114,22 +189,37 @@ def read_script(path: str) -> list[Key]:
 def parse_script(text: str, path: str = "script") -> list[Key]:
     """Return the keys in the text of a script. Raises UsageError that names the line."""
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        word, _, argument = line.partition("#")[0].strip().partition(" ")
+    for number, whole in enumerate(text.splitlines(), 1):
+        said = whole.strip().startswith("say ")  # a caption may have a #
+        row = whole if said else whole.partition("#")[0]
+        word, _, argument = row.strip().partition(" ")
         if not word:
             continue
         key = Key(NAMES.get(word, word), argument.strip())
-        if key.name not in {*NAMES.values(), "pause"}:
-            hint = "next, continue, until EVENT, inspect, shell, back, why, quit, pause SECONDS"
+        if key.name not in {*NAMES.values(), *_SCRIPTED}:
+            hint = (
+                "next, continue, until EVENT, inspect, shell, back, why, quit, pause, wait, say, at"
+            )
             raise UsageError(f"{path}:{number}: unknown key {word!r}", hint)
-        if key.name == "pause" and not _is_seconds(key.argument):
-            raise UsageError(f"{path}:{number}: {argument!r} is no number of seconds", "pause 0.5")
+        fits, hint = _SCRIPTED.get(key.name, (lambda _: True, ""))
+        if not fits(key.argument):
+            raise UsageError(f"{path}:{number}: {word} cannot have {key.argument!r}", hint)
         found.append(key)
     return found
 
 
-def _is_seconds(text: Any) -> bool:
+def _is_seconds(text: str) -> bool:
     try:
         return 0 <= float(text) <= 3600
     except ValueError:
         return False
+
+
+_SCRIPTED: "dict[str, tuple[Callable[[str], bool], str]]" = {
+    "pause": (_is_seconds, "pause SECONDS: pause 0.5"),
+    "wait": (lambda text: not text, "wait alone: for a key"),
+    "say": (bool, "say TEXT: a caption"),
+    "until": (bool, "until EVENT: until mknodat"),
+    "at": (lambda text: text in BOUNDARIES, "at BOUNDARY: at 5:begin"),
+}
+"""What only scripts have, or need an argument for: if it fits, and how it is written."""

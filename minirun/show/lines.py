@@ -28,6 +28,7 @@ class Lines:
         self.chooser = chooser
         self.show = show
         self.painted = paint.painter(_OUT, style)
+        self.unicode = paint.speaks_unicode()
         self.back = 0
         """How many stops one has gone back."""
 
@@ -44,6 +45,10 @@ class Lines:
     def key(self) -> keys.Key:
         """Return the next key. Raises RunEnded."""
         key = self.chooser.next()
+        while key.name == "say":
+            mark = "»" if self.unicode else ">"
+            self._say(f"{mark} {text.clean(key.argument, self.unicode)}\n")
+            key = self.chooser.next()
         self.back = self.back + 1 if key.name == "back" else 0
         if key.name == "until" and not key.argument:
             self._say("until which event? ")

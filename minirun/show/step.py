@@ -11,6 +11,8 @@ from minirun.show import keys, text
 from minirun.show.controller import Controller
 from minirun.show.face import Face
 from minirun.show.lines import Lines
+from minirun.show.screen import Screen
+from minirun.show.tty import Tty
 from minirun.show.until import Wish
 
 TYPE_CHECKING = False
@@ -34,7 +36,20 @@ def run(
 def _face(controller: Controller, options: "ViewOptions") -> Face | None:
     if not options.step:
         return None
-    chooser: keys.Chooser = keys.TerminalKeys(0, controller.runtime_pipe)
+    pipe, keyboard = controller.runtime_pipe, 0 if os.isatty(0) else -1
+    played = keys.read_script(options.script) if options.script else []
+    if not options.screen:
+        chooser: keys.Chooser = keys.TerminalKeys(0, pipe)
+        if options.script:
+            chooser = keys.Script(
+                played, keys.waiter(keyboard, pipe),
+                keyboard=keyboard == 0, rehearsed=options.rehearse,
+            )  # fmt: skip
+        return Lines(controller, chooser, show=options.show, style=options.style)
+    terminal = Tty(keyboard, 2, pipe)
+    face = Screen(controller, terminal, None, controller.wish.mark, large=options.large)
     if options.script:
-        chooser = keys.Script(keys.read_script(options.script), controller.runtime_pipe)
-    return Lines(controller, chooser, show=options.show, style=options.style)
+        face.chooser = keys.Script(
+            played, face.wait, keyboard=keyboard == 0, rehearsed=options.rehearse
+        )
+    return face

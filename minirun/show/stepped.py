@@ -6,7 +6,7 @@ Imported by a run only if it is asked for.
 from minirun.core import gates
 from minirun.core.container import Container
 from minirun.core.settings import BOUNDARIES
-from minirun.show import keys
+from minirun.show import keys, tty
 from minirun.show.until import ANY, SteppedGates, Wish
 from minirun.show.viewers import LogViewers, ViewOptions
 
@@ -19,6 +19,7 @@ class SteppedViewers(LogViewers):
         super().__init__(options)
         if options.script:
             keys.read_script(options.script)
+        self.before = tty.attributes(0) if options.screen else None
         self.wish = Wish(ANY if options.step == gates.EVERY_EVENT else "")
 
     def start(self, container: Container) -> None:
@@ -32,6 +33,13 @@ class SteppedViewers(LogViewers):
         self.fork("minirun:step", step)
         self.gate = BOUNDARIES
         self.start_log(container)
+
+    def finish(self) -> None:
+        """Wait until the stepper has ended; put the screen back if it could not."""
+        super().finish()
+        if self.wish.marked():
+            self.wish.mark(False)
+            tty.restore(0, 2, self.before)
 
     def gates(self, directory: str, stops: "tuple[str, ...]") -> gates.Gates:
         """Return the gates. Raises UsageError, OSError."""

@@ -71,6 +71,14 @@ class Wish:
         self.page[1 : len(data) + 2] = data + b"\0"
         self.page[0] = bool(data)
 
+    def mark(self, taken: bool) -> None:
+        """Note that the stepper has the terminal's screen, or has given it back."""
+        self.page[-1] = taken
+
+    def marked(self) -> bool:
+        """Return True if it has it: then it died without giving it back, if it is no more."""
+        return bool(self.page[-1])
+
     def pattern(self) -> Pattern | None:
         """Return what stands now."""
         if not self.page[0]:

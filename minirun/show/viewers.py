@@ -30,6 +30,12 @@ class ViewOptions(Record):
     """stage, or syscall; empty: go on without stopping."""
     script: str = ""
     """A presenter's script, whose keys are played."""
+    screen: bool = False
+    """The stepper has the whole screen."""
+    large: bool = False
+    """With fewer words, for a projector."""
+    rehearse: bool = False
+    """The script is played without its waits and pauses."""
     late: bool = False
     """Once the command has ended, which leaves it on the screen."""
     snapshots: bool = False

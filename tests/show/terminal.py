@@ -40,6 +40,11 @@ class Terminal:
     def press(self, *keys: str) -> None:
         subprocess.run([*self.tmux, "send-keys", *keys], check=True)
 
+    def tell(self, *words: str) -> str:
+        """Give tmux a command, and return what it prints."""
+        done = subprocess.run([*self.tmux, *words], check=True, capture_output=True, text=True)
+        return done.stdout
+
     def close(self) -> None:
         subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,16 +12,18 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.core.settings import BOUNDARIES
+from minirun.show import keys
 from minirun.show.until import Pattern
 from show.terminal import Start
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 PROMPT = "[n]ext [c]ontinue"
 SCRIPT = Path(__file__).parents[2] / "tutorials/scripts/figure-3.keys"
+KOREAN = SCRIPT.with_name("figure-3.ko.keys")
 
 
 def test_from_stop_to_stop_with_every_key(minirun: Program, terminal: Start) -> None:
-    argv = [*minirun.argv("run", "--rm", "--step", "--name", "step", *GPUS, "busybox")]
+    argv = [*minirun.argv("run", "--rm", "--step=plain", "--name", "step", *GPUS, "busybox")]
     screen = terminal([*argv, "echo", "the command"])
     assert "before stage 1" in screen.wait(PROMPT)
     screen.press("s")
@@ -67,7 +70,7 @@ def test_the_key_why_speaks_korean(minirun: Program, tmp_path: Path) -> None:
 
 
 def test_quit_cleans_up(minirun: Program, terminal: Start) -> None:
-    screen = terminal([*minirun.argv("run", "--rm", "--step", "busybox", "echo", "never")])
+    screen = terminal([*minirun.argv("run", "--rm", "--step=plain", "busybox", "echo", "never")])
     screen.wait(PROMPT)
     for stop in range(2, 6):
         screen.press("Enter")
@@ -79,22 +82,75 @@ def test_quit_cleans_up(minirun: Program, terminal: Start) -> None:
     assert not list(minirun.root.glob("[!.]*"))
 
 
-def test_the_script_of_figure_3(minirun: Program, terminal: Start, tmp_path: Path) -> None:
-    script = tmp_path / "figure-3.keys"
-    script.write_text(SCRIPT.read_text().replace("pause 1", "pause 0.01"))
-    argv = minirun.argv("run", "--rm", "--script", str(script), *GPUS, "busybox", "echo", "curtain")
-    screen = terminal([*argv])
-    end = screen.wait("ended with 0")
+@pytest.mark.parametrize("path", [SCRIPT, KOREAN])
+def test_rehearsal_of_figure_3(minirun: Program, path: Path) -> None:
+    """The talk comes to its end without a keyboard; each caption and each stop, in their order."""
+    words = ("--script", str(path), "--rehearse", *GPUS, "busybox", "echo", "curtain")
+    done = minirun("run", "--rm", *words, env={"LC_ALL": "C.UTF-8"})
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "curtain")
+    said = [key.argument for key in keys.read_script(str(path)) if key.name == "say"]
+    assert [line[2:] for line in done.stderr.splitlines() if line.startswith("» ")] == said
     order = [
         "before stage 1", "after stage 1", "init: process", "before stage 2", "after stage 2",
-        "before stage 3", "after stage 3", "before stage 4", "after stage 4", "before stage 5",
-        "after stage 5", "nvidia-uvm-tools", "RECORDED at 5:begin", "before stage 6",
-        "after stage 6", "before stage 7", "curtain",
+        "before stage 3", "before stage 4", "after stage 4", "before stage 5", "after mknodat",
+        "after stage 5", "RECORDED at 5:begin", "before stage 6", "after stage 6",
+        "before stage 7", "after pivot_root, stage 7", "after stage 7",
     ]  # fmt: skip
     at = -1
-    for words in order:
-        assert words in end[at + 1 :], words
-        at = end.index(words, at + 1)
+    for place in order:
+        assert place in done.stderr[at + 1 :], place
+        at = done.stderr.index(place, at + 1)
+    assert " is over" not in done.stderr  # no jump back
+
+
+def test_both_talks_have_the_same_keys_and_last_five_minutes() -> None:
+    english, korean = (keys.read_script(str(path)) for path in (SCRIPT, KOREAN))
+    assert [key.name for key in english] == [key.name for key in korean]
+    for one, other in zip(english, korean, strict=True):
+        assert one == other or one.name == "say"
+        if one.name == "say":
+            assert re.search("[가-힣]", other.argument) and one.argument.isascii()
+    spoken = sum(float(key.argument) for key in english if key.name == "pause")
+    assert 240 <= spoken <= 330
+    assert [k.argument for k in english if k.name == "at"] == [f"{n}:begin" for n in range(1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("pause soon", "keys:1: pause cannot have 'soon'"),
+        ("next\nsay", "keys:2: say cannot have ''"),
+        ("at 8:begin", "keys:1: at cannot have '8:begin'"),
+        ("until", "keys:1: until cannot have ''"),
+        ("dance", "keys:1: unknown key 'dance'"),
+    ],
+)
+def test_mistakes_in_a_script(minirun: Program, tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "keys").write_text(text)
+    done = minirun("run", "--rm", "--script", str(tmp_path / "keys"), "busybox", "true")
+    assert done.returncode == 125 and problem in done.stderr and done.stderr.count("\n") == 1
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+def test_a_presenter_waits_pauses_and_jumps(
+    minirun: Program, terminal: Start, tmp_path: Path
+) -> None:
+    script = tmp_path / "keys"
+    script.write_text(
+        "say first\nwait\nsay second\npause 60\nnext\nat 5:begin\nsay fifth # one\n"
+        "pause 0.2\nsay over\nwait\ncontinue\n"
+    )
+    argv = minirun.argv("run", "--rm", "--step", "--script", str(script), *GPUS, "busybox", "true")
+    screen = terminal(argv, 80, 24)
+    wait_until(lambda: "» first" in screen.screen() and "any key goes on" in screen.screen(), 20)
+    screen.press("n")
+    wait_until(lambda: "» second" in screen.screen(), 20)
+    screen.press("Space")
+    wait_until(lambda: "paused: space goes on" in screen.screen(), 20)
+    screen.press("5")
+    wait_until(lambda: "before stage 5" in screen.screen() and "» over" in screen.screen(), 20)
+    screen.press("n")
+    screen.wait("ended with 0")
 
 
 def test_after_each_event(minirun: Program, tmp_path: Path) -> None:
@@ -150,6 +206,9 @@ def test_namespaces_in_the_snapshot_are_the_kernels(minirun: Program) -> None:
     [
         (("run", "--step", "busybox"), 125, "--step needs a terminal"),
         (("run", "--step=often", "busybox"), 125, "invalid --step 'often'"),
+        (("run", "--step=plain,often", "busybox"), 125, "invalid --step 'often'"),
+        (("run", "--rehearse", "busybox"), 125, "--rehearse plays a script"),
+        (("run", "--large", "busybox"), 125, "--large is the stepper's"),
         (("run", "--script", "/nosuch", "busybox"), 125, "/nosuch"),
         (("diff", "nobody", "--stage", "5"), 1, "no recording of 'nobody'"),
         (("diff", "missing"), 1, "container 'missing' does not exist"),

@@ -1,0 +1,194 @@
+"""`run --step` on the whole screen, in a real terminal: what stands there at each stop."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from conftest import Program, wait_until
+from minirun.core.settings import BOUNDARIES
+from show.terminal import Start, Terminal
+
+GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
+SIZES = [(80, 24), (120, 40), (200, 50), (60, 20)]
+NAMES = ("clone", "ask", "hooks", "plan", "GPUs", "reply", "exec")
+
+
+def _argv(minirun: Program, *words: str, name: str = "screen") -> list[str]:
+    return minirun.argv("run", "--rm", "--step", "--name", name, *GPUS, "busybox", *words)
+
+
+def _until(screen: Terminal, *parts: str) -> list[str]:
+    def there() -> bool:
+        shown = "\n".join(screen.visible())
+        return all(part in shown for part in parts)
+
+    wait_until(there, 20)
+    time.sleep(0.1)  # all of it
+    return screen.visible()
+
+
+def _place(at: str) -> str:
+    number, edge = at.split(":")
+    return f" {'before' if edge == 'begin' else 'after'} stage {number}: "
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+def test_each_stop(minirun: Program, terminal: Start, columns: int, lines: int) -> None:
+    """The place, the lit stage, both processes, what changed, events, keys: all fit."""
+    screen = terminal(_argv(minirun, "echo", "the command"), columns, lines)
+    for number, at in enumerate(BOUNDARIES, 1):
+        shown = _until(screen, _place(at), f"stop {number}")
+        assert len(shown) <= lines and all(len(line) <= columns for line in shown), at
+        assert shown[0].startswith(_place(at)) and shown[0].endswith(f"stop {number}")
+        stage = int(at[0])
+        blank = " " if columns >= 80 else ""
+        lit = [line for line in shown[1:4] if "▶" in line]
+        assert len(lit) == 1 and f"▶{stage}{blank}{NAMES[stage - 1]}" in lit[0], at
+        assert lit[0].startswith("init" if stage in (2, 7) else "runtime")
+        assert [stage for stage in range(1, 8) if f"✓{stage}" in "".join(shown[1:4])] == list(
+            range(1, stage)
+        )
+        text = "\n".join(shown)
+        assert text.count("── runtime ─") == text.count("WHAT CHANGED") == 1
+        assert text.count("LAST EVENTS") == text.count("n next  c continue") == 1
+        assert "q quit" in shown[-1]
+        if at == "1:begin":
+            assert "not born yet" in text
+        if at == "5:end":
+            _stage_5(shown)
+        screen.press("n")
+    shown = _until(screen, "ended with 0", "the command")
+    assert "WHAT CHANGED" not in "\n".join(shown)  # the screen is given back
+
+
+def _stage_5(shown: list[str]) -> None:
+    at = next(i for i, line in enumerate(shown) if "WHAT CHANGED" in line)
+    changed = shown[at + 1 : next(i for i, line in enumerate(shown) if "LAST EVENTS" in line)]
+    nodes = next(line for line in changed if line.startswith("  nodes"))
+    assert "+5 /dev/nvidia0 c 195:0" in nodes or "+ /dev/nvidia0 c 195:0" in nodes
+    assert any(line.startswith("  mounts") and "nvidia" in line for line in changed)
+    assert "SIMULATED" in shown[0]
+
+
+def test_every_key(minirun: Program, terminal: Start) -> None:
+    screen = terminal(_argv(minirun, "echo", "the command"), 80, 24)
+    _until(screen, "stop 1")
+    screen.press("s")
+    _until(screen, "there is no init yet")
+    screen.press("u")
+    _until(screen, "until which event? _")
+    screen.press("mknodat /dev/nvidia1", "Enter")
+    _until(screen, " after mknodat, in stage 5", "stop 2", "▶5 GPUs◀")
+    screen.press("i")
+    first = _until(screen, "+ /dev/nvidia1 c 195:1", "q back to the stop")
+    screen.press("Space")
+    wait_until(lambda: screen.visible() != first, 5)
+    screen.press("/")
+    _until(screen, "search: _")
+    screen.press("init: process", "Enter")
+    assert "init: process" in _until(screen, "init: process")[1]
+    screen.press("q")
+    _until(screen, "stop 2", "LAST EVENTS")
+    screen.press("?")
+    _until(screen, "q back to the stop", "mknodat")
+    screen.press("q", "b")
+    _until(screen, "RECORDED at 5:begin")
+    screen.press("q", "l")
+    large = _until(screen, "▀▄▄▀", "l small")
+    assert "LAST EVENTS" not in "\n".join(large)
+    screen.press("l", "s")
+    _until(screen, "a shell in the half-built container")
+    screen.press("ls /dev | grep -c nvidia; echo $((6*7)); exit", "Enter")
+    _until(screen, "stop 2", "LAST EVENTS")
+    screen.press("u", "nosuch*", "Enter")
+    _until(screen, " after stage 7", "no event was 'nosuch*'; this is the last stop")
+    screen.press("c")
+    end = "\n".join(_until(screen, "ended with 0", "the command"))
+    assert "42" in end  # what the shell left on the normal screen
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+def test_the_size_changes(minirun: Program, terminal: Start) -> None:
+    screen = terminal(_argv(minirun, "true"), 120, 40)
+    _until(screen, "stop 1")
+    for columns, lines in ((60, 20), (200, 50), (80, 24)):
+        words = ["resize-window", "-x", str(columns), "-y", str(lines)]
+        screen.tell(*words)
+        _wait_for_lines(screen, lines)
+        shown = _until(screen, "stop 1", "q quit", "LAST EVENTS")
+        assert len(shown) == lines and all(len(line) <= columns for line in shown)
+        assert shown[0].endswith("stop 1")
+    screen.press("q")
+    _until(screen, "ended with 130")
+
+
+def _wait_for_lines(screen: Terminal, lines: int) -> None:
+    wait_until(lambda: len(screen.visible()) == lines, 5)
+
+
+def test_quit_leaves_nothing(minirun: Program, terminal: Start) -> None:
+    screen = terminal(_argv(minirun, "echo", "never"), 80, 24)
+    _until(screen, "stop 1")
+    screen.press("u", "5", "Enter")
+    _until(screen, _place("5:begin"))
+    screen.press("q")
+    end = _until(screen, "ended with 130")
+    assert "never" not in end and "WHAT CHANGED" not in "\n".join(end)
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+@pytest.mark.parametrize("how", ["^C", "SIGKILL"])
+def test_the_screen_is_given_back(minirun: Program, terminal: Start, how: str) -> None:
+    """^C cleans up; the run of a killed stepper goes on. What is typed then is seen again."""
+    screen = terminal(_argv(minirun, "echo", "the command"), 80, 24)
+    _until(screen, "stop 1")
+    screen.press("n")
+    _until(screen, "stop 2")
+    if how == "^C":
+        screen.press("C-c")
+        end = _until(screen, "ended with 130")
+    else:
+        pid = next(e["pid"] for e in minirun.events("screen") if e["actor"] == "step")
+        os.kill(int(str(pid)), signal.SIGKILL)
+        end = _until(screen, "ended with 0")
+        assert "the command" in "\n".join(end)
+    assert "WHAT CHANGED" not in "\n".join(end)
+    screen.press("typed")
+    _until(screen, "typed")
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+def test_without_unicode_and_colours(minirun: Program, terminal: Start) -> None:
+    argv = ["env", "LC_ALL=C", "NO_COLOR=1", *_argv(minirun, "true")]
+    screen = terminal(argv, 80, 24)
+    _until(screen, "stop 1")
+    screen.press("u", "5:end", "Enter")
+    shown = _until(screen, _place("5:end"), ">5 GPUs<")
+    assert all(line.isascii() for line in shown)
+    assert "+1 clone" in shown[1]
+    coloured = screen.tell("capture-pane", "-p", "-e")
+    assert "\x1b[7m" in coloured or ";7m" in coloured
+    assert not any(f"\x1b[{n}m" in coloured for n in range(30, 38))
+    screen.press("c")
+    _until(screen, "ended with 0")
+
+
+def test_a_terminal_that_is_too_small_has_lines(minirun: Program, terminal: Start) -> None:
+    screen = terminal(_argv(minirun, "true"), 50, 15)
+    screen.wait("--step in lines: the terminal is 50x15")
+    screen.wait("[n]ext [c]ontinue")
+    screen.press("c")
+    screen.wait("ended with 0")
+
+
+def test_korean(minirun: Program, terminal: Start) -> None:
+    argv = minirun.argv("--lang", "ko", "run", "--rm", "--step", *GPUS, "busybox", "true")
+    screen = terminal(argv, 80, 24)
+    _until(screen, "1단계 앞", "바뀐 것", "멈춤 1")
+    screen.press("u", "5:end", "Enter")
+    shown = _until(screen, "5단계 뒤: GPU를 넣는다", "+12 /dev/nvidia0", "▶5 GPU◀")
+    assert len(shown) == 24
+    screen.press("q")
+    _until(screen, "ended with 130")
