@@ -21,7 +21,7 @@ from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.engines import roots
 from minirun.knowledge import language
-from minirun.show import differ, filters, find, narrate, played, recorded, recording
+from minirun.show import differ, filters, find, narrate, played, recorded, recording, starts
 from minirun.show import trace as chrome_trace
 from minirun.show.recording import Recording
 
@@ -180,21 +180,19 @@ def _shipped() -> str:
 
 
 def main_diff(args: "list[str]", settings: Settings) -> int:
-    """Print what a container has changed, or the difference of two snapshots of it."""
+    """Print what a container has changed, or the difference of two snapshots, or of two starts."""
     flags = Diff(args)
+    if len(flags.args) == 2 and not flags.given:
+        return _diff_starts(flags.args, settings)
     if len(flags.args) != 1 or (flags.stage and flags.between):
-        hint = "minirun diff ID, diff ID --stage 5, or diff ID --between s4,s5"
+        hint = "minirun diff ID, diff ID --stage 5, diff ID --between s4,s5, or diff ID ID"
         raise UsageError("diff needs a container, and one thing to compare", hint, status=1)
     if not flags.stage and not flags.between:
         return int(part("cli.image_inspect", "changes")(flags.args[0], settings, flags.json))
     if flags.only and flags.only not in differ.PARTS:
         raise UsageError(f"unknown part {flags.only!r}", ", ".join(differ.PARTS), status=1)
     first, second = differ.boundaries(flags.between, flags.stage)
-    recordings = find.find(flags.args[0], *roots.known(settings))
-    if len(recordings) > 1:
-        names = ", ".join(recording.id for recording in recordings)
-        raise StateError(f"{flags.args[0]} holds several containers: {names}", status=1)
-    (recording,) = recordings
+    recording = _one(flags.args[0], find.find(flags.args[0], *roots.known(settings)))
     before, after = differ.choose(recording, first), differ.choose(recording, second)
     parts = [p for p in differ.compare(before, after) if flags.only in ("", p.name)]
     if flags.files:
@@ -203,3 +201,18 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
         rows = {part.name: {"gone": part.gone, "new": part.new} for part in parts}
         return write(json.dumps(rows, indent=2) + "\n")
     return write(differ.text(parts))
+
+
+def _diff_starts(names: list[str], settings: Settings) -> int:
+    """Print what one start did that the other did not; return 1 if there is any, as diff(1)."""
+    first, second = (_one(name, find.find(name, *roots.known(settings))) for name in names)
+    write(starts.page(first, second))
+    return 1 if starts.compare(first, second) else 0
+
+
+def _one(name: str, recordings: list[Recording]) -> Recording:
+    """Return the one recording of a file or container. Raises StateError."""
+    if len(recordings) > 1:
+        names = ", ".join(each.id for each in recordings)
+        raise StateError(f"{name} holds several containers: {names}", status=1)
+    return recordings[0]

@@ -1,0 +1,86 @@
+"""`minirun diff A B`: two starts side by side."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from minirun import recordings
+from minirun.show import starts
+from minirun.show.recording import read
+
+SIMULATED = "--gpu-driver=simulated"
+
+
+def difference(minirun: Program, *names: str) -> tuple[int, list[str], list[str], str]:
+    """The exit status, what only the first and only the second did, and the whole text."""
+    done = minirun("diff", *names)
+    assert done.stderr == ""
+    rows = done.stdout.splitlines()[2:]
+    only = [[row[4:] for row in rows if row.startswith(f"  {mark} ")] for mark in "<>"]
+    return done.returncode, *only, done.stdout
+
+
+def test_two_starts_of_one_kind_do_the_same(minirun: Program) -> None:
+    for name in ("d2", "other"):
+        done = minirun("run", "--name", name, "--gpus", "0,1", SIMULATED, "busybox", "true")
+        assert done.returncode == 0, done.stderr
+    status, first, second, text = difference(minirun, "d2", "other")
+    assert (status, first, second) == (0, [], []), text
+    events = [e for e in minirun.events("d2") if e["kind"] != "gate"]
+    assert f"the same in both: {len(events)} events" in text
+
+
+def test_what_differs_stands_in_its_stage(minirun: Program) -> None:
+    minirun("run", "--name", "two", "--gpus", "0,1", SIMULATED, "busybox", "true")
+    minirun("run", "--name", "one", "--gpus", "device=1", SIMULATED, "--read-only", "busybox", "id")
+    status, first, second, text = difference(minirun, "two", "one")
+    assert status == 1
+    assert "mknodat /dev/nvidia0 c 195:0" in first
+    assert "gpus chosen gpus=0 1 of=4" in first and "gpus chosen gpus=1 of=4" in second
+    assert not any("nvidia1 " in row for row in (*first, *second)), "both have GPU 1"
+    assert [row for row in second if row.startswith("execve /") and row.endswith(" id")] != []
+    assert "mount_setattr MOUNT_ATTR_RDONLY" in second, "the read-only root"
+    heads = [row[:6] for row in text.splitlines() if row[:1] in "1234567" and row[1:2] == " "]
+    assert [int(head[0]) for head in heads] == sorted(int(head[0]) for head in heads)
+    assert "5 cli " in heads
+
+
+def test_a_failed_start_beside_one_that_works(minirun: Program, tmp_path: Path) -> None:
+    minirun("run", "--name", "works", "--gpus", "0", SIMULATED, "busybox", "true")
+    minirun("run", "--rm", "--name", "broken", "--gpus", "device=9", SIMULATED, "busybox", "true")
+    status, first, second, text = difference(minirun, "works", "broken")
+    assert status == 1
+    assert "> broken: failed in stage 5 (GPUs SIMULATED)" in text
+    assert "failed: device error: 9: unknown device" in second
+    assert any(row.startswith("pivot_root") for row in first)
+    log = minirun.root / "works" / "events.jsonl"
+    copy = tmp_path / "theirs.jsonl"
+    copy.write_bytes(log.read_bytes())
+    assert difference(minirun, "works", str(copy))[0] == 0, "a file of another machine will do"
+
+
+def test_every_event_is_the_same_or_shown(minirun: Program) -> None:
+    (one,), (other,) = (read(recordings.path(name)) for name in ("plain", "gpus-0-1"))
+    changes = starts.compare(one, other)
+    shown = sum(len(change.first) for change in changes)
+    counted = [e for e in one.events if e.kind != "gate" and e.actor != "step"]
+    status, first, _, text = difference(minirun, "plain", "gpus-0-1")
+    assert (status, len(first)) == (1, shown)
+    assert f"the same in both: {len(counted) - shown} events" in text
+    assert starts.compare(one, one) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("nosuch", "plain"), "no recording of 'nosuch'"),
+        (("figure-1", "plain"), "figure-1 holds several containers: a, b, c"),
+        (("a", "b", "c"), "diff needs a container, and one thing to compare"),
+        (("plain", "gpus-0-1", "--stage", "5"), "diff needs a container"),
+    ],
+)
+def test_mistakes(minirun: Program, names: tuple[str, ...], text: str) -> None:
+    done = minirun("diff", *names)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"minirun: {text}") and done.stderr.count("\n") == 1
