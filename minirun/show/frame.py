@@ -50,6 +50,8 @@ class View(Record):
     caption: str = ""
     message: str = ""
     large: bool = False
+    played: bool = False
+    """True if a script is."""
     simulated: bool = False
     """True if the GPUs are."""
 
@@ -57,7 +59,7 @@ class View(Record):
 def lines(view: View, width: int, height: int) -> list[Line]:
     """Return the screen, `height` lines."""
     below = notes(view, width)
-    foot = keys(view.words["fewkeys" if view.large else "keys"], width)
+    foot = keys(view.words["played" if view.played else "fewkeys" if view.large else "keys"], width)
     room = height - len(below) - len(foot)
     body = _large(view, width, room) if view.large else _body(view, width, room)
     blank: list[Line] = [[] for _ in range(room)]

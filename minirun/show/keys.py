@@ -10,8 +10,8 @@ shell COMMAND, until EVENT, back, why, quit) or by letter (n, c, i, s, u, b, ?, 
     # …            a comment
 
 While it pauses or waits, the presenter's keys count: space pauses and resumes, 1 to 7 jump to a
-stage that is still to come, n or Enter goes on at once, q quits. After the last line the run
-continues.
+stage that is still to come, n or Enter goes on at once, i ? b s show what they always show (the
+pause then begins anew), q quits. After the last line the run continues.
 """
 
 import os
@@ -124,6 +124,9 @@ class Script:
             if typed in "1234567" and typed:
                 return self._jump(f"{typed}:begin")
             if NAMES.get(typed) in ("quit", "continue"):
+                return Key(NAMES[typed])
+            if NAMES.get(typed) in ("inspect", "why", "back", "shell"):
+                self.at -= 1  # then the same line again
                 return Key(NAMES[typed])
             if typed in ("", " ", "n", "\r", "\n") or seconds is None:
                 return None

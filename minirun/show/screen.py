@@ -23,6 +23,8 @@ from minirun.show.pager import Page
 from minirun.show.tty import Tty
 
 _MOST_ROWS = 200
+_SCROLL = ("up", "down", "pageup", "pagedown", "home", "end", "j", "k", "escape")
+"""The pager's keys while a script is played: the others are the presenter's."""
 
 
 class Screen:
@@ -59,11 +61,12 @@ class Screen:
         width, height = self.terminal.size()
         if self.page:
             room = height - 2 if self.view.caption else height
-            drawn = self.page.draw(width, room, self.view.words["pager"], unicode=self.unicode)
+            foot = self.view.words["played" if self.chooser else "pager"]
+            drawn = self.page.draw(width, room, foot, unicode=self.unicode)
             if self.view.caption:
                 drawn[-1:-1] = frame.notes(self.view, width)[:2]
         else:
-            self._set(rows=tuple(self.rows))
+            self._set(rows=tuple(self.rows), played=bool(self.chooser))
             drawn = frame.lines(self.view, width, height)
         self.terminal.draw(drawn[:height])
 
@@ -129,7 +132,7 @@ class Screen:
             elif typed == "l" and not self.page:
                 self._set(large=not self.view.large)
                 self.draw()
-            elif typed and self.page:
+            elif typed and self.page and (not self.chooser or typed in _SCROLL):
                 self._turn(typed, self.page)
                 self.draw()
             else:

@@ -1,13 +1,17 @@
 """`run --step` on the whole screen, in a real terminal: what stands there at each stop."""
 
+import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from conftest import Program, wait_until
-from minirun.core.settings import BOUNDARIES
+from conftest import STORE, Program, wait_until
+from minirun.core.settings import BOUNDARIES, Settings
+from minirun.show.controller import MOST_OUTPUT, Controller
+from minirun.show.until import Wish
 from show.terminal import Start, Terminal
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
@@ -192,3 +196,61 @@ def test_korean(minirun: Program, terminal: Start) -> None:
     assert len(shown) == 24
     screen.press("q")
     _until(screen, "ended with 130")
+
+
+def test_after_each_event(minirun: Program, terminal: Start) -> None:
+    argv = minirun.argv("run", "--rm", "--step=syscall", *GPUS, "busybox", "true")
+    screen = terminal(argv, 80, 24)
+    for number in range(1, 6):
+        shown = _until(screen, f"stop {number}", "LAST EVENTS")
+        assert number == 1 or shown[0].startswith((" after ", " before stage 1")), shown[0]
+        screen.press("n")
+    screen.press("u", "pivot_root", "Enter")
+    _until(screen, " after pivot_root, in stage 5")  # ldconfig's own
+    screen.press("n")
+    shown = _until(screen, ", in stage 5", "LAST EVENTS")
+    wait_until(lambda: "after pivot_root" not in screen.visible()[0], 5)
+    screen.press("c")
+    _until(screen, "ended with 0")
+
+
+def test_what_a_container_prints_is_shown_and_not_obeyed(
+    minirun: Program, terminal: Start, tmp_path: Path
+) -> None:
+    script = tmp_path / "keys"
+    script.write_text("at 5:begin\nshell printf 'a\\033[2Jb\\007\\n'; exit 3\nwait\ncontinue\n")
+    words = ("--step", "--script", str(script), "busybox", "true")
+    screen = terminal(minirun.argv("run", "--rm", *GPUS, *words), 80, 24)
+    shown = _until(screen, "# printf", r"a\x1b[2Jb\x07", "q quit")
+    assert shown[1] == r"a\x1b[2Jb\x07"
+    screen.press("j", "n")
+    _until(screen, "ended with 0")
+
+
+def test_a_terminal_that_dies(minirun: Program, terminal: Start) -> None:
+    screen = terminal(_argv(minirun, "sleep", "100"), 80, 24)
+    _until(screen, "stop 1")
+    screen.press("n")
+    _until(screen, "stop 2")
+    pids = {int(str(e["pid"])) for e in minirun.events("screen")}
+    screen.close()
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 10)
+    assert minirun("gc").returncode == 0
+    assert not list(minirun.root.glob("[!.]*"))
+
+
+def test_a_command_in_the_container_has_an_end(minirun: Program) -> None:
+    """What a face asks: the command's output and status; it is ended if it takes too long."""
+    minirun("run", "-d", "--name", "asked", "busybox", "sleep", "60")
+    pid = json.loads(minirun("state", "asked").stdout)["pid"]
+    settings = Settings(str(minirun.root), STORE, named=True)
+    asking = Controller(settings, "asked", Wish(), -1)
+    assert asking.command("true").status == 125
+    asking.pids["init"] = pid
+    done = asking.command("echo $((6*7)); echo no >&2; exit 3")
+    assert (done.status, sorted(done.text.split()), done.cut) == (3, ["42", "no"], False)
+    late = asking.command("echo begun; sleep 777", seconds=1.5)
+    assert late.cut and late.text == "begun\n"
+    wait_until(lambda: "sleep 777" not in minirun("exec", "asked", "ps").stdout, 5)
+    large = asking.command("yes", seconds=20)
+    assert large.cut and MOST_OUTPUT <= len(large.text) < 2 * MOST_OUTPUT
