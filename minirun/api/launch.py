@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 from minirun.api.child import Child, words_of
 from minirun.api.container import REMOVED, Container
@@ -140,11 +140,18 @@ def _gpus(asked: "str | Sequence[int | str] | None") -> "str | None":
     """Return the value of --gpus. Raises ValueError for a number that stands alone."""
     if asked is None or isinstance(asked, str):
         return asked
-    if isinstance(asked, int):
+    if isinstance(asked, int) and not isinstance(asked, bool):
         hint = f'gpus=[{asked}] is the GPU with index {asked}, gpus="count={asked}" any {asked}'
         raise ValueError(f"gpus={asked} could be an index or a count ({hint})")
+    if not isinstance(asked, Sequence) or not all(map(_is_gpu, asked)):
+        raise ValueError(f'gpus={asked!r} names no GPUs (gpus=[0, 1], gpus="all")')
     names = list(map(str, asked))
     return f"device={names[0]}" if len(names) == 1 else ",".join(names) or "none"
+
+
+def _is_gpu(one: object) -> bool:
+    """Return True for an index, of numpy too, and for a name; True and False are neither."""
+    return isinstance(one, (str, SupportsIndex)) and not isinstance(one, bool)
 
 
 def _end(child: Child, container: "Container | None") -> None:

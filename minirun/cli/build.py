@@ -153,8 +153,9 @@ def _finder(flags: Build, settings: Settings) -> Callable[[str, str], store.Imag
     def find(name: str, platform: str) -> store.Image:
         view = pull.shown("Unable to find image '{}' locally", flags.quiet)
         if flags.pull:
-            return registry.pull_or_build(settings.store, name, say, view, platform)
-        return pull.find(name, settings, view, platform)
+            watch = pull.steps(flags.quiet)
+            return registry.pull_or_build(settings.store, name, say, view, platform, watch)
+        return pull.find(name, settings, view, platform, quiet=flags.quiet)
 
     return find
 

@@ -5,6 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core import state
 from minirun.core.errors import ImageError, StateError, UsageError
@@ -89,7 +90,7 @@ def _build(names: list[str], settings: Settings) -> int:
     if not names:
         raise UsageError("images build needs a name", f"one of {', '.join(recipe.names())}")
     for name in names:
-        image = build.build(settings.store, name, say)
+        image = build.build(settings.store, name, say, part("cli.pull", "steps")(False))
         print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))
     return 0
 

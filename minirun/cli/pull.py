@@ -1,7 +1,7 @@
 """`minirun pull`, and what a run does whose image is not here: pull it, and show how that goes."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from minirun.core.visible import clean, say
 from minirun.image import catalogue
 from minirun.image.grammar import parse
 from minirun.image.pull_log import PullLog, logged
+from minirun.image.recipe.bootstrap import ignore
 from minirun.image.registry import pull as registry
 from minirun.image.registry.errors import NotFound, Unreachable
 from minirun.image.take import LayerStep, Notify
@@ -62,24 +63,30 @@ def for_run(flags: "RunFlags", settings: Settings, container_id: str) -> "Image"
 
 
 def _for_run(flags: "RunFlags", settings: Settings) -> "Image":
-    name = flags.args[0]
+    name, quiet = flags.args[0], flags.quiet or flags.progress == "quiet"
     is_id = len(flags.args) == 1 and flags.command == "run" and os.path.exists(places.CONFIG)
     if flags.pull == "never" or (is_id and not catalogue.has_recipe(parse(name))):
         return catalogue.resolve(settings.store, name)
     if flags.pull == "always":
-        view = _logged(shown("", flags.quiet), "--pull always: whatever is here")
-        return registry.pull_or_build(settings.store, name, say, view, flags.platform)
-    missing = shown("Unable to find image '{}' locally", flags.quiet)
+        view, place = _logged(shown("", quiet), "--pull always: whatever is here"), settings.store
+        return registry.pull_or_build(place, name, say, view, flags.platform, steps(quiet))
+    missing = shown("Unable to find image '{}' locally", quiet)
     view = _logged(missing, "no such image is in the store")
-    return find(name, settings, view, flags.platform)
+    return find(name, settings, view, flags.platform, quiet=quiet)
 
 
 def find(
-    name: str, settings: Settings, view: "registry.View | None" = None, platform: str = ""
+    name: str,
+    settings: Settings,
+    view: "registry.View | None" = None,
+    platform: str = "",
+    *,
+    quiet: bool = True,
 ) -> "Image":
     """Return an image that is here, or pull it, or make it here. Raises ImageError."""
+    view = view or registry.silent
     try:
-        return registry.find_or_pull(settings.store, name, say, view or shown("", True), platform)
+        return registry.find_or_pull(settings.store, name, say, view, platform, steps(quiet))
     except NotFound:
         raise
     except Unreachable as error:
@@ -115,6 +122,16 @@ def shown(lead: str, quiet: bool) -> "registry.View":
             inner.close()
 
     return registry.silent if quiet else view
+
+
+def steps(quiet: bool) -> "Callable[[str], None]":
+    """Return what shows on a terminal, in one line, what the making of an image is at."""
+
+    def show(step: str) -> None:
+        room = os.get_terminal_size(2).columns - 1
+        os.write(2, f"\r\x1b[K{clean(step)[:room]}\r".encode())
+
+    return ignore if quiet or not os.isatty(2) else show
 
 
 class _Lines:

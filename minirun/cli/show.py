@@ -90,6 +90,9 @@ def _check(flags: ViewFlags) -> None:
     filters.wanted(flags.stage, flags.filter)
     if (flags.stage or flags.filter) and (flags.html or flags.trace):
         raise UsageError("--stage and --filter are for text, and the page has its own", status=1)
+    if (flags.stage or flags.filter) and not flags.args:
+        hint = f"minirun {flags.command} --stage 4 NAME"
+        raise UsageError("--stage and --filter need the name of a start", hint, status=1)
     if flags.plain and flags.text:
         raise UsageError("--plain or --text, not both", status=1)
 

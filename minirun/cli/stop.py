@@ -11,8 +11,9 @@ from minirun.cli.flags import Flags, flag, show
 from minirun.cli.oci import delete, signal_number
 from minirun.core import endings, state
 from minirun.core.container import Container
-from minirun.core.errors import StateError, UsageError
+from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.settings import Settings
+from minirun.core.visible import say
 from minirun.engines import roots
 from minirun.running import existing
 
@@ -38,18 +39,25 @@ class Rm(Flags):
 
 
 def main_rm(args: "list[str]", settings: Settings) -> int:
-    """Delete containers, one after the other, and print their names. Raises MinirunError, OSError.
+    """Delete containers, and print their names; one that fails stops none of the others.
 
     --volumes is docker's; here what an image's volumes hold goes with the container always.
+    Raises OSError.
     """
     flags = Rm(args)
     if not flags.args:
         flags.refuse()
+    status = 0
     for name in flags.args:
-        place, container_id = roots.locate(settings, name)
-        delete(place, container_id, force=flags.force)
-        show([name])
-    return 0
+        try:
+            place, container_id = roots.locate(settings, name)
+            delete(place, container_id, force=flags.force)
+        except MinirunError as error:
+            say(error.line())
+            status = error.status
+        else:
+            show([name])
+    return status
 
 
 def main_stop(args: "list[str]", settings: Settings) -> int:

@@ -74,9 +74,7 @@ def bare_number(text: str) -> str:
     """Return what to say of a number that stands alone, which docker reads as a count; or ''."""
     if not _is_index(text) or text == "0":
         return ""
-    return (
-        f"--gpus {text} is the gpu with index {text}, not {text} gpus (that is --gpus count={text})"
-    )
+    return f"--gpus {text} is the GPU with index {text}, and no count (that is --gpus count={text})"
 
 
 def _fields(text: str) -> "list[str]":

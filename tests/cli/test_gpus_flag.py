@@ -12,7 +12,7 @@ LIST = ("busybox", "sh", "-c", "ls /dev | grep '^nvidia[0-9]'")
 def test_a_number_alone_is_an_index_and_a_line_says_so(minirun: Program, number: str) -> None:
     done = minirun("run", "--gpus", number, SIMULATED, *LIST)
     assert done.stdout == f"nvidia{number}\n"
-    text = f"--gpus {number} is the gpu with index {number}, not {number} gpus"
+    text = f"--gpus {number} is the GPU with index {number}, and no count"
     assert done.stderr == f"minirun: {text} (that is --gpus count={number})\n"
     notes = [event for event in minirun.events() if event["kind"] == "note"]
     assert any(text in str(note) for note in notes), "the log keeps it"

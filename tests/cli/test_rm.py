@@ -23,6 +23,18 @@ def test_a_running_one_only_by_force(minirun: Program) -> None:
     wait_until(lambda: minirun.left() == [])
 
 
+def test_one_that_fails_stops_none_of_the_others(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "a", "busybox", "sleep", "60")
+    minirun("run", "--name", "b", "busybox", "true")
+    done = minirun("rm", "nosuch", "a", "b")
+    assert (done.returncode, done.stdout) == (1, "b\n")
+    assert [line.split()[:3] for line in done.stderr.splitlines()] == [
+        ["minirun:", "container", "'nosuch'"], ["minirun:", "cannot", "delete"],
+    ]  # fmt: skip
+    assert minirun("rm", "-f", "a").returncode == 0
+    wait_until(lambda: minirun.left() == [])
+
+
 def test_one_that_is_not_there(minirun: Program) -> None:
     done = minirun("rm", "nosuch")
     assert (done.returncode, done.stdout) == (1, "")

@@ -64,6 +64,17 @@ def test_mistakes(minirun: Program, flags: tuple[str, ...], text: str) -> None:
     assert done.stderr.startswith(f"minirun: {text}")
 
 
+@pytest.mark.parametrize("view", ["timeline", "replay"])
+@pytest.mark.parametrize("flags", [("--stage", "4"), ("--filter", "name=mount")])
+def test_without_a_start_there_is_nothing_to_filter(
+    minirun: Program, view: str, flags: tuple[str, ...]
+) -> None:
+    done = minirun(view, *flags)
+    hint = f"minirun {view} --stage 4 NAME"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"minirun: --stage and --filter need the name of a start ({hint})\n"
+
+
 def test_failed_starts_come_first(minirun: Program) -> None:
     minirun("run", "--rm", "--name", "broken", "busybox", "/nosuch")
     for name in ("fine-1", "fine-2"):

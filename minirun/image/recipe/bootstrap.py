@@ -13,14 +13,13 @@ import io
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
-from minirun.core.visible import clean
 from minirun.image.layer import apply_flat
 from minirun.image.recipe import aptsources
 from minirun.image.recipe.text import Packages
@@ -57,6 +56,14 @@ class Bootstrapped(NamedTuple):
     """One line each: name, version, architecture, and digest of the file that was unpacked."""
 
 
+Notify = Callable[[str], None]
+"""Takes one line for the user."""
+
+
+def ignore(_: str) -> None:
+    """Show nothing: a Notify."""
+
+
 class Ready(NamedTuple):
     """All that is to be known before packages are fetched."""
 
@@ -76,14 +83,16 @@ def prepare(wanted: Packages, folder: str) -> Ready:
     return Ready(sources, keyring, epoch, folder)
 
 
-def fill(wanted: Packages, ready: Ready, contents: bytes) -> Bootstrapped:
+def fill(wanted: Packages, ready: Ready, contents: bytes, watch: Notify) -> Bootstrapped:
     """Make a root filesystem, and unpack the archive `contents` on top.
+
+    `watch` gets a line for each step of the tool, and an empty one when it has ended.
 
     Raises ImageError with the tool's own last word if it fails.
     """
     sources, epoch, folder = ready.sources, ready.epoch, ready.folder
     tree = f"{folder}/{TREE}"
-    _run(_command(wanted, ready), folder, epoch)
+    _run(_command(wanted, ready), folder, epoch, watch)
     made_of = list(packages(tree))
     trim(tree, wanted)
     apply_flat(io.BytesIO(contents), tree)
@@ -243,31 +252,27 @@ def _command(wanted: Packages, ready: Ready) -> list[str]:
     return [TOOL, *settings, sources.suite, f"{MOUNT_POINT}/{TREE}", *files]
 
 
-def _run(command: list[str], folder: str, epoch: int) -> None:
-    """Run the tool; a terminal shows what it is at. The rest is only of interest if it fails."""
+def _run(command: list[str], folder: str, epoch: int, watch: Notify) -> None:
+    """Run the tool; `watch` gets its steps ("I: …"). The rest is only of interest if it fails."""
     os.chmod(folder, 0o711)
     env = {k: v for k, v in os.environ.items() if k == "PATH" or k.lower().endswith("_proxy")}
     env |= {"SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp"}
     said = []
-    with subprocess.Popen(
-        [*PRIVATELY, folder, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", env=env, cwd="/",
-    ) as process:  # fmt: skip
-        assert process.stdout
-        for line in process.stdout:
-            said.append(line.rstrip("\n"))
-            _show_step(line)
-    _show_step("I: ")
+    try:
+        with subprocess.Popen(
+            [*PRIVATELY, folder, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=env, cwd="/",
+        ) as process:  # fmt: skip
+            assert process.stdout
+            for line in process.stdout:
+                said.append(line.rstrip("\n"))
+                if line.startswith("I: "):
+                    watch(line[3:].strip())
+    finally:
+        watch("")
     os.chmod(folder, 0o700)
     if process.returncode:
         lines = [line for line in said if line.startswith(("E:", "W:"))]
         last = (lines or said or ["no word why"])[0]
         hint = "see whether apt-get update works; minirun images import needs no network"
         raise ImageError(f"{command[0]} failed: {last}", hint)
-
-
-def _show_step(line: str) -> None:
-    """Show on a terminal what mmdebstrap is at ("I: …"), in place of the step before."""
-    if line.startswith("I: ") and os.isatty(2):
-        room = os.get_terminal_size(2).columns - 3
-        os.write(2, f"\r\x1b[K{clean(line[3:].strip())[:room]}\r".encode())

@@ -10,7 +10,6 @@ its recipe takes Debian's packages: a substitute, said in one line when it is ma
 import io
 import json
 import os
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
@@ -24,16 +23,17 @@ from minirun.image.layers import Layers
 from minirun.image.made import Made, MadeSource, date, saved, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.recipe import bootstrap, contents, names, text
+from minirun.image.recipe.bootstrap import Notify, ignore
 from minirun.image.recipe.text import Recipe
 from minirun.image.take import take
 
-Notify = Callable[[str], None]
-"""Takes one line for the user."""
 _OCI = "org.opencontainers.image."
 _RECIPE = "minirun.recipe"
 
 
-def find_or_build(store: str, reference: str, notify: Notify) -> shelf.Image:
+def find_or_build(
+    store: str, reference: str, notify: Notify, watch: Notify = ignore
+) -> shelf.Image:
     """Return the image that `reference` names; build it if it is missing and has a recipe.
 
     `notify` gets one line if anything is built or stands in for something else. Raises ImageError.
@@ -44,18 +44,20 @@ def find_or_build(store: str, reference: str, notify: Notify) -> shelf.Image:
         wanted = parse(reference)
         if not catalogue.has_recipe(wanted):
             raise
-    return build(store, wanted.familiar(), notify)
+    return build(store, wanted.familiar(), notify, watch)
 
 
-def build(store: str, name: str, notify: Notify) -> shelf.Image:
+def build(store: str, name: str, notify: Notify, watch: Notify = ignore) -> shelf.Image:
     """Build an image by the recipe `name`, or that of a file, and return it; an intact one is kept.
+
+    `watch` gets a line for each step of what takes long, and an empty one when that has ended.
 
     Raises ImageError: no such recipe, or a step of it failed.
     """
     recipe = text.load(name)
     try:
         with catalogue.making(store, recipe.name):
-            return _intact(store, recipe, notify) or _make(store, recipe, notify)
+            return _intact(store, recipe, notify) or _make(store, recipe, notify, watch)
     except OSError as error:
         raise shelf.failure(error, f"building {recipe.name}") from None
 
@@ -97,26 +99,28 @@ def _version(recipe: Recipe) -> str:
     return f"{recipe.name} {recipe.digest}"
 
 
-def _make(store: str, recipe: Recipe, notify: Notify) -> shelf.Image:
+def _make(store: str, recipe: Recipe, notify: Notify, watch: Notify) -> shelf.Image:
     try:
         with workshop(store) as folder, ExitStack() as stack:
             if recipe.packages.distribution:
-                made = _of_packages(recipe, folder, stack, notify)
+                made = _of_packages(recipe, folder, stack, notify, watch)
             else:
-                made = _of_contents(store, recipe, folder, stack, notify)
+                made = _of_contents(store, recipe, folder, stack, notify, watch)
             return take(store, recipe.name, MadeSource(made))
     except bootstrap.UnreachableArchive as error:
         if not recipe.packages.substitute:
             raise
-        return _substitute(store, recipe, error, notify)
+        return _substitute(store, recipe, error, notify, watch)
 
 
-def _of_packages(recipe: Recipe, folder: str, stack: ExitStack, notify: Notify) -> Made:
+def _of_packages(
+    recipe: Recipe, folder: str, stack: ExitStack, notify: Notify, watch: Notify
+) -> Made:
     ready = bootstrap.prepare(recipe.packages, folder)
     notify(f"building {recipe.name}")
     programs, besides = contents.gather(recipe), io.BytesIO()
     contents.write(recipe, programs, ready.epoch, besides)
-    found = bootstrap.fill(recipe.packages, ready, besides.getvalue())
+    found = bootstrap.fill(recipe.packages, ready, besides.getvalue(), watch)
     layer = _opened(folder, stack)
     pack_tree(found.tree, layer)
     return Made(
@@ -133,12 +137,14 @@ def _of_packages(recipe: Recipe, folder: str, stack: ExitStack, notify: Notify) 
     )  # fmt: skip
 
 
-def _of_contents(store: str, recipe: Recipe, folder: str, stack: ExitStack, notify: Notify) -> Made:
+def _of_contents(
+    store: str, recipe: Recipe, folder: str, stack: ExitStack, notify: Notify, watch: Notify
+) -> Made:
     """Return an image of what the recipe itself puts in, perhaps on top of another one."""
     notify(f"building {recipe.name}")
     base, created, annotations = None, 0, {}
     if recipe.base:
-        name = _base(store, recipe.base, notify).name
+        name = _base(store, recipe.base, notify, watch).name
         base = stack.enter_context(collected(store, [name]))[0]
         digest, created = saved(base)
         annotations = {f"{_OCI}base.name": base.name, f"{_OCI}base.digest": digest}
@@ -160,12 +166,14 @@ def _of_contents(store: str, recipe: Recipe, folder: str, stack: ExitStack, noti
     )  # fmt: skip
 
 
-def _substitute(store: str, recipe: Recipe, why: ImageError, notify: Notify) -> shelf.Image:
+def _substitute(
+    store: str, recipe: Recipe, why: ImageError, notify: Notify, watch: Notify
+) -> shelf.Image:
     """Make the image of another recipe's, under this one's name. Raises ImageError."""
     other = recipe.packages.substitute
     system, instead = recipe.packages.distribution.capitalize(), other.capitalize()
     notify(f"{recipe.name} is made of {instead}'s packages, a substitute and not {system}: {why}")
-    name = build(store, other, lambda line: None).name
+    name = build(store, other, ignore, watch).name
     origin = catalogue.resolve(store, name).origin
     with collected(store, [name]) as (base,):
         digest, created = saved(base)
@@ -184,9 +192,10 @@ def _substitute(store: str, recipe: Recipe, why: ImageError, notify: Notify) -> 
         return take(store, recipe.name, MadeSource(made))
 
 
-def _base(store: str, name: str, notify: Notify) -> shelf.Image:
+def _base(store: str, name: str, notify: Notify, watch: Notify) -> shelf.Image:
     """Return the image of a recipe, which is built if it is missing, or any image that is here."""
-    return build(store, name, notify) if name in names() else catalogue.resolve(store, name)
+    known = name in names()
+    return build(store, name, notify, watch) if known else catalogue.resolve(store, name)
 
 
 def _opened(folder: str, stack: ExitStack) -> BinaryIO:

@@ -13,6 +13,7 @@ from minirun.image import Reference, catalogue, recipe, store
 from minirun.image import take as taking
 from minirun.image.grammar import parse
 from minirun.image.recipe import build
+from minirun.image.recipe.bootstrap import Notify, ignore
 from minirun.image.registry import settings
 from minirun.image.registry.errors import NotFound, Unreachable
 from minirun.image.registry.source import Registry
@@ -58,9 +59,16 @@ def pull(
 
 
 def find_or_pull(
-    where: str, reference: str, say: build.Notify, view: View, platform: str = ""
+    where: str,
+    reference: str,
+    say: Notify,
+    view: View,
+    platform: str = "",
+    watch: Notify = ignore,
 ) -> store.Image:
     """Return an image that is here, or pull it, or make it here where no registry is to be reached.
+
+    `watch`: see minirun.image.recipe.build.
 
     Raises ImageError.
     """
@@ -70,11 +78,16 @@ def find_or_pull(
             return found
     except ImageError:
         pass  # missing, or broken, which a pull mends
-    return pull_or_build(where, reference, say, view, platform)
+    return pull_or_build(where, reference, say, view, platform, watch)
 
 
 def pull_or_build(
-    where: str, reference: str, say: build.Notify, view: View, platform: str = ""
+    where: str,
+    reference: str,
+    say: Notify,
+    view: View,
+    platform: str = "",
+    watch: Notify = ignore,
 ) -> store.Image:
     """Pull an image, even if it is here; make it here where no registry is to be reached.
 
@@ -93,7 +106,7 @@ def pull_or_build(
         found = catalogue.resolve(where, reference)
         say(f"{reason}: taking {found.name} as it is here")
         return found
-    return build.find_or_build(where, reference, lambda line: say(f"{reason}: {line}"))
+    return build.find_or_build(where, reference, lambda line: say(f"{reason}: {line}"), watch)
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def test_a_wrong_checksum_is_an_error_and_no_reason_for_a_substitute(tmp_path: P
 def test_the_tool_dies_with_the_builder_and_so_do_its_mounts(tmp_path: Path) -> None:
     code = (
         "import sys; from minirun.image.recipe import bootstrap;"
-        "bootstrap._run(['sh', '-c', 'touch /mnt/up; sleep 98.7'], sys.argv[1], 0)"
+        "bootstrap._run(['sh', '-c', 'touch /mnt/up; sleep 98.7'], sys.argv[1], 0, print)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(command, cwd=SOURCE) as builder:
@@ -121,6 +121,17 @@ def test_the_tool_dies_with_the_builder_and_so_do_its_mounts(tmp_path: Path) -> 
     while running("98.7"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("ending", ["", "; exit 3"])
+def test_steps_are_told_and_so_is_their_end(tmp_path: Path, ending: str) -> None:
+    told: list[str] = []
+    said = f"echo 'I: one...'; echo other >&2; echo 'I: two...'{ending}"
+    try:
+        bootstrap._run(["sh", "-c", said], str(tmp_path), 0, told.append)
+    except ImageError:
+        assert ending
+    assert told == ["one...", "two...", ""]
 
 
 def running(word: str) -> list[str]:
