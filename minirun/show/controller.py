@@ -8,18 +8,13 @@ later; with --snapshots alone that is all it does.
 """
 
 import os
-import select
-import subprocess
-import sys
-import time
 
-import minirun
 from minirun.core import events, gates, places
 from minirun.core.errors import UsageError
 from minirun.core.settings import BOUNDARIES, Settings
 from minirun.inspect import snapshot
 from minirun.running import existing
-from minirun.show import changed, keys
+from minirun.show import changed, inside, keys
 from minirun.show.event import Event, Tail
 from minirun.show.face import Face, Output, Stop
 from minirun.show.narrate import Narrator
@@ -31,8 +26,6 @@ _PATIENCE = 10.0
 """Seconds that the runtime gets to clean up."""
 _TICK = 0.005
 """Seconds between two looks at the log."""
-MOST_OUTPUT = 1 << 20
-"""Bytes of a command's output that are kept."""
 _NO_INIT = "there is no init yet, and so no container to look into"
 
 
@@ -207,9 +200,7 @@ class Controller:
 
     def shell(self, command: str = "") -> None:
         """Run a shell, or a command, in the container as it stands, on this process's streams."""
-        terminal = ["-it"] if not command and os.isatty(0) else ["-i"]
-        stdin = subprocess.DEVNULL if command else None
-        subprocess.run(self._exec(terminal, command), check=False, stdin=stdin)
+        inside.shell(self.settings, self.id, command)
 
     def command(self, command: str, seconds: float = 20.0) -> Output:
         """Run a command in the container as it stands, and return what it printed.
@@ -218,34 +209,7 @@ class Controller:
         """
         if reason := self.why_no_shell():
             return Output(125, reason, cut=False)
-        with subprocess.Popen(
-            self._exec(["-i"], command), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        ) as child:  # fmt: skip
-            assert child.stdout
-            data, cut = _read(child.stdout.fileno(), time.monotonic() + seconds)
-            if cut:
-                child.terminate()  # exec ends its command with it
-        return Output(child.returncode, data.decode(errors="replace"), cut)
-
-    def _exec(self, terminal: list[str], command: str) -> list[str]:
-        words = ["sh", "-c", command] if command else ["sh"]
-        return [*self_command(self.settings), "exec", *terminal, self.id, *words]
-
-
-def _read(fd: int, until: float) -> tuple[bytes, bool]:
-    """Return what comes of a pipe up to a time (CLOCK_MONOTONIC), and if that was not all."""
-    data, poll = b"", select.poll()
-    poll.register(fd, select.POLLIN)
-    while len(data) < MOST_OUTPUT:
-        rest = until - time.monotonic()
-        if rest <= 0 or not poll.poll(rest * 1000):
-            return data, True
-        chunk = os.read(fd, 65536)
-        if not chunk:
-            return data, False
-        data += chunk
-    return data, True
+        return inside.command(self.settings, self.id, command, seconds)
 
 
 def _tick(runtime_pipe: int) -> bool:
@@ -255,14 +219,3 @@ def _tick(runtime_pipe: int) -> bool:
     except keys.RunEnded:
         return True
     return False
-
-
-def self_command(settings: Settings) -> list[str]:
-    """Return the command line that starts this program again, with the same places."""
-    source = os.path.dirname(os.path.dirname(minirun.__file__))  # pip -e leaves it out of sys.path
-    path = [source, *sys.path]
-    start = f"import sys; sys.path[:0] = {path!r}; from minirun.__main__ import start; start()"
-    return [
-        sys.executable, "-ISc", start, "--root", settings.root, "--store", settings.store,
-        "--cgroup", settings.cgroup_version,
-    ]  # fmt: skip

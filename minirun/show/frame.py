@@ -9,8 +9,7 @@ from typing import Any
 
 from minirun.core import gates
 from minirun.core.record import Record
-from minirun.show import text
-from minirun.show.changed import Change
+from minirun.show import differences, text
 from minirun.show.face import Stop
 from minirun.show.sides import sides
 
@@ -91,12 +90,16 @@ def keys(words: str, width: int) -> list[Line]:
 
 def _title(view: View, width: int) -> Line:
     stop = view.stop
-    where = place(view, stop) if stop else view.words["running"]
+    where = _where(view)
     count = view.words["stop"].format(number=stop.number) if stop else ""
     room = width - text.display_width(count) - 3
-    where += f" {view.words['simulated']}" if view.simulated else ""
     where = text.fit(text.clean(where, view.unicode), room, view.unicode)
     return [("title", text.padded(f" {where}", room + 2) + f"{count} ")]
+
+
+def _where(view: View) -> str:
+    where = place(view, view.stop) if view.stop else view.words["running"]
+    return f"{where} {view.words['simulated']}" if view.simulated else where
 
 
 def place(view: View, stop: Stop) -> str:
@@ -156,63 +159,8 @@ def _changed(view: View, width: int, room: int) -> list[Line]:
     found = [_rule(head, width, view.unicode)]
     if not stop or not stop.changes:
         return [*found, [("dim", f"  {words['nothing']}")]]
-    changes = stop.changes
-    shares = _shares([len(c.new) + len(c.gone) for c in changes], room - 1)
-    for change, share in zip(changes, shares, strict=True):
-        found += _change(view, change, share, width)
-    return found
-
-
-def _shares(counts: list[int], room: int) -> list[int]:
-    """Give each kind a line, then the rest in turns to those that have more to show."""
-    shares = [1 if index < room else 0 for index in range(len(counts))]
-    left = room - sum(shares)
-    while left > 0 and any(s < c for s, c in zip(shares, counts, strict=True)):
-        for index, count in enumerate(counts):
-            if left and shares[index] < count:
-                shares[index] += 1
-                left -= 1
-    return shares
-
-
-def _change(view: View, change: Change, share: int, width: int) -> list[Line]:
-    label = view.words["points" if change.kind == "mounts" else change.kind]
-    head = text.padded(f"  {label}", 14)
-    items = [("new", f"+ {line}") for line in sorted(change.new, key=_usual)]
-    items += [("gone", f"- {line}") for line in change.gone]
-    if share >= len(items):
-        shown: list[Line] = [[item] for item in items]
-    else:
-        shown = _flowing(change, share, width - 14, view.unicode)
-    shown = [[("bold", head if not at else " " * 14), *line] for at, line in enumerate(shown)]
-    return shown[:share]
-
-
-def _flowing(change: Change, share: int, width: int, unicode: bool) -> list[Line]:
-    """Return how many came and went, and as many names as have room in `share` lines."""
-    found: list[Line] = []
-    for style, sign, items in (("new", "+", change.new), ("gone", "-", change.gone)):
-        room = share - len(found) - (1 if style == "new" and change.gone and share > 1 else 0)
-        if not items or room < 1:
-            continue
-        short = change.kind in ("mounts", "files", "namespaces")
-        names = [text.clean(each, unicode) for each in sorted(items, key=_usual)]
-        names = [each.split(" ")[0] for each in names] if short else names
-        rows = text.wrap(", ".join(names), width, f"{sign}{len(items)} ", "   ")
-        if len(rows) > room:
-            dots = text.dots(unicode)
-            rows[room - 1] = text.cut(rows[room - 1], width - len(dots) - 1, "") + f" {dots}"
-        found += [[(style, row)] for row in rows[:room]]
-    return found
-
-
-def _usual(line: str) -> int:
-    """Return how far behind a line is to stand: what a reader looks for comes first."""
-    device = line.partition("/dev/nvidia")[2]
-    path = line.split(" ")[0]
-    if device[:1].isdigit() or "/libcuda.so" in path or path.endswith("/nvidia-smi"):
-        return 0
-    return 1 if "nvidia" in line and path.startswith("/dev/") else 2
+    changes, unicode = stop.changes, view.unicode
+    return found + differences.lines(changes, words, width, room - 1, unicode=unicode)
 
 
 def _events(view: View, width: int, room: int) -> list[Line]:
@@ -243,13 +191,11 @@ def _large(view: View, width: int, room: int) -> list[Line]:
     stop, words = view.stop, view.words
     found: list[Line] = [[], *figure(view, width), []]
     digit = _DIGITS.get(str(view.lit))
-    where = place(view, stop) if stop else words["running"]
+    where = _where(view)
     told = text.wrap(text.clean(where, view.unicode), width - 12)
     if digit and view.unicode:
         beside = ["", *told, "", ""]
-        found += [
-            [("lit", f" {row} "), ("bold", f"   {beside[at]}")] for at, row in enumerate(digit)
-        ]
+        found += [[("bold", f"   {row}    {beside[at]}")] for at, row in enumerate(digit)]
     else:
         found += [[("lit", f" {view.lit or ' '} "), ("bold", f"   {told[0]}")]]
         found += [[("bold", f"      {row}")] for row in told[1:]]
@@ -259,7 +205,7 @@ def _large(view: View, width: int, room: int) -> list[Line]:
         line: Line = [("bold", text.padded(f"   {label}", 16))]
         line += [("new", f"+{len(change.new)}  ")] if change.new else []
         line += [("gone", f"-{len(change.gone)}  ")] if change.gone else []
-        first = sorted(change.new or change.gone, key=_usual)[0]
+        first = sorted(change.new or change.gone, key=differences.usual)[0]
         exact = change.kind in ("nodes", "rules", "processes")
         found += [[*line, ("", first if exact else first.split(" ")[0])], []]
     return found[:room]

@@ -5,17 +5,21 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import STORE, Program, wait_until
 from minirun.core.settings import BOUNDARIES, Settings
-from minirun.show.controller import MOST_OUTPUT, Controller
+from minirun.show import changed, differences
+from minirun.show.controller import Controller
+from minirun.show.inside import MOST_OUTPUT
 from minirun.show.until import Wish
 from show.terminal import Start, Terminal
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 SIZES = [(80, 24), (120, 40), (200, 50), (60, 20)]
+SCRIPT = Path(__file__).parents[2] / "tutorials/scripts/figure-3.keys"
 NAMES = ("clone", "ask", "hooks", "plan", "GPUs", "reply", "exec")
 
 
@@ -102,6 +106,7 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     screen.press("q", "l")
     large = _until(screen, "▀▄▄▀", "l small")
     assert "LAST EVENTS" not in "\n".join(large)
+    assert "SIMULATED" in "\n".join(large)
     screen.press("l", "s")
     _until(screen, "a shell in the half-built container")
     screen.press("ls /dev | grep -c nvidia; echo $((6*7)); exit", "Enter")
@@ -254,3 +259,65 @@ def test_a_command_in_the_container_has_an_end(minirun: Program) -> None:
     wait_until(lambda: "sleep 777" not in minirun("exec", "asked", "ps").stdout, 5)
     large = asking.command("yes", seconds=20)
     assert large.cut and MOST_OUTPUT <= len(large.text) < 2 * MOST_OUTPUT
+
+
+def test_the_talk_on_the_screen(minirun: Program, terminal: Start) -> None:
+    """Rehearsed at 80x24: it comes to its end, and the command's output stands on the screen."""
+    words = ("--step", "--script", str(SCRIPT), "--rehearse", *GPUS, "busybox", "echo", "curtain")
+    screen = terminal(minirun.argv("run", "--rm", *words), 80, 24)
+    shown = _until(screen, "ended with 0", "curtain")
+    assert "--step ends here" not in "\n".join(shown)
+
+
+def _snapshot(**parts: object) -> Any:
+    empty: dict[str, object] = {
+        "at": "5:begin", "namespaces": {}, "host_namespaces": {}, "mounts": [], "files": [],
+        "devices": [], "processes": {},
+    }  # fmt: skip
+    return empty | parts
+
+
+def test_what_changed() -> None:
+    host = {"mount": "mnt:[1]", "network": "net:[2]"}
+    mounts = ["/ overlay overlay rw", "host:/ ext4 a rw", "host:/proc proc proc rw"]
+    facts = {"pid": 7, "name": "a", "capabilities": "0x3", "seccomp": "0", "descriptors": ["0 /x"]}
+    before = _snapshot(mounts=mounts, host_namespaces=host, processes={"init": facts})
+    now = _snapshot(
+        mounts=mounts[:1], host_namespaces=host, devices=["c 195:0 rw # /dev/nvidia0"],
+        namespaces={"mount": "mnt:[9]", "network": "net:[2]"},
+        files=["./dev/nvidia0 c 195:0", "./etc/ld.so.cache"],
+        processes={"init": facts | {"capabilities": "0x1", "descriptors": []}},
+    )  # fmt: skip
+    assert changed.since(before, before) == []
+    assert changed.since(before, now) == [
+        ("namespaces", ["mount mnt:[9]"], []),
+        ("processes", ["init: capabilities 0x1"], ["init: capabilities 0x3"]),
+        ("nodes", ["/dev/nvidia0 c 195:0"], []),
+        ("mounts", [], ["2 mounts of the host"]),
+        ("rules", ["c 195:0 rw # /dev/nvidia0"], []),
+        ("files", ["/etc/ld.so.cache"], []),
+    ]
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 5, 8, 60])
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_changes_in_any_room(room: int, width: int) -> None:
+    """Never more lines than there is room for; every kind has one; all of it if it fits."""
+    names = [f"/dev/thing{n} c 1:{n}" for n in range(9)]
+    changes = [
+        changed.Change("nodes", ["/dev/nvidia0 c 195:0", *names], []),
+        changed.Change("mounts", [], ["/sys/fs/cgroup cgroup", "20 mounts of the host"]),
+        changed.Change("rules", ["c 195:0 rw"], ["c 1:1 rw"]),
+    ]
+    words = {"nodes": "nodes", "points": "mounts", "rules": "rules"}
+    drawn = differences.lines(changes, words, width, room, unicode=True)
+    text = ["".join(part for _, part in line) for line in drawn]
+    assert len(text) <= room
+    assert [line.split()[0] for line in text if line[2] != " "] == ["nodes", "mounts", "rules"][
+        :room
+    ]
+    assert "/dev/nvidia0 c 195:0" in text[0]
+    if room == 3:
+        assert "+10 " in text[0] and "-21 /sys/fs/cgroup, 20 mounts of the host" in text[1]
+    if room == 60:
+        assert len(text) == 14

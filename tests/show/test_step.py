@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.core.settings import BOUNDARIES
-from minirun.show import keys
+from minirun.show import keys, text
 from minirun.show.until import Pattern
 from show.terminal import Start
 
@@ -112,6 +112,8 @@ def test_both_talks_have_the_same_keys_and_last_five_minutes() -> None:
             assert re.search("[가-힣]", other.argument) and one.argument.isascii()
     spoken = sum(float(key.argument) for key in english if key.name == "pause")
     assert 240 <= spoken <= 330
+    captions = [key.argument for key in (*english, *korean) if key.name == "say"]
+    assert all(len(text.wrap(caption, 79, "» ", "  ")) <= 3 for caption in captions)
     assert [k.argument for k in english if k.name == "at"] == [f"{n}:begin" for n in range(1, 8)]
 
 
