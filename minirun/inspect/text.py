@@ -73,7 +73,7 @@ def why(gate: Event, last: Event | None, language: str, width: int = text.WIDTH)
     event = knowledge.event(last.name, last.args, language) if last else None
     at_boundary = gate.name != "syscall"
     topics = [stage, event] if at_boundary else [event, stage]
-    found = [_topic(topic, language, width) for topic in topics if topic]
+    found = list(dict.fromkeys(_topic(topic, language, width) for topic in topics if topic))
     if last and last.why:
         found.insert(0, f"{last.name}: {text.clean(last.why)}\n")
     return "\n".join(found)

@@ -30,15 +30,15 @@ def since(before: "Snapshot | None", now: "Snapshot") -> list[Change]:
     for kind in KINDS:
         old = _lines(before, kind) if before else []
         new = _lines(now, kind)
-        came = [line for line in new if line not in set(old)]
+        came = [line for line in new if line not in set(old) and not line.startswith("host:")]
         went = [line for line in old if line not in set(new)]
         if came or went:
-            found.append(Change(kind, _told(came), _told(went)))
+            found.append(Change(kind, came, _told(went)))
     return found
 
 
 def _told(lines: list[str]) -> list[str]:
-    """Put the mounts of the host together: before pivot_root, init still sees them."""
+    """Put the mounts of the host together, which go with pivot_root."""
     own = [line for line in lines if not line.startswith("host:")]
     hosts = len(lines) - len(own)
     return own + ([f"{hosts} mounts of the host"] if hosts else [])

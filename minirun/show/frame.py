@@ -90,14 +90,15 @@ def keys(words: str, width: int) -> list[Line]:
 
 def _title(view: View, width: int) -> Line:
     stop = view.stop
-    where = _where(view)
+    where = where_of(view)
     count = view.words["stop"].format(number=stop.number) if stop else ""
     room = width - text.display_width(count) - 3
     where = text.fit(text.clean(where, view.unicode), room, view.unicode)
     return [("title", text.padded(f" {where}", room + 2) + f"{count} ")]
 
 
-def _where(view: View) -> str:
+def where_of(view: View) -> str:
+    """Return the same, or that the run goes on; and that the GPUs are SIMULATED, if they are."""
     where = place(view, view.stop) if view.stop else view.words["running"]
     return f"{where} {view.words['simulated']}" if view.simulated else where
 
@@ -191,7 +192,7 @@ def _large(view: View, width: int, room: int) -> list[Line]:
     stop, words = view.stop, view.words
     found: list[Line] = [[], *figure(view, width), []]
     digit = _DIGITS.get(str(view.lit))
-    where = _where(view)
+    where = where_of(view)
     told = text.wrap(text.clean(where, view.unicode), width - 12)
     if digit and view.unicode:
         beside = ["", *told, "", ""]

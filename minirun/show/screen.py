@@ -176,10 +176,10 @@ class Screen:
         words, width = self.view.words, self.terminal.size()[0]
         if key.name == "inspect":
             content = changes_text(stop.changes, words) + anatomy_text.page(stop.snapshot, width)
-            self.page = Page(frame.place(self.view, stop), content)
+            self.page = Page(frame.where_of(self.view), content)
         elif key.name == "why":
             content = anatomy_text.why(stop.gate, stop.last, self.spoken, width)
-            self.page = Page(frame.place(self.view, stop), content)
+            self.page = Page(frame.where_of(self.view), content)
         elif key.name == "back":
             earlier = self.controller.earlier(self.back, stop.at)
             if not earlier:

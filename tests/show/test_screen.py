@@ -103,6 +103,10 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     _until(screen, "q back to the stop", "mknodat")
     screen.press("q", "b")
     _until(screen, "RECORDED at 5:begin")
+    screen.press("q", "u", "5:end", "Enter")
+    _until(screen, _place("5:end"))
+    screen.press("?")
+    assert "\n".join(_until(screen, "man page", "q back")).count("real stack: ") == 1
     screen.press("q", "l")
     large = _until(screen, "▀▄▄▀", "l small")
     assert "LAST EVENTS" not in "\n".join(large)
@@ -110,7 +114,7 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     screen.press("l", "s")
     _until(screen, "a shell in the half-built container")
     screen.press("ls /dev | grep -c nvidia; echo $((6*7)); exit", "Enter")
-    _until(screen, "stop 2", "LAST EVENTS")
+    _until(screen, "stop 3", "LAST EVENTS")
     screen.press("u", "nosuch*", "Enter")
     _until(screen, " after stage 7", "no event was 'nosuch*'; this is the last stop")
     screen.press("c")
@@ -289,6 +293,7 @@ def test_what_changed() -> None:
         processes={"init": facts | {"capabilities": "0x1", "descriptors": []}},
     )  # fmt: skip
     assert changed.since(before, before) == []
+    assert changed.since(None, before)[1:] == [("mounts", ["/ overlay overlay rw"], [])]
     assert changed.since(before, now) == [
         ("namespaces", ["mount mnt:[9]"], []),
         ("processes", ["init: capabilities 0x1"], ["init: capabilities 0x3"]),
