@@ -4,6 +4,7 @@
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships    make reference   write its pages anew
+# make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
@@ -13,7 +14,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: setup packages tested launcher images demo test check bench matrix test-v2 recordings \
-	reference conformance bats clean
+	pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -118,6 +119,10 @@ reference:
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox
 	$(PYTHON) tests/recordings/make.py
+
+# The pictures are drawn by the program, and a test compares them.
+pictures: setup
+	$(MINIRUN) replay gpus-0-1 --svg tutorials/pictures/figure-3.svg
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2

@@ -39,6 +39,7 @@ class ViewFlags(Flags):
     plain: bool
     text: bool
     html: str
+    svg: str
     trace: str
     lang: str
 
@@ -88,7 +89,7 @@ def _check(flags: ViewFlags) -> None:
     """Raise UsageError where the flags of VIEWS make no sense."""
     flags.check("level", "", *narrate.LEVELS)
     filters.wanted(flags.stage, flags.filter)
-    if (flags.stage or flags.filter) and (flags.html or flags.trace):
+    if (flags.stage or flags.filter) and (flags.html or flags.svg or flags.trace):
         raise UsageError("--stage and --filter are for text, and the page has its own", status=1)
     if (flags.stage or flags.filter) and not flags.args:
         hint = f"minirun {flags.command} --stage 4 NAME"
@@ -123,9 +124,13 @@ def _show(
 
         spoken = language.choose(flags.lang or settings.lang)
         _export(flags.html, html.render(recordings, language=spoken))
+    if flags.svg:
+        from minirun.show import figure  # only a picture needs it
+
+        _export(flags.svg, figure.document(recordings))
     if flags.trace:
         _export(flags.trace, json.dumps(chrome_trace.document(recordings)) + "\n")
-    if flags.html or flags.trace:
+    if flags.html or flags.svg or flags.trace:
         return
     for number, each in enumerate(recordings):
         write(("\n" if number else "") + played.title(each, plain=flags.plain) + "\n")

@@ -26,6 +26,7 @@ _GUTTER, _ROW = 60, 15
 """Room below the first lane for the names of messages, in rows."""
 _LETTER, _CAPITAL = 6.3, 7.6
 """How wide letters of the names of stages, and of messages, may be."""
+_BOLD = 'font-weight="700"'
 _CLOSE = 14
 """Arrows that are nearer to each other than this have their names on one side."""
 _WEIGHTS = {"bold": 'stroke-width="2"', "dim": 'opacity=".6"', "": 'stroke-width="1"'}
@@ -40,6 +41,33 @@ def lanes(recording: Recording) -> list[str]:
 def svg(recording: Recording, axis: Axis | None = None) -> str:
     """Return the picture of `recording`; on an axis that it shares with others, if one is given."""
     return _Picture(recording, axis or Axis([recording])).draw()
+
+
+_STANDALONE = (
+    "svg{color:#1e2226;background:#fdfcf9}"
+    "@media (prefers-color-scheme:dark){svg{color:#e6e3db;background:#17191c}}"
+)
+"""Where no page around it gives a colour: as the HTML page has them."""
+
+
+def document(recordings: list[Recording]) -> str:
+    """Return the pictures of `recordings`, on one axis, as one SVG file: light and dark."""
+    axis = Axis(recordings)
+    pictures = [_Picture(recording, axis) for recording in recordings]
+    parts, top = [], 0
+    for picture in pictures:
+        name = "" if len(pictures) == 1 else _text(0, 11, clean(picture.recording.id)[:9], _BOLD)
+        parts.append(f'<g transform="translate(0 {top})">{name}{picture.body()}</g>')
+        top += picture.height
+    names = html.escape(" ".join(label(recording) for recording in recordings))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {WIDTH + 24} {top + 16}" '
+        'role="img" aria-labelledby="title" fill="currentColor" stroke="none" '
+        'font-family="system-ui, sans-serif" font-size="12">'
+        f'<title id="title">{names}</title><style>{_STANDALONE}</style>'
+        + "".join(parts)
+        + "</svg>\n"
+    )
 
 
 def label(recording: Recording) -> str:
@@ -79,13 +107,16 @@ class _Picture:
     def x(self, t: int) -> float:
         return round(_LEFT + self.axis.place(t) * (WIDTH - _LEFT - _RIGHT), 1)
 
+    def body(self) -> str:
+        """Return the shapes, without the element around them."""
+        return "".join((*self._ground(), *self._bands(), *self._marks(), *self._arrows()))
+
     def draw(self) -> str:
-        parts = [*self._ground(), *self._bands(), *self._marks(), *self._arrows()]
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
             f'role="img" aria-label="{html.escape(label(self.recording))}" '
             'fill="currentColor" stroke="none" font-family="system-ui, sans-serif" '
-            'font-size="12" width="100%">' + "".join(parts) + "</svg>"
+            'font-size="12" width="100%">' + self.body() + "</svg>"
         )
 
     def _ground(self) -> Iterator[str]:
