@@ -102,7 +102,7 @@ def _viewers(flags: Run, settings: Settings) -> Viewers:
     show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")
     show = not quiet and bool(show or (flags.progress == "auto" and os.isatty(2)))
     stepped = flags.step or flags.script or flags.rehearse or flags.large
-    held = flags.snapshots or flags.pace or settings.gates
+    held = flags.snapshots or flags.pace or flags.web or settings.gates
     if not (show or stepped or held or settings.log):
         return Viewers()
     found: Viewers = part("cli.view", "viewers")(flags, show=show)

@@ -73,6 +73,7 @@ class RunFlags(Flags):
     quiet: bool = flag("-q")
     progress: str = flag(default="auto")
     pace: str
+    web: str = flag(optional="0")
     plain: bool
     dry_run: bool
     step: str = flag(optional="stage")

@@ -16,7 +16,7 @@ _LEAST = (60, 20)
 def viewers(flags: Run, *, show: bool) -> LogViewers:
     """Return who looks on; with `show` on standard error. Raises UsageError, OSError."""
     step, lines = _step(flags)
-    keyboard = os.isatty(0)
+    keyboard = os.isatty(0) or bool(flags.web)
     if step and not flags.script and (flags.detach or not keyboard):
         hint = "or play the keys of a file: --script FILE"
         raise UsageError("--step needs a terminal to read keys from", hint)
@@ -24,14 +24,14 @@ def viewers(flags: Run, *, show: bool) -> LogViewers:
         raise UsageError("--rehearse plays a script", "--script FILE")
     if flags.large and not step:
         raise UsageError("--large is the stepper's", "with --step or --script")
-    screen = bool(step and not lines and os.isatty(2) and _fits())
+    screen = bool(step and not lines and not flags.web and os.isatty(2) and _fits())
     pace = _pace(flags, held=bool(step))
     whole = (step and not screen) or pace or flags.progress == "lanes"
     style = "plain" if flags.plain or flags.progress == "plain" else "lanes" if whole else "summary"
     late = style == "summary" and not (flags.tty or flags.detach)
     options = ViewOptions(
         show, style, step, flags.script, screen, flags.large, flags.rehearse, late,
-        flags.snapshots, pace,
+        flags.snapshots, pace, _port(flags, step),
     )  # fmt: skip
     if not (step or flags.snapshots):
         return LogViewers(options)
@@ -49,6 +49,18 @@ def _step(flags: Run) -> "tuple[str, bool]":
     step = "stage" if words or flags.script else ""
     lines = "plain" in words or flags.plain or flags.progress == "plain"
     return gates.EVERY_EVENT if gates.EVERY_EVENT in words else step, lines
+
+
+def _port(flags: Run, step: str) -> str:
+    """Return the port of --web; "" without it. Raises UsageError."""
+    if not flags.web:
+        return ""
+    if not step or flags.script or flags.detach:
+        hint = "without --script and --detach"
+        raise UsageError("--web is a page for --step", f"--step --web, {hint}")
+    if not (flags.web.isascii() and flags.web.isdigit() and int(flags.web[:6]) < 65536):
+        raise UsageError(f"invalid --web {flags.web!r}", "a port: --web=8080")
+    return flags.web
 
 
 def _fits() -> bool:

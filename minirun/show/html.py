@@ -34,7 +34,7 @@ from minirun.show.topics import Topics
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = (
     "draw.js", "layout.js", "events.js", "search.js", "differ.js", "present.js", "export.js",
-    "page.js",
+    "live.js", "page.js",
 )  # fmt: skip
 _MARKED = re.compile(r"{{(.*?)}}")
 """A phrase of page.html that is translated."""
@@ -42,10 +42,15 @@ _ENGLISH = Phrases()
 _SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
 
 
-def render(recordings: list[Recording], language: str = knowledge.ENGLISH) -> str:
+def render(
+    recordings: list[Recording],
+    language: str = knowledge.ENGLISH,
+    live: "dict[str, Any] | None" = None,
+) -> str:
     """Return one self-contained HTML page that shows `recordings` on a common axis of time.
 
-    `language` is that of the page and its topics; what the log says stays in English.
+    `language` is that of the page and its topics; what the log says stays in English. `live`: where
+    the run is held, for a page that asks its server for news (minirun.show.web).
     Raises ValueError if there is no recording.
     """
     if not recordings:
@@ -60,7 +65,7 @@ def render(recordings: list[Recording], language: str = knowledge.ENGLISH) -> st
     return Template(page).substitute(
         language=language,
         title=html.escape(_heading(recordings, say)),
-        policy=_policy(style, script),
+        policy=_policy(style, script) + ("; connect-src 'self'" if live else ""),
         style=style,
         script=script,
         facts="".join(f"<li>{_facts(r, say)}</li>" for r in recordings),
@@ -71,7 +76,7 @@ def render(recordings: list[Recording], language: str = knowledge.ENGLISH) -> st
             for r in recordings
         ),
         tables="".join(_table(r, n, axis.start) for n, r in enumerate(recordings)),
-        data=_json(_data(recordings, axis, language)),
+        data=_json({**_data(recordings, axis, language), "live": live}),
     )
 
 

@@ -27,10 +27,24 @@ def run(
     every = options.step == gates.EVERY_EVENT
     controller = Controller(settings, container_id, wish, pipe, every_event=every)
     try:
-        controller.follow(_face(controller, options), "syscalls" if every else "stages")
+        level = "syscalls" if every else "stages"
+        if options.web:
+            _on_the_web(controller, options, level)
+        else:
+            controller.follow(_face(controller, options), level)
     except Exception as error:  # whatever it is: the run goes on, and the user hears of it
         text_of = f"{type(error).__name__}: {error}"
         os.write(2, f"minirun: --step ends here: {text.clean(text_of)}\n".encode())
+
+
+def _on_the_web(controller: Controller, options: "ViewOptions", level: str) -> None:
+    from minirun.show.web.face import WebFace  # 60 ms, for --web alone
+
+    face = WebFace(controller, int(options.web))
+    try:
+        controller.follow(face, level)
+    finally:
+        face.close()
 
 
 def _face(controller: Controller, options: "ViewOptions") -> Face | None:

@@ -41,6 +41,8 @@ class ViewOptions(Record):
     snapshots: bool = False
     pace: float = 0
     """Seconds that the run is held at each boundary of a stage."""
+    web: str = ""
+    """The port of --step's live page, "0" for any; empty: there is none."""
 
 
 class LogViewers(Viewers):

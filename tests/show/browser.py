@@ -28,11 +28,15 @@ _KEYS = {"Enter": "\r", " ": " "}
 class Browser:
     """One page in a browser of its own, in a network namespace in which nothing is up."""
 
-    def __init__(self, profile: Path) -> None:
+    def __init__(self, profile: Path, *, loopback: bool = False) -> None:
+        """`loopback`: it can reach this machine's own servers, by address, and nothing else."""
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
         shell = f'exec unshare --net "$@" 3<&{to_read} 4>&{to_write}'
-        argv = [PROGRAM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        if loopback:
+            shell = f'exec "$@" 3<&{to_read} 4>&{to_write}'
+        rules = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
+        argv = [PROGRAM, *_FLAGS, rules, f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(
             ["bash", "-c", shell, "bash", *argv], pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -87,6 +91,14 @@ class Browser:
         while self.run("document.readyState + location.protocol") != "completefile:":
             assert time.monotonic() < deadline, "the page does not load"
             time.sleep(0.02)
+
+    def visit(self, url: str, width: int = 1280, height: int = 900) -> None:
+        """Open an address, which may be of a page that never stops loading."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height,
+            deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        self.call("Page.navigate", url=url)
 
     def media(self, kind: str = "", scheme: str = "light") -> None:
         """Show the page as on a medium ("print"), in light or dark."""

@@ -92,7 +92,7 @@ function onKey(key) {
     return;
   }
   if (key.target === byId("search")) { inSearch(key); return; }
-  if (key.target.closest("select, input")) return;
+  if (key.target.closest("select, input, #controls")) return;
   if (key.key === "Escape") { escape(); return; }
   const event = key.target.closest(".event"), panel = key.target.closest("#panel");
   const pan = event && key.shiftKey && { ArrowLeft: -0.5, ArrowRight: 0.5 }[key.key];
@@ -128,6 +128,7 @@ function start() {
   bindTools();
   views.forEach(listenToPointer);
   document.addEventListener("keydown", onKey);
+  startLive();
   new ResizeObserver(() => setZoom(zoom)).observe(scroller);
 }
 
