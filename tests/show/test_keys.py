@@ -21,10 +21,14 @@ def test_names_letters_arguments_and_comments() -> None:
     ("text", "wrong"),
     [
         ("next\nnxt\n", "demo:2: unknown key 'nxt'"),
-        ("pause\n", "demo:1: '' is no number"),
-        ("pause long\n", "demo:1: 'long' is no number of seconds"),
-        ("pause -1\n", "demo:1: '-1' is no number of seconds"),
-        ("pause nan\n", "demo:1: 'nan' is no number of seconds"),
+        ("pause\n", "demo:1: pause cannot have ''"),
+        ("pause long\n", "demo:1: pause cannot have 'long'"),
+        ("pause -1\n", "demo:1: pause cannot have '-1'"),
+        ("pause nan\n", "demo:1: pause cannot have 'nan'"),
+        ("n\nsay\n", "demo:2: say cannot have ''"),
+        ("wait 5\n", "demo:1: wait cannot have '5'"),
+        ("until\n", "demo:1: until cannot have ''"),
+        ("at 8:begin\n", "demo:1: at cannot have '8:begin'"),
     ],
 )
 def test_a_mistake_is_named_with_its_line(text: str, wrong: str) -> None:
@@ -33,13 +37,18 @@ def test_a_mistake_is_named_with_its_line(text: str, wrong: str) -> None:
     assert wrong in str(caught.value)
 
 
+def test_a_caption_may_have_a_number_sign() -> None:
+    assert keys.parse_script("say stage # 5  # too\n") == [Key("say", "stage # 5  # too")]
+
+
 def test_a_script_ends_with_going_on_and_stops_where_the_run_ends() -> None:
     reading, writing = os.pipe()
-    script = keys.Script([Key("pause", "0.01"), Key("why")], reading)
+    waiter = keys.waiter(-1, reading)
+    script = keys.Script([Key("pause", "0.01"), Key("why")], waiter, keyboard=False)
     assert [script.next(), script.next(), script.next()] == [
         Key("why"), Key("continue"), Key("continue"),
     ]  # fmt: skip
     os.close(writing)
     with pytest.raises(keys.RunEnded):
-        keys.Script([Key("pause", "60")], reading).next()
+        keys.Script([Key("pause", "60")], waiter, keyboard=False).next()
     os.close(reading)
