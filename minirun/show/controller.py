@@ -1,4 +1,4 @@
-"""The one who holds a stepped run: it follows the log, stops at gates, and lets them open.
+"""What holds a stepped run: it follows the log, stops at gates, and opens them.
 
 It runs in a process of its own, forked before the run begins, as the live view does. If the log
 says that a process waits at a gate (minirun.core.gates), the kernel objects stay as they are until
@@ -45,7 +45,7 @@ class Controller:
         self.runtime = os.getppid()
         self.every_event = every_event
         self.pids: dict[str, int] = {"runtime": self.runtime}
-        """Who → pid, of those who live now or have lived."""
+        """Actor → pid, also of actors that have ended."""
         self.taken: list[snapshot.Snapshot] = []
         """The snapshots of all boundaries so far."""
         self.stops: list[Stop] = []

@@ -41,7 +41,7 @@ class Output(NamedTuple):
 
 
 class Face(Protocol):
-    """Who is told what happens, and says how it goes on."""
+    """Shows what happens to the user, and asks how the run goes on."""
 
     def told(self, event: "Event", rows: "list[Row]") -> None:
         """Show an event. `rows`: its lines, empty if the level of detail leaves it out."""

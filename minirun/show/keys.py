@@ -51,7 +51,7 @@ class RunEnded(Exception):
 
 
 class Chooser(Protocol):
-    """Who says how a stepped run goes on."""
+    """Where the keys of a stepped run come from."""
 
     def next(self) -> Key:
         """Wait for a key. Raises RunEnded if the run ends meanwhile."""

@@ -1,4 +1,4 @@
-"""Who looks on while a run is stepped, or while snapshots are taken: the stepper, in its process.
+"""The stepper's process, while a run is stepped or snapshots are taken.
 
 Imported by a run only if it is asked for.
 """
