@@ -82,6 +82,7 @@ def run(
         return _in_child(whole)
     except BaseException:
         orphans.collect(settings, container_id, dry=False)
+        orphans.remove_abandoned(settings.root)  # killed while it removed the container itself
         raise
 
 
