@@ -53,7 +53,7 @@ def test_filter_and_between_cut_and_show_all_that_is_left() -> None:
     assert str(nodes).count("mknodat /dev/nvidia") == 5
     stage = timeline.between(2, 2)
     assert (stage[0].kind, stage[-1].kind) == ("begin", "end")
-    assert {event.stage for event in stage if event.name != "snapshot"} == {2}
+    assert {event.stage for event in stage if event.actor != "step"} == {2}
     whole = timeline.between("1:begin", 7)
     assert [event for event in timeline if event in whole.recording.events] == list(whole)
     assert timeline[3:5].filter(stage=9)._repr_html_()

@@ -187,7 +187,9 @@ def test_so_it_is_while_it_happens(minirun: Program, flags: tuple[str, ...]) -> 
 def test_what_a_stage_did_in_numbers() -> None:
     """RUN_HOOKS is a write(2) into a FIFO: stage 2 did not do nothing."""
     lines = draw(shipped("gpus-0-1")[0], 100)
-    ends = [re.sub(r"\d+ s", "N s", line) for line in lines if " done: " in line]
+    ends = [
+        re.sub(r"\d+ system calls?", "N system calls", line) for line in lines if " done: " in line
+    ]
     assert [line.partition("done: ")[2].split("  ")[0].rstrip(" │") for line in ends] == [
         "N system calls, 1 message", "1 message", "N system calls, 1 message", "N system calls",
         "N system calls, GPUs SIMULATED", "1 message", "N system calls, 1 message",
