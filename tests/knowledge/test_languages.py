@@ -16,7 +16,7 @@ from minirun.core.errors import HINTS, UsageError
 from minirun.knowledge import seccomp, texts
 from minirun.knowledge.language import choose
 from minirun.knowledge.texts import Topic
-from minirun.show import html, text
+from minirun.show import html, page_data, text
 
 FOLDER = Path(package.__file__).parent / "knowledge"
 FILES = sorted(path.name for path in (FOLDER / "en").iterdir())
@@ -131,21 +131,22 @@ def test_a_search_in_korean_knows_both_languages() -> None:
 
 
 def page_phrases() -> set[str]:
-    """Every English phrase of the page: in its frame, its scripts, and minirun.show.html."""
+    """Every English phrase of the page: in its frame, its scripts, and what is put into both."""
     here = Path(html.__file__)
-    source, frame = here.read_text(), (here.parent / "page" / "page.html").read_text()
+    source = here.read_text() + Path(page_data.__file__).read_text()
+    frame = (here.parent / "page" / "page.html").read_text()
     scripts = "".join(path.read_text() for path in (here.parent / "page").glob("*.js"))
     phrases = set(re.findall(r'\b(?:t|say)\(\s*"([^"]+)"', scripts + source))
     assert len(phrases) > 50
-    shown = {*text.STAGES.values(), html._SIMULATED, "container {}"}
+    shown = {*text.STAGES.values(), page_data.SIMULATED, "container {}"}
     return shown | set(re.findall("{{(.*?)}}", frame)) | phrases
 
 
 def test_every_phrase_of_the_page_is_translated() -> None:
     korean = raw("ko", PAGE)
-    phrases = (page_phrases() | set(text.STAGES.values()) | {html._SIMULATED, "container {}"}) - {
-        "ok"
-    }
+    phrases = (
+        page_phrases() | set(text.STAGES.values()) | {page_data.SIMULATED, "container {}"}
+    ) - {"ok"}
     assert korean.keys() == phrases
     for english, said in korean.items():
         assert said.count("{}") == english.count("{}"), english

@@ -64,7 +64,7 @@ def test_the_table_has_every_event_without_a_script(name: str) -> None:
     rows = re.findall(r'<tr id="row-(\d+)-(\d+)"', page)
     wanted = [(str(n), str(i)) for n, each in enumerate(found) for i in range(len(each.events))]
     assert rows == wanted
-    assert len(page.encode()) < 600_000
+    assert len(page.encode()) < {"figure-1": 700_000}.get(name, 300_000)  # three containers
     for each in found:
         for event in each.events:
             assert escapes.escape(event.why) in page

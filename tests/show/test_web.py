@@ -14,8 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from conftest import Program, processes, wait_until
+from minirun.show import recording
+from minirun.show.recording import Recording
 from required import installed
 from show.browser import Browser
+from show.pages import show
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 PLACE = "document.getElementById('live-place')?.textContent ?? ''"
@@ -87,6 +90,42 @@ def placed(browser: Browser, text: str) -> None:
         assert time.monotonic() < deadline, f"no {text!r}: {found!r}"
         found = browser.run(f"document.readyState === 'complete' ? {PLACE} : ''")
         time.sleep(0.03)
+
+
+DRAWN = """[...document.querySelectorAll('#table tbody tr, #lanes .event')].map(one => [one.id,
+  one.innerText, one.ariaLabel, one.getAttribute('class')?.replace('current', ''),
+  one.querySelector('.arrow')?.getAttribute('class')].join(' '))"""
+"""All events of a page: their rows, and how they are drawn and spoken."""
+
+
+def test_the_page_grows_to_what_a_new_page_would_be(
+    talk: Talk, browsers: list[Browser], minirun: Program, tmp_path: Path
+) -> None:
+    watched, fresh, _ = browsers
+    watched.visit(talk.viewer)
+    placed(watched, "before stage 1:")
+    watched.run("window.kept = document.querySelector('#table')")
+    counts = [watched.run("document.querySelectorAll('.event').length")]
+    for key, argument, place in (
+        ("until", "mknodat /dev/nvidia0", "after mknodat, stage 5"),
+        ("next", "", "after stage 5"), ("continue", "", "the run has started its command"),
+    ):  # fmt: skip
+        assert talk.press(key, argument) == 200
+        placed(watched, place)
+        counts.append(watched.run("document.querySelectorAll('.event').length"))
+    assert counts == sorted(set(counts)), "it has grown at each stop"
+    assert watched.run("window.kept === document.querySelector('#table')"), "never fetched anew"
+    assert talk.end()[:2] == (0, "the command\n")
+    drawn = watched.run(DRAWN)
+    assert watched.run("document.querySelectorAll('tr.current').length") == 1
+    (found,) = recording.read(minirun.root / "talk" / "events.jsonl")
+    show(fresh, tmp_path, [Recording(found.id, found.events[: counts[-1]])])
+    assert drawn == fresh.run(DRAWN)
+    picture = "document.querySelector('.still svg').innerHTML"
+    assert watched.run(picture) == fresh.run(picture), "it prints what a new page would print"
+    assert watched.run("document.querySelectorAll('.event.end').length") == 7
+    assert watched.run("document.querySelector('.banner').textContent").startswith("SIMULATED")
+    assert [one for one in watched.complaints() if "127.0.0.1" not in one] == []
 
 
 def test_a_presenter_and_two_viewers(talk: Talk, browsers: list[Browser]) -> None:

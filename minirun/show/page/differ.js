@@ -11,6 +11,7 @@ function moment(at) {
 
 function buildDiffer() {
   const taken = data.recordings.filter((recording) => recording.snapshots.at.length);
+  byId("differ").replaceChildren();
   if (!taken.length) {
     byId("differ").append(make("p", {}, t("This was recorded without snapshots."), " ", make("code", {}, "minirun run --snapshots"),
       " ", t("takes one at the beginning and the end of each stage; then this place shows what a stage added and removed.")));

@@ -109,22 +109,24 @@ function under(view, pointer) {
   return near && distance(near, at) < 24 ? near : direct ?? null;
 }
 
+let grip = null;  // where the picture is held, while it is dragged
+window.addEventListener("pointerup", () => { grip = null; });
+
 function listenToPointer(view) {
-  let from = null, dragged = false;
+  let dragged = false;
   view.svg.addEventListener("pointermove", (pointer) => {
     const item = under(view, pointer);
-    if (item && !from) hint(item);
-    if (from) scroller.scrollLeft = from.scroll - (pointer.clientX - from.x);
-    if (from && Math.abs(pointer.clientX - from.x) > 4) dragged = true;
+    if (item && !grip) hint(item);
+    if (grip) scroller.scrollLeft = grip.scroll - (pointer.clientX - grip.x);
+    if (grip && Math.abs(pointer.clientX - grip.x) > 4) dragged = true;
   });
   view.svg.addEventListener("pointerdown", (pointer) => {
     if (pointer.button === 0 && pointer.pointerType === "mouse") {
-      from = { x: pointer.clientX, scroll: scroller.scrollLeft };
+      grip = { x: pointer.clientX, scroll: scroller.scrollLeft };
       dragged = false;
       pointer.preventDefault();
     }
   });
-  window.addEventListener("pointerup", () => { from = null; });
   view.svg.addEventListener("click", (pointer) => {
     const item = under(view, pointer);
     if (!item || dragged) return;

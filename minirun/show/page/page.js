@@ -19,6 +19,7 @@ function bindTools() {
   });
   bindPresenting();
   bindExport();
+  bindFilters();
   toggle("filter", "filters");
   toggle("help", "keys");
   byId("search").addEventListener("input", search);
@@ -34,9 +35,7 @@ function bindTools() {
   }, { passive: false });
   document.querySelectorAll(".stages button").forEach((button) => {
     const stage = Number(button.dataset.stage);
-    const begin = items.find((item) => item.event.kind === "begin" && item.event.stage === stage);
-    button.disabled = !begin;
-    button.addEventListener("click", () => goToStage(begin, stage));
+    button.addEventListener("click", () => goToStage(beginOf(stage), stage));
   });
   byId("table").addEventListener("click", (click) => {
     const link = click.target.closest('a[href^="#event-"]');
@@ -46,6 +45,12 @@ function bindTools() {
     choose(item);
     openPanel();
   });
+}
+
+const beginOf = (stage) => items.find((item) => item.event.kind === "begin" && item.event.stage === stage);
+
+function enableStages() {
+  document.querySelectorAll(".stages button").forEach((button) => { button.disabled = !beginOf(Number(button.dataset.stage)); });
 }
 
 /** Show a stage from its first event to its last. */
@@ -110,23 +115,30 @@ function drawLegend() {
     ["M-5 -6l10 6l-10 6z", "solid", t("a program is executed")], ["M0 -8V7m0 0l-4 -6m4 6l4 -6", "arrow", t("a message through a FIFO or a pipe")],
     ["M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "open", t("a note")], ["M-4 -4l8 8m0 -8l-8 8", "cross", t("failed")]];
   if (items.some((item) => item.event.kind === "gate")) legend.push(["M-4 -7h8l-8 14h8z", "open", t("held at a gate")]);
-  document.querySelector(".legend").append(...legend.map(([d, kind, words]) => make("li", {}, sign(d, kind), words)));
+  document.querySelector(".legend").replaceChildren(...legend.map(([d, kind, words]) => make("li", {}, sign(d, kind), words)));
 }
 
-function start() {
+/** Draw all recordings, from the table and the data. */
+function draw() {
+  items.length = views.length = 0;
   readEvents();
-  document.documentElement.classList.add("scripted");
-  document.querySelectorAll(".live").forEach((section) => { section.hidden = false; });
-  scroller.append(axis);
+  scroller.replaceChildren(axis);
   data.recordings.forEach(drawRecording);
+  views.forEach(listenToPointer);
   buildFilters();
   buildDiffer();
   drawLegend();
+  enableStages();
+}
+
+function start() {
+  document.documentElement.classList.add("scripted");
+  document.querySelectorAll(".live").forEach((section) => { section.hidden = false; });
+  draw();
   layout();
   current = items[0];
   current.group.setAttribute("tabindex", 0);
   bindTools();
-  views.forEach(listenToPointer);
   document.addEventListener("keydown", onKey);
   startLive();
   new ResizeObserver(() => setZoom(zoom)).observe(scroller);

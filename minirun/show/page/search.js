@@ -53,7 +53,7 @@ function applyFilter() {
 }
 
 function checkbox(words, count, hidden, value) {
-  const box = make("input", { type: "checkbox", checked: true });
+  const box = make("input", { type: "checkbox", checked: !hidden.has(value) });
   box.addEventListener("change", () => {
     if (box.checked) hidden.delete(value); else hidden.add(value);
     applyFilter();
@@ -64,10 +64,14 @@ function checkbox(words, count, hidden, value) {
 function buildFilters() {
   const tally = (of) => [...items.reduce((all, item) => all.set(of(item), (all.get(of(item)) ?? 0) + 1), new Map())];
   const stages = tally((item) => item.event.stage).sort(([a], [b]) => a - b);
-  byId("filter-stages").append(...stages.map(([stage, count]) =>
+  const fill = (where, boxes) => byId(where).replaceChildren(byId(where).firstElementChild, ...boxes);
+  fill("filter-stages", stages.map(([stage, count]) =>
     checkbox(stage ? t("stage {}", stage) : t("outside"), count, hiddenStages, stage)));
   const names = tally((item) => filed(item.event)).filter(([name]) => name).sort(([a], [b]) => a < b ? -1 : 1);
-  byId("filter-names").append(...names.map(([name, count]) => checkbox(name, count, hiddenNames, name)));
+  fill("filter-names", names.map(([name, count]) => checkbox(name, count, hiddenNames, name)));
+}
+
+function bindFilters() {
   byId("filter-all").addEventListener("click", () => checkAll("#filters", true));
   byId("filter-none").addEventListener("click", () => checkAll("#filter-names", false));
 }

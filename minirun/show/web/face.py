@@ -5,18 +5,17 @@ import threading
 import time
 
 from minirun.core.visible import say
-from minirun.inspect import text as anatomy_text
 from minirun.knowledge import language
 from minirun.show import keys, lines, text
+from minirun.show.answers import Answers, printable
+from minirun.show.board import Board
 from minirun.show.controller import Controller
 from minirun.show.event import Event
 from minirun.show.face import Stop
-from minirun.show.web.board import Board
 from minirun.show.web.server import Server
 
 _PATIENCE = 3.0
-"""Seconds that pages get to fetch how it ended."""
-_WIDTH = 100
+"""Seconds that pages get to hear how it ended."""
 _ONWARD = ("next", "continue", "until")
 
 
@@ -27,6 +26,7 @@ class WebFace:
         """Start the server, and say where it is. Raises OSError."""
         self.controller = controller
         self.board = Board(controller.id, language.choose(controller.settings.lang))
+        self.answers = Answers(controller)
         self.lock = threading.Lock()
         self.asked: keys.Key | None = None
         """The button that was pressed last; one at a time: a double click passes one stop."""
@@ -45,11 +45,12 @@ class WebFace:
                 os.write(self.ring, b".")
 
     def told(self, event: Event, rows: "list[text.Row]") -> None:
-        """Show an event, with the next stop at the latest."""
+        """Show an event."""
         self.board.add(event)
 
     def stopped(self, stop: Stop) -> None:
         """Show where the run is held, and what changed."""
+        self.answers.back = 0
         self.board.show(stop=lines.place(stop), stage=stop.stage, changes=stop.changes, said="")
 
     def key(self) -> keys.Key:
@@ -69,36 +70,22 @@ class WebFace:
 
     def answer(self, key: keys.Key, stop: Stop) -> None:
         """Show what a button asks for."""
-        controller = self.controller
-        if key.name == "shell":
-            done = controller.command(key.argument)
-            status = f"\nexit status {done.status}" if done.status else ""
-            self.say(f"# {key.argument}\n{done.text.rstrip()}{' …' if done.cut else ''}{status}")
-        elif key.name == "why":
-            spoken = language.choose(controller.settings.lang)
-            self.say(anatomy_text.why(stop.gate, stop.last, spoken, _WIDTH))
-        elif key.name == "back":
-            self.say(lines.recorded(controller.earlier(1, stop.at), _WIDTH))
-        else:
-            self.say(anatomy_text.page(stop.snapshot, _WIDTH))
+        self.board.show(said=self.answers.to(key, stop), stop=lines.place(stop))
 
     def say(self, message: str) -> None:
-        """Show a text, such as a command's output."""
-        cleaned = "\n".join(text.clean(line) for line in message.splitlines())
+        """Show a sentence."""
         stop = self.controller.stops[-1] if self.controller.stops else None
-        self.board.show(said=cleaned, stop=lines.place(stop) if stop else "")
+        self.board.show(said=printable(message), stop=lines.place(stop) if stop else "")
 
     def ended(self) -> None:
         """No more buttons: the run goes on without stops, or is over."""
         self.board.show(stop="", changes=[])
 
     def close(self) -> None:
-        """Let the pages fetch how it ended, for a moment; then end the server."""
-        waiting = self.board.streams
+        """Let the pages hear how it ended, for a moment; then end the server."""
         self.board.show(over=True, stop="")
         deadline = time.monotonic() + _PATIENCE
-        while self.board.drawn_after_end < waiting and time.monotonic() < deadline:
+        while self.board.streams and time.monotonic() < deadline:
             time.sleep(0.02)
-        time.sleep(0.1 if waiting else 0)  # the last page is on its way
         self.server.shutdown()
         self.server.server_close()

@@ -1,7 +1,7 @@
 """The server of a live page: HTTP on the loopback address, with a secret in each address.
 
     GET  /SECRET/         the page as it is now
-    GET  /SECRET/news?N   server-sent events: a number each time that the page is no longer page N
+    GET  /SECRET/news?V.N server-sent events: what a page lacks of version V with N events (JSON)
     POST /SECRET/do       {"key": "next", "argument": ""}: a button, by the presenter's secret only
 
 What other pages in the same browser could try is refused: another Host (DNS rebinding), another
@@ -10,20 +10,25 @@ Origin, a form's content type. Sources: HTML, "Server-sent events"; RFC 9110; RF
 
 import hmac
 import json
+import re
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from minirun.core.errors import UsageError
-from minirun.show.web.board import Board
+from minirun.show.board import Board
 
 ADDRESS = "127.0.0.1"
 KEYS = ("next", "continue", "until", "shell", "why", "inspect", "back", "quit")
 """What a button may ask for."""
 _MOST_BYTES = 16384
 _MOST_STREAMS = 64
+_NEWS = re.compile(r"news\?(\d{1,9})\.(\d{1,9})", re.ASCII)
+_PAUSE = 0.1
+"""Seconds between two news: what happens in the meantime comes together."""
 _BEAT = 5.0
 """Seconds after which a page that waits hears that the server is there."""
 
@@ -70,8 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
             except UsageError:
                 return self._refuse(503)
             return self._send(text.encode("utf-8", "backslashreplace"), "text/html; charset=utf-8")
-        if what.startswith("news?") and what[5:].isdecimal() and len(what) < 20:
-            return self._stream(int(what[5:]))
+        if known := _NEWS.fullmatch(what):
+            return self._stream(int(known[1]), int(known[2]))
         return self._refuse(404)
 
     def do_POST(self) -> None:
@@ -110,18 +115,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _is(self, secret: str, one: str) -> bool:
         return hmac.compare_digest(secret.encode(errors="replace"), one.encode())
 
-    def _stream(self, seen: int) -> None:
-        board = self.server.board
+    def _stream(self, version: int, had: int) -> None:
+        board, over = self.server.board, False
         if board.streams >= _MOST_STREAMS:
             return self._refuse(503)
         self._head(200, "text/event-stream", None)
         board.streams += 1
         try:
-            while not board.over or board.version != seen:
-                news = board.news(seen, _BEAT)
-                seen = seen if news is None else news
-                beat = ": here\n\n" if news is None else f"data: {news}\n\n"
-                self.wfile.write(beat.encode())
+            while not over:
+                news = board.news(version, had, _BEAT)
+                if news is None:
+                    self.wfile.write(b": here\n\n")
+                    continue
+                live = news["live"]
+                version, had, over = live["version"], live["had"], live["over"]
+                self.wfile.write(f"data: {json.dumps(news)}\n\n".encode())
+                time.sleep(_PAUSE)
         finally:
             board.streams -= 1
         return None
