@@ -1,6 +1,7 @@
 """minirun: a small, real container runtime whose GPU injection step can be watched.
 
     run(image, *command, gpus=[0, 1])   a new container; waits for its end, or with detach=True not
+    step(image, …)                      a run that stops at each stage: a page with buttons
     replay("gpus-0-1")                  a recorded run: no root, no GPU, no Linux needed
     can_run()                           whether containers can be made here, and why not
     predict(question, choices)          a question that is asked before it is answered
@@ -17,7 +18,7 @@ in minirun.api, which comes in when one of these names is first asked for: PEP 5
 __version__ = "0.1.0"
 __all__ = [
     "Container", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "predict", "replay",
-    "run",
+    "run", "step",
 ]  # fmt: skip
 
 TYPE_CHECKING = False
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         predict,
         replay,
         run,
+        step,
     )
 else:
 

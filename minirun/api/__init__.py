@@ -1,6 +1,7 @@
 """The Python API: containers as objects that show themselves, in a notebook and at a prompt.
 
     run(image, *command, gpus="0,1")   a container, made by minirun in a process of its own
+    step(image, *command)              a run that stops at each stage, on a page with buttons
     replay("gpus-0-1")                 the timeline of a recording: no root, no Linux needed
     predict(question, choices)         a question that is asked before it is answered
 
@@ -14,10 +15,11 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.launch import RunError, can_run, run
 from minirun.api.lesson import Prediction, Verdict, predict
 from minirun.api.namespaces import Namespaces
+from minirun.api.stepper import Stepper, step
 from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 
 __all__ = [
-    "Container", "DeviceDiff", "Namespaces", "Prediction", "Result", "RunError", "Table",
-    "Timeline", "Verdict", "can_run", "predict", "replay", "run",
+    "Container", "DeviceDiff", "Namespaces", "Prediction", "Result", "RunError", "Stepper",
+    "Table", "Timeline", "Verdict", "can_run", "predict", "replay", "run", "step",
 ]  # fmt: skip

@@ -75,10 +75,11 @@ def words_of(command: "tuple[str | Sequence[str], ...]") -> list[str]:
 class Child:
     """One minirun that runs, and both of its output streams."""
 
-    def __init__(self, argv: list[str]) -> None:
+    def __init__(self, argv: list[str], pass_fds: "tuple[int, ...]" = ()) -> None:
+        """`pass_fds`: descriptors that it gets beside its streams. Raises OSError."""
         self.process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            process_group=0,
+            process_group=0, pass_fds=pass_fds,
         )  # fmt: skip
         self.errors = ""
         """What it has written on its standard error."""

@@ -83,13 +83,13 @@ def run(
     if flags.get("rm"):
         raise RunError("rm=True would take the container away (with minirun.run(…) as c: …)")
     try:
-        asked, wanted = words_of(command), _gpus(gpus)
+        asked, wanted = words_of(command), gpus_of(gpus)
     except ValueError as error:
         raise RunError(str(error)) from None
     container = Container(name or os.urandom(6).hex())
     taken = container.status != REMOVED
     given = {"gpus": wanted, "detach": detach, "snapshots": snapshots, **flags}
-    words = ["run", "--quiet", "--name", container.id, *_flags(given), "--", image, *asked]
+    words = ["run", "--quiet", "--name", container.id, *flags_of(given), "--", image, *asked]
     child = Child(container.place.argv(*words))
     try:
         echo = ("stderr",) if detach else ("stdout", "stderr")  # `run -d` prints the id
@@ -136,7 +136,7 @@ def _follow(child: Child, container: Container, show: Show | None, streams: tupl
     return status
 
 
-def _gpus(asked: "str | Sequence[int | str] | None") -> "str | None":
+def gpus_of(asked: "str | Sequence[int | str] | None") -> "str | None":
     """Return the value of --gpus. Raises ValueError for a number that stands alone."""
     if asked is None or isinstance(asked, str):
         return asked
@@ -169,7 +169,7 @@ def _end(child: Child, container: "Container | None") -> None:
         child.process.wait()
 
 
-def _flags(given: "dict[str, str | float | bool | list[str] | None]") -> list[str]:
+def flags_of(given: "dict[str, str | float | bool | list[str] | None]") -> list[str]:
     """Return keyword arguments as flags of the command line."""
     words = []
     for key, value in given.items():

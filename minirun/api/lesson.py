@@ -1,13 +1,16 @@
 """Predict first, then see: a question with choices, and its check against what happened.
 
 What is true is never written down beside the question: the lesson reads it from the kernel, or from
-the events, and hands it to check(). No widget: the answer is a number in the cell.
+the events, and hands it to check(). In a notebook each choice is a button (needs anywidget);
+anywhere else the answer is the number of a choice.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
+from minirun.api import mime
 from minirun.api.table import Shown
 
 _BORDER = {"right": "#2e8540", "not so": "#a86500", "no prediction yet": "#6b7280"}
@@ -40,7 +43,7 @@ class Verdict(Shown):
 
 
 class Prediction(Shown):
-    """A question. `answer` is the number of a choice, from 1 on; None until one was chosen."""
+    """A question, and what the learner believes."""
 
     def __init__(self, question: str, choices: Sequence[object], answer: "int | None") -> None:
         self.question = question
@@ -49,7 +52,13 @@ class Prediction(Shown):
             raise ValueError("a prediction needs two choices or more, all different")
         if answer is not None and answer not in range(1, len(self.choices) + 1):
             raise ValueError(f"answer {answer!r} is none of 1 to {len(self.choices)}")
-        self.answer = answer
+        self._answer = answer
+        self._widget: Any = None
+
+    @property
+    def answer(self) -> "int | None":
+        """The number of the choice, from 1 on; None until one was chosen."""
+        return (self._widget.answer or None) if self._widget else self._answer
 
     def check(self, happened: object, why: str = "") -> Verdict:
         """Compare the prediction with what happened: the text of a choice, or a value like it.
@@ -57,6 +66,8 @@ class Prediction(Shown):
         If it is none of the choices it says so, and no answer is right.
         """
         truth = str(happened)
+        if self._widget:
+            self._widget.checked = self.answer is not None
         if truth not in self.choices:
             return Verdict(False if self.answer else None, f"{truth}, which no choice says", why)
         right = None if self.answer is None else self.choices[self.answer - 1] == truth
@@ -75,9 +86,19 @@ class Prediction(Shown):
         )
         return f'<p>{escape(self.question)}</p><ol style="margin:0 0 0 2em">{rows}</ol>'
 
+    def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
+        """Return the buttons where there is a front end for them; the text anywhere."""
+        if not self._widget and (widgets := mime.available()):
+            self._widget = widgets.Choices(
+                question=self.question, choices=list(self.choices), answer=self._answer or 0
+            )
+        return mime.bundle(self._widget, str(self), self._repr_html_())
+
 
 def predict(question: str, choices: Sequence[object], answer: "int | None" = None) -> Prediction:
-    """Ask a question; `answer` is the number of the choice that the learner believes in.
+    """Ask a question, with a button for each choice.
+
+    `answer`: where there are no buttons, the number of the choice that the learner believes in.
 
     Raises ValueError for an answer that is no choice.
     """

@@ -1,6 +1,7 @@
 """What `run` shows while a container starts: from its flags to the processes that look on."""
 
 import os
+import re
 
 from minirun.cli.run import Run
 from minirun.core import gates
@@ -9,6 +10,8 @@ from minirun.core.visible import say
 from minirun.show.viewers import LogViewers, ViewOptions
 
 _LONGEST_PACE = 3600
+_PAIR = re.compile(r"fd:(\d{1,6}),(\d{1,6})", re.ASCII)
+"""--web for a program: see minirun.show.piped."""
 _LEAST = (60, 20)
 """Columns and lines of the whole-screen stepper."""
 
@@ -52,12 +55,19 @@ def _step(flags: Run) -> "tuple[str, bool]":
 
 
 def _port(flags: Run, step: str) -> str:
-    """Return the port of --web; "" without it. Raises UsageError."""
+    """Return the port of --web, or its descriptors; "" without it. Raises UsageError."""
     if not flags.web:
         return ""
     if not step or flags.script or flags.detach:
         hint = "without --script and --detach"
         raise UsageError("--web is a page for --step", f"--step --web, {hint}")
+    if pair := _PAIR.fullmatch(flags.web):
+        try:
+            for number in pair.groups():
+                os.set_inheritable(int(number), False)  # no other program is to hold them
+            return flags.web
+        except OSError:
+            raise UsageError(f"--web={flags.web}: {number} is no open descriptor") from None
     if not (flags.web.isascii() and flags.web.isdigit() and int(flags.web[:6]) < 65536):
         raise UsageError(f"invalid --web {flags.web!r}", "a port: --web=8080")
     return flags.web

@@ -1,8 +1,7 @@
 """What a page answers to a button of the presenter: texts, as the stepper's terminal has them."""
 
-from minirun.inspect import text as anatomy_text
 from minirun.knowledge import language
-from minirun.show import lines, text
+from minirun.show import anatomy, lines, text
 from minirun.show.controller import Controller
 from minirun.show.face import Output, Stop
 from minirun.show.keys import Key
@@ -30,10 +29,10 @@ class Answers:
             return printed(key.argument, controller.command(key.argument))
         if key.name == "why":
             spoken = language.choose(controller.settings.lang)
-            return anatomy_text.why(stop.gate, stop.last, spoken, _WIDTH)
+            return anatomy.why(stop.gate, stop.last, spoken, _WIDTH)
         if key.name == "back":
             return lines.recorded(controller.earlier(self.back, stop.at), _WIDTH)
-        return anatomy_text.page(stop.snapshot, _WIDTH)
+        return anatomy.page(stop.snapshot, _WIDTH)
 
 
 def printed(command: str, done: Output) -> str:

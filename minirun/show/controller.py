@@ -19,7 +19,8 @@ from minirun.show.event import Event, Tail
 from minirun.show.face import Face, Output, Stop
 from minirun.show.narrate import Narrator
 from minirun.show.order import OPENED, Births
-from minirun.show.until import ANY, Wish
+from minirun.show.pattern import ANY
+from minirun.show.until import Wish
 
 _SIGINT = 2
 _PATIENCE = 10.0

@@ -2,11 +2,9 @@
 
 import os
 
-from minirun.core import gates
-from minirun.inspect import text as anatomy_text
 from minirun.inspect.snapshot import Snapshot
 from minirun.knowledge import language
-from minirun.show import keys, paint, text
+from minirun.show import anatomy, keys, paint, text
 from minirun.show.controller import Controller
 from minirun.show.event import Event
 from minirun.show.face import Stop
@@ -58,13 +56,13 @@ class Lines:
     def answer(self, key: keys.Key, stop: Stop) -> None:
         """Show what a key asks for."""
         if key.name == "inspect":
-            self._say(anatomy_text.page(stop.snapshot, paint.width(_OUT)))
+            self._say(anatomy.page(stop.snapshot, paint.width(_OUT)))
         elif key.name == "back":
             earlier = self.controller.earlier(self.back, stop.at)
             self._say(recorded(earlier, paint.width(_OUT)))
         elif key.name == "why":
             spoken = language.choose(self.controller.settings.lang)
-            self._say(anatomy_text.why(stop.gate, stop.last, spoken, paint.width(_OUT)))
+            self._say(anatomy.why(stop.gate, stop.last, spoken, paint.width(_OUT)))
         elif key.name == "shell":
             self._shell(key.argument)
         else:
@@ -99,11 +97,7 @@ class Lines:
 
 def place(stop: Stop) -> str:
     """Return where a stop is, in words."""
-    if stop.at == gates.EVERY_EVENT:
-        return f"after {stop.gate.args.get('after', '')}, stage {stop.stage}"
-    number, edge = stop.at.split(":")
-    when = "before" if edge == "begin" else "after"
-    return f"{when} stage {number}: {text.STAGES[int(number)]}"
+    return text.place(stop.at, stop.stage, str(stop.gate.args.get("after", "")))
 
 
 def heading(stop: Stop) -> str:
@@ -118,4 +112,4 @@ def recorded(earlier: Snapshot | None, width: int) -> str:
     if not earlier:
         return "there is no stop before this one\n"
     head = f"RECORDED at {earlier['at']}: a snapshot; the container has moved on since\n"
-    return head + anatomy_text.page(earlier, width)
+    return head + anatomy.page(earlier, width)

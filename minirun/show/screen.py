@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from minirun import knowledge
-from minirun.inspect import text as anatomy_text
 from minirun.knowledge import language
-from minirun.show import frame, keys, paint, text
+from minirun.show import anatomy, frame, keys, paint, text
 from minirun.show.changed import Change
 from minirun.show.controller import Controller
 from minirun.show.event import Event
@@ -175,17 +174,17 @@ class Screen:
         """Show what a key asks for."""
         words, width = self.view.words, self.terminal.size()[0]
         if key.name == "inspect":
-            content = changes_text(stop.changes, words) + anatomy_text.page(stop.snapshot, width)
+            content = changes_text(stop.changes, words) + anatomy.page(stop.snapshot, width)
             self.page = Page(frame.where_of(self.view), content)
         elif key.name == "why":
-            content = anatomy_text.why(stop.gate, stop.last, self.spoken, width)
+            content = anatomy.why(stop.gate, stop.last, self.spoken, width)
             self.page = Page(frame.where_of(self.view), content)
         elif key.name == "back":
             earlier = self.controller.earlier(self.back, stop.at)
             if not earlier:
                 return self.say(words["none"])
             title = words["recorded"].format(at=earlier["at"])
-            self.page = Page(title, anatomy_text.page(earlier, width))
+            self.page = Page(title, anatomy.page(earlier, width))
         elif key.name == "shell":
             self._shell(key.argument)
         return None

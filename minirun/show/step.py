@@ -11,6 +11,7 @@ from minirun.show import keys, text
 from minirun.show.controller import Controller
 from minirun.show.face import Face
 from minirun.show.lines import Lines
+from minirun.show.piped import Piped
 from minirun.show.screen import Screen
 from minirun.show.tty import Tty
 from minirun.show.until import Wish
@@ -28,7 +29,10 @@ def run(
     controller = Controller(settings, container_id, wish, pipe, every_event=every)
     try:
         level = "syscalls" if every else "stages"
-        if options.web:
+        if options.web.startswith("fd:"):
+            source, target = map(int, options.web[3:].split(","))
+            controller.follow(Piped(controller, source, target), level)
+        elif options.web:
             _on_the_web(controller, options, level)
         else:
             controller.follow(_face(controller, options), level)

@@ -7,7 +7,8 @@ from minirun.core import gates
 from minirun.core.container import Container
 from minirun.core.settings import BOUNDARIES
 from minirun.show import keys, tty
-from minirun.show.until import ANY, SteppedGates, Wish
+from minirun.show.pattern import ANY
+from minirun.show.until import SteppedGates, Wish
 from minirun.show.viewers import LogViewers, ViewOptions
 
 

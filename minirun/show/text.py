@@ -129,6 +129,15 @@ def weight(arrow: str) -> str:
     return "bold" if arrow in _BOLD else "" if arrow in _BIRTHS else "dim"
 
 
+def place(at: str, stage: int, after: str) -> str:
+    """Return where a run is held, in words: at a boundary, "5:begin"; else after an event."""
+    number, _, edge = at.partition(":")
+    if not edge:
+        return f"after {after}, stage {stage}"
+    when = "before" if edge == "begin" else "after"
+    return f"{when} stage {number}: {STAGES[int(number)]}"
+
+
 def simulated(event: "Event") -> bool:
     """Return True if `event` speaks of the simulated driver: by a word, or a path."""
     texts = [event.why, *event.args.values()]

@@ -1,58 +1,15 @@
 """`u`, `until mknodat`: which event the run is to go on to, and how the run learns of it.
 
-    mknodat                  an event by name; letters' case does not matter
-    mount*                   a pattern as in fnmatch(3)
-    mknodat /dev/nvidia*     an event by name and by one of its arguments
-    /dev/nvidia0             any event with this argument (the first word has a slash)
-
 Gates are made when the run starts (minirun.core.gates). So the stepper's own gates look, after each
 event, at a page of memory that the runtime, init and the stepper share. The process waits there
 only if the event is the one that is asked for; every other event costs one look and no line in the
 log. A run without --step has no such page.
 """
 
-import fnmatch
 import mmap
-import re
-from typing import Any
 
 from minirun.core import events, gates
-from minirun.core.errors import UsageError
-
-ANY = "*"
-"""The pattern of `--step=syscall`: each event."""
-_LONGEST = 4000
-"""Bytes of a pattern; the page has 4096."""
-
-
-class Pattern:
-    """Which events are meant. Raises UsageError if the text means none."""
-
-    def __init__(self, text: str) -> None:
-        name, _, argument = text.strip().partition(" ")
-        if "/" in name:
-            name, argument = ANY, text.strip()
-        if not name or len(text.encode()) > _LONGEST:
-            hint = "a name or a pattern: mknodat, mount*, mknodat /dev/nvidia*, /dev/nvidia0"
-            raise UsageError(f"no event can be called {text[:40]!r}", hint)
-        self.text = text.strip()
-        self.name = re.compile(fnmatch.translate(name.lower()))
-        self.argument = re.compile(fnmatch.translate(argument.strip().lower()))
-        self.needs_argument = bool(argument.strip())
-
-    def matches(self, name: str, args: "dict[str, Any]") -> bool:
-        """Return True if an event with this name and these arguments is meant."""
-        if not self.name.match(name.lower()):
-            return False
-        if not self.needs_argument:
-            return True
-        return any(self.argument.match(_spoken(value)) for value in args.values())
-
-
-def _spoken(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return " ".join(str(each) for each in value).lower()
-    return str(value).lower()
+from minirun.show.pattern import Pattern
 
 
 class Wish:

@@ -42,7 +42,7 @@ class ViewOptions(Record):
     pace: float = 0
     """Seconds that the run is held at each boundary of a stage."""
     web: str = ""
-    """The port of --step's live page, "0" for any; empty: there is none."""
+    """The port of --step's live page, "0" for any; "fd:3,4" for a program; empty: there is none."""
 
 
 class LogViewers(Viewers):

@@ -67,6 +67,10 @@ sys.platform = "win32"
 import minirun
 timeline = minirun.replay("gpus-0-1")
 print(len(timeline.stages), bool(timeline._repr_html_()), *minirun.can_run())
+stepper = minirun.step("ubuntu", gpus="0,1")
+print(stepper.until("5:end").place, "nodes" in stepper.changes)
 """
     said = subprocess.check_output([sys.executable, "-c", program], text=True, cwd=SOURCE)
-    assert said == "7 True False containers need Linux, and this is win32\n"
+    timeline, stepper = said.splitlines()
+    assert timeline == "7 True False containers need Linux, and this is win32"
+    assert stepper.startswith("after stage 5: ") and stepper.endswith(" True")

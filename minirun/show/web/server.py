@@ -20,10 +20,9 @@ from typing import Any
 
 from minirun.core.errors import UsageError
 from minirun.show.board import Board
+from minirun.show.piped import KEYS
 
 ADDRESS = "127.0.0.1"
-KEYS = ("next", "continue", "until", "shell", "why", "inspect", "back", "quit")
-"""What a button may ask for."""
 _MOST_BYTES = 16384
 _MOST_STREAMS = 64
 _NEWS = re.compile(r"news\?(\d{1,9})\.(\d{1,9})", re.ASCII)

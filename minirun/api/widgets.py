@@ -1,0 +1,79 @@
+"""What shows itself with buttons in a notebook: the page of a stepped run, and a question.
+
+Both need anywidget (pip install 'minirun[notebook]'), and a front end that has it: JupyterLab and
+Notebook 7. The page stands in a frame without rights (HTML, "sandbox"): the names that a container
+chose for its files never run beside the notebook's own scripts. Source: anywidget's documentation.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from minirun.core.errors import MinirunError
+from minirun.show.board import Board
+
+_HERE = Path(__file__).parent
+_PAUSE = 0.1
+"""Seconds between two news: what happens in the meantime comes together."""
+_KEYS = ("next", "continue", "until", "back", "why", "inspect", "shell", "quit")
+
+
+class Page(anywidget.AnyWidget):
+    """The live page of minirun.show.board, in a frame; it may be shown more than once."""
+
+    _esm = (_HERE / "page.js").read_text(encoding="utf-8")
+
+    def __init__(self, board: Board, press: Callable[[str, str], None]) -> None:
+        super().__init__()
+        self.board = board
+        self.press = press
+        self.on_msg(self._heard)
+        threading.Thread(target=self._tell, daemon=True).start()
+
+    def _heard(self, widget: "Page", content: Any, buffers: Any) -> None:
+        """Take a message of a view: that it is there, what it has, or a button."""
+        view = content.get("view")
+        if content.get("open"):
+            page = self.board.page(presenter=True, framed=True)
+            self.send({"view": view, "page": page})
+        elif "had" in content:
+            news = self.board.news(int(content["version"]), int(content["had"]), 0)
+            if news:
+                self.send({"view": view, "news": news})
+        elif content.get("key") in _KEYS and isinstance(content.get("argument"), str):
+            try:
+                self.press(content["key"], content["argument"])
+            except MinirunError as error:
+                self.board.show(said=str(error))
+
+    def _tell(self) -> None:
+        """Tell all views how the run goes on, until it is over and cannot go back."""
+        version, had = self.board.version, len(self.board.events)
+        pause = threading.Event()
+        while True:
+            news = self.board.news(version, had, 3600)
+            if news is None:
+                continue
+            live = news["live"]
+            version, had = live["version"], live["had"]
+            self.send({"news": news})
+            if live["over"] and not live["recorded"]:
+                return
+            pause.wait(_PAUSE)
+
+
+class Choices(anywidget.AnyWidget):
+    """A question with a button for each choice."""
+
+    _esm = (_HERE / "choices.js").read_text(encoding="utf-8")
+    _css = (_HERE / "choices.css").read_text(encoding="utf-8")
+    question = traitlets.Unicode().tag(sync=True)
+    choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    answer = traitlets.Int(0).tag(sync=True)
+    """The number of the choice, from 1 on; 0 for none yet."""
+    checked = traitlets.Bool(False).tag(sync=True)
+    """True once it was compared with what happened: then it stays as it is."""
