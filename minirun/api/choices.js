@@ -16,14 +16,16 @@ export default {
       return button;
     });
 
+    let answer = model.get("answer");
     const choose = (n) => {
       if (model.get("checked")) return;
-      model.set("answer", n + 1);
-      model.save_changes();
+      answer = n + 1;
+      model.send({ answer });  // messages keep their order; a model's changes are put together
+      draw();
     };
     const draw = () => {
       question.textContent = model.get("question");
-      const answer = model.get("answer"), checked = model.get("checked");
+      const checked = model.get("checked");
       buttons.forEach((button, n) => {
         button.setAttribute("aria-checked", String(answer === n + 1));
         button.tabIndex = answer === n + 1 || (!answer && n === 0) ? 0 : -1;
@@ -43,7 +45,7 @@ export default {
     group.append(...buttons);
     el.classList.add("minirun-question");
     el.append(question, group);
-    model.on("change:answer", draw);
+    model.on("change:answer", () => { answer = model.get("answer"); draw(); });
     model.on("change:checked", draw);
     draw();
   },

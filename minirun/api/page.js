@@ -6,7 +6,7 @@ export default {
   render({ model, el }) {
     const view = Math.random().toString(36).slice(2);
     const frame = document.createElement("iframe");
-    frame.setAttribute("sandbox", "allow-scripts allow-downloads");
+    frame.setAttribute("sandbox", "allow-scripts allow-forms allow-downloads");
     frame.title = "minirun";
     frame.style.cssText = "display: block; width: 100%; height: 30rem; border: 0; border-radius: 6px;";
     const dark = document.body.dataset.jpThemeLight === "false";

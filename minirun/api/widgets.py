@@ -77,3 +77,13 @@ class Choices(anywidget.AnyWidget):
     """The number of the choice, from 1 on; 0 for none yet."""
     checked = traitlets.Bool(False).tag(sync=True)
     """True once it was compared with what happened: then it stays as it is."""
+
+    def __init__(self, **state: Any) -> None:
+        super().__init__(**state)
+        self.on_msg(self._heard)
+
+    def _heard(self, widget: "Choices", content: Any, buffers: Any) -> None:
+        """Take the number of a button."""
+        answer = content.get("answer")
+        if isinstance(answer, int) and 1 <= answer <= len(self.choices) and not self.checked:
+            self.answer = answer

@@ -38,7 +38,7 @@ def news(container_id: str, events: list[Event], had: int, language: str) -> dic
         "breaks": whole["breaks"],
         "topics": whole["topics"],
         "facts": page_data.facts(now, say),
-        "stages": [page_data.stage_facts([now], number, say) for number in range(1, 8)],
+        "stages": [page_data.stage_facts([now], number, say, live=True) for number in range(1, 8)],
         "banner": page_data.simulated([now], say),
     }
 

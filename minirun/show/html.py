@@ -64,7 +64,7 @@ def render(
         script=script,
         facts="".join(f"<li>{_facts(r, say)}</li>" for r in recordings),
         banner=_banner(recordings, say),
-        stages=_stages(recordings, say),
+        stages=_stages(recordings, say, live=bool(live)),
         figures="".join(
             f"<figure><figcaption>{_facts(r)}</figcaption>{figure.svg(r, axis)}</figure>"
             for r in recordings
@@ -127,9 +127,10 @@ def _banner(recordings: list[Recording], say: Phrases) -> str:
     return f'<p class="banner" role="note">{html.escape(words, quote=False)}</p>' if words else ""
 
 
-def _stages(recordings: list[Recording], say: Phrases) -> str:
+def _stages(recordings: list[Recording], say: Phrases, *, live: bool) -> str:
     """Return the seven stages as list items."""
-    who = {n: html.escape(page_data.stage_facts(recordings, n, say)) for n in text.STAGES}
+    facts = {n: page_data.stage_facts(recordings, n, say, live=live) for n in text.STAGES}
+    who = {number: html.escape(words) for number, words in facts.items()}
     return "".join(
         f'<li><button type="button" data-stage="{number}" disabled>'
         f'<span><b class="number">{number}</b> '

@@ -47,12 +47,14 @@ def simulated(recordings: list[Recording], say: Phrases) -> str:
     return say(SIMULATED) + whose
 
 
-def stage_facts(recordings: list[Recording], number: int, say: Phrases) -> str:
+def stage_facts(
+    recordings: list[Recording], number: int, say: Phrases, *, live: bool = False
+) -> str:
     """Return who did a stage, and how long it took if there is only one run."""
     found = {s.number: s for r in reversed(recordings) for s in r.stages}
     stage = found.get(number)
     if not stage:
-        return say("not in this recording")
+        return say("not yet") if live else say("not in this recording")
     took = f" · {figure.took(recordings[0], stage)}" if len(recordings) == 1 else ""
     return text.clean(stage.actor) + took
 

@@ -13,6 +13,8 @@ import signal
 import subprocess
 import time
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,12 @@ _FLAGS = (
     "--remote-debugging-pipe", "--force-color-profile=srgb",
 )  # fmt: skip
 _KEYS = {"Enter": "\r", " ": " "}
+
+
+def _is_frame(event: dict[str, Any]) -> bool:
+    if event.get("method") != "Target.attachedToTarget":
+        return False
+    return bool(event["params"]["targetInfo"]["type"] == "iframe")
 
 
 class Browser:
@@ -66,6 +74,24 @@ class Browser:
         assert "error" not in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Speak to the page's first frame that has a process of its own, as a sandboxed one has."""
+        self.call(
+            "Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True
+        )
+        deadline = time.monotonic() + 20
+        while not (found := [e["params"] for e in self.events if _is_frame(e)]):
+            assert time.monotonic() < deadline, "no frame"
+            self.run("0")
+            time.sleep(0.05)
+        before, self._session = self._session, found[-1]["sessionId"]
+        try:
+            self.call("Runtime.enable")
+            yield
+        finally:
+            self._session = before
 
     def _read(self) -> dict[str, Any]:
         deadline = time.monotonic() + 60

@@ -49,6 +49,7 @@ function showStill(text) {
 
 function listen() {
   if (framed) {
+    document.documentElement.classList.add("framed");
     window.addEventListener("message", (message) => { if (message.source === parent) told(message.data); });
     new ResizeObserver(() => parent.postMessage({ height: document.documentElement.offsetHeight }, "*")).observe(document.body);
     parent.postMessage({ had: live.had, version: live.version }, "*");

@@ -1,0 +1,164 @@
+"""minirun.step and minirun.predict in JupyterLab and in Notebook 7, clicked by a real browser."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import STORE, Program, wait_until
+from minirun.core.settings import BOUNDARIES
+from notebooks.lab import PLACE, Lab
+from required import installed
+
+STEP = (
+    "import minirun\n"
+    "s = minirun.step('busybox', ['echo', 'the command'], name='held', gpus=[0, 1],"
+    " gpu_driver='simulated')\ns"
+)
+FRAME = "document.querySelectorAll('.jp-OutputArea-output iframe').length === 1"
+Open = Callable[..., Lab]
+
+
+@pytest.fixture
+def lab(minirun: Program, tmp_path: Path) -> Iterator[Open]:
+    installed("chromium")
+    opened: list[Lab] = []
+
+    def start(app: str, *cells: str, prefix: tuple[str, ...] = ()) -> Lab:
+        opened.append(Lab(app, minirun, tmp_path / app, cells, prefix))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("app", ["lab", "notebook"])
+def test_from_stage_1_to_7_by_the_keyboard(lab: Open, minirun: Program, app: str) -> None:
+    page = lab(app, STEP)
+    page.execute(0, FRAME)
+    browser = page.browser
+    next_button = "document.querySelector('#controls [data-key=next]')"
+    for number in range(1, 8):
+        for when in ("before", "after"):
+            with browser.inside():
+                page.placed(f"{when} stage {number}:")
+                lit = browser.run("document.querySelector('.stages .lit').dataset.stage")
+                assert lit == str(number)
+                if (when, number) == ("after", 5):
+                    changed = browser.run("document.getElementById('changes').textContent")
+                    assert "nodes: /dev/nvidia0 c 195:0" in changed
+                    browser.run("document.getElementById('shell').focus()")
+            if (when, number) == ("after", 5):
+                browser.press(*"ls /dev", "Enter")
+                with browser.inside():
+                    said = "document.getElementById('live-said').textContent"
+                    browser.wait(f"/nvidia1\\n/.test({said})")
+            with browser.inside():
+                browser.wait(f"!{next_button}.disabled")
+                browser.run(f"{next_button}.focus()")
+            browser.press("Enter")
+    with browser.inside():
+        page.placed("the run has started its command, or is over")
+        browser.wait("document.getElementById('live-said').textContent === 'the command'")
+        assert browser.run("document.querySelectorAll('.event.end').length") == 7
+        births = "[...document.querySelectorAll('.event')].filter(one => / clone3 |^clone3/.test(one.ariaLabel) && one.querySelector('.arrow')).length"
+        assert browser.run(births) == 1
+    assert page.complaints() == []
+    (events,) = [minirun.events("held")]
+    assert [e["stage"] for e in events if e["kind"] == "end"] == list(range(1, 8))
+    assert minirun("rm", "held").returncode == 0
+
+
+def test_the_frame_has_no_rights_in_the_notebook(lab: Open, minirun: Program) -> None:
+    page = lab("lab", STEP)
+    page.execute(0, FRAME)
+    with page.browser.inside():
+        page.placed("before stage 1:")
+        assert page.browser.run("origin") == "null"
+        refused = "(() => { try { return parent.document.title } catch (e) { return e.name } })()"
+        assert page.browser.run(refused) == "SecurityError"
+        page.browser.run("document.querySelector('#controls [data-key=quit]').click()")
+        page.placed("the run has started its command, or is over")
+    wait_until(lambda: minirun.left() == [])
+
+
+def test_it_is_shown_twice_and_both_grow(lab: Open, minirun: Program) -> None:
+    page = lab("lab", STEP, "s.until('5:end')\ns")
+    page.execute(0, FRAME)
+    page.execute(1, FRAME.replace("=== 1", "=== 2"))
+    with page.browser.inside():
+        page.placed("after stage 5:")
+        page.browser.run("document.querySelector('#controls [data-key=quit]').click()")
+        page.placed("the run has started its command, or is over")
+    wait_until(lambda: minirun.left() == [])
+
+
+def test_without_the_rights_it_is_a_recording(lab: Open, minirun: Program) -> None:
+    prefix = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    page = lab("lab", STEP, "s", prefix=prefix)
+    page.execute(0, FRAME)
+    browser = page.browser
+    with browser.inside():
+        page.placed("before stage 1:")
+        for part in ("[data-key=quit]", "#shell"):
+            assert browser.run(f"document.querySelector('{part}').getClientRects().length") == 0
+        browser.run("document.getElementById('until').focus()")
+    browser.press(*"mknodat /dev/nvidia1", "Enter")
+    with browser.inside():
+        page.placed("after mknodat, stage 5")
+        whole = browser.run("document.querySelectorAll('.event').length")
+        browser.run("document.querySelector('#controls [data-key=back]').click()")
+        page.placed("before stage 5:")
+        assert browser.run("document.querySelectorAll('.event').length") < whole
+        browser.run("document.querySelector('#controls [data-key=continue]').click()")
+        page.placed("the recording is over")
+    assert page.complaints() == []
+    assert minirun.left() == []
+
+
+def test_a_question_is_answered_by_a_button(lab: Open) -> None:
+    ask = "import minirun\nq = minirun.predict('How many?', [2, 3, 5])\nq"
+    page = lab("lab", ask, "q.check(2 + 3)", "q.check(2 + 3)")
+    buttons = "document.querySelectorAll('.minirun-question button')"
+    verdict = "[...document.querySelectorAll('.jp-OutputArea-output')].map(one => one.innerText)"
+    page.execute(0, f"{buttons}.length === 3")
+    page.execute(1, f"{verdict}.some(text => /no prediction yet: 5/.test(text))")
+    page.browser.run(f"{buttons}[0].focus()")
+    page.browser.press("ArrowDown", "ArrowDown", "ArrowUp", "ArrowDown")
+    page.browser.wait(f"{buttons}[2].ariaChecked === 'true'")
+    page.execute(2, f"{verdict}.some(text => /right: 5/.test(text))")
+    assert page.browser.run(f"{buttons}[0].disabled"), "what was checked stays"
+    assert page.complaints() == []
+
+
+HOLD = """
+import minirun, sys, time
+s = minirun.step("busybox", "true", name="held", gpus="0,1", gpu_driver="simulated")
+if sys.argv[1] != "1:begin":
+    s.until(sys.argv[1])
+print(s.place, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_the_kernel_is_killed_at_a_gate(minirun: Program, boundary: str) -> None:
+    """A kernel is a Python process that has no time to clean up."""
+    env = os.environ | {"MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE}
+    number, edge = boundary.split(":")
+    place = f"{'before' if edge == 'begin' else 'after'} stage {number}: "
+    argv = [sys.executable, "-c", HOLD, boundary]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as kernel:
+        assert kernel.stdout
+        assert kernel.stdout.readline().startswith(place)
+        assert json.loads(minirun("state", "held").stdout)["status"] in ("creating", "created")
+        kernel.send_signal(signal.SIGKILL)
+    wait_until(lambda: minirun("state", "held").returncode != 0)
+    assert minirun("gc").returncode == 0
+    assert minirun.left() == []
