@@ -29,9 +29,10 @@
 # | 6 | runtime | answers through the FIFO: hooks done |
 # | 7 | init | `pivot_root()`, fewer privileges, `exec()` of the command |
 #
-# **How to use this page.** Before each look there is a question. Write the number of your choice in
-# place of `None`, run the cell, and only then run the next one. What is right is not written here:
-# it is read from the kernel, or from the log of the run.
+# **How to use this page.** Before each look there is a question. Choose an answer with its button,
+# and only then run the next cell. What is right is not written here: it is read from the kernel, or
+# from the log of the run. (The buttons need `pip install anywidget`; without them write the number of
+# your choice into the question: `predict(…, answer=2)`.)
 #
 # As root on Linux you make a real container now. Anywhere else the same cells read a recorded run.
 
@@ -77,7 +78,6 @@ else:
 first = predict(
     "Which namespaces does the new container share with the host?",
     ["none", "user, time", "net, user, time", "mnt, pid"],
-    answer=None,  # ← 1, 2, 3 or 4
 )
 first
 
@@ -89,8 +89,7 @@ namespaces.compare(host)
 # %%
 first.check(
     ", ".join(namespaces.shared(host)) or "none",
-    why="docker's defaults: root in here is root out there, kept in check by "
-    "capabilities. --uidmap would make a user namespace too.",
+    reason="namespaces",
 )
 
 # %% [markdown]
@@ -113,7 +112,6 @@ print("→ init is process", birth.ret, "on the host")
 second = predict(
     "Who asks whom to run the hooks?",
     ["the runtime asks init", "init asks the runtime", "the hook asks the runtime"],
-    answer=None,  # ← 1, 2 or 3
 )
 second
 
@@ -125,8 +123,7 @@ asked = next(message for message in timeline.messages if message.name == "RUN_HO
 names = {"runtime": "the runtime", "init": "init", "hook": "the hook"}
 second.check(
     f"{names[asked.sender]} asks {names[asked.receiver]}",
-    why="minirun does it through a named FIFO, as the figure draws it. The real runc sends "
-    "the same question over a socketpair, and keeps its FIFO for `runc start` alone.",
+    reason="who-asks",
 )
 
 # %% [markdown]
@@ -139,7 +136,6 @@ second.check(
 third = predict(
     "In whose namespaces does the hook start?",
     ["the container's", "the host's", "new ones of its own"],
-    answer=None,  # ← 1, 2 or 3
 )
 third
 
@@ -155,8 +151,7 @@ new = "CLONE_NEW" in fork.args["flags"]
 moved = any(event.stage <= 3 and event.pid == fork.ret for event in entered)
 third.check(
     "new ones of its own" if new else "the container's" if moved else "the host's",
-    why="no CLONE_NEW flag, and no setns before stage 5: the hook sees the host's driver, "
-    "and changes over to the container's mount namespace only for the work itself.",
+    reason="hook-namespaces",
 )
 
 # %% [markdown]
@@ -169,7 +164,6 @@ third.check(
 fourth = predict(
     "How does the command line say which container is meant?",
     ["--id: the container's name", "--pid: init's process id", "--device: the GPUs"],
-    answer=None,  # ← 1, 2 or 3
 )
 fourth
 
@@ -183,7 +177,7 @@ flag = next(word.partition("=")[0] for word in argv if word.endswith(f"={init}")
 meaning = {"--id": "the container's name", "--pid": "init's process id", "--device": "the GPUs"}
 fourth.check(
     f"{flag}: {meaning[flag]}",
-    why=f"process {init} is the half-built container: /proc/{init}/ns/mnt leads into it.",
+    reason="interface",
 )
 
 # %% [markdown]
@@ -196,7 +190,6 @@ fourth.check(
 fifth = predict(
     "Two GPUs are asked for. How many device nodes are added to /dev?",
     [2, 3, 5, 8],
-    answer=None,  # ← 1 to 4
 )
 fifth
 
@@ -207,8 +200,7 @@ devices
 # %%
 fifth.check(
     len(devices.nodes.added),
-    why="one for each GPU, and three that every user of the driver needs: nvidiactl, and "
-    "two for unified memory.",
+    reason="nodes",
 )
 
 # %% [markdown]
@@ -238,7 +230,6 @@ sixth = predict(
         "open fails: not permitted",
         "open fails: no device",
     ],
-    answer=None,  # ← 1 to 4
 )
 sixth
 
@@ -264,9 +255,7 @@ else:
 # %%
 sixth.check(
     happened,
-    why="the node is not the permission. The container's cgroup has a rule for each device "
-    "that was given to it, and none for 195:2: open(2) gives EPERM. (The nodes that were "
-    "given open with ENXIO here, since no driver is behind them.)",
+    reason="permission",
 )
 
 # %% [markdown]
@@ -278,7 +267,6 @@ sixth.check(
 seventh = predict(
     "What wakes init?",
     ["the hook's end (SIGCHLD)", "the message HOOKS_DONE", "a signal from the runtime"],
-    answer=None,  # ← 1, 2 or 3
 )
 seventh
 
@@ -289,7 +277,7 @@ waited = (answer.t - asked.t) / 1e6
 print(f"{answer.sender} → init: {answer.name}, {waited:.1f} ms after the question")
 seventh.check(
     f"the message {answer.name}",
-    why="init waits on its FIFO. The hook is the runtime's child, not init's.",
+    reason="waking",
 )
 
 # %% [markdown]
@@ -301,7 +289,6 @@ seventh.check(
 eighth = predict(
     "How many of the host's mounts can init still see after stage 7?",
     ["all", "some", "none"],
-    answer=None,  # ← 1, 2 or 3
 )
 eighth
 
@@ -317,8 +304,7 @@ for when, taken in (("before", before), ("after", after)):
 seen, left = hosts
 eighth.check(
     "none" if not left else "all" if left == seen else "some",
-    why="pivot_root swaps the roots, umount lets go of the old one. There is no way back, "
-    "not even for root: the host's tree is not in this mount namespace any more.",
+    reason="pivot_root",
 )
 
 # %% [markdown]
@@ -343,6 +329,17 @@ else:
 timeline
 
 # %% [markdown]
+# ## Once more, by hand
+#
+# Now you open the gates. The run below stands still before stage 1. Go on with
+# **Next**, or **Until** `mknodat`; after stage 5 run `ls -l /dev` in the half-built container; ask **Why**.
+# From code: `stepper.next()`, `stepper.until("5:end")`, `stepper.shell("ls -l /dev")`.
+
+# %%
+stepper = minirun.step("ubuntu", "nvidia-smi -L", gpus="0,1", gpu_driver="simulated")
+stepper
+
+# %% [markdown]
 # ## Summary
 #
 # - A container is made by **two processes that talk**: the runtime, which stays on the host, and
@@ -363,6 +360,7 @@ timeline
 #   (see `tutorials/01-seven-stages.en.md`).
 
 # %%
+stepper.remove()
 if live:
     container.remove()
     print(container)

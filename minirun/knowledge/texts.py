@@ -87,6 +87,12 @@ def words(language: str = ENGLISH) -> dict[str, Any]:
     return table("words", language)
 
 
+def reason(name: str, language: str = ENGLISH) -> str:
+    """Return why the answer of a lesson's question is what it is. Raises KeyError."""
+    found: str = table("lessons", language)[name]["here"]
+    return found
+
+
 class Phrases:
     """The phrases of the HTML page (minirun.show.html): page.toml translates the English ones.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import nbformat
 import minirun as package
 from conftest import STORE, Program, skip
 from minirun import api as minirun_api
+from minirun.knowledge import texts
 
 ROOT = Path(package.__file__).parents[1]
 NOTEBOOK = ROOT / "notebooks" / "01-seven-stages.ipynb"
@@ -36,6 +38,18 @@ def test_it_is_committed_without_outputs() -> None:
     for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
         if cell.cell_type == "code":
             assert (cell.outputs, cell.execution_count) == ([], None)
+
+
+def test_no_answer_stands_in_its_text() -> None:
+    """Neither what is right nor why: the first is found out, the second is in the program."""
+    for kind, source in cells(SOURCE):
+        if kind == "code" and ".check(" in source:
+            assert "why=" not in source and "answer=" not in source
+    said = "".join(source for _, source in cells(SOURCE))
+    names = re.findall(r'reason="([^"]+)"', said)
+    assert sorted(names) == sorted(texts.table("lessons", "en"))
+    for name in names:
+        assert texts.reason(name)[:40] not in said.replace("\n", " ")
 
 
 class Played:
@@ -150,7 +164,8 @@ def test_a_learner_who_answers(minirun: Program, tmp_path: Path) -> None:
     """The second choice everywhere: right where it is what happened, and nowhere else."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     for cell in notebook.cells:
-        cell.source = cell.source.replace("answer=None", "answer=2")
+        answering = "import functools; predict = functools.partial(minirun.predict, answer=2)"
+        cell.source = cell.source.replace("from minirun import Namespaces, predict", f"from minirun import Namespaces; {answering}")
         cell.source = cell.source.replace("live = minirun.can_run()", "live = None")
         cell.source = cell.source.replace("{live.reason}", "")
     copy = tmp_path / "answered.ipynb"
