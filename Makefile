@@ -122,7 +122,9 @@ recordings: tested
 
 # The pictures are drawn by the program, and a test compares them.
 pictures: setup
-	$(MINIRUN) replay gpus-0-1 --svg tutorials/pictures/figure-3.svg
+	$(MINIRUN) replay figure-1 --figure 1 --svg tutorials/pictures/figure-1.svg
+	$(MINIRUN) replay gpus-0-1 --figure 2 --svg tutorials/pictures/figure-2.svg
+	$(MINIRUN) replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2

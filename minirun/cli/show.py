@@ -40,6 +40,7 @@ class ViewFlags(Flags):
     text: bool
     html: str
     svg: str
+    figure: str
     trace: str
     lang: str
 
@@ -88,6 +89,9 @@ def main_timeline(args: "list[str]", settings: Settings) -> int:
 def _check(flags: ViewFlags) -> None:
     """Raise UsageError where the flags of VIEWS make no sense."""
     flags.check("level", "", *narrate.LEVELS)
+    flags.check("figure", "", "1", "2", "3")
+    if flags.figure and not flags.svg:
+        raise UsageError("--figure is for --svg FILE", status=1)
     filters.wanted(flags.stage, flags.filter)
     if (flags.stage or flags.filter) and (flags.html or flags.svg or flags.trace):
         raise UsageError("--stage and --filter are for text, and the page has its own", status=1)
@@ -125,9 +129,8 @@ def _show(
         spoken = language.choose(flags.lang or settings.lang)
         _export(flags.html, html.render(recordings, language=spoken))
     if flags.svg:
-        from minirun.show import figure  # only a picture needs it
-
-        _export(flags.svg, figure.document(recordings))
+        name = "figure" if flags.figure in ("", "3") else f"figure_{flags.figure}"
+        _export(flags.svg, part(f"show.{name}", "document")(recordings))
     if flags.trace:
         _export(flags.trace, json.dumps(chrome_trace.document(recordings)) + "\n")
     if flags.html or flags.svg or flags.trace:

@@ -56,17 +56,19 @@ def document(recordings: list[Recording]) -> str:
     pictures = [_Picture(recording, axis) for recording in recordings]
     parts, top = [], 0
     for picture in pictures:
-        name = "" if len(pictures) == 1 else _text(0, 11, clean(picture.recording.id)[:9], _BOLD)
+        name = "" if len(pictures) == 1 else words(0, 11, clean(picture.recording.id)[:9], _BOLD)
         parts.append(f'<g transform="translate(0 {top})">{name}{picture.body()}</g>')
         top += picture.height
-    names = html.escape(" ".join(label(recording) for recording in recordings))
+    return sheet(" ".join(map(label, recordings)), top, "".join(parts))
+
+
+def sheet(title: str, height: int, body: str) -> str:
+    """Return an SVG file with a picture, WIDTH wide. `title`: for those who cannot see it."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {WIDTH + 24} {top + 16}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {WIDTH + 24} {height + 16}" '
         'role="img" aria-labelledby="title" fill="currentColor" stroke="none" '
         'font-family="system-ui, sans-serif" font-size="12">'
-        f'<title id="title">{names}</title><style>{_STANDALONE}</style>'
-        + "".join(parts)
-        + "</svg>\n"
+        f'<title id="title">{html.escape(title)}</title><style>{_STANDALONE}</style>{body}</svg>\n'
     )
 
 
@@ -124,16 +126,16 @@ class _Picture:
         for tick in self.axis.ticks(WIDTH - _LEFT - _RIGHT):
             x = self.x(self.axis.start + tick.t)
             yield f'<path d="M{x} 16V{self.height}" stroke="currentColor" stroke-opacity=".12"/>'
-            yield _text(x, 11, tick.label, 'text-anchor="middle" font-size="11" opacity=".75"')
+            yield words(x, 11, tick.label, 'text-anchor="middle" font-size="11" opacity=".75"')
         for begin, end in self.axis.breaks:
             middle = round((self.x(begin) + self.x(end)) / 2, 1)
             zigzag = f"M{middle} 16" + "l4 5l-8 6l4 5" * (self.height // 16 - 1)
             yield f'<path d="{zigzag}" fill="none" stroke="currentColor" stroke-opacity=".35"/>'
-            words = f"… {duration(end - begin)} …"
-            yield _text(middle, 11, words, 'text-anchor="middle" font-size="11"')
+            length = f"… {duration(end - begin)} …"
+            yield words(middle, 11, length, 'text-anchor="middle" font-size="11"')
         for actor, top in self.tops.items():
             middle = top + _BAND / 2
-            yield _text(0, middle + 4, clean(actor)[:9], 'font-weight="600"')
+            yield words(0, middle + 4, clean(actor)[:9], 'font-weight="600"')
             times = [e.t for e in self.recording.events if e.actor == actor]
             yield (
                 f'<path d="M{self.x(min(times))} {middle}H{self.x(max(times))}" '
@@ -153,8 +155,8 @@ class _Picture:
                 'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
                 f'<circle cx="{x + 8}" cy="{top - 11}" r="8" fill="none" stroke="currentColor"/>'
             )
-            yield _text(x + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"')
-            yield _text(x + 21, top - 7, _cut(name, room))
+            yield words(x + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"')
+            yield words(x + 21, top - 7, _cut(name, room))
 
     def _marks(self) -> Iterator[str]:
         """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
@@ -165,7 +167,7 @@ class _Picture:
             for event in mine:
                 x = self.x(event.t)
                 if event.failed:
-                    yield _text(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
+                    yield words(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
                 elif event.kind == "exec":
                     yield f'<path d="M{x} {top + 3}l11 9l-11 9z"/>'
                 elif event.kind == "note":
@@ -199,7 +201,7 @@ class _Picture:
         side = "" if right else 'text-anchor="end" '
         for row, message in enumerate(group[: _GUTTER // _ROW]):
             y = _TOP + _HEAD + _BAND + 14 + row * _ROW
-            yield _text(x, y, clean(message.name), side + 'font-size="11"')
+            yield words(x, y, clean(message.name), side + 'font-size="11"')
 
     def _arrow(self, message: FifoMessage, x: float) -> str:
         """An arrow; pale if it crosses the line of names above the lower lane's band."""
@@ -215,10 +217,11 @@ class _Picture:
         )
 
 
-def _text(x: float, y: float, words: str, more: str = "") -> str:
-    return f'<text x="{round(x, 1)}" y="{y}" {more}>{html.escape(words)}</text>'
+def words(x: float, y: float, said: str, more: str = "") -> str:
+    """Return a text, at its left end or where `more` anchors it."""
+    return f'<text x="{round(x, 1)}" y="{y}" {more}>{html.escape(said)}</text>'
 
 
-def _cut(words: str, room: float) -> str:
+def _cut(said: str, room: float) -> str:
     letters = int(room / _LETTER)
-    return words if len(words) <= letters else words[: max(0, letters - 1)] + "…"
+    return said if len(said) <= letters else said[: max(0, letters - 1)] + "…"

@@ -146,6 +146,8 @@ def of_one(event: "Event") -> str:
     if event.name == "gpus chosen" and isinstance(chosen, (list, tuple)):
         names = f": {', '.join(map(str, chosen))}" if chosen else ""
         return f"{len(chosen)} of {event.args.get('of')} GPUs{names}"
+    if event.name == "environment":
+        return f"environment: {', '.join(f'{key}={value}' for key, value in event.args.items())}"
     if event.name == "bpf":
         return "cgroup rules: an eBPF program is attached"
     if left := capabilities_left(event):

@@ -2,7 +2,8 @@
 
 Aligned by stage and by actor, since runtime and init work at the same time. What is each start's
 own does not count as a difference: ids, pids, descriptors, times, and where the container's
-directory lies. The marks are diff(1)'s: < is what only the first did, > what only the second did.
+directory lies. What follows the start (the command's end, the clean-up) is not compared. The marks
+are diff(1)'s: < is what only the first did, > what only the second did.
 """
 
 import json
@@ -21,6 +22,7 @@ _OWN = ("fd", "dirfd", "userns", "old_fd", "new_fd", "pid", "to_pid", "prog_fd",
 _NUMBERS = re.compile(r"(/proc/|/fd/|--pid=|pid[ =:]*)\d+")
 _CGROUP = "/sys/fs/cgroup"
 _PASSED_OVER = ("snapshot", "gate opened", "origin")
+_LAST = 7
 _ACTORS = ("runtime", "init", "hook", "cli")
 
 
@@ -50,7 +52,8 @@ Acts = dict[tuple[int, str], list[tuple[str, Event]]]
 
 def _acts(found: Recording) -> Acts:
     acts: Acts = {}
-    for event in found.events:
+    ends = [at for at, e in enumerate(found.events) if e.kind == "end" and e.stage == _LAST]
+    for event in found.events[: ends[0] + 1 if ends else None]:
         if event.kind != "gate" and event.actor != "step" and event.name not in _PASSED_OVER:
             key = (event.stage, event.actor)
             acts.setdefault(key, []).append((_compared(event, found.id), event))

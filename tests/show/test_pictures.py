@@ -12,12 +12,12 @@ from minirun.show.recording import read
 from show.browser import Browser
 
 ROOT = Path(__file__).parents[2]
-PICTURES = {"figure-3": "gpus-0-1"}
+PICTURES = {"figure-1": "figure-1", "figure-2": "gpus-0-1", "figure-3": "gpus-0-1"}
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(minirun: Program, name: str) -> str:
-    done = minirun("replay", name, "--svg", "-")
+def drawn(minirun: Program, name: str, figure: str = "3") -> str:
+    done = minirun("replay", name, "--figure", figure, "--svg", "-")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -25,8 +25,11 @@ def drawn(minirun: Program, name: str) -> str:
 def test_each_picture_has_its_recording() -> None:
     kept = {path.stem for path in (ROOT / "tutorials/pictures").iterdir()}
     assert kept == set(PICTURES)
-    made = re.findall(r"replay (\S+) --svg tutorials/pictures/(\S+)\.svg", _makefile())
-    assert {name: recording for recording, name in made} == PICTURES
+    made = re.findall(
+        r"replay (\S+) --figure (\d) --svg tutorials/pictures/(\S+)\.svg", _makefile()
+    )
+    assert {name: recording for recording, _, name in made} == PICTURES
+    assert all(name == f"figure-{number}" for _, number, name in made)
 
 
 def _makefile() -> str:
@@ -36,7 +39,56 @@ def _makefile() -> str:
 @pytest.mark.parametrize("name", PICTURES)
 def test_it_is_what_make_pictures_draws(minirun: Program, name: str) -> None:
     kept = (ROOT / f"tutorials/pictures/{name}.svg").read_text()
-    assert kept == drawn(minirun, PICTURES[name]), "make pictures"
+    assert kept == drawn(minirun, PICTURES[name], name[-1]), "make pictures"
+
+
+def words(picture: str) -> list[str]:
+    return [each.text or "" for each in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+
+
+def test_figure_1_says_who_shares_what(minirun: Program, tmp_path: Path) -> None:
+    said = words(drawn(minirun, "figure-1", "1"))
+    assert [word for word in said if word.startswith("container")] == [
+        "container a", "container b", "container c",
+    ]  # fmt: skip
+    use = dict(zip(*[iter(said[said.index("GPU 0") : -1])] * 2, strict=True))
+    assert use == {
+        "GPU 0": "shared: a, b", "GPU 1": "a alone", "GPU 2": "b alone", "GPU 3": "shared: b, c",
+    }  # fmt: skip
+    assert said[-1] == "The GPUs are SIMULATED."
+    other = tmp_path / "other.jsonl"  # a log in which b made no node of GPU 3
+    rows = recordings.path("figure-1").read_text().splitlines(keepends=True)
+    kept = [row for row in rows if not ('"id":"b"' in row and "nvidia3" in row)]
+    other.write_text("".join(kept))
+    assert "c alone" in words(drawn(minirun, str(other), "1"))
+
+
+def test_figure_2_says_what_stage_4_reads_and_makes(minirun: Program, tmp_path: Path) -> None:
+    picture = drawn(minirun, "gpus-0-1", "2")
+    (found,) = read(recordings.path("gpus-0-1"))
+    argv = next(e.args["argv"] for e in found.events if e.name == "nvidia-container-cli")
+    said = words(picture)
+    assert said[1] == "NVIDIA_VISIBLE_DEVICES=0,1"
+    assert said[said.index("nvidia-container-cli") + 1 :][: len(argv)] == argv
+    assert picture.count("<path") == 4, "device, two capabilities, pid"
+    other = tmp_path / "other.jsonl"
+    other.write_text(recordings.path("gpus-0-1").read_text().replace('"0,1"', '"<all>"'))
+    assert words(drawn(minirun, str(other), "2"))[1] == "NVIDIA_VISIBLE_DEVICES=<all>"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("plain", "--figure", "1", "--svg", "-"), "no container of this recording has a GPU"),
+        (("plain", "--figure", "2", "--svg", "-"), "stage 4 of this recording read no config.json"),
+        (("plain", "--figure", "4", "--svg", "-"), "invalid --figure '4'"),
+        (("plain", "--figure", "1"), "--figure is for --svg FILE"),
+    ],
+)
+def test_no_such_picture(minirun: Program, words: tuple[str, ...], text: str) -> None:
+    done = minirun("replay", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"minirun: {text}") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["plain", "gpus-0-1", "figure-1", "failing-hook"])
@@ -54,8 +106,9 @@ def test_what_the_picture_says(minirun: Program, name: str) -> None:
     assert not list(tree.iter(f"{SVG}script"))
 
 
+@pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_on_light_and_on_dark_paper(browser: Browser, scheme: str) -> None:
-    browser.open(ROOT / "tutorials/pictures/figure-3.svg", scheme=scheme)
+def test_on_light_and_on_dark_paper(browser: Browser, scheme: str, name: str) -> None:
+    browser.open(ROOT / f"tutorials/pictures/{name}.svg", scheme=scheme)
     paper = browser.pixel(3, 3)
     assert (sum(paper) > 600) == (scheme == "light")

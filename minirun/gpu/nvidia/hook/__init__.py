@@ -15,6 +15,7 @@ toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, â
 
 import os
 
+from minirun.core import events
 from minirun.core.choices import Choices
 from minirun.core.config import Config
 from minirun.core.errors import UsageError
@@ -23,6 +24,7 @@ from minirun.gpu.nvidia.hook.environment import (
     HookSettings,
     config_path,
     ldconfig_of,
+    of_config,
     request,
 )
 from minirun.gpu.request import CAPABILITIES, NvidiaRequest
@@ -33,12 +35,16 @@ if TYPE_CHECKING:
 
 _LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requirements"}
 """Option that may be repeated â†’ field of NvidiaRequest; all others are called as their field is."""
+_OURS = ("NVIDIA_", "CUDA_")
+"""How the variables begin that the hook reads."""
 _read: "list[HookSettings]" = []
 """What config.toml says, once it was read."""
 
 
 def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
     """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
+    asked = {name: text for name, text in of_config(config.raw).items() if name.startswith(_OURS)}
+    events.emit("note", "environment", asked, why="what config.json says of GPUs: Figure 2")
     return command_line(config.raw, state, settings(config.choices))
 
 
