@@ -2,8 +2,9 @@
 
 Aligned by stage and by actor, since runtime and init work at the same time. What is each start's
 own does not count as a difference: ids, pids, descriptors, times, and where the container's
-directory lies. What follows the start (the command's end, the clean-up) is not compared. The marks
-are diff(1)'s: < is what only the first did, > what only the second did.
+directory lies. Nor do the cgroups above its own, which other containers may have made before. What
+follows the start (the command's end, the clean-up) is not compared. The marks are diff(1)'s: < is
+what only the first did, > what only the second did.
 """
 
 import json
@@ -54,10 +55,18 @@ def _acts(found: Recording) -> Acts:
     acts: Acts = {}
     ends = [at for at, e in enumerate(found.events) if e.kind == "end" and e.stage == _LAST]
     for event in found.events[: ends[0] + 1 if ends else None]:
-        if event.kind != "gate" and event.actor != "step" and event.name not in _PASSED_OVER:
+        if event.kind == "gate" or event.actor == "step" or event.name in _PASSED_OVER:
+            continue
+        if not _is_above(event, found.id):
             key = (event.stage, event.actor)
             acts.setdefault(key, []).append((_compared(event, found.id), event))
     return acts
+
+
+def _is_above(event: Event, container_id: str) -> bool:
+    """Return True for an act on a cgroup above the container's own."""
+    path = str(event.args.get("path", ""))
+    return path.startswith(_CGROUP) and container_id not in path
 
 
 def _compared(event: Event, container_id: str) -> str:
