@@ -68,6 +68,8 @@ class Diff(Flags):
     only: str
     files: bool
     json: bool
+    html: str
+    lang: str
 
 
 def main_timeline(args: "list[str]", settings: Settings) -> int:
@@ -193,8 +195,10 @@ def _shipped() -> str:
 def main_diff(args: "list[str]", settings: Settings) -> int:
     """Print what a container has changed, or the difference of two snapshots, or of two starts."""
     flags = Diff(args)
-    if len(flags.args) == 2 and not flags.given:
-        return _diff_starts(flags.args, settings)
+    if len(flags.args) == 2 and flags.given <= {"html", "lang"}:
+        return _diff_starts(flags, settings)
+    if flags.html:
+        raise UsageError("--html is for two starts", "minirun diff A B --html FILE", status=1)
     if len(flags.args) != 1 or (flags.stage and flags.between):
         hint = "minirun diff ID, diff ID --stage 5, diff ID --between s4,s5, or diff ID ID"
         raise UsageError("diff needs a container, and one thing to compare", hint, status=1)
@@ -214,10 +218,17 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
     return write(differ.text(parts))
 
 
-def _diff_starts(names: list[str], settings: Settings) -> int:
-    """Print what one start did that the other did not; return 1 if there is any, as diff(1)."""
-    first, second = (_one(name, find.find(name, *roots.known(settings))) for name in names)
-    write(starts.page(first, second))
+def _diff_starts(flags: Diff, settings: Settings) -> int:
+    """Show what one start did that the other did not; return 1 if there is any, as diff(1)."""
+    first, second = (_one(name, find.find(name, *roots.known(settings))) for name in flags.args)
+    if flags.html:
+        from minirun.show import html, starts_page  # 30 ms
+
+        pair = starts_page.pair(first, second)
+        spoken = language.choose(flags.lang or settings.lang)
+        _export(flags.html, html.render(pair.recordings, language=spoken, pair=pair))
+    else:
+        write(starts.page(first, second))
     return 1 if starts.compare(first, second) else 0
 
 

@@ -25,6 +25,7 @@ from minirun.show import figure, page_data, text
 from minirun.show.axis import Axis
 from minirun.show.narrate import Narrator
 from minirun.show.recording import Recording
+from minirun.show.starts_page import Pair
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = (
@@ -40,11 +41,13 @@ def render(
     recordings: list[Recording],
     language: str = knowledge.ENGLISH,
     live: "dict[str, Any] | None" = None,
+    pair: "Pair | None" = None,
 ) -> str:
     """Return one self-contained HTML page that shows `recordings` on a common axis of time.
 
     `language` is that of the page and its topics; what the log says stays in English. `live`: where
-    the run is held, for a page that is told how it goes on: see minirun.show.board.
+    the run is held, for a page that is told how it goes on: see minirun.show.board. `pair`: the two
+    `recordings` are two starts that are compared (minirun.show.starts_page).
     Raises ValueError if there is no recording.
     """
     if not recordings:
@@ -55,6 +58,7 @@ def render(
     script = "".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     script = '"use strict";\n(() => {\n' + script + "})();\n"
     page = (_PAGE / "page.html").read_text(encoding="utf-8")
+    known = page_data.data(recordings, axis, language)
     page = _MARKED.sub(lambda found: html.escape(say(found[1])), page)
     return Template(page).substitute(
         language=language,
@@ -64,13 +68,14 @@ def render(
         script=script,
         facts="".join(f"<li>{_facts(r, say)}</li>" for r in recordings),
         banner=_banner(recordings, say),
+        starts=pair.section(say) if pair else "",
         stages=_stages(recordings, say, live=bool(live)),
         figures="".join(
             f"<figure><figcaption>{_facts(r)}</figcaption>{figure.svg(r, axis)}</figure>"
             for r in recordings
         ),
         tables="".join(_table(r, n, axis.start) for n, r in enumerate(recordings)),
-        data=_json({**page_data.data(recordings, axis, language), "live": live}),
+        data=_json({**known, "live": live, "only": pair.only() if pair else []}),
     )
 
 

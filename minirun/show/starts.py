@@ -94,18 +94,22 @@ def page(first: Recording, second: Recording) -> str:
     """Return the differences as text, with one line for what is the same."""
     changes = compare(first, second)
     lines = [f"< {_title(first)}", f"> {_title(second)}"]
-    acts = sum(len(acts) for acts in _acts(first).values())
-    same = acts - sum(len(change.first) for change in changes)
-    lines.append(f"the same in both: {same} events")
+    lines.append(f"the same in both: {same(first, changes)} events")
     head: tuple[int, str] | None = None
     for change in changes:
         if head != (change.stage, change.actor):
             head = change.stage, change.actor
             what = text.STAGES.get(change.stage, "before stage 1")
             lines += ["", f"{change.stage} {change.actor:<8} {what}"]
-        lines += [f"  < {_line(event)}" for event in change.first]
-        lines += [f"  > {_line(event)}" for event in change.second]
+        lines += [f"  < {line(event)}" for event in change.first]
+        lines += [f"  > {line(event)}" for event in change.second]
     return "".join(f"{text.clean(line)}\n" for line in lines)
+
+
+def same(first: Recording, changes: list[Change]) -> int:
+    """Return how many events of the first start the second has too."""
+    acts = sum(len(acts) for acts in _acts(first).values())
+    return acts - sum(len(change.first) for change in changes)
 
 
 def _title(found: Recording) -> str:
@@ -113,7 +117,8 @@ def _title(found: Recording) -> str:
     return f"{found.id}: {result(found)}{mark}"
 
 
-def _line(event: Event) -> str:
+def line(event: Event) -> str:
+    """Return what an event is, and its error."""
     row = text.row(event)
     outcome = f" = {event.errno}" if event.errno else ""
     return f"{row.what}{outcome}"

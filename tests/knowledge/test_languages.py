@@ -16,7 +16,7 @@ from minirun.core.errors import HINTS, UsageError
 from minirun.knowledge import seccomp, texts
 from minirun.knowledge.language import choose
 from minirun.knowledge.texts import Topic
-from minirun.show import html, page_data, text
+from minirun.show import html, page_data, starts_page, text
 
 FOLDER = Path(package.__file__).parent / "knowledge"
 FILES = sorted(path.name for path in (FOLDER / "en").iterdir())
@@ -133,7 +133,8 @@ def test_a_search_in_korean_knows_both_languages() -> None:
 def page_phrases() -> set[str]:
     """Every English phrase of the page: in its frame, its scripts, and what is put into both."""
     here = Path(html.__file__)
-    source = here.read_text() + Path(page_data.__file__).read_text()
+    parts = (html, page_data, starts_page)
+    source = "".join(Path(part.__file__).read_text() for part in parts)
     frame = (here.parent / "page" / "page.html").read_text()
     scripts = "".join(path.read_text() for path in (here.parent / "page").glob("*.js"))
     phrases = set(re.findall(r'\b(?:t|say)\(\s*"([^"]+)"', scripts + source))

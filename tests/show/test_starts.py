@@ -1,5 +1,6 @@
 """`minirun diff A B`: two starts side by side."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from conftest import Program
 from minirun import recordings
 from minirun.show import starts
 from minirun.show.recording import read
+from show import pages
+from show.browser import Browser
 
 CGROUP = "/sys/fs/cgroup"
 SIMULATED = "--gpu-driver=simulated"
@@ -93,3 +96,49 @@ def test_mistakes(minirun: Program, names: tuple[str, ...], text: str) -> None:
     done = minirun("diff", *names)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"minirun: {text}") and done.stderr.count("\n") == 1
+
+
+def later(tmp_path: Path, name: str) -> Path:
+    """A recording as another machine would have it: its clock is hours ahead."""
+    events = [json.loads(row) for row in recordings.path(name).read_text().splitlines()]
+    path = tmp_path / f"{name}.jsonl"
+    ahead = 5 * 3600 * 10**9
+    path.write_text("".join(f"{json.dumps(e | {'t': e['t'] + ahead})}\n" for e in events))
+    return path
+
+
+@pytest.mark.parametrize(("language", "title"), [("en", "What only one"), ("ko", "둘 중 하나만")])
+def test_the_two_as_a_page(
+    minirun: Program, browser: Browser, tmp_path: Path, language: str, title: str
+) -> None:
+    names = ("plain", str(later(tmp_path, "gpus-0-1")))
+    _, first, second, _ = difference(minirun, *names)
+    page = tmp_path / "page.html"
+    done = minirun("diff", *names, "--html", str(page), "--lang", language)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert page.stat().st_size < 500_000
+    browser.open(page)
+    assert pages.text(browser, "#starts-title").startswith(title)
+    links = browser.run("[...document.querySelectorAll('#starts a')].map(a => a.textContent)")
+    assert sorted(links) == sorted([f"< {row}" for row in first] + [f"> {row}" for row in second])
+    marked = "[...document.querySelectorAll('.event:has(.only)')].map(e => '#' + e.id)"
+    targets = "[...document.querySelectorAll('#starts a')].map(a => a.getAttribute('href'))"
+    assert sorted(browser.run(marked)) == sorted(browser.run(targets))
+    for row in ("#row-0-0", "#row-1-0"):
+        begin = pages.text(browser, f"{row} td")
+        assert float(begin.removesuffix("ms")) < 1, "each begins with its own first event"
+    browser.run("document.querySelector('#starts a[href^=\"#event-1-\"]').focus()")
+    browser.press("Enter")
+    assert not pages.hidden(browser, "#panel")
+    chosen = browser.run("document.querySelector('.event[aria-selected=true]').id")
+    wanted = next(target for target in browser.run(targets) if target.startswith("#event-1-"))
+    assert f"#{chosen}" == wanted
+    browser.open(page, width=400)
+    assert browser.run("document.documentElement.scrollWidth") == 400
+    assert browser.complaints() == []
+
+
+def test_a_page_of_one_start_is_not_of_two(minirun: Program) -> None:
+    done = minirun("diff", "plain", "--html", "-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "minirun: --html is for two starts (minirun diff A B --html FILE)\n"

@@ -35,7 +35,7 @@ function readEvents() {
       const said = Object.entries(event.args).flat().join(" ");
       const words = `${event.name} ${actor} ${what} ${why} ${result} ${said}`.toLowerCase();
       return { event, row, recording: number, index, time, actor, what, result, took, why, words,
-               shown: true, lane: recording.lanes.indexOf(actor) };
+               only: Boolean(data.only[number]?.includes(index)), shown: true, lane: recording.lanes.indexOf(actor) };
     });
     mine.sort((a, b) => a.event.t - b.event.t || a.index - b.index);
     items.push(...mine);
@@ -129,6 +129,7 @@ function signs(view, item, top) {
   else if (kind === "gate") found.push(shape("path", { class: "open", d: `M-4 0h8l-8 ${BAND}h8z` }));
   else if (kind === "message") found.push(...arrow(view, item, top, to));
   else found.push(shape("path", { class: "edge", d: kind === "begin" ? `M4 0h-4v${BAND}h4` : `M-4 0h4v${BAND}h-4` }));
+  if (item.only) found.push(shape("path", { class: "only", d: `M0 ${BAND + 1}l4.5 4.5l-4.5 4.5l-4.5 -4.5z` }));
   if (failed) found.push(shape("path", { class: "cross", d: `M-4 ${BAND + 3}l8 8m0 -8l-8 8` }));
   return found;
 }
@@ -149,6 +150,6 @@ function arrow(view, item, top, to) {
 function spoken(item) {
   const took = item.took ? t("took {}", item.took) : "";
   const said = [`${item.what || item.event.name}`, item.result, took, `${item.actor}, ${t("stage {}", item.event.stage)}`,
-                t("at {}", item.time), item.why];
+                t("at {}", item.time), item.only ? t("only in this start") : "", item.why];
   return said.filter(Boolean).join(", ");
 }

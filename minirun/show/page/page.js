@@ -37,7 +37,7 @@ function bindTools() {
     const stage = Number(button.dataset.stage);
     button.addEventListener("click", () => goToStage(beginOf(stage), stage));
   });
-  byId("table").addEventListener("click", (click) => {
+  document.querySelector("main").addEventListener("click", (click) => {
     const link = click.target.closest('a[href^="#event-"]');
     const item = link && items.find((one) => `#${one.group.id}` === link.getAttribute("href"));
     if (!item) return;
@@ -114,6 +114,7 @@ function drawLegend() {
   const legend = [["M-6 -6h12v12h-12z", "band", t("a stage")], ["M-2 -6h4v12h-4z", "solid", t("a system call, as long as it took")],
     ["M-5 -6l10 6l-10 6z", "solid", t("a program is executed")], ["M0 -8V7m0 0l-4 -6m4 6l4 -6", "arrow", t("a message through a FIFO or a pipe")],
     ["M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "open", t("a note")], ["M-4 -4l8 8m0 -8l-8 8", "cross", t("failed")]];
+  if (items.some((item) => item.only)) legend.push(["M0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5z", "only", t("only in this start")]);
   if (items.some((item) => item.event.kind === "gate")) legend.push(["M-4 -7h8l-8 14h8z", "open", t("held at a gate")]);
   document.querySelector(".legend").replaceChildren(...legend.map(([d, kind, words]) => make("li", {}, sign(d, kind), words)));
 }

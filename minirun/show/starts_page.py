@@ -1,0 +1,78 @@
+"""Two starts as one page: both drawn, each from its own first moment, and what only one did.
+
+The two may come from machines whose clocks have nothing in common, so each begins at zero.
+"""
+
+import html
+from itertools import groupby
+from typing import NamedTuple
+
+from minirun.knowledge.texts import Phrases
+from minirun.show import starts, text
+from minirun.show.event import Event
+from minirun.show.recording import Recording
+from minirun.show.starts import Change
+
+
+class Pair(NamedTuple):
+    """Two starts on one axis, and their differences."""
+
+    recordings: list[Recording]
+    changes: list[Change]
+
+    def section(self, say: Phrases) -> str:
+        """Return the differences as HTML, stage by stage: each entry is a link to its event."""
+        title = html.escape(say("What only one of the two did"))
+        same = starts.same(self.recordings[0], self.changes)
+        names = [
+            f"{mark} {text.clean(each.id)}"
+            for mark, each in zip("<>", self.recordings, strict=True)
+        ]
+        said = [
+            f'<h2 id="starts-title">{title}</h2>',
+            f"<p>{html.escape(say('{} events are the same in both.', same))}</p>",
+            _columns(*(f"<b>{html.escape(name)}</b>" for name in names)),
+        ]
+        for (stage, actor), changes in groupby(self.changes, lambda one: (one.stage, one.actor)):
+            what = say(text.STAGES[stage]) if stage in text.STAGES else say("before stage 1")
+            name = html.escape(f"{stage or ''} {text.clean(actor)}: {what}".strip())
+            rows = (_columns(*map(self._rows, (0, 1), (one.first, one.second))) for one in changes)
+            said.append(f'<h3>{name}</h3><div class="changes">{"".join(rows)}</div>')
+        inside = "".join(said)
+        return f'<section id="starts" aria-labelledby="starts-title">{inside}</section>'
+
+    def only(self) -> list[list[int]]:
+        """Return, for each of the two, the numbers of the events that only it has."""
+        return [sorted(self._place(n, event) for event in self._own(n)) for n in (0, 1)]
+
+    def _own(self, number: int) -> list[Event]:
+        found = [change.second if number else change.first for change in self.changes]
+        return [event for events in found for event in events]
+
+    def _place(self, number: int, event: Event) -> int:
+        events = self.recordings[number].events
+        return next(at for at, each in enumerate(events) if each is event)
+
+    def _rows(self, number: int, events: list[Event]) -> str:
+        rows = []
+        for event in events:
+            link = f"#event-{number}-{self._place(number, event)}"
+            said = html.escape(f"{'<>'[number]} {text.clean(starts.line(event))}")
+            rows.append(f'<li><a href="{link}">{said}</a></li>')
+        return f"<ul>{''.join(rows)}</ul>"
+
+
+def _columns(left: str, right: str) -> str:
+    return f'<div class="columns"><div>{left}</div><div>{right}</div></div>'
+
+
+def pair(first: Recording, second: Recording) -> Pair:
+    """Return two starts as a page shows them."""
+    both = [_from_zero(first), _from_zero(second)]
+    return Pair(both, starts.compare(*both))
+
+
+def _from_zero(found: Recording) -> Recording:
+    """Return a recording whose clock begins with its first event."""
+    moved = [event._replace(t=event.t - found.start) for event in found.events]
+    return Recording(found.id, moved, found.source, found.unreadable)
