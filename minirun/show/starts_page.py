@@ -23,14 +23,15 @@ class Pair(NamedTuple):
     def section(self, say: Phrases) -> str:
         """Return the differences as HTML, stage by stage: each entry is a link to its event."""
         title = html.escape(say("What only one of the two did"))
-        same = starts.same(self.recordings[0], self.changes)
+        count = starts.same(self.recordings[0], self.changes)
+        same = say("{} events are the same in both.", count)
         names = [
             f"{mark} {text.clean(each.id)}"
             for mark, each in zip("<>", self.recordings, strict=True)
         ]
         said = [
             f'<h2 id="starts-title">{title}</h2>',
-            f"<p>{html.escape(say('{} events are the same in both.', same))}</p>",
+            f"<p>{html.escape(same)}</p>",
             _columns(*(f"<b>{html.escape(name)}</b>" for name in names)),
         ]
         for (stage, actor), changes in groupby(self.changes, lambda one: (one.stage, one.actor)):
