@@ -3,7 +3,8 @@
 # make test    what the tests need, masked; then the tests, against the real kernel
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
-# make recordings   record anew what `minirun replay` ships    make reference   write its pages anew
+# make recordings   record anew what `minirun replay` ships, and the README's terminal
+# make reference   write its pages anew
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
@@ -117,14 +118,15 @@ reference:
 	$(PYTHON) tests/cli/page.py
 
 recordings: tested
-	@$(PYTHON) rootfs-tools/build busybox
+	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	$(PYTHON) tests/recordings/make.py
 
 # The pictures are drawn by the program, and a test compares them.
-pictures: setup
+pictures: tested
 	$(MINIRUN) replay figure-1 --figure 1 --svg tutorials/pictures/figure-1.svg
 	$(MINIRUN) replay gpus-0-1 --figure 2 --svg tutorials/pictures/figure-2.svg
 	$(MINIRUN) replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
+	$(PYTHON) tests/recordings/film.py tutorials/pictures/first-run.cast tutorials/pictures/first-run.svg
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2

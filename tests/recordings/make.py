@@ -1,7 +1,9 @@
 """Makes minirun/recordings: runs real containers, with snapshots, and keeps their logs.
 
-    sudo make recordings      (needs the image busybox: rootfs-tools/build busybox)
+    sudo make recordings                           (needs the images busybox and ubuntu)
+    sudo .venv/bin/python tests/recordings/make.py first-run       (some of them, by name)
 
+The last one is no log but what a terminal showed: first-run.cast, for the README's picture.
 Nothing is changed in what was logged. The containers live below /run/minirun-demo and the image
 comes from the standard store, so that no path of a checkout or of a home directory occurs; this
 program fails where one does. Figure 1's three logs are laid into one file in the order of time.
@@ -15,6 +17,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import typed
 
 from minirun.common import mountinfo
 from minirun.core.places import EVENTS, HISTORY
@@ -101,6 +105,25 @@ def failing_hook() -> None:
     keep("failing-hook", "failing-hook")
 
 
+def first_run() -> None:
+    """The README's picture: the first command, typed into a terminal."""
+    command = "minirun run --rm --gpus 0,1 ubuntu sh -c 'ls -l /dev/nvidia*; nvidia-smi -L'"
+    target = CHECKOUT / "tutorials/pictures/first-run.cast"
+    minirun("run", "--rm", "ubuntu", "true")  # the image is made or fetched before
+    cast = typed.record(command, {"PATH": f"{BIN}:/usr/bin:/bin", "MINIRUN_ROOT": str(ROOT)})
+    for private in (str(CHECKOUT), str(Path.home()), os.uname().nodename):
+        if re.search(rf"(?<!\w){re.escape(private)}(?!\w)", cast):
+            sys.exit(f"{target}: {private} occurs in it")
+    target.write_text(cast)
+    print(f"{target}: {len(cast)} bytes")
+
+
+RECORDS = {
+    "plain": plain, "gpus-0-1": gpus, "figure-1": figure_1, "failing-hook": failing_hook,
+    "first-run": first_run,
+}  # fmt: skip
+
+
 def plain_surroundings() -> None:
     """Go where a plain Debian machine's mounts and cgroups are: what else this one has is its own.
 
@@ -122,8 +145,9 @@ def main() -> None:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o711)
     launcher.install(str(MINIRUN))  # the file that holds its code is open while it runs
-    for record in (plain, gpus, figure_1, failing_hook):
-        record()
+    wanted = sys.argv[1:] or RECORDS
+    for name in wanted:
+        RECORDS[name]()
     shutil.rmtree(ROOT)
     shutil.rmtree(BIN)
 
