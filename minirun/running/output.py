@@ -4,8 +4,10 @@ import os
 
 from minirun.core import endings
 from minirun.core.container import Container
+from minirun.core.errors import from_os
 from minirun.core.process.streams import Console
 from minirun.core.record import Record
+from minirun.core.visible import warn
 from minirun.running import pipes
 
 
@@ -111,7 +113,10 @@ class Streams:
         if self.log:
             from minirun.running import logfile  # what --rm has shown is not kept
 
-            log = logfile.OutputLog(self.directory, self.log)
+            try:
+                log = logfile.OutputLog(self.directory, self.log)
+            except OSError as error:  # the command runs by now: it is looked after all the same
+                warn(from_os(error, "what the container writes is not kept").line())
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import Program, cgroup, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing, call
+from minirun.core.gates import open_gate
 
 NAME = f"hooks-{os.getpid()}"
 Bundle = Callable[..., Path]
@@ -139,6 +140,23 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_what_it_writes_cannot_be_kept(minirun: Program) -> None:
+    """No log.json can be made: the command runs, is waited for, and nothing is left of it."""
+    command = ("busybox", "sh", "-c", "echo out; exit 3")
+    gates = os.environ | {"MINIRUN_GATES": "7:end"}
+    held = minirun.start("run", "--name", NAME, *command, env=gates)
+    directory = minirun.root / NAME
+    log = directory / "events.jsonl"
+    wait_until(lambda: log.exists() and '"7:end"' in log.read_text())
+    (directory / "log.json").mkdir()
+    open_gate(str(directory))
+    out, said = held.communicate(timeout=20)
+    assert (held.returncode, out) == (3, "out\n")
+    assert "what the container writes is not kept" in said and "Traceback" not in said
+    assert minirun("delete", NAME).returncode == 0
+    assert_nothing(minirun, NAME)
 
 
 def test_state_directory_gone(minirun: Program) -> None:
