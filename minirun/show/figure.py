@@ -62,10 +62,10 @@ def document(recordings: list[Recording]) -> str:
     return sheet(" ".join(map(label, recordings)), top, "".join(parts))
 
 
-def sheet(title: str, height: int, body: str) -> str:
-    """Return an SVG file with a picture, WIDTH wide. `title`: for those who cannot see it."""
+def sheet(title: str, height: float, body: str, width: float = WIDTH) -> str:
+    """Return an SVG file with a picture. `title`: for those who cannot see it."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {WIDTH + 24} {height + 16}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {width + 24} {height + 16}" '
         'role="img" aria-labelledby="title" fill="currentColor" stroke="none" '
         'font-family="system-ui, sans-serif" font-size="12">'
         f'<title id="title">{html.escape(title)}</title><style>{_STANDALONE}</style>{body}</svg>\n'

@@ -204,11 +204,13 @@ def _large(view: View, width: int, room: int) -> list[Line]:
     for change in stop.changes if stop else []:
         label = words["points" if change.kind == "mounts" else change.kind]
         line: Line = [("bold", text.padded(f"   {label}", 16))]
-        line += [("new", f"+{len(change.new)}  ")] if change.new else []
-        line += [("gone", f"-{len(change.gone)}  ")] if change.gone else []
+        line += [("new", f"{f'+{len(change.new)}':<5}")] if change.new else []
+        line += [("gone", f"{f'-{len(change.gone)}':<5}")] if change.gone else []
         first = sorted(change.new or change.gone, key=differences.usual)[0]
         exact = change.kind in ("nodes", "rules", "processes")
-        found += [[*line, ("", first if exact else first.split(" ")[0])], []]
+        shown = first if exact else first.split(" ")[0]
+        more = f", {text.dots(view.unicode)}" if len(change.new or change.gone) > 1 else ""
+        found += [[*line, ("", shown + more)], []]
     return found[:room]
 
 

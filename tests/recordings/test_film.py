@@ -33,7 +33,7 @@ def test_it_is_an_asciicast_of_the_first_command() -> None:
 def test_it_shows_what_a_run_does_today(minirun: Program) -> None:
     """If this fails, what a run prints has changed: `make recordings`."""
     words = shlex.split(HEAD["title"])
-    terminal = Terminal("film", minirun.argv(*words[1:]), COLUMNS, LINES)
+    terminal = Terminal("film-today", minirun.argv(*words[1:]), COLUMNS, LINES)
     try:
         terminal.wait("ended with")
         lines = terminal.visible()
@@ -56,7 +56,8 @@ def _shape(line: str) -> str:
 def test_the_emulator_shows_what_a_terminal_shows(tmp_path: Path) -> None:
     data = tmp_path / "output"
     data.write_text("".join(what for _, _, what in ROWS))
-    terminal = Terminal("film", ["sh", "-c", f'stty raw; cat "{data}"; sleep 60'], COLUMNS, LINES)
+    shown = ["sh", "-c", f'stty raw; cat "{data}"; sleep 60']
+    terminal = Terminal("film-emulator", shown, COLUMNS, LINES)
     try:
         terminal.wait("7 init")
         assert [line for line in terminal.visible() if line] == film.text(CAST)

@@ -46,23 +46,6 @@ def words(picture: str) -> list[str]:
     return [each.text or "" for each in ElementTree.fromstring(picture).iter(f"{SVG}text")]
 
 
-def test_figure_1_says_who_shares_what(minirun: Program, tmp_path: Path) -> None:
-    said = words(drawn(minirun, "figure-1", "1"))
-    assert [word for word in said if word.startswith("container")] == [
-        "container a", "container b", "container c",
-    ]  # fmt: skip
-    use = dict(zip(*[iter(said[said.index("GPU 0") : -1])] * 2, strict=True))
-    assert use == {
-        "GPU 0": "shared: a, b", "GPU 1": "a alone", "GPU 2": "b alone", "GPU 3": "shared: b, c",
-    }  # fmt: skip
-    assert said[-1] == "The GPUs are SIMULATED."
-    other = tmp_path / "other.jsonl"  # a log in which b made no node of GPU 3
-    rows = recordings.path("figure-1").read_text().splitlines(keepends=True)
-    kept = [row for row in rows if not ('"id":"b"' in row and "nvidia3" in row)]
-    other.write_text("".join(kept))
-    assert "c alone" in words(drawn(minirun, str(other), "1"))
-
-
 def test_figure_2_says_what_stage_4_reads_and_makes(minirun: Program, tmp_path: Path) -> None:
     picture = drawn(minirun, "gpus-0-1", "2")
     (found,) = read(recordings.path("gpus-0-1"))
@@ -112,3 +95,39 @@ def test_on_light_and_on_dark_paper(browser: Browser, scheme: str, name: str) ->
     browser.open(ROOT / f"tutorials/pictures/{name}.svg", scheme=scheme)
     paper = browser.pixel(3, 3)
     assert (sum(paper) > 600) == (scheme == "light")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_page_shows_it_with_words_for_who_cannot_see_it(name: str) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "tutorials").glob("*.md")]
+    alts = [
+        alt
+        for page in pages
+        for alt, path in re.findall(r"!\[([^]]+)\]\(([^)]+)\)", page.read_text())
+        if path.endswith(f"pictures/{name}.svg") and (page.parent / path).is_file()
+    ]
+    assert alts
+    assert all(len(alt) > 60 for alt in alts)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_text_leaves_the_picture_or_lies_on_another(browser: Browser, name: str) -> None:
+    browser.open(ROOT / f"tutorials/pictures/{name}.svg", width=984)
+    assert browser.run(OVERLAPS) == []
+
+
+OVERLAPS = """(() => {
+    const view = document.rootElement.getBoundingClientRect();
+    const texts = [...document.querySelectorAll('text')].filter(one => one.textContent.trim());
+    const found = [];
+    const boxes = texts.map(one => one.getBoundingClientRect());
+    boxes.forEach((a, i) => {
+        if (a.left < view.left || a.right > view.right) found.push(texts[i].textContent);
+        boxes.slice(i + 1).forEach((b, j) => {
+            if (a.left < b.right - 1 && b.left < a.right - 1 &&
+                a.top + 3 < b.bottom - 3 && b.top + 3 < a.bottom - 3)
+                found.push(texts[i].textContent + ' on ' + texts[i + 1 + j].textContent);
+        });
+    });
+    return found;
+})()"""

@@ -111,6 +111,9 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     large = _until(screen, "▀▄▄▀", "l small")
     assert "LAST EVENTS" not in "\n".join(large)
     assert "SIMULATED" in "\n".join(large)
+    assert "   rules        +5   c 195:0 rw # /dev/nvidia0, …" in large, (
+        "it says that there are more"
+    )
     screen.press("l", "s")
     _until(screen, "a shell in the half-built container")
     screen.press("ls /dev | grep -c nvidia; echo $((6*7)); exit", "Enter")
