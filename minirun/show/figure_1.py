@@ -127,7 +127,7 @@ class _Picture:
         count = max(holder.of for holder in found)
         indices = [str(number) for number in range(count)]
         self.gpus = [*dict.fromkeys([*indices, *chain.from_iterable(h.gpus for h in found)])]
-        self.width = max(figure.WIDTH, len(found) * _LEAST, len(self.gpus) * 120)
+        self.width = max(figure.WIDTH, len(found) * _LEAST, len(self.gpus) * 140)
         self.top = _HEAD + 10 + max(len(holder.nodes) for holder in found) * _ROW
         self.simulated = any(holder.simulated for holder in found)
 
@@ -150,7 +150,7 @@ class _Picture:
         told = [holder.sharing.get(gpu, []) for holder in self.found if gpu in holder.gpus]
         names = [clean(name) for name in dict.fromkeys([*names, *chain.from_iterable(told)])]
         if not names:
-            return "no container"
+            return "free"
         return f"shared: {', '.join(names)}" if any(told) else f"dedicated: {', '.join(names)}"
 
     def _column(self, index: int, count: int) -> tuple[float, float]:
@@ -187,7 +187,7 @@ class _Picture:
         for index, gpu in enumerate(self.gpus):
             x, width = self._column(index, len(self.gpus))
             whose = self._whose(gpu)
-            yield _box(x, top, width, 54, faint=whose == "no container")
+            yield _box(x, top, width, 54, faint=whose == "free")
             middle = x + width / 2
             yield figure.words(
                 middle, top + 22, f"GPU {clean(gpu)}", f'{_BOLD} text-anchor="middle"'

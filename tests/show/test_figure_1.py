@@ -42,7 +42,7 @@ def changed(log: str, **change: object) -> str:
 
 def test_another_recording_is_another_picture() -> None:
     assert "GPU 5" in words(changed(LOG, gpus_chosen={"of": 6}))
-    assert "no container" in words(changed(LOG, gpus_chosen={"of": 6}))
+    assert "free" in words(changed(LOG, gpus_chosen={"of": 6}))
     moved = words(LOG.replace("195:3 rw", "195:3 r").replace("/dev/nvidia3", "/dev/nvidia7"))
     assert moved.count("/dev/nvidia7") == moved.count("c 195:3 r") == 2
     assert "/dev/nvidia3" not in moved
