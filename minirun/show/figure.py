@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from minirun.show.axis import Axis, began
 from minirun.show.event import Event
+from minirun.show.order import OPENED
 from minirun.show.recording import FifoMessage, Recording, Stage
 from minirun.show.text import clean, duration, weight
 
@@ -22,7 +23,7 @@ WIDTH = 960
 _LEFT, _RIGHT, _TOP = 64, 14, 22
 _LANE, _BAND, _HEAD = 58, 24, 22
 """Heights: a lane with its gap, the band in it, and the line of names above the band."""
-_GUTTER, _ROW = 60, 15
+_GUTTER, _ROW = 75, 15
 """Room below the first lane for the names of messages, in rows."""
 _LETTER, _CAPITAL = 6.3, 7.6
 """How wide letters of the names of stages, and of messages, may be."""
@@ -97,7 +98,7 @@ class _Picture:
     def __init__(self, recording: Recording, axis: Axis) -> None:
         self.recording = recording
         self.axis = axis
-        doers = {e.actor for e in recording.events if e.name != "snapshot"}
+        doers = {e.actor for e in recording.events if e.name not in ("snapshot", OPENED)}
         self.lanes = [actor for actor in lanes(recording) if actor in doers]
         gutter = _GUTTER if recording.arrows else 0
         self.tops = {

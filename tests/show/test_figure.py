@@ -24,6 +24,7 @@ def words(name: str) -> list[str]:
 def test_the_picture_names_stages_lanes_messages_and_times() -> None:
     found = words("gpus-0-1")
     assert {"runtime", "init", "hook", "cli"} <= set(found)
+    assert "step" not in found, "who takes the snapshots has no part in the start"
     assert {"1", "2", "3", "4", "5", "6", "7"} <= set(found)
     assert {"READY", "RUN_HOOKS", "HOOKS_DONE", "WAITING"} <= set(found)
     took = figure.took(shipped("gpus-0-1"), shipped("gpus-0-1").stages[4])
@@ -49,6 +50,14 @@ def test_what_lies_in_time_order_lies_from_left_to_right() -> None:
         "1234567"
     )
     assert all(0 <= x <= figure.WIDTH for x in digits.values())
+
+
+@pytest.mark.parametrize("name", recordings.RECORDINGS)
+def test_every_arrow_has_its_name(name: str) -> None:
+    found = words(name)
+    names = [arrow.name for arrow in shipped(name).arrows]
+    assert names
+    assert sorted(word for word in found if word in names) == sorted(names)
 
 
 @pytest.mark.parametrize("name", recordings.RECORDINGS)
