@@ -103,8 +103,11 @@ def test_live_beside_the_kernels_facts(minirun: Program, tmp_path: Path) -> None
     try:
         assert player.stderr
         assert player.stderr.readline() == "ready\n"
-        name = next(path.name for path in minirun.root.glob("[!.]*"))
-        pid = json.loads(minirun("state", name).stdout)["pid"]
+        states = [
+            json.loads(minirun("state", path.name).stdout) for path in minirun.root.glob("[!.]*")
+        ]
+        assert sorted(state["status"] for state in states) == ["creating", "running"]
+        pid = next(state["pid"] for state in states if state["status"] == "running")
         inodes = {
             kind: (
                 os.stat(f"/proc/{pid}/ns/{kind}").st_ino,

@@ -27,7 +27,7 @@ from minirun.gpu.nvidia.hook.environment import (
     of_config,
     request,
 )
-from minirun.gpu.request import CAPABILITIES, NvidiaRequest
+from minirun.gpu.request import CAPABILITIES, VISIBLE, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,9 +43,15 @@ _read: "list[HookSettings]" = []
 
 def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
     """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
-    asked = {name: text for name, text in of_config(config.raw).items() if name.startswith(_OURS)}
+    found = of_config(config.raw)
+    names = sorted((name for name in found if name.startswith(_OURS)), key=_visible_first)
+    asked = {name: found[name] for name in names}
     events.emit("note", "environment", asked, why="what config.json says of GPUs: Figure 2")
     return command_line(config.raw, state, settings(config.choices))
+
+
+def _visible_first(name: str) -> "tuple[bool, str]":
+    return name != VISIBLE, name
 
 
 def settings(chosen: Choices) -> HookSettings:
