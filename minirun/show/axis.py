@@ -10,7 +10,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import NamedTuple
 
-from minirun.show.event import Event
+from minirun.show.event import began as began
 from minirun.show.recording import Recording
 
 LEAST = 20_000_000
@@ -74,15 +74,6 @@ class Axis:
                     found.append(Tick(t, f"{t / 1e6:.10g} ms"))
                     last = x
         return found
-
-
-def began(event: Event) -> int:
-    """Return how long before its time an event began, ns: a call is logged when it has returned.
-
-    An `end` carries its stage's length, which is none of its own.
-    """
-    length: int = event.dur if event.kind in ("syscall", "exec") else 0
-    return length
 
 
 def _long_gaps(moments: list[int]) -> list[tuple[int, int]]:

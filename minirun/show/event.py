@@ -53,6 +53,15 @@ class Event(Record):
         return fields | more
 
 
+def began(event: Event) -> int:
+    """Return how long before its time an event began, ns: a call is logged when it has returned.
+
+    An `end` carries its stage's length, which is none of its own.
+    """
+    length: int = event.dur if event.kind in ("syscall", "exec") else 0
+    return length
+
+
 _TYPES: "dict[str, tuple[Any, Any]]" = {
     "v": (1, int), "t": (0, int), "id": ("", str), "stage": (0, int), "actor": ("", str),
     "pid": (0, int), "kind": ("note", str), "name": ("", str), "args": ({}, dict),

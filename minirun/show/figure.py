@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from minirun.show.axis import Axis, began
 from minirun.show.event import Event
 from minirun.show.order import OPENED
-from minirun.show.recording import FifoMessage, Recording, Stage
+from minirun.show.recording import FifoMessage, Recording, Stage, unheld
 from minirun.show.text import clean, duration, weight
 
 ACTORS = ("runtime", "init", "hook", "cli")
@@ -41,7 +41,8 @@ def lanes(recording: Recording) -> list[str]:
 
 def svg(recording: Recording, axis: Axis | None = None) -> str:
     """Return the picture of `recording`; on an axis that it shares with others, if one is given."""
-    return _Picture(recording, axis or Axis([recording])).draw()
+    shown = recording if axis else recording.unheld
+    return _Picture(shown, axis or Axis([shown])).draw()
 
 
 _STANDALONE = (
@@ -53,6 +54,7 @@ _STANDALONE = (
 
 def document(recordings: list[Recording]) -> str:
     """Return the pictures of `recordings`, on one axis, as one SVG file: light and dark."""
+    recordings = unheld(recordings)
     axis = Axis(recordings)
     pictures = [_Picture(recording, axis) for recording in recordings]
     parts, top = [], 0

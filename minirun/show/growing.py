@@ -12,8 +12,8 @@ from minirun.show.recording import Recording
 
 
 def recording(container_id: str, events: list[Event]) -> Recording:
-    """Return a recording of the events so far, in the order of causes."""
-    return Recording(container_id, clones_before_children(events))
+    """Return a recording of the events so far, in the order of causes, without time at gates."""
+    return Recording(container_id, clones_before_children(events)).unheld
 
 
 def news(container_id: str, events: list[Event], had: int, language: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def still(container_id: str, events: list[Event]) -> str:
 def _unchanged(before: Recording, now: Recording) -> int:
     """Return how many events of a page stay: a clone may be told after what its child did."""
     pairs = zip(before.events, now.events, strict=False)
-    same = len(list(takewhile(lambda pair: pair[0] is pair[1], pairs)))
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     if before.birth is not now.birth and now.birth:
         same = min(same, now.events.index(now.birth))
     return same

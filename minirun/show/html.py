@@ -24,7 +24,7 @@ from minirun.knowledge.texts import Phrases
 from minirun.show import figure, page_data, text
 from minirun.show.axis import Axis
 from minirun.show.narrate import Narrator
-from minirun.show.recording import Recording
+from minirun.show.recording import Recording, unheld
 from minirun.show.starts_page import Pair
 
 _PAGE = Path(__file__).parent / "page"
@@ -52,6 +52,7 @@ def render(
     """
     if not recordings:
         raise ValueError("there is no recording to show")
+    recordings = unheld(recordings)
     axis = Axis(recordings)
     say = Phrases(language)
     style = (_PAGE / "page.css").read_text(encoding="utf-8")
@@ -84,6 +85,7 @@ def fragment(recording: Recording) -> str:
 
     It takes the colour of the text around it, so it suits a notebook's light and dark theme.
     """
+    recording = recording.unheld
     narrator = Narrator("stages", recording.init)
     rows = [row for event in recording.events for row in narrator.rows(event)]
     items = "".join(f"<li>{html.escape(_sentence(row))}</li>" for row in rows)

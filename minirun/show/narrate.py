@@ -1,6 +1,7 @@
 """Which events are shown, at three levels: a line a stage, their milestones, or every call."""
 
 from minirun.show import milestones, text
+from minirun.show.event import began
 from minirun.show.order import OPENED, Clock, Waits, is_birth
 from minirun.show.summary import Summary
 
@@ -47,7 +48,12 @@ class Narrator:
         """True if the run has come to stage 7's end, or a stage has failed."""
 
     def rows(self, event: "Event") -> "list[text.Row]":
-        """Return what to show of `event`, below what the calls before it come to."""
+        """Return what to show of `event`, below what the calls before it come to.
+
+        Times and durations leave out the time at gates.
+        """
+        self.waits.take(event)
+        event, before = self.waits.without(event), self.clock.latest
         shown = self.row(event)
         if self.level == "summary":
             birth = bool(shown and shown.kind == "syscall" and shown.to == "init")
@@ -58,16 +64,16 @@ class Narrator:
         if not shown:
             self.milestones.take(event)
             return []
-        start = self.start or 0
-        done = [milestones.row(each, start, each.t) for each in self.milestones.before(event)]
+        start, groups = self.start or 0, self.milestones.before(event)
+        times = [min(self.clock.latest, max(before, each.t)) for each in groups]
+        done = [milestones.row(each, start, t) for each, t in zip(groups, times, strict=True)]
         return [*done, shown]
 
     def row(self, event: "Event") -> "text.Row | None":
         """Return what to show of `event`; None for nothing."""
         if self.start is None:
-            self.start = event.t
+            self.start = event.t - began(event)
         kind, stage = event.kind, event.stage
-        self.waits.take(event)
         if kind == "gate" and self.over:
             return None  # the view itself holds the last gate, until all is shown
         self.simulated |= text.simulated(event)
@@ -76,11 +82,10 @@ class Narrator:
         elif kind == "message":
             self.messages[stage] = self.messages.get(stage, 0) + 1
         birth = not self.born and is_birth(event, self.init)
-        row = text.row(event, self.start, self.clock.time(event, birth=birth))
+        row = text.row(event, self.start, self.clock.time(event))
         if kind == "end":
             self.over |= stage == _LAST_STAGE or bool(event.ret)
-            worked = event.dur - self.waits.within(event.t - event.dur, event.t)
-            row = row._replace(what=row.what + self._count(stage), took=text.duration(worked))
+            row = row._replace(what=row.what + self._count(stage), took=text.duration(event.dur))
         if birth:
             self.born = True
             row = row._replace(to="init")

@@ -6,7 +6,13 @@
 A call is logged when it has returned. So a log that is read line by line may tell of a child first,
 and of its birth later. Which clone is init's birth is known by init's pid: the runtime has other
 children too, such as a hook.
+
+All times that are shown count from the start, without the time at gates: Waits.
 """
+
+from bisect import bisect_left
+
+from minirun.show.event import began
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +22,8 @@ _CLONES = ("clone3", "clone")
 _FIRST_STAGE = 1
 OPENED = "gate opened"
 """The stepper's note that the process at a gate goes on."""
+_GIVEN_UP = "ERROR"
+"""What the runtime tells init then."""
 
 
 def init_of(events: "list[Event]") -> int:
@@ -42,13 +50,18 @@ class Clock:
     def __init__(self) -> None:
         self.latest = 0
 
-    def time(self, event: "Event", *, birth: bool) -> int:
+    def time(self, event: "Event") -> int:
         """Return nanoseconds (CLOCK_MONOTONIC), no less than before.
 
-        A birth has the time at which the call began: the child's acts follow. Two processes that
+        A clone has the time at which the call began: the child's acts follow. Two processes that
         write at once may do it in the other order than they took the time: some microseconds.
         """
-        self.latest = max(self.latest, event.t - event.dur if birth else event.t)
+        child = event.kind == "syscall" and event.name in _CLONES and not event.errno
+        return self.at(event.t - event.dur if child else event.t)
+
+    def at(self, t: int) -> int:
+        """Return a time, no less than before."""
+        self.latest = max(self.latest, t)
         return self.latest
 
 
@@ -56,7 +69,9 @@ class Waits:
     """When a start stood still at gates, learned from its events in their order.
 
     The process at a gate does nothing else. So it waits until the stepper says that the gate is
-    open, or, with gates that another program opens, until it begins its next act.
+    open, or, with gates that another program opens, until it begins its next act; or until another
+    process is at the next gate, or the runtime gives the start up. What others do meanwhile (the
+    stepper's snapshot) takes no time of the start.
     """
 
     def __init__(self) -> None:
@@ -65,19 +80,45 @@ class Waits:
         self.spans: "list[tuple[int, int]]" = []
         """From when until when: CLOCK_MONOTONIC, ns. Two never overlap: one process is let through
         at a time."""
+        self.sums = [0]
+        """How many nanoseconds the first spans have together: of none, of one, …"""
 
     def take(self, event: "Event") -> None:
         """Learn from the next event."""
+        if self.gate and _opens(event, self.gate):
+            first = max(self.gate.t, self.spans[-1][1] if self.spans else 0)
+            self.spans.append((first, max(first, event.t - began(event))))
+            self.sums.append(self.sums[-1] + self.spans[-1][1] - first)
+            self.gate = None
         if event.kind == "gate":
             self.gate = event
-        elif self.gate and (event.name == OPENED or event.pid == self.gate.pid):
-            length = event.dur if event.kind in ("syscall", "exec") else 0
-            self.spans.append((self.gate.t, max(self.gate.t, event.t - length)))
-            self.gate = None
+
+    def before(self, t: int) -> int:
+        """Return how many nanoseconds before a moment were spent at gates."""
+        if self.gate and t > self.gate.t:
+            return t - self.gate.t + self.before(self.gate.t)
+        count = bisect_left(self.spans, (t, t))
+        if not count:
+            return 0
+        return self.sums[count] - max(0, self.spans[count - 1][1] - t)
 
     def within(self, begin: int, end: int) -> int:
         """Return how many nanoseconds of a time were spent at gates."""
-        return sum(max(0, min(end, last) - max(begin, first)) for first, last in self.spans)
+        return self.before(end) - self.before(begin)
+
+    def without(self, event: "Event") -> "Event":
+        """Return an event as if there had been no gate: when it was, and how long it took."""
+        waited = self.before(event.t)
+        if not waited:
+            return event
+        own = event.dur - self.within(event.t - event.dur, event.t)
+        return event._replace(t=event.t - waited, dur=own)
+
+
+def _opens(event: "Event", gate: "Event") -> bool:
+    """Return True if an event tells that a gate is no longer waited at."""
+    given_up = event.kind == "message" and event.name == _GIVEN_UP
+    return event.name == OPENED or given_up or event.kind == "gate" or event.pid == gate.pid
 
 
 class Births:

@@ -31,8 +31,13 @@ def facts(recording: Recording, say: Phrases) -> str:
     if not failed:
         words.append(say("complete") if recording.complete else say("not complete"))
     if gates := sum(event.kind == "gate" for event in recording.events):
-        held = text.duration(recording.waits.within(recording.start, recording.end))
-        words.append(say("held at {} gates for {}, which no stage's time includes", gates, held))
+        held = text.duration(recording.held or recording.waits.sums[-1])
+        if recording.held:
+            words.append(say("held at {} gates for {}, which no time here includes", gates, held))
+        else:
+            words.append(
+                say("held at {} gates for {}, which no stage's time includes", gates, held)
+            )
     if recording.unreadable:
         words.append(say("{} lines of the file are no events", recording.unreadable))
     return ", ".join(words)
@@ -63,8 +68,7 @@ def rows(recording: Recording, start: int) -> list[text.Row]:
     """Return a row of the table for each event; times since `start`, which never run backwards."""
     found, clock = [], Clock()
     for event in recording.events:
-        birth = event is recording.birth
-        row = text.row(event, start, clock.time(event, birth=birth))
+        row = text.row(event, start, clock.time(event))
         if row.kind == "end":
             row = row._replace(took=text.duration(recording.worked(event)))
         found.append(row)

@@ -15,7 +15,7 @@ _LEAST = 12
 def title(found: Recording, *, plain: bool = False) -> str:
     """Return one line about a recording."""
     end = found.stages[-1].end or 0 if found.complete else 0
-    took = end - found.start - found.waits.within(found.start, end) if end else 0
+    took = end - found.start - found.waits.before(end) if end else 0
     parts = [
         result(found) + (f" after {text.duration(took)}" if took else ""),
         _held(found),
@@ -55,7 +55,8 @@ def draw(
     """
     narrator = narrate.Narrator(level, found.init)
     painted = paint.painter(1, style, full=True)
-    shown = ((event, narrator.rows(event)) for event in found.events)
+    told = zip(found.events, found.unheld.events, strict=True)
+    shown = ((event, narrator.rows(own)) for event, own in told)
     if pause is None:
         write(painted([row for event, rows in shown if wanted(event) for row in rows]))
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from minirun.core.errors import StateError
 from minirun.show import text
-from minirun.show.event import Event, Reader
+from minirun.show.event import Event, Reader, began
 from minirun.show.order import Waits, clones_before_children, init_of, is_birth
 
 if TYPE_CHECKING:
@@ -64,6 +64,14 @@ class Recording:
     """The file it was read from."""
     unreadable: int = 0
     """Lines of the file that are no events."""
+    held: int = 0
+    """Nanoseconds at gates that its times leave out already: see `unheld`."""
+
+    @cached_property
+    def unheld(self) -> "Recording":
+        """The same as if there had been no gate: without the time at them. All views show this."""
+        events = [self.waits.without(event) for event in self.events]
+        return replace(self, events=events, held=self.held + self.waits.sums[-1])
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -113,8 +121,8 @@ class Recording:
 
     @cached_property
     def start(self) -> int:
-        """The time of the first event, ns."""
-        return min((e.t for e in self.events), default=0)
+        """When the first event began, ns: from here all times count."""
+        return min((e.t - began(e) for e in self.events), default=0)
 
     @cached_property
     def end(self) -> int:
@@ -145,6 +153,14 @@ def read(path: str | Path) -> list[Recording]:
     if len(data) > MOST_BYTES:
         raise StateError(f"{path}: is larger than {MOST_BYTES >> 20} MiB", _HINT)
     return parse(data, str(path))
+
+
+def unheld(recordings: list[Recording]) -> list[Recording]:
+    """Return recordings as they are drawn on one axis: a single one without the time at gates.
+
+    Several keep their host's clock: one went on while another was held.
+    """
+    return [recordings[0].unheld] if len(recordings) == 1 else recordings
 
 
 def parse(data: bytes, source: str = "") -> list[Recording]:

@@ -4,6 +4,7 @@ The two may come from machines whose clocks have nothing in common, so each begi
 """
 
 import html
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -74,6 +75,6 @@ def pair(first: Recording, second: Recording) -> Pair:
 
 
 def _from_zero(found: Recording) -> Recording:
-    """Return a recording whose clock begins with its first event."""
-    moved = [event._replace(t=event.t - found.start) for event in found.events]
-    return Recording(found.id, moved, found.source, found.unreadable)
+    """Return a recording whose clock begins with its first event, and stands still at gates."""
+    own = found.unheld
+    return replace(own, events=[event._replace(t=event.t - own.start) for event in own.events])

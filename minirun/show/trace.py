@@ -21,7 +21,7 @@ from typing import Any
 from minirun.show import text
 from minirun.show.axis import began
 from minirun.show.event import Event
-from minirun.show.recording import Recording
+from minirun.show.recording import Recording, unheld
 
 Entry = dict[str, Any]
 _MESSAGE_WIDTH = 1.0
@@ -29,7 +29,11 @@ _SLICES = ("begin", "syscall", "message")
 
 
 def document(recordings: list[Recording]) -> Entry:
-    """Return the trace of `recordings` as one JSON object. Times count from the first event."""
+    """Return the trace of `recordings` as one JSON object.
+
+    Times count from the first event, and leave out gates: see minirun.show.recording.unheld.
+    """
+    recordings = unheld(recordings)
     start = min(_began(event) for recording in recordings for event in recording.events)
     entries: list[Entry] = []
     for number, recording in enumerate(recordings, 1):

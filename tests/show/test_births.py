@@ -79,5 +79,5 @@ def test_no_view_waits_for_ever(way: str) -> None:
 def test_time_never_runs_backwards() -> None:
     clock = Clock()
     born = BIRTH._replace(t=50, dur=20)
-    told = [(born, True), (END._replace(t=40), False), (END._replace(t=39), False)]
-    assert [clock.time(each, birth=birth) for each, birth in told] == [30, 40, 40]
+    told = [born, END._replace(t=40), END._replace(t=39), born._replace(t=90, errno="EAGAIN")]
+    assert list(map(clock.time, told)) == [30, 40, 40, 90]
