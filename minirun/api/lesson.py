@@ -92,7 +92,7 @@ class Prediction(Shown):
         return f'<p>{escape(self.question)}</p><ol style="margin:0 0 0 2em">{rows}</ol>'
 
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
-        """Return the buttons where there is a front end for them; the text anywhere."""
+        """Return the text; in a notebook that has anywidget, the buttons too."""
         if not self._widget and (widgets := mime.available()):
             self._widget = widgets.Choices(
                 question=self.question, choices=list(self.choices), answer=self._answer or 0
@@ -103,7 +103,7 @@ class Prediction(Shown):
 def predict(question: str, choices: Sequence[object], answer: "int | None" = None) -> Prediction:
     """Ask a question, with a button for each choice.
 
-    `answer`: where there are no buttons, the number of the choice that the learner believes in.
+    `answer`: the number of the choice that the learner believes in, if there are no buttons.
 
     Raises ValueError for an answer that is no choice.
     """

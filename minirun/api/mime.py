@@ -5,7 +5,7 @@ from typing import Any
 
 
 def in_notebook() -> bool:
-    """Return True in a kernel, where a front end may show widgets."""
+    """Return True in a notebook's kernel: its front end may know widgets."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 

@@ -52,7 +52,7 @@ class PlayedRun:
             self.board.show(said=page)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is to be let go of: no run stands behind a recording."""
 
     def _refuse(self) -> NoReturn:
         raise StateError("this is a recording: there is no container in which a command could run")
@@ -109,7 +109,7 @@ def _boundary(event: Event) -> str:
 
 
 def _boundaries(events: list[Event]) -> list[int]:
-    """Return the places of the gates; of the begins and ends, where a run was not held."""
+    """Return the places of the gates; of the begins and ends if the run was never held."""
     gates = [at for at, e in enumerate(events) if e.kind == "gate" and e.name in BOUNDARIES]
     edges = [at for at, e in enumerate(events) if e.kind in ("begin", "end")]
     return gates or edges

@@ -129,7 +129,7 @@ class Stepper(Shown):
         return html.fragment(self.timeline.recording)
 
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
-        """Return the page as a widget where there is one; the text and the picture anywhere."""
+        """Return the text and the picture; in a notebook that has anywidget, the page too."""
         if not self._widget and (widgets := mime.available()):
             self._widget = widgets.Page(self.board, self._holder.press)
         return mime.bundle(self._widget, str(self), self._repr_html_())
