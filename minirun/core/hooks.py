@@ -47,9 +47,10 @@ def run(hook: "Json", name: str, state: "Json", cwd: str, inside: "Steps" = ()) 
         lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside),
         hook.get("timeout"), why=why,
     )  # fmt: skip
-    status = running.converse(state)
-    if status is None:
-        raise HookError(f"{name} took longer than its timeout of {running.timeout} s")
+    try:
+        status = running.converse(state, name)
+    finally:
+        running.close()
     events.emit("note", "hook ended", {"path": hook["path"], "status": status})
     if status != 0:
         text = running.output[-LONGEST_TEXT:].decode(errors="replace").strip() or "it said nothing"
@@ -113,34 +114,21 @@ class HookProcess:
         self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None"
     ) -> None:
         self.pid = pid
+        """0: it has ended."""
         self.pidfd = pidfd
         self.feed, self.said = pipes
         self.timeout = timeout
         self.output = b""
         """What it wrote, or the last of it."""
 
-    def converse(self, state: "dict[str, Any]") -> "int | None":
-        """Give it `state` and listen until it ends.
+    def converse(self, state: "Json", name: str) -> int:
+        """Give it `state` and listen until it ends; :meth:`close` follows, whatever happens.
 
-        Return its exit status, -n for signal n; None if it took longer than its timeout.
-        An exception kills it. Raises OSError.
+        Return its exit status, -n for signal n. All at once: a hook may speak before it reads, or
+        never read. Its own end counts, not the end of its output: a grandchild may hold the pipe
+        open. Raises HookError by `name` if it takes longer than its timeout, OSError.
         """
-        try:
-            return self._converse(jsonlite.dumps(state).encode())
-        except BaseException:
-            self.kill()
-            raise
-        finally:
-            for fd in (self.feed, self.said, self.pidfd):
-                if fd >= 0:
-                    os.close(fd)
-
-    def _converse(self, state: bytes) -> "int | None":
-        """Feed and listen; return as :meth:`converse` does.
-
-        All at once: a hook may speak before it reads, or never read. Its own end counts, not the
-        end of its output: a grandchild may hold the pipe open.
-        """
+        rest = jsonlite.dumps(state).encode()
         deadline = None
         if self.timeout is not None:
             deadline = events.now() + self.timeout * 1_000_000_000
@@ -152,12 +140,11 @@ class HookProcess:
         while True:
             left = None if deadline is None else (deadline - events.now()) // 1_000_000
             if left is not None and left <= 0:
-                self.kill()
-                return None
+                raise HookError(f"{name} took longer than its timeout of {self.timeout} s")
             ready = [fd for fd, _ in poll.poll(left and min(left, _LONGEST_POLL))]
             if self.feed in ready:
-                state = self._feed(state)
-                if not state:
+                rest = self._feed(rest)
+                if not rest:
                     poll.unregister(self.feed)
                     os.close(self.feed)
                     self.feed = -1
@@ -167,7 +154,9 @@ class HookProcess:
                 if not chunk:
                     poll.unregister(self.said)
             if self.pidfd in ready:
-                return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+                status = os.waitpid(self.pid, 0)[1]
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
 
     def _feed(self, data: bytes) -> bytes:
         """Write what fits; return the rest. A hook that does not read is free not to."""
@@ -176,8 +165,13 @@ class HookProcess:
         except BrokenPipeError:
             return b""
 
-    def kill(self) -> None:
-        """End the hook and all of its process group."""
+    def close(self) -> None:
+        """Close its pipes; if it has not ended, end it and all of its process group."""
+        for fd in (self.feed, self.said, self.pidfd):
+            if fd >= 0:
+                os.close(fd)
+        if not self.pid:
+            return
         try:
             os.killpg(self.pid, _SIGKILL)
         except ProcessLookupError:  # it has not come to make its group

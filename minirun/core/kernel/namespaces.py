@@ -68,7 +68,11 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
         error = libc.failure("clone3")
         log_failure(error, shown, events.now() - start, why)
         raise error
-    events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
+    try:
+        events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
+    except BaseException:  # ^C at a gate: the caller will never hear of the child
+        os.kill(pid, 9)
+        raise
     os.set_inheritable(pidfd.value, False)
     return pid, pidfd.value
 

@@ -44,19 +44,25 @@ def runtime(container: Container, init: "Init") -> None:
     """Run the prestart hooks, then the createRuntime hooks. Raises HookError, OSError."""
     state = container.oci_state(oci_state.CREATING)
     waiting = turns(container.config)
+    why = "in the host's namespaces"
     while True:
         in_line = None
-        with events.stage(3, "runtime", "run the prestart hooks", why="in the host's namespaces"):
-            if not waiting:
-                events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
-            while waiting and not in_line:
-                turn = waiting.pop(0)
-                if turn.in_line:
-                    in_line = _start(container, init, turn.hook.get("timeout"))
-                else:
+        try:
+            with events.stage(3, "runtime", "run the prestart hooks", why):
+                if not waiting:
+                    events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
+                while waiting and not waiting[0].in_line:
+                    turn = waiting.pop(0)
                     hooks.run(turn.hook, turn.name, state, container.config.bundle)
-        if in_line:
-            _finish(in_line, state, extras.gpu_vendor(container.config) or GPU_HOOK)
+                if waiting:
+                    in_line = _start(container, init, waiting.pop(0).hook.get("timeout"))
+                    to = {"to": "hook"}
+                    events.emit("message", "STATE", to, why="on its standard input, as JSON")
+            if in_line:
+                _finish(in_line, state, extras.gpu_vendor(container.config) or GPU_HOOK)
+        finally:
+            if in_line:
+                in_line.close()
         if not waiting:
             return
 
@@ -82,21 +88,17 @@ def _start(container: Container, init: "Init", timeout: "int | None") -> HookPro
     parent = os.getpid()
     if container.gates:
         timeout = None  # the time that it is looked at does not count
-    in_line = hooks.start(
+    return hooks.start(
         lambda stdin, stdout: _hook(container, init, stdin, stdout, parent),
         timeout, why="the GPU hook, in-line: the real runtime executes a program here",
     )  # fmt: skip
-    events.emit("message", "STATE", {"to": "hook"}, why="on its standard input, as JSON")
-    return in_line
 
 
 def _finish(in_line: HookProcess, state: "dict[str, Any]", name: str) -> None:
     """Give the in-line hook its state, wait for its end. Raises HookError by `name`, OSError."""
-    status = in_line.converse(state)
+    status = in_line.converse(state, name)
     if status == 0:
         return
-    if status is None:
-        raise HookError(f"{name} took longer than its timeout of {in_line.timeout} s")
     if not in_line.output:
         raise HookError(f"{name}: {hooks.ending(status)}")
     report = jsonlite.loads(in_line.output.decode())
