@@ -80,8 +80,6 @@ def run(
     able, reason = can_run()
     if not able:
         raise RunError(f'{reason} (minirun.replay("gpus-0-1") shows a recorded run)')
-    if flags.get("rm"):
-        raise RunError("rm=True would take the container away (with minirun.run(…) as c: …)")
     try:
         asked, wanted = words_of(command), gpus_of(gpus)
     except ValueError as error:
@@ -170,7 +168,9 @@ def _end(child: Child, container: "Container | None") -> None:
 
 
 def flags_of(given: "dict[str, str | float | bool | list[str] | None]") -> list[str]:
-    """Return keyword arguments as flags of the command line."""
+    """Return keyword arguments as flags of the command line. Raises RunError for rm."""
+    if given.get("rm"):
+        raise RunError("rm=True would take the container away (with minirun.run(…) as c: …)")
     words = []
     for key, value in given.items():
         flag = "--" + key.replace("_", "-")

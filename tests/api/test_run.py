@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import minirun as package
 from conftest import Program, skip, wait_until
-from minirun.api import Container, Namespaces, RunError, can_run, run
+from minirun.api import Container, Namespaces, RunError, can_run, run, step
 from minirun.core.errors import MinirunError, StateError
 
 GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}
@@ -148,9 +149,10 @@ def test_a_name_that_is_taken_stays_its_owners() -> None:
         assert owner.status == "stopped"
 
 
-def test_rm_is_refused() -> None:
+@pytest.mark.parametrize("start", [run, step])
+def test_rm_is_refused(start: Callable[..., object]) -> None:
     with pytest.raises(RunError, match="take the container away"):
-        run("busybox", "true", rm=True)
+        start("busybox", "true", rm=True)
 
 
 def test_an_interrupt_ends_and_removes_the_container(minirun: Program) -> None:

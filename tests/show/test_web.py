@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from conftest import Program, processes, wait_until
+from minirun.core.settings import BOUNDARIES
 from minirun.show import recording
 from minirun.show.recording import Recording
 from required import installed
@@ -232,18 +233,33 @@ def test_it_listens_on_the_loopback_alone(talk: Talk) -> None:
     assert rows == [f"0100007F:{port:04X}"]
 
 
-@pytest.mark.parametrize("stage", range(1, 8))
-def test_the_server_is_killed_at_a_gate(talk: Talk, minirun: Program, stage: int) -> None:
-    wait_until(lambda: talk.place() != "")
-    if stage > 1:
-        assert talk.press("until", f"{stage}:begin") == 200
-    wait_until(lambda: talk.place().startswith(f"before stage {stage}"))
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_the_server_is_killed_at_a_gate(talk: Talk, minirun: Program, boundary: str) -> None:
+    _hold(talk, boundary)
     steppers = [pid for pid, _, argv in processes() if _is_stepper(pid, talk.process.pid)]
     assert len(steppers) == 1
     os.kill(steppers[0], signal.SIGKILL)
     assert talk.end()[:2] == (0, "the command\n"), "the run goes on without it"
     assert minirun("rm", "talk").returncode == 0
     assert minirun.left() == []
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_the_run_is_interrupted_at_a_gate(talk: Talk, minirun: Program, boundary: str) -> None:
+    _hold(talk, boundary)
+    talk.process.send_signal(signal.SIGINT)
+    assert talk.end()[:2] == (130, "")
+    assert minirun.left() == []
+
+
+def _hold(talk: Talk, boundary: str) -> None:
+    """Let the run go on to a boundary."""
+    wait_until(lambda: talk.place() != "")
+    if boundary != BOUNDARIES[0]:
+        assert talk.press("until", boundary) == 200
+    stage, _, edge = boundary.partition(":")
+    words = "before" if edge == "begin" else "after"
+    wait_until(lambda: talk.place().startswith(f"{words} stage {stage}"))
 
 
 def _is_stepper(pid: int, parent: int) -> bool:
