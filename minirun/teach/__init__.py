@@ -1,4 +1,6 @@
 """Learning with the real thing: reads files, runs minirun as a command. The core never imports it.
 
-oracle/    compares the log with what strace saw, event by event, in both directions
+strace.py   reads what strace has written: system calls, and how processes ended
+oracle/     compares the log with what strace saw, event by event, in both directions
+observe/    tells the seven stages of a container that another runtime starts
 """

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
-from minirun.teach.oracle import compare, strace, witness
+from minirun.teach import strace
+from minirun.teach.oracle import compare, witness
 from security.conftest import NAME, Evil
 
 PYTHON = Path(sys.executable).resolve()

@@ -13,7 +13,7 @@ from conftest import Program
 from minirun.show.event import Event
 from minirun.teach.oracle import witness
 from minirun.teach.oracle.findings import Report
-from minirun.teach.oracle.strace import Call
+from minirun.teach.strace import Call
 from minirun.teach.oracle.witness import Watched
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")

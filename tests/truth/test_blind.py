@@ -9,10 +9,11 @@ import pytest
 from conftest import Program, skip
 from minirun.show.event import Event, event_of
 from minirun.teach.oracle import calls as table
-from minirun.teach.oracle import compare, strace
+from minirun.teach import strace
+from minirun.teach.oracle import compare
 from minirun.teach.oracle.compare import LISTED
 from minirun.teach.oracle.findings import Report
-from minirun.teach.oracle.strace import Call
+from minirun.teach.strace import Call
 from truth.conftest import GPUS, USER, Seen, look, pairs, with_command
 
 

@@ -1,7 +1,6 @@
 """The oracle: is the log true, and is it whole? strace, which knows nothing of it, is the witness.
 
     witness.py   runs a minirun command under strace
-    strace.py    reads what strace has written: system calls, and how processes ended
     calls.py     what an event says of a system call, and what strace says: in the same words
     compare.py   the comparison, in both directions, and its rule
     findings.py  what it finds

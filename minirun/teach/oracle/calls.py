@@ -10,7 +10,7 @@ from typing import Any
 
 from minirun.core.process.caps import NUMBERS
 from minirun.show.event import Event
-from minirun.teach.oracle.strace import Call, fields, flags, number, split, string, strings
+from minirun.teach.strace import Call, fields, flags, number, split, string, strings
 
 Args = tuple[str, ...]
 CallArgs = dict[str, Any]

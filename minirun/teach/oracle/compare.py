@@ -41,7 +41,7 @@ from minirun.core import places
 from minirun.show.event import Event, event_of
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle.findings import Finding, Report
-from minirun.teach.oracle.strace import Call, string
+from minirun.teach.strace import Call, string
 
 LISTED = (
     "clone", "clone3", "fork", "vfork", "unshare", "setns", "mount", "umount2", "open_tree",
@@ -177,7 +177,7 @@ class _Process:
             self.report.files += [call] if call.ret == 0 else []
         elif call.name in EXEC:
             self._executed(call)
-        elif not _is_question(call) and not self.viewer:
+        elif not is_question(call) and not self.viewer:
             self.calls.append(call)
             self.inside = self.inside or (call.name == "pivot_root" and call.ret == 0)
             self.abroad = self.abroad or call.name in ("pivot_root", "setns")
@@ -254,7 +254,8 @@ def log_line(call: Call) -> str | None:
     return string(call.args[1])
 
 
-def _is_question(call: Call) -> bool:
+def is_question(call: Call) -> bool:
+    """Return True for a call that only asks what there is."""
     if call.name == "seccomp":
         return call.args[0].startswith("SECCOMP_GET_") or call.args[2] == "NULL"
     return call.name == "prctl" and call.args[0].startswith(("PR_CAPBSET_READ", "PR_GET_"))

@@ -4,7 +4,7 @@ import json
 from typing import NamedTuple
 
 from minirun.show.event import Event
-from minirun.teach.oracle.strace import Call, string
+from minirun.teach.strace import Call, string
 
 
 class Finding(NamedTuple):

@@ -22,13 +22,15 @@ from typing import IO, Any, NamedTuple
 
 from minirun.core.errors import MinirunError
 from minirun.show.event import Event, Reader
-from minirun.teach.oracle import compare, strace
+from minirun.teach import strace
+from minirun.teach.oracle import compare
 from minirun.teach.oracle.findings import Report
 
 _TICK = 0.01
 """Seconds between two looks at what strace has written."""
 _GRACE = 0.15
 """Seconds that a command's other processes get to end by themselves once it has ended."""
+_TIMES = "--absolute-timestamps=format:unix,precision:ns"
 _LONGEST = 1 << 22
 """Bytes of a string that strace writes: no line of the log is longer (execve(2), ARG_MAX)."""
 
@@ -60,7 +62,7 @@ def command_line(output: Path, calls: tuple[str, ...] = compare.TRACED) -> list[
         raise MinirunError("strace is not installed", "the package is called strace", status=1)
     listed = ",".join(f"?{name}" for name in calls)  # ?: this processor may lack some
     return [
-        program, "-f", "-ttt", "-q", "-s", str(_LONGEST), "--pidns-translation",
+        program, "-f", _TIMES, "-q", "-s", str(_LONGEST), "--pidns-translation",
         "-e", f"trace={listed}", "-e", "signal=none", "-o", str(output),
     ]  # fmt: skip
 
@@ -71,19 +73,22 @@ def watch(
     *,
     calls: tuple[str, ...] = compare.TRACED,
     join: tuple[int, ...] = (),
-    **streams: IO[Any] | int | None,
+    more: tuple[str, ...] = (),
+    **streams: Any,
 ) -> Watched:
     """Run `argv` under strace to its end, and follow the processes `join` as well.
 
-    `streams` are Popen's: stdin, stdout, stderr. Raises MinirunError, OSError.
+    `more`: flags for strace. `streams` are Popen's: stdin, stdout, stderr, preexec_fn. Raises
+    MinirunError, OSError.
     """
-    line = [*command_line(output, calls), *(f"--attach={pid}" for pid in join), *argv]
+    joined = (f"--attach={pid}" for pid in join)
+    line = [*command_line(output, calls), *more, *joined, *argv]
     output.write_bytes(b"")
     since = time.monotonic_ns()
     with output.open(errors="surrogateescape") as file:
         follower = _Follower(file, join)
         with _signals(follower.send):
-            process = subprocess.Popen(line, **streams)  # type: ignore[call-overload]
+            process = subprocess.Popen(line, **streams)
             until = _wait(process, follower)
         follower.read_new()
     if follower.status is None:

@@ -6,7 +6,8 @@
     4242  1700000000.123480 +++ exited with 0 +++
 
 strace(1), "Return value", "-f": if another process's call comes in between, a call is cut in
-two. Simplified: threads count as processes, of which minirun has one each.
+two. With -yy each descriptor says what it is, `3</x>`, `4<pipe:[77]>`; with -T each call how long
+it took, `= 0 <0.000012>`. Simplified: threads count as processes, of which minirun has one each.
 """
 
 import codecs
@@ -21,6 +22,9 @@ _UNFINISHED = " <unfinished ...>"
 _ENDED = re.compile(r"(\d+) +[\d.]+ \+\+\+ (?:exited with (\d+)|killed by (\w+)).* \+\+\+")
 _ERRNO = re.compile(r" (E[A-Z0-9]+) \(")
 _TRANSLATED = re.compile(r" /\* (\d+) in strace's PID NS \*/")
+_TOOK = re.compile(r" <(\d+\.\d+)>$")
+_SEEN = re.compile(r"(-?\d+|AT_FDCWD)<(.*)>(?:\(deleted\))?", re.DOTALL)
+_SEEN_END = re.compile(r">(?:\(deleted\))?(?=[],})\s]|$)")
 _OPEN, _CLOSE = "([{", ")]}"
 _SHOWN = 400
 """Characters of a call's arguments that people are shown."""
@@ -42,6 +46,12 @@ class Call(NamedTuple):
     """ENOENT and the like; empty if the call succeeded."""
     child: int
     """For the result of a clone: the child's number in strace's pid namespace; else 0."""
+    began: float = 0
+    """When it was made: seconds since the epoch."""
+    took: float = 0
+    """Seconds, if strace was asked for them (-T)."""
+    made: str = ""
+    """What the descriptor is that it returned, if strace was asked for it (-y)."""
 
     def __str__(self) -> str:
         result = "?" if self.ret is None else f"{self.ret} {self.errno}".strip()
@@ -52,21 +62,23 @@ class Call(NamedTuple):
 def parse(text: str) -> list[Call]:
     """Return the calls in the order in which they were finished."""
     calls: list[Call] = []
-    begun: dict[str, str] = {}
+    begun: dict[str, tuple[str, str]] = {}
     for line in text.splitlines():
         match = _LINE.match(line)
         if not match:
             continue
         pid, time, rest = match.groups()
         if rest.endswith(_UNFINISHED):
-            begun[pid] = rest.removesuffix(_UNFINISHED)
+            begun[pid] = (time, rest.removesuffix(_UNFINISHED))
             continue
         resumed = _RESUMED.match(rest)
+        first = time
         if resumed:
-            rest = begun.pop(pid, "") + resumed[2]
+            first, start = begun.pop(pid, (time, ""))
+            rest = start + resumed[2]
         call = _CALL.match(rest)
         if call and "ERESTART" not in call[4]:  # a signal came first: the kernel does it again
-            calls.append(_record(int(pid), float(time), call))
+            calls.append(_record(int(pid), float(time), float(first), call))
     return calls
 
 
@@ -81,16 +93,20 @@ def endings(text: str) -> dict[int, int]:
     return found
 
 
-def _record(pid: int, time: float, match: "re.Match[str]") -> Call:
+def _record(pid: int, time: float, began: float, match: "re.Match[str]") -> Call:
     name, args, ret, tail = match.groups()
-    value = None if ret == "?" else int(ret, 0)
+    took = _TOOK.search(tail)
+    seconds = float(took[1]) if took else 0
+    returned = _SEEN.match(f"{ret}{tail.partition(' <')[0]}".strip())
+    value = None if ret == "?" else number(ret)
     errno = _ERRNO.match(tail)
     translated = _TRANSLATED.match(tail)
     child = int(translated[1]) if translated else value or 0
     is_clone = name in ("clone", "clone3", "fork", "vfork")
     return Call(
-        pid, time, name, tuple(split(args)), value, errno[1] if errno else "",
-        max(child, 0) if is_clone else 0,
+        pid, time if time > began else time + seconds, name, tuple(split(args)), value,
+        errno[1] if errno else "", max(child, 0) if is_clone else 0, began, seconds,
+        returned[2] if returned else "",
     )  # fmt: skip
 
 
@@ -103,6 +119,9 @@ def split(text: str) -> list[str]:
             at += 1
             while text[at] != '"':
                 at += 2 if text[at] == "\\" else 1
+        elif sign == "<" and at and text[at - 1] in "0123456789D":  # what a descriptor is
+            end = _SEEN_END.search(text, at)
+            at = end.end() - 1 if end else at
         elif sign in _OPEN:
             depth += 1
         elif sign in _CLOSE:
@@ -139,10 +158,16 @@ def strings(text: str) -> list[str]:
 
 def number(text: str) -> int:
     """Return 15, 0x1f, AT_FDCWD or 0600 as a number."""
-    if text == "AT_FDCWD":
+    plain = text.split(" /*")[0].partition("<")[0]
+    if plain == "AT_FDCWD":
         return -100
-    plain = text.split(" /*")[0]
     return int(plain, 8) if re.fullmatch(r"0\d+", plain) else int(plain, 0)
+
+
+def seen(text: str) -> tuple[int, str]:
+    """Return the number of a descriptor, and what it is: "" if strace was not asked for it."""
+    match = _SEEN.fullmatch(text)
+    return (number(match[1]), match[2]) if match else (number(text), "")
 
 
 def flags(text: str) -> frozenset[str]:

@@ -1,0 +1,312 @@
+"""Who is who in a start that was seen: the runtime, init, hooks, nvidia-container-cli, ldconfig.
+
+What tells them apart is what they do, never what they are called, but for NVIDIA's programs:
+
+    init      is born into new namespaces, or by a process that has unshared them, and changes its
+              root; it becomes the container's command
+    runtime   the nearest maker of init that was executed by a path of its own
+    nsexec    a process between the two that runs the same program again, by a descriptor
+    hook      gets the container's state, as JSON, from the runtime or from init
+    cli       a hook, or what it made, once it works on the container's mounts (see rules.py)
+    ldconfig  what that executes to renew the container's list of libraries
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from minirun.core import places
+from minirun.teach.observe.family import Process, Program
+from minirun.teach.observe.talk import Message
+from minirun.teach.oracle.compare import LISTED, is_question
+from minirun.teach.strace import Call, flags, string
+
+_ROOTS = ("pivot_root", "chroot")
+_INJECTORS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli")
+_CLI = "nvidia-container-cli"
+_LDCONFIG = ("ldconfig", "ldconfig.real")
+_NODES, _FIFO = ("mknod", "mknodat"), f"/{places.EXEC}"
+_NEW_ROOT = ("CLONE_NEWNS", "CLONE_NEWPID")
+
+
+@dataclass(eq=False)
+class Cast:
+    """The processes of one container's start."""
+
+    family: dict[int, Process]
+    init: int
+    """Its pid; 0: there is none."""
+    runtime: int
+    id: str = ""
+    """The container's id; "" if nothing tells it."""
+    between: dict[int, str] = field(default_factory=dict)
+    """pid of a process between runtime and init → "nsexec", or "runtime" for its copy."""
+    starters: list[int] = field(default_factory=list)
+    """Other processes of the runtime's that spoke to init: `start`."""
+    hooks: dict[int, Message] = field(default_factory=dict)
+    """pid → the state that it was given."""
+    ask: list[Message] = field(default_factory=list)
+    answer: list[Message] = field(default_factory=list)
+    root: Call | None = None
+    """Init's change of its root."""
+    command: Call | None = None
+    """The execve by which init becomes the container's command."""
+    injector: int = 0
+    """The hook that works on the container's mounts; 0 for none."""
+
+    @property
+    def maker(self) -> Process:
+        """The runtime."""
+        return self.family[self.runtime]
+
+    def ancestors(self, pid: int) -> Iterator[int]:
+        """Yield the makers of a process, the nearest first."""
+        return ancestors(self.family, pid)
+
+    def hook_of(self, pid: int) -> int:
+        """Return the hook that a process is, or that made it; 0 if none did."""
+        for each in (pid, *self.ancestors(pid)):
+            if each in self.hooks:
+                return each
+        return 0
+
+    def has(self, pid: int) -> bool:
+        """Return True if a process belongs to this start."""
+        mine = (self.runtime, self.init, *self.starters)
+        return pid in mine or any(each in mine for each in self.ancestors(pid))
+
+    def first_work(self) -> float:
+        """Return when the injector began to work on the container; 0.0 if it never did.
+
+        That is when it executed nvidia-container-cli, or made its first call that makes something
+        after it had its state. Its own birth's last calls come before that.
+        """
+        if not self.injector:
+            return 0.0
+        state = self.hooks[self.injector]
+        times = [
+            program.time
+            for pid in (self.injector, *descendants(self.family, self.injector))
+            for program in self.family[pid].programs
+            if program.name == _CLI
+        ]
+        if not times and not self.family[self.injector].programs:
+            calls = self.family[self.injector].calls
+            times = [c.began for c in calls if c.began > (state.read or 0) and is_work(c)]
+        return min(times, default=0.0)
+
+
+def read(family: dict[int, Process], messages: list[Message]) -> list[Cast]:
+    """Return a cast for each container that was started, in their order."""
+    found: list[Cast] = []
+    for init in _inits(family, messages):
+        runtime = _runtime(family, init)
+        if runtime and not any(cast.has(init) and cast.hook_of(init) for cast in found):
+            found.append(_fill(Cast(family, init, runtime), messages))
+    return found
+
+
+def nobody(family: dict[int, Process]) -> Cast:
+    """Return the cast of a start that ended before there was an init: the runtime alone."""
+    runtime = next((pid for pid, one in family.items() if one.programs), next(iter(family), 0))
+    cast = Cast(family, 0, runtime)
+    cast.id = _id(cast, [])
+    return cast
+
+
+def ancestors(family: dict[int, Process], pid: int) -> Iterator[int]:
+    """Yield the makers of a process, the nearest first."""
+    while (pid := family[pid].maker if pid in family else 0) in family:
+        yield pid
+
+
+def descendants(family: dict[int, Process], pid: int) -> Iterator[int]:
+    """Yield all that a process made, and what those made."""
+    for child in family[pid].children:
+        yield child
+        yield from descendants(family, child)
+
+
+def is_work(call: Call) -> bool:
+    """Return True for a call that makes a container what it is."""
+    return call.name in LISTED and not is_question(call)
+
+
+def _inits(family: dict[int, Process], messages: list[Message]) -> list[int]:
+    """Return those that can be an init, in their order: those that change their root, if any do.
+
+    What a hook made is none: nvidia-container-cli gives ldconfig a root of its own. Hooks get the
+    container's state.
+    """
+    told = {pid for message in messages for pid in _told(family, message)}
+    born = [
+        pid
+        for pid, process in family.items()
+        if process.namespaces.intersection(_NEW_ROOT)
+        and not any(each in told for each in ancestors(family, pid))
+        and pid not in told
+    ]
+    rooted = [pid for pid in born if _root(family[pid])]
+    if rooted:
+        return rooted
+    talkers = {message.sender for message in messages} | {m.receiver for m in messages}
+    return [pid for pid in born if pid in talkers][:1]
+
+
+def _root(process: Process) -> Call | None:
+    """Return the call by which a process changes its root, before it executes anything."""
+    for call in process.calls:
+        moved = call.name == "mount" and "MS_MOVE" in call.args[3]
+        if call.name in _ROOTS or moved:
+            return call
+        if call.name == "execve" and call.ret == 0 and process.namespaces:
+            program = next((p for p in process.programs if p.time == call.time), None)
+            if program and program.by_path:
+                return None
+    return None
+
+
+def _runtime(family: dict[int, Process], init: int) -> int:
+    """Return the nearest maker that was executed by a path; 0 if strace saw none."""
+    for pid in ancestors(family, init):
+        program = family[pid].program(family[init].born)
+        if program and any(p.by_path for p in family[pid].programs if p.time <= program.time):
+            return pid
+    return 0
+
+
+def _fill(cast: Cast, messages: list[Message]) -> Cast:
+    family, init = cast.family, cast.family[cast.init]
+    again = False
+    for pid in reversed([each for each in cast.ancestors(cast.init) if _below(cast, each)]):
+        again |= bool(family[pid].programs)
+        cast.between[pid] = "nsexec" if again else "runtime"
+    cast.hooks = _hooks(cast, messages)
+    cast.root, cast.command = _root(init), _command(init)
+    ours = {cast.runtime, *(pid for pid, actor in cast.between.items() if actor == "runtime")}
+    cast.ask, cast.answer = _exchange(cast, messages, ours)
+    end = cast.command.time if cast.command else float("inf")
+    for message in messages:
+        pair = {message.sender, message.receiver}
+        if cast.init in pair and message.call.began < end:
+            cast.starters += [
+                pid for pid in pair - {cast.init, 0, *ours, *cast.between} - set(cast.starters)
+                if not cast.hook_of(pid) and pid not in init.children
+            ]  # fmt: skip
+    cast.injector = next((pid for pid in cast.hooks if _injects(cast, pid)), 0)
+    cast.id = _id(cast, messages)
+    return cast
+
+
+def _below(cast: Cast, pid: int) -> bool:
+    return pid != cast.runtime and cast.runtime in cast.ancestors(pid)
+
+
+def _hooks(cast: Cast, messages: list[Message]) -> dict[int, Message]:
+    """Return the processes to which the container's state was given."""
+    found: dict[int, Message] = {}
+    for message in messages:
+        if cast.has(message.sender):
+            found.update((pid, message) for pid in _told(cast.family, message) if pid not in found)
+    return found
+
+
+def _told(family: dict[int, Process], message: Message) -> list[int]:
+    """Return to whom a maker gave a container's state: who read it, or has its pipe as stdin."""
+    if not message.is_state:
+        return []
+    if message.receiver:
+        return [message.receiver] if message.sender in ancestors(family, message.receiver) else []
+    children = family[message.sender].children
+    return [pid for pid in children if message.channel in family[pid].stdin]
+
+
+def _command(init: Process) -> Call | None:
+    """Return the execve by which init becomes the command; None if it does not."""
+    root = _root(init)
+    for call in init.calls:
+        if root and call.time > root.time and call.name == "execve" and call.ret == 0:
+            return call
+    return None
+
+
+def _exchange(
+    cast: Cast, messages: list[Message], ours: set[int]
+) -> tuple[list[Message], list[Message]]:
+    """Return init's question and the runtime's answer: both before init changes its root.
+
+    If the runtime gave hooks the container's state, the question is what init said last before
+    that. If it did not, the answer is what the runtime said last to init; a start that failed
+    before that has neither.
+    """
+    end = cast.root.began if cast.root else float("inf")
+    runs: list[list[Message]] = []
+    for message in messages:
+        pair = {message.sender, message.receiver}
+        if message.call.began < end and cast.init in pair and pair & ours:
+            if not runs or runs[-1][0].sender != message.sender:
+                runs.append([])
+            runs[-1].append(message)
+    states = [state.call.time for state in cast.hooks.values() if state.sender in ours]
+    for ask, answer in zip(reversed(runs), [[], *reversed(runs)], strict=False):
+        if ask[0].sender != cast.init:
+            continue
+        if states and ask[-1].call.time < min(states):
+            return ask, answer
+        if not states and answer and cast.root:
+            return ask, answer
+    return [], []
+
+
+def _injects(cast: Cast, pid: int) -> bool:
+    """Return True if a hook is NVIDIA's, or enters init's mount namespace as NVIDIA's does."""
+    for each in (pid, *descendants(cast.family, pid)):
+        process = cast.family[each]
+        if any(program.name in _INJECTORS for program in process.programs):
+            return True
+        for call in process.calls:
+            if call.name == "setns" and call.ret == 0 and "CLONE_NEWNS" in flags(call.args[1]):
+                return True
+    return False
+
+
+def role(cast: Cast, pid: int, at: float) -> str:
+    """Return the actor that a process is at a moment; its program's name for what is none."""
+    process = cast.family[pid]
+    program = process.program(at)
+    if hook := cast.hook_of(pid):
+        if program and program.name in _LDCONFIG:
+            return "ldconfig"
+        work = cast.first_work()
+        return "cli" if hook == cast.injector and work and at >= work else "hook"
+    if pid == cast.init:
+        return "init"
+    if pid in cast.between:
+        return cast.between[pid]
+    if pid == cast.runtime or pid in cast.starters:
+        return "runtime"
+    if program and program.time > process.born and cast.has(pid):
+        return program.name
+    if cast.has(pid):  # a copy of its maker
+        return role(cast, process.maker, process.born) if process.maker else "runtime"
+    return program.name if program else _inherited(cast.family, pid)
+
+
+def _inherited(family: dict[int, Process], pid: int) -> str:
+    for each in ancestors(family, pid):
+        if program := family[each].program(family[pid].born):
+            return program.name
+    return "unknown"
+
+
+def _id(cast: Cast, messages: list[Message]) -> str:
+    """Return the container's id: of the state that a hook gets, of the folder of the FIFO that
+    init waits at, or the runtime's last argument."""
+    for message in messages:
+        if message.is_state and message.sender in (cast.runtime, cast.init):
+            return str(message.document["id"])
+    for call in cast.maker.calls if cast.runtime else []:
+        if call.name in _NODES and _FIFO in str(call):
+            return (string(call.args[-2]) or "").split("/")[-2]
+    program: Program | None = next(iter(cast.maker.programs), None) if cast.runtime else None
+    words = program.argv if program else []
+    return words[-1] if len(words) > 2 and words[-2:-1] != ["--"] else ""

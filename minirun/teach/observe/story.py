@@ -1,0 +1,220 @@
+"""The events of a start that was seen, in the form of minirun's own log: minirun.core.events.
+
+Each has "observed":true. Their times are those of CLOCK_MONOTONIC, as strace took them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minirun.core import jsonlite
+from minirun.show.event import Event
+from minirun.teach.observe import cast as casting
+from minirun.teach.observe import family as families
+from minirun.teach.observe import rules, talk
+from minirun.teach.observe.cast import Cast
+from minirun.teach.observe.family import EXEC, Process, is_thread
+from minirun.teach.observe.talk import Message
+from minirun.teach.oracle import calls as table
+from minirun.teach.strace import Call, parse, seen, string
+
+_OTHER_NAMES = {
+    "mkdirat": "mkdir", "mknod": "mknodat", "symlink": "symlinkat", "setresuid": "setuid",
+    "setresgid": "setgid", "execveat": "execve", "unlinkat": "rmdir", "fork": "clone",
+    "vfork": "clone",
+}  # fmt: skip
+"""strace's name of a call → the log's, if it is another one."""
+_FOLDERS = ("mkdir", "mkdirat", "rmdir", "unlinkat")
+_CGROUPS = "/sys/fs/cgroup/"
+_WRITTEN = (_CGROUPS, "/proc/")
+"""Folders whose files tell the kernel something if they are written to."""
+_OWN_FILES = ("/proc/self/fd/", "/proc/thread-self/fd/")
+_NO_PLACE = ("PR_SET_VMA", "PR_SET_NAME")
+"""What threads of Go's and Python's interpreters call for themselves."""
+_KINDS = {"S_IFCHR": "c", "S_IFBLK": "b", "S_IFIFO": "p"}
+"""How mknod(1) calls the kinds of nodes."""
+_LONGEST = 200
+"""Characters of a message's text, and of an argument, that an event keeps."""
+
+
+def tell(text: str, zero: float) -> list[Event]:
+    """Return the events of all containers that were started, in their order.
+
+    `text`: what strace wrote; `zero`: see minirun.teach.observe.trace.
+    """
+    family = families.read(parse(text))
+    messages = talk.read(family)
+    found = casting.read(family, messages) or ([casting.nobody(family)] if family else [])
+    teller = [_Teller(cast, messages, zero, alone=len(found) == 1) for cast in found]
+    return [event for each in teller for event in each.events()]
+
+
+def lines(events: list[Event]) -> str:
+    """Return events as a log has them."""
+    return "".join(jsonlite.dumps(event.fields()) + "\n" for event in events)
+
+
+class _Teller:
+    """Tells one container's start."""
+
+    def __init__(self, cast: Cast, messages: list[Message], zero: float, *, alone: bool) -> None:
+        self.cast = cast
+        self.messages = messages
+        self.zero = zero
+        self.alone = alone  # all that was seen belongs to it
+
+    def events(self) -> list[Event]:
+        """Return the events in the order in which they happened."""
+        found = [*self._stages(), *self._said()]
+        for pid, process in self.cast.family.items():
+            if self.cast.has(pid):
+                found += self._done(process)
+            elif self.alone:
+                found += self._around(process)
+        return [event for _, event in sorted(found, key=lambda pair: pair[0])]
+
+    def _stages(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+        """Yield where stages begin and end."""
+        for rule in rules.TABLE:
+            begin, end = rules.times(self.cast).get(rule.stage, (0.0, 0.0))
+            if begin:
+                pid = self._owner(rule.actor)
+                yield (begin, 0), self._event(
+                    begin, pid, "begin", rule.name, stage=rule.stage, actor=rule.actor,
+                    why=rule.why,
+                )  # fmt: skip
+                if end:
+                    yield (end, 2), self._event(
+                        end, pid, "end", rule.name, stage=rule.stage, actor=rule.actor,
+                        took=end - begin,
+                    )  # fmt: skip
+
+    def _owner(self, actor: str) -> int:
+        cast = self.cast
+        return {"runtime": cast.runtime, "init": cast.init}.get(actor, cast.injector)
+
+    def _said(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+        """Yield the messages between actors of this container, until its command runs."""
+        command = self.cast.command
+        for message in self.messages:
+            at = message.call.time
+            if not self.cast.has(message.sender) or (command and at > command.time):
+                continue
+            to = message.receiver or self._reader(message)
+            if not to or not self.cast.has(to) or at == message.call.began:
+                continue
+            sender, receiver = (casting.role(self.cast, pid, at) for pid in (message.sender, to))
+            if sender != receiver:
+                args = {"to": receiver, "bytes": message.call.ret, "text": message.text[:_LONGEST]}
+                yield (
+                    (at, 1),
+                    self._event(
+                        at, message.sender, "message", message.name, args, began=message.call.began
+                    ),
+                )
+
+    def _reader(self, message: Message) -> int:
+        """The hook that had the pipe and did not read it."""
+        return next((pid for pid, state in self.cast.hooks.items() if state == message), 0)
+
+    def _done(self, process: Process) -> "Iterator[tuple[tuple[float, int], Event]]":
+        """Yield what a process of this container did to make it."""
+        files: dict[int, str] = {}
+        for call in process.calls:
+            if self.cast.command and self._is_the_containers(process.pid, call):
+                return
+            if call.made and call.ret is not None:
+                files[call.ret] = call.made
+            if _makes(call):
+                kind = "exec" if call.name in EXEC and call.ret == 0 else "syscall"
+                name = _OTHER_NAMES.get(call.name, call.name)
+                yield (call.time, 1), self._event(
+                    call.time, process.pid, kind, name, _args(call, name, files),
+                    ret=call.child or call.ret, errno=call.errno, began=call.began,
+                    took=call.time - call.began,
+                )  # fmt: skip
+
+    def _is_the_containers(self, pid: int, call: Call) -> bool:
+        """Return True for what the container's command does, and what it makes."""
+        command, cast = self.cast.command, self.cast
+        if not command:
+            return False
+        return any(
+            (call.time if each == pid else cast.family[child].born) > command.time
+            for each, child in zip(
+                (pid, *cast.ancestors(pid)), (pid, pid, *cast.ancestors(pid)), strict=False
+            )
+            if each == cast.init
+        )
+
+    def _around(self, process: Process) -> "Iterator[tuple[tuple[float, int], Event]]":
+        """Yield what an engine's processes execute around it."""
+        for call in process.calls:
+            if call.name in EXEC and call.ret == 0:
+                yield (call.time, 1), self._event(
+                    call.time, process.pid, "exec", "execve", _args(call, "execve", {}),
+                    began=call.began, took=call.time - call.began,
+                )  # fmt: skip
+
+    def _event(
+        self, at: float, pid: int, kind: str, name: str, args: "dict[str, Any] | None" = None,
+        *, stage: int | None = None, actor: str = "", ret: int | None = 0, errno: str = "",
+        began: float = 0.0, took: float = 0.0, why: str = "",
+    ) -> Event:  # fmt: skip
+        cast = self.cast
+        first = began or at
+        if stage is None:
+            stage = rules.stage_of(cast, pid, first) if cast.has(pid) else 0
+        return Event(
+            1, round((at - self.zero) * 1e9), cast.id or "observed", stage,
+            actor or casting.role(cast, pid, at if kind == "exec" else first), pid, kind, name,
+            args or {}, ret, errno or None, round(took * 1e9), why, {"observed": True},
+        )  # fmt: skip
+
+
+def _makes(call: Call) -> bool:
+    """Return True for a call that the log of a start tells."""
+    if call.name in ("clone", "clone3") and is_thread(call):
+        return False
+    if casting.is_work(call):
+        return call.name != "prctl" or not call.args[0].startswith(_NO_PLACE)
+    if call.name in _FOLDERS:
+        path = next((string(arg) or "" for arg in call.args if arg.startswith('"')), "")
+        return path.startswith(_CGROUPS)
+    if call.name == "write":
+        return seen(call.args[0])[1].startswith(_WRITTEN)
+    return call.name == "ioctl" and call.args[1].startswith("SIOCS")
+
+
+def _args(call: Call, name: str, files: dict[int, str]) -> dict[str, Any]:
+    """Return a call's arguments as the log has them; the call as strace wrote it, if it cannot."""
+    reader = table.CALLS.get(name)
+    try:
+        if call.name in ("mkdirat", "unlinkat"):
+            found: dict[str, Any] = {"path": string(call.args[1])}
+        elif name == "write":
+            found = {"path": seen(call.args[0])[1], "data": string(call.args[1])}
+        elif reader:
+            found = reader(call.args)
+        else:
+            raise ValueError(name)
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return {"call": str(call)}
+    if name == "mknodat":
+        words = " ".join(call.args[1:])
+        found["kind"] = next((kind for word, kind in _KINDS.items() if word in words), "?")
+    if call.args and "path" in found and not str(found["path"]).startswith("/"):
+        folder = seen(call.args[0])[1] if call.args[0][:1].isdigit() else ""
+        found["path"] = f"{folder}/{found['path']}".rstrip("/") if folder else found["path"]
+    return {key: _plain(value, files) for key, value in found.items()}
+
+
+def _plain(value: Any, files: dict[int, str]) -> Any:
+    """A value as JSON has it; a path of an own descriptor is what that was opened as."""
+    if isinstance(value, frozenset):
+        return "|".join(sorted(value)) or "0"
+    if isinstance(value, str):
+        for start in _OWN_FILES:
+            rest = value.removeprefix(start)
+            if rest != value and rest.isdigit():
+                return files.get(int(rest), value)
+    return value
