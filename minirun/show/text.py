@@ -29,6 +29,12 @@ STAGES = {
     7: "pivot_root() into the container's root, drops privileges, exec()",
 }
 """Figure 3 (design, section 1): what happens in each stage; who does it stands in the event."""
+ELSEWHERE = {
+    1: "makes the container's init, which makes its root filesystem",
+    2: "asks for the prestart hooks to be run; waits",
+    6: "answers: hooks done",
+}
+"""The same where it is not as in minirun: of another runtime's start that was observed."""
 
 _BOLD = ("RUN_HOOKS", "HOOKS_DONE")
 """The two messages that Figure 3 draws. Every other one only keeps the processes in step."""
@@ -114,7 +120,8 @@ def row(event: "Event", start: int = 0, now: int = 0) -> Row:
     took = duration(event.dur) if event.dur else ""
     what, result = f"{event.name} {_arguments(event)}".strip(), _result(event)
     if kind == "begin":
-        what = STAGES.get(stage, what)
+        seen = event.more.get("observed") is True
+        what = (seen and ELSEWHERE.get(stage)) or STAGES.get(stage, what)
     elif kind == "end":
         error = event.args.get("error", "")
         what = f"failed: {error}" if event.ret else "done"

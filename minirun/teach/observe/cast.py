@@ -89,7 +89,7 @@ class Cast:
             for program in self.family[pid].programs
             if program.name == _CLI
         ]
-        if not times and not self.family[self.injector].programs:
+        if not times:
             calls = self.family[self.injector].calls
             times = [c.began for c in calls if c.began > (state.read or 0) and is_work(c)]
         return min(times, default=0.0)
@@ -310,3 +310,11 @@ def _id(cast: Cast, messages: list[Message]) -> str:
     program: Program | None = next(iter(cast.maker.programs), None) if cast.runtime else None
     words = program.argv if program else []
     return words[-1] if len(words) > 2 and words[-2:-1] != ["--"] else ""
+
+
+def text_of(call: Call) -> str:
+    """Return what a write wrote, as far as strace has it."""
+    try:
+        return string(call.args[1]) or ""
+    except (ValueError, IndexError):
+        return ""

@@ -16,8 +16,9 @@ _BY_DESCRIPTOR = ("/proc/self/", "/proc/thread-self/", "/dev/fd/", "/memfd:")
 
 @dataclass(frozen=True)
 class Program:
-    """What a process executed: when (epoch, seconds), which file, and with which arguments."""
+    """What a process executed: when (from, to: epoch, seconds), which file, which arguments."""
 
+    began: float
     time: float
     path: str
     argv: list[str]
@@ -85,10 +86,14 @@ def program_of(call: Call) -> Program:
     """Return what an execve executes. Raises ValueError for what strace has cut."""
     if call.name == "execveat":
         path, argv = string(call.args[1]) or seen(call.args[0])[1], strings(call.args[2])
-        return Program(call.time, path, argv, by_path=False)
+        return Program(call.began, call.time, path, argv, by_path=False)
     path = string(call.args[0]) or ""
     return Program(
-        call.time, path, strings(call.args[1]), by_path=not path.startswith(_BY_DESCRIPTOR)
+        call.began,
+        call.time,
+        path,
+        strings(call.args[1]),
+        by_path=not path.startswith(_BY_DESCRIPTOR),
     )
 
 

@@ -26,7 +26,7 @@ class Rule:
 
 def _executed(cast: Cast) -> float:
     programs = cast.maker.programs
-    return programs[0].time if programs else cast.maker.calls[0].began
+    return programs[0].began if programs else cast.maker.calls[0].began
 
 
 def _asks(cast: Cast) -> float:
@@ -34,16 +34,12 @@ def _asks(cast: Cast) -> float:
 
 
 def _asked(cast: Cast) -> float:
-    return cast.ask[-1].call.time if cast.ask else 0.0
-
-
-def _heard(cast: Cast) -> float:
-    return (cast.ask[-1].read or cast.ask[-1].call.time) if cast.ask else 0.0
+    return cast.ask[-1].arrived if cast.ask else 0.0
 
 
 def _told(cast: Cast) -> float:
     state = cast.hooks.get(cast.injector)
-    return (state.read or state.call.time) if state else 0.0
+    return state.arrived if state else 0.0
 
 
 def _hooks_done(cast: Cast) -> float:
@@ -61,11 +57,7 @@ def _answers(cast: Cast) -> float:
 
 
 def _answered(cast: Cast) -> float:
-    return cast.answer[-1].call.time if cast.answer else 0.0
-
-
-def _goes_on(cast: Cast) -> float:
-    return (cast.answer[-1].read or cast.answer[-1].call.time) if cast.answer else 0.0
+    return cast.answer[-1].arrived if cast.answer else 0.0
 
 
 def _becomes(cast: Cast) -> float:
@@ -79,7 +71,7 @@ TABLE = (
          "what init says last to the runtime before the answer it waits for", _asks, _asked),
     Rule(3, "runtime", "run the prestart hooks",
          "from when the runtime has read that question until its answer, or NVIDIA's hook",
-         _heard, _hooks_done),
+         _asked, _hooks_done),
     Rule(4, "hook", "make arguments for nvidia-container-cli",
          "a hook that later works on the container's mounts has read the container's state",
          _told, Cast.first_work),
@@ -90,7 +82,7 @@ TABLE = (
          "what the runtime says last to init before init changes its root", _answers, _answered),
     Rule(7, "init", "pivot_root and exec",
          "from when init has read the answer until it executes the container's command",
-         _goes_on, _becomes),
+         _answered, _becomes),
 )  # fmt: skip
 """Names are those of minirun's own log."""
 

@@ -9,8 +9,8 @@ from typing import Any
 from minirun.core import jsonlite
 from minirun.show.event import Event
 from minirun.teach.observe import cast as casting
+from minirun.teach.observe import failure, rules, talk
 from minirun.teach.observe import family as families
-from minirun.teach.observe import rules, talk
 from minirun.teach.observe.cast import Cast
 from minirun.teach.observe.family import EXEC, Process, is_thread
 from minirun.teach.observe.talk import Message
@@ -32,8 +32,10 @@ _NO_PLACE = ("PR_SET_VMA", "PR_SET_NAME")
 """What threads of Go's and Python's interpreters call for themselves."""
 _KINDS = {"S_IFCHR": "c", "S_IFBLK": "b", "S_IFIFO": "p"}
 """How mknod(1) calls the kinds of nodes."""
-_LONGEST = 200
-"""Characters of a message's text, and of an argument, that an event keeps."""
+FAILED_BY = "failed by"
+"""The note that names the call by which a start failed."""
+_LONGEST, _LONGEST_REPORT = 200, 4000
+"""Characters of a message's text, and of what a runtime says of its failure."""
 
 
 def tell(text: str, zero: float) -> list[Event]:
@@ -70,7 +72,26 @@ class _Teller:
                 found += self._done(process)
             elif self.alone:
                 found += self._around(process)
-        return [event for _, event in sorted(found, key=lambda pair: pair[0])]
+        return [event for _, event in sorted([*found, *self._failed()], key=lambda pair: pair[0])]
+
+    def _failed(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+        """Yield the end of a stage that failed, and the call by which it did."""
+        failed = failure.find(self.cast)
+        if not failed:
+            return
+        call, pid = failed.call, failed.pid
+        args = {"call": str(call), "report": failed.report[:_LONGEST_REPORT]}
+        event = self._event(call.time, pid, "note", FAILED_BY, args, ret=-1,
+                            began=call.began)  # fmt: skip
+        yield (call.time, 2), event
+        begun = rules.times(self.cast)
+        rule = next((rule for rule in rules.TABLE if rule.stage == event.stage), None)
+        if rule and rule.stage in begun:
+            begin = begun[rule.stage][0]
+            yield (call.time, 2), self._event(
+                call.time, self._owner(rule.actor), "end", rule.name, {"error": str(call)}, ret=-1,
+                stage=rule.stage, actor=rule.actor, took=call.time - begin,
+            )  # fmt: skip
 
     def _stages(self) -> "Iterator[tuple[tuple[float, int], Event]]":
         """Yield where stages begin and end."""
@@ -78,7 +99,7 @@ class _Teller:
             begin, end = rules.times(self.cast).get(rule.stage, (0.0, 0.0))
             if begin:
                 pid = self._owner(rule.actor)
-                yield (begin, 0), self._event(
+                yield (begin, 3), self._event(
                     begin, pid, "begin", rule.name, stage=rule.stage, actor=rule.actor,
                     why=rule.why,
                 )  # fmt: skip
@@ -96,7 +117,7 @@ class _Teller:
         """Yield the messages between actors of this container, until its command runs."""
         command = self.cast.command
         for message in self.messages:
-            at = message.call.time
+            at = message.arrived
             if not self.cast.has(message.sender) or (command and at > command.time):
                 continue
             to = message.receiver or self._reader(message)
@@ -202,6 +223,8 @@ def _args(call: Call, name: str, files: dict[int, str]) -> dict[str, Any]:
     if name == "mknodat":
         words = " ".join(call.args[1:])
         found["kind"] = next((kind for word, kind in _KINDS.items() if word in words), "?")
+    if name in ("open_tree", "move_mount") and not found.get("path"):
+        found["path"] = seen(call.args[0 if name == "open_tree" else 2])[1]
     if call.args and "path" in found and not str(found["path"]).startswith("/"):
         folder = seen(call.args[0])[1] if call.args[0][:1].isdigit() else ""
         found["path"] = f"{folder}/{found['path']}".rstrip("/") if folder else found["path"]

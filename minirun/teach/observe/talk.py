@@ -45,6 +45,11 @@ class Message:
         return found if isinstance(found, dict) else {}
 
     @property
+    def arrived(self) -> float:
+        """When it was there: a reader that waits may go on before the writer does."""
+        return min(self.read, self.call.time) if self.read else self.call.time
+
+    @property
     def is_state(self) -> bool:
         """True if it is a container's state, as hooks get it: runtime-spec, runtime.md, State."""
         return {"ociVersion", "id", "status"} <= self.document.keys()

@@ -15,7 +15,7 @@ from minirun.core.kernel import process
 from minirun.teach.oracle import witness
 from minirun.teach.oracle.compare import LISTED
 
-MADE = ("mkdir", "mkdirat", "rmdir", "unlinkat", "ioctl", "keyctl", "chdir", "fchdir")
+MADE = ("mkdir", "mkdirat", "rmdir", "unlinkat", "ioctl", "keyctl", "chdir", "fchdir", "prlimit64")
 """Other calls that make something, or fail where a container cannot be made."""
 SAID = (
     "read", "write", "sendto", "recvfrom", "sendmsg", "recvmsg", "dup2", "dup3", "openat",

@@ -1,0 +1,79 @@
+"""`minirun observe`: what another runtime does at a container's start, in the seven stages."""
+
+import os
+
+from minirun.cli.flags import Flags, flag
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.settings import Settings
+from minirun.core.visible import say, warn
+from minirun.knowledge import language
+from minirun.show import explained, narrate, paint, played, recording
+from minirun.show.recording import Recording
+from minirun.teach.observe import daemon, story, trace
+
+
+class Observe(Flags):
+    """A command that starts a container, seen through strace."""
+
+    command, mixed = "observe", False
+    output: str = flag("-o")
+    engine: str
+    address: str
+    attach: str
+    level: str = flag(default="stages")
+    keep: str
+
+
+def main(args: "list[str]", settings: Settings) -> int:
+    """Run the command and show what was seen; return its exit status. Raises MinirunError."""
+    flags = Observe(args)
+    if not flags.args:
+        raise UsageError("observe needs a command", "minirun observe -- runc run -b BUNDLE ID", 1)
+    flags.check("level", *narrate.LEVELS)
+    join = daemon.of_engine(flags.engine, flags.address) if flags.engine else ()
+    join += daemon.of_container(flags.attach) if flags.attach else ()
+    watched, zero = trace.watch(flags.args, join)
+    if flags.keep:
+        _write(flags.keep, watched.text)
+    events = story.tell(watched.text, zero)
+    if not events:
+        warn("no container was started: strace saw no runtime")
+        return watched.status
+    log = story.lines(events)
+    if flags.output:
+        _write(flags.output, log)
+    for found in recording.parse(log.encode()):
+        _show(found, flags.level, settings)
+    return watched.status
+
+
+def _show(found: Recording, level: str, settings: Settings) -> None:
+    """Show a start on standard error, which is not the container's output; and why it failed."""
+    _tell(f"\n{played.title(found)}\n")
+    played.draw(found, "summary" if level == "summary" else "lanes", level, None, _tell)
+    failed = [event for event in found.events if event.name == story.FAILED_BY]
+    for event in failed:
+        say(f"stage {event.stage}, {event.actor} (pid {event.pid}): {event.args['call']}")
+        _explain(event.args.get("report", ""), settings)
+
+
+def _explain(report: str, settings: Settings) -> None:
+    from minirun import knowledge
+
+    tongue = language.choose(settings.lang)
+    width = paint.width(2)
+    for topic in knowledge.lookup(report, tongue)[:1] if report else []:
+        _tell("".join(f"{line}\n" for line in explained.page(topic, width, tongue)))
+
+
+def _tell(text: str) -> None:
+    os.write(2, text.encode(errors="replace"))
+
+
+def _write(path: str, text: str) -> None:
+    """Raises MinirunError."""
+    try:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+    except OSError as error:
+        raise MinirunError(f"{path}: {os.strerror(error.errno or 0)}", status=1) from None
