@@ -2,6 +2,7 @@
 
 import os
 
+from minirun import knowledge
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.settings import Settings
@@ -58,8 +59,6 @@ def _show(found: Recording, level: str, settings: Settings) -> None:
 
 
 def _explain(report: str, settings: Settings) -> None:
-    from minirun import knowledge
-
     tongue = language.choose(settings.lang)
     width = paint.width(2)
     for topic in knowledge.lookup(report, tongue)[:1] if report else []:

@@ -214,9 +214,10 @@ def _told(family: dict[int, Process], message: Message) -> list[int]:
     """Return to whom a maker gave a container's state: who read it, or has its pipe as stdin."""
     if not message.is_state:
         return []
-    if message.receiver:
-        return [message.receiver] if message.sender in ancestors(family, message.receiver) else []
     children = family[message.sender].children
+    if message.receiver:  # perhaps a program that the hook runs
+        line = {message.receiver, *ancestors(family, message.receiver)}
+        return [pid for pid in children if pid in line]
     return [pid for pid in children if message.channel in family[pid].stdin]
 
 
@@ -251,7 +252,7 @@ def _exchange(
         if ask[0].sender != cast.init:
             continue
         if states and ask[-1].call.time < min(states):
-            return ask, answer
+            return ask, answer if cast.root else []
         if not states and answer and cast.root:
             return ask, answer
     return [], []

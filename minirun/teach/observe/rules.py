@@ -39,7 +39,7 @@ def _asked(cast: Cast) -> float:
 
 def _told(cast: Cast) -> float:
     state = cast.hooks.get(cast.injector)
-    return state.arrived if state else 0.0
+    return (state.read or state.call.time) if state else 0.0
 
 
 def _hooks_done(cast: Cast) -> float:

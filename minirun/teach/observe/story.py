@@ -28,8 +28,8 @@ _CGROUPS = "/sys/fs/cgroup/"
 _WRITTEN = (_CGROUPS, "/proc/")
 """Folders whose files tell the kernel something if they are written to."""
 _OWN_FILES = ("/proc/self/fd/", "/proc/thread-self/fd/")
-_NO_PLACE = ("PR_SET_VMA", "PR_SET_NAME")
-"""What threads of Go's and Python's interpreters call for themselves."""
+_NO_PLACE = "PR_SET_VMA"
+"""What glibc and Go call to give their memory a name."""
 _KINDS = {"S_IFCHR": "c", "S_IFBLK": "b", "S_IFIFO": "p"}
 """How mknod(1) calls the kinds of nodes."""
 FAILED_BY = "failed by"

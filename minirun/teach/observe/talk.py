@@ -18,7 +18,7 @@ _PAIR = re.compile(r"UNIX[A-Z-]*:\[(\d+)->(\d+)[\],]")
 _PIPE = re.compile(r"pipe:\[\d+\]")
 _FIFO = re.compile(r".*\.fifo")
 """runc's, crun's and minirun's names of the FIFOs that they make."""
-_WORD = re.compile(r"[A-Z][A-Z_]{3,}")
+_WORD = re.compile(r"([A-Z][A-Z_]{3,})(?=\s|$)")
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Message:
     call: Call
     sender: int
     receiver: int
-    """0: the message was not read."""
+    """It may have come too late to be read; 0: what read it is not known."""
     read: float
-    """When it was received: seconds since the epoch."""
+    """When it was received: seconds since the epoch; 0.0: it was not."""
     channel: str
     text: str
     """What was said, as far as strace has it."""
@@ -56,14 +56,14 @@ class Message:
 
     @property
     def name(self) -> str:
-        """A name: its "type", its only word, JSON, or how large it is: "8-bytes"."""
+        """A name: its "type", its first word, JSON, or how large it is: "8-bytes"."""
         if self.is_state:
             return "STATE"
         kind = self.document.get("type")
         if isinstance(kind, str):
             return kind
-        if _WORD.fullmatch(self.text.strip()):
-            return self.text.strip()
+        if word := _WORD.match(self.text):
+            return word[1]
         return "JSON" if self.document else _count(self.call.ret or 0)
 
 
@@ -112,7 +112,7 @@ def _receiver(start: int, reads: "list[tuple[Call, int, int]]") -> tuple[int, fl
     for call, pid, first in reads:
         if first <= start < first + (call.ret or 0):
             return pid, call.time
-    return 0, 0.0
+    return reads[-1][1] if reads else 0, 0.0  # it came too late
 
 
 def _channel(what: str, *, to_write: bool) -> str:

@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from minirun.core.kernel import process
 from minirun.teach.oracle import witness
@@ -28,8 +29,10 @@ _LONGEST = 1 << 16
 _FLAGS = ("-yy", "-s", str(_LONGEST), "--syscall-times=ns")
 
 
-def watch(argv: list[str], join: tuple[int, ...] = ()) -> "tuple[witness.Watched, float]":
-    """Run `argv` under strace, and follow the processes `join` too.
+def watch(
+    argv: list[str], join: tuple[int, ...] = (), **streams: Any
+) -> "tuple[witness.Watched, float]":
+    """Run `argv` under strace, and follow the processes `join` too. `streams` are Popen's.
 
     Return what was seen, and the seconds from the epoch to the zero of CLOCK_MONOTONIC. Raises
     MinirunError (no strace, no permission), OSError.
@@ -38,7 +41,13 @@ def watch(argv: list[str], join: tuple[int, ...] = ()) -> "tuple[witness.Watched
     with tempfile.TemporaryFile() as file:
         output = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
         watched = witness.watch(
-            argv, output, calls=TRACED, join=join, more=_FLAGS, preexec_fn=_end_with_observer
+            argv,
+            output,
+            calls=TRACED,
+            join=join,
+            more=_FLAGS,
+            preexec_fn=_end_with_observer,
+            **streams,
         )
     return watched, zero
 

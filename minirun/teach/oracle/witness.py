@@ -126,11 +126,11 @@ class _Follower:
         self.status: int | None = None
 
     def read_new(self) -> None:
-        """Read what has come; the first line of a process that was not there is the command's."""
+        """Read what has come; the first execve of a process that was not there is the command's."""
         *lines, self.rest = (self.rest + self.file.read()).split("\n")
         for line in lines:
             pid = int(line.split(" ", 1)[0])
-            if not self.pid and pid not in self.join:
+            if not self.pid and pid not in self.join and " execve(" in line:
                 self.pid = pid
             if pid == self.pid:
                 self.status = strace.endings(line).get(pid, self.status)
