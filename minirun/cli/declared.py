@@ -2,7 +2,7 @@
 
 A declared volume becomes docker's anonymous volume: a directory of the container's own, kept apart
 from what the container writes elsewhere, and removed with it. In stage 1 it gets what the image
-has there (minirun.oci.mounts.rows). -v with the same destination takes its place.
+has there (minirun.oci.mounts.binds). -v with the same destination takes its place.
 """
 
 from minirun.cli.oci import signal_number

@@ -25,7 +25,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import nodes, rows
+from minirun.oci.mounts import binds, nodes
 
 External = dict[str, list[str]]
 FILE = "mounts.json"
@@ -134,7 +134,7 @@ def _source(config: Config, cgroup: Cgroup, destination: str, below: str) -> str
                 if below in own:
                     return own[below]
                 continue
-            source = rows.source_of(config, row, f"mounts[{index}]")
+            source = binds.source_of(config, row, f"mounts[{index}]")
             return _below(source, below) if below else source
     hint = "restore it with the mounts that it had"
     raise ConfigError(f"config.json: mounts: nothing is bound at {destination}", hint)
@@ -188,5 +188,5 @@ def make_places(config: Config, root: Root) -> None:
         place = row["destination"]
         if place.rstrip("/").startswith(above):
             continue
-        source = rows.source_of(config, row, f"mounts[{index}]") if nodes.is_bind(row) else "/"
+        source = binds.source_of(config, row, f"mounts[{index}]") if nodes.is_bind(row) else "/"
         os.close(root.make_dir(place) if os.path.isdir(source) else root.make_file(place))

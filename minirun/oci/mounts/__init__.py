@@ -14,12 +14,15 @@ from minirun.oci.mounts import nodes, options, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from minirun.cgroups import ContainerMounts
     from minirun.core.rootfs import Operation, Plan
     from minirun.core.stages.s1_clone import Init
     from minirun.oci.mounts.sources import MountSources
+
+    Mount = Callable[[Config, Root, dict[str, Any], str, MountSources | None], None]
 
 _CGROUPS = ("cgroup", "cgroup2")
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
@@ -39,6 +42,11 @@ class Mounts(Extra):
             from minirun.oci.mounts import sources  # few have any
 
             self.sources = sources.MountSources(self.config, _is_another_user(self.config))
+        self.bind: Mount | None = None
+        if any(map(nodes.is_bind, self.rows)):
+            from minirun.oci.mounts import binds  # a run without -v has none
+
+            self.bind = binds.mount
 
     def from_outside(self, init: "Init") -> None:
         """Close the runtime's copies of the sources."""
@@ -51,7 +59,8 @@ class Mounts(Extra):
 
     def _mount(self, row: "dict[str, Any]", where: str) -> "Operation":
         if row.get("type") not in _CGROUPS:
-            return ListedMount(self.config, row, where, self.sources)
+            mount = self.bind if self.bind and nodes.is_bind(row) else rows.mount
+            return ListedMount(self.config, row, where, self.sources, mount)
         view = self.container.cgroup.mounts_for_container()
         return CgroupMounts(row, where, view, self.config.new_namespace("cgroup"))
 
@@ -72,6 +81,8 @@ class ListedMount(Record):
     row: "dict[str, Any]"
     where: str
     sources: "MountSources | None"
+    mount: "Mount"
+    """For a new file system, or for a bind mount."""
 
     def describe(self) -> str:
         """Return it as a shell would say it."""
@@ -80,7 +91,7 @@ class ListedMount(Record):
     def execute(self, root: Root) -> None:
         """Do it. Raises ConfigError, MinirunError."""
         try:
-            rows.mount(self.config, root, self.row, self.where, self.sources)
+            self.mount(self.config, root, self.row, self.where, self.sources)
         except OSError as error:
             what = f"{self.row.get('source') or self.row.get('type')} at {self.row['destination']}"
             raise from_os(error, f"config.json: {self.where}: {what}") from None

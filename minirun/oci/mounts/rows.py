@@ -1,8 +1,7 @@
-"""Stage 1, init's half: one entry of config.json's `mounts`, from its words to the mount.
+"""Stage 1, init's half: one entry of config.json's `mounts`, from its words to a new file system.
 
-What the spec says: runtime-spec, config.md, "Mounts" and "Linux mount options": an entry with bind
-or rbind among its options is a bind mount, whatever its type; words that are no option belong to
-the file system, and a bind mount, which makes none, passes them over.
+What the spec says: runtime-spec, config.md, "Mounts" and "Linux mount options": words that are no
+option belong to the file system. What makes none: minirun.oci.mounts.binds.
 
 What may be mounted over a container's /proc: procfs at /proc itself, and lxcfs' files below it.
 Runtime and command trust what /proc says and obeys: a mount over /proc/self/attr or /proc/sys makes
@@ -18,7 +17,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import nodes, options
+from minirun.oci.mounts import options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,15 +80,12 @@ def _path_of(fd: int) -> str:
 def mount(
     config: Config, root: Root, row: "dict[str, Any]", where: str, sources: "MountSources | None"
 ) -> None:
-    """Mount what an entry says. `sources` holds what the runtime has prepared for unusual ones.
+    """Mount a new file system. `sources` holds what the runtime has prepared for unusual entries.
 
     Raises OSError; ConfigError, which names the entry as `where`.
     """
     wanted = options.parse(row.get("options") or [])
     root = MountPoints(root, row, where)
-    if nodes.is_bind(row):
-        _bind(config, root, row, wanted, where, sources)
-        return
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
         _refuse_links(root, path, where)
@@ -124,53 +120,6 @@ def _instead(config: Config, root: Root, kind: str, path: str) -> None:
         raise ConfigError(f"config.json: {kind} cannot be mounted at {path}")
     source = "/sys" if kind == "sysfs" else "/dev/mqueue"
     operations.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
-
-
-def _bind(
-    config: Config,
-    root: MountPoints,
-    row: "dict[str, Any]",
-    wanted: options.Options,
-    where: str,
-    sources: "MountSources | None",
-) -> None:
-    tree = sources.trees.get(where) if sources else None
-    path: str = row["destination"]
-    below = _below(root, path, where) if nodes.is_volume(config, row) else -1
-    if tree is not None:
-        root.allow(tree)
-        operations.attach(root, tree, path)
-    else:
-        source = source_of(config, row, where)
-        fd = os.open(source, os.O_PATH | os.O_CLOEXEC)
-        try:
-            root.allow(fd)
-            recursive = bool(wanted.flags & mounts.MS_REC)
-            operations.bind_fd(root, fd, source, path, recursive=recursive)
-        finally:
-            os.close(fd)
-    if sources and below >= 0:
-        sources.copy_up(root, path, below, whole=True)
-    change(root, row["destination"], wanted)
-
-
-def _below(root: Root, path: str, where: str) -> int:
-    """Open what the image has where it declares a volume. Raises ConfigError, OSError."""
-    try:
-        return root.make_dir(path)
-    except NotADirectoryError:
-        text = f"config.json: {where}.destination: the image declares a volume at {path}"
-        raise ConfigError(f"{text}, and has a file there", "-v /host/path:PATH instead") from None
-
-
-def source_of(config: Config, row: "dict[str, Any]", where: str) -> str:
-    """Return the path on the host that an entry binds. Raises ConfigError if nothing is."""
-    source: str = row.get("source") or ""
-    if not source.startswith("/"):
-        source = f"{config.bundle}/{source}"
-    if not os.path.exists(source):
-        raise ConfigError(f"config.json: {where}.source: {source}: no such file or directory")
-    return source
 
 
 def change(root: Root, path: str, wanted: options.Options) -> None:

@@ -21,7 +21,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import copyup, nodes, options, rows
+from minirun.oci.mounts import binds, copyup, nodes, options
 from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class MountSources:
                 if wanted.id_map or row.get("uidMappings"):
                     self.trees[where] = _tree(config, row, wanted, where)
                 elif is_another_user and nodes.is_bind(row):
-                    source = rows.source_of(config, row, where)
+                    source = binds.source_of(config, row, where)
                     if not _is_open(source):
                         why = "init, another user out here, could not reach it"
                         self.trees[where] = _clone(source, wanted, is_slave=True, why=why)
@@ -76,7 +76,7 @@ class MountSources:
 def _tree(config: Config, row: "dict[str, Any]", wanted: options.Options, where: str) -> int:
     if not nodes.is_bind(row):
         raise ConfigError(f"config.json: {where}: only a bind mount can be id-mapped")
-    source = rows.source_of(config, row, where)
+    source = binds.source_of(config, row, where)
     owner = _user_namespace(config, row, where)
     try:
         shared = (config.linux.get("rootfsPropagation") or "").endswith("shared")
