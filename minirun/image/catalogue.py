@@ -19,7 +19,7 @@ from minirun.image import Reference, recipe, tree
 from minirun.image import store as shelf
 from minirun.image.draft import DRAFT, abandoned, locked
 from minirun.image.grammar import parse
-from minirun.image.layers import Layers
+from minirun.image.layers import Layers, chain_ids
 
 _REMOVED = "removed"
 _IMAGE = frozenset((shelf.RECORD, "layers"))
@@ -80,7 +80,7 @@ def verify(store: str, reference: str) -> str:
     Raises ImageError if there is no such image.
     """
     image = resolve(store, reference)
-    if chains := shelf.chain_ids(image):
+    if chains := chain_ids(image):
         faults = map(Layers(store).fault, chains)
         return next((fault for fault in faults if fault), "")
     try:

@@ -22,7 +22,7 @@ from minirun.image import tree
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
 from minirun.image.draft import DRAFT, abandoned, hold, locked
 from minirun.image.layer import apply_overlay
-from minirun.image.store import LAYERS, failure
+from minirun.image.store import LAYERS, Image, failure
 
 FS, RECORD = "fs", "layer.json"
 _LOCK = ".lock-"
@@ -36,6 +36,12 @@ class Layer(NamedTuple):
     """Its files."""
     size: int
     """Bytes of its files."""
+
+
+def chain_ids(image: Image) -> list[str]:
+    """Return the names of an image's shared layers, lowest first."""
+    parts = [layer.split("/") for layer in image.layers]
+    return [f"sha256:{each[-2]}" for each in parts if each[-1] == "fs" and each[-3] == "layers"]
 
 
 class Layers:

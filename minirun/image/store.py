@@ -167,12 +167,6 @@ def _layer(path: str, number: int, name: str) -> str:
     return found
 
 
-def chain_ids(image: Image) -> "list[str]":
-    """Return the names of an image's shared layers, lowest first."""
-    parts = [layer.split("/") for layer in image.layers]
-    return [f"sha256:{each[-2]}" for each in parts if each[-1] == "fs" and each[-3] == "layers"]
-
-
 def failure(error: OSError, doing: str) -> ImageError:
     """Return an OSError that came up while `doing` something with an image as one line."""
     general = from_os(error, doing)

@@ -19,7 +19,7 @@ from minirun.image import store as shelf
 from minirun.image.archives.saving import collected
 from minirun.image.blobs import Blobs
 from minirun.image.grammar import parse
-from minirun.image.layers import Layers
+from minirun.image.layers import Layers, chain_ids
 from minirun.image.made import Made, MadeSource, date, saved, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.recipe import bootstrap, contents, names, text
@@ -79,7 +79,7 @@ def _intact(store: str, recipe: Recipe, notify: Notify) -> shelf.Image | None:
         fault = str(error)
     notify(f"image {name} is damaged ({fault}): building it again")
     with suppress(ImageError):
-        for chain_id in shelf.chain_ids(catalogue.resolve(store, name)):
+        for chain_id in chain_ids(catalogue.resolve(store, name)):
             if Layers(store).fault(chain_id):
                 Blobs(store).discard(Layers(store).discard(chain_id))
     catalogue.remove_image(store, name)
