@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 from minirun.cli import GlobalFlags
-from minirun.cli.flags import Flags, HelpAsked, flag, show
+from minirun.cli.flags import Flags, HelpAsked, flag
+from minirun.cli.output import show
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged

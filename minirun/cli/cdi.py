@@ -10,7 +10,7 @@ import sys
 
 from minirun.cli.ctk import CtkFlags
 from minirun.cli.flags import flag
-from minirun.cli.flags import write as write_out
+from minirun.cli.output import write as write_out
 from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
 from minirun.core.settings import Settings
 from minirun.core.state import read_text

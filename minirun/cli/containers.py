@@ -16,7 +16,8 @@ from datetime import datetime
 
 from minirun.cgroups.oom import OomNotice
 from minirun.cgroups.stats import stats
-from minirun.cli.flags import Flags, flag, show, write
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
 from minirun.cli.words import duration
 from minirun.core import jsonlite, places, state
 from minirun.core.container import Container

@@ -18,7 +18,8 @@ import time
 from dataclasses import asdict
 
 from minirun import knowledge
-from minirun.cli.flags import Flags, write
+from minirun.cli.flags import Flags
+from minirun.cli.output import write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.engines import journal

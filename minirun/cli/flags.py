@@ -1,4 +1,4 @@
-"""Reading a command line, in 100 lines: argparse would cost 8 ms at every start.
+"""Reading a command line, without argparse, which would cost 8 ms at every start.
 
 GNU's rules: ``--name value``, ``--name=value``, ``-it`` for ``-i -t``, ``-eA=1``, ``--`` ends the
 flags. docker's: in a command that takes an image and a command, flags end at the first argument.
@@ -6,15 +6,11 @@ flags. docker's: in a command that takes an image and a command, flags end at th
 What each flag is for stands in help.toml, which is read for --help alone (minirun.cli.help).
 """
 
-import os
-
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
-from minirun.core.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any, NoReturn
 
 
@@ -180,16 +176,3 @@ class Flags:
     def refuse(self) -> "NoReturn":
         """Answer a command line that has too few or too many arguments with the help, and 1."""
         raise HelpAsked(self, 1)
-
-
-def show(lines: "Iterable[str]") -> int:
-    """Print lines, made printable whatever they hold; return 0. Raises OSError."""
-    return write("".join(f"{clean(line)}\n" for line in lines))
-
-
-def write(text: str, fd: int = 1) -> int:
-    """Write to standard output (or `fd`), at once; return 0. Raises OSError."""
-    data = text.encode(errors="backslashreplace")
-    while data:
-        data = data[os.write(fd, data) :]
-    return 0

@@ -6,7 +6,8 @@ A table of commands as in minirun.cli: a module is imported when its command is 
 import os
 
 from minirun.cli import entry_of
-from minirun.cli.flags import Flags, flag, show
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show
 from minirun.core.choices import OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings

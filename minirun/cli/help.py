@@ -9,7 +9,8 @@ import tomllib
 from typing import Any
 
 from minirun import cli
-from minirun.cli.flags import Flag, Flags, HelpAsked, write
+from minirun.cli.flags import Flag, Flags, HelpAsked
+from minirun.cli.output import write
 from minirun.core.settings import Settings
 
 with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:

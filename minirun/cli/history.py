@@ -2,8 +2,9 @@
 
 import json
 
-from minirun.cli.flags import Flags, show
+from minirun.cli.flags import Flags
 from minirun.cli.images import exactly, human
+from minirun.cli.output import show
 from minirun.core.settings import Settings
 from minirun.image.history import Step, steps
 from minirun.show.columns import aligned

@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
-from minirun.cli.flags import Flags, show, write
+from minirun.cli.flags import Flags
 from minirun.cli.images import exactly
+from minirun.cli.output import show, write
 from minirun.core import places
 from minirun.core.errors import UsageError, from_os
 from minirun.core.settings import Settings

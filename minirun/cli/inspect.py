@@ -12,7 +12,8 @@ from contextlib import closing
 
 from minirun.cgroups.reading import listing
 from minirun.cli import part
-from minirun.cli.flags import Flags, show, write
+from minirun.cli.flags import Flags
+from minirun.cli.output import show, write
 from minirun.core.config import environment_of
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError

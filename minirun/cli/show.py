@@ -16,7 +16,8 @@ from pathlib import Path
 
 from minirun import recordings
 from minirun.cli import part
-from minirun.cli.flags import Flags, flag, write
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.engines import roots

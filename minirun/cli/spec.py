@@ -7,7 +7,7 @@ import os
 
 from minirun.cgroups import hierarchies
 from minirun.cli import declared, run_options
-from minirun.cli.flags import write
+from minirun.cli.output import write
 from minirun.cli.run_options import RunFlags
 from minirun.core import jsonlite, places
 from minirun.core.errors import UsageError

@@ -8,7 +8,8 @@ import sys
 
 from minirun import __version__
 from minirun.cli import part
-from minirun.cli.flags import Flags, flag, show, write
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
 from minirun.core import jsonlite, state
 from minirun.core.settings import Settings
 from minirun.running import stored

@@ -7,8 +7,9 @@ import os
 import select
 import time
 
-from minirun.cli.flags import Flags, flag, show
+from minirun.cli.flags import Flags, flag
 from minirun.cli.oci import delete, signal_number
+from minirun.cli.output import show
 from minirun.core import endings, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError

@@ -2,8 +2,9 @@
 
 import json
 
-from minirun.cli.flags import Flags, flag, show, write
+from minirun.cli.flags import Flags, flag
 from minirun.cli.images import human
+from minirun.cli.output import show, write
 from minirun.core.errors import UsageError, from_os
 from minirun.core.settings import Settings
 from minirun.core.visible import warn
