@@ -4,6 +4,7 @@ Three modes (--gpu-mode): legacy, the environment's variables, which stages 4 an
 hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. Other vendors: vendor_request.
 """
 
+from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import environment_of
 from minirun.core.visible import say
 from minirun.gpu import drivers, select
@@ -59,11 +60,12 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
 
 
 def _may_be_of_other_vendor(asked: GpuOptions) -> bool:
+    """Return False if the GPUs are NVIDIA's, as most are. Raises UsageError, GPUError."""
     if asked.driver_root or asked.load_kmods:
         return True
     if any(text.startswith(VENDOR_VARIABLES) for text in asked.env):
         return True
-    return asked.gpus is not None and asked.driver not in ("nvidia", "simulated")
+    return asked.gpus is not None and drivers.which_driver(asked.driver or "auto") in OTHER_VENDORS
 
 
 def _variables(

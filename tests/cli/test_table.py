@@ -14,6 +14,8 @@ from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of, part
 from minirun.cli.help import TEXTS
 from minirun.cli.run_options import READERS, RunFlags
+from minirun.core.choices import OTHER_VENDORS
+from minirun.gpu import drivers
 
 SOURCE = Path(package.__file__).parent
 SPEC = "spec: 1.3.0"
@@ -196,6 +198,17 @@ def test_cdi_imports_nothing_that_costs(minirun: Program, tmp_path: Path, asked:
     found = imports(minirun, tmp_path, "spec", *flags, *asked.split(), "busybox", "true")
     assert "minirun.gpu.cdi.inject" in found
     assert not {name for name in found if name.split(".")[0] in (*FORBIDDEN, "yaml")}
+
+
+@pytest.mark.parametrize("flags", ["--gpus 0,1", "--gpus 0,1 --gpu-driver simulated"])
+def test_gpus_import_nothing_of_another_vendor(
+    minirun: Program, tmp_path: Path, flags: str
+) -> None:
+    if drivers.which_driver("auto") in OTHER_VENDORS:
+        pytest.skip("this host has GPUs of another vendor")
+    found = imports(minirun, tmp_path, "run", "--rm", *flags.split(), "busybox", "true")
+    assert "minirun.gpu.inject" in found
+    assert not {n for n in found if n.startswith(("minirun.gpu.vendor", "minirun.gpu.cdi"))}
 
 
 def test_the_spy_would_tell(minirun: Program, tmp_path: Path) -> None:
