@@ -13,8 +13,8 @@ from conftest import Program
 from minirun.show.event import Event
 from minirun.teach.oracle import witness
 from minirun.teach.oracle.findings import Report
-from minirun.teach.strace import Call
 from minirun.teach.oracle.witness import Watched
+from minirun.teach.strace import Call
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
 USER = ("--uidmap", "0:100000:65536")

@@ -8,8 +8,8 @@ import pytest
 
 from conftest import Program, skip
 from minirun.show.event import Event, event_of
-from minirun.teach.oracle import calls as table
 from minirun.teach import strace
+from minirun.teach.oracle import calls as table
 from minirun.teach.oracle import compare
 from minirun.teach.oracle.compare import LISTED
 from minirun.teach.oracle.findings import Report
