@@ -52,6 +52,9 @@ def _show(found: Recording, level: str, settings: Settings) -> None:
     """Show a start on standard error, which is not the container's output; and why it failed."""
     _tell(f"\n{played.title(found)}\n")
     played.draw(found, "summary" if level == "summary" else "lanes", level, None, _tell)
+    hidden = [event.actor for event in found.events if event.name == story.UNREADABLE]
+    if hidden:
+        warn(f"strace could not read what {' and '.join(hidden)} said: observe as root")
     failed = [event for event in found.events if event.name == story.FAILED_BY]
     for event in failed:
         say(f"stage {event.stage}, {event.actor} (pid {event.pid}): {event.args['call']}")

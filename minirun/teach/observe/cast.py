@@ -105,7 +105,7 @@ def read(family: dict[int, Process], messages: list[Message]) -> list[Cast]:
     return found
 
 
-def nobody(family: dict[int, Process]) -> Cast:
+def unborn(family: dict[int, Process]) -> Cast:
     """Return the cast of a start that ended before there was an init: the runtime alone."""
     runtime = next((pid for pid, one in family.items() if one.programs), next(iter(family), 0))
     cast = Cast(family, 0, runtime)

@@ -10,6 +10,8 @@ from minirun.teach.strace import Call, fields, flags, seen, string, strings
 
 _CLONES = ("clone", "clone3", "fork", "vfork")
 EXEC = ("execve", "execveat")
+UNREADABLE = "?"
+"""What stands for a path that is not known."""
 _BY_DESCRIPTOR = ("/proc/self/", "/proc/thread-self/", "/dev/fd/", "/memfd:")
 """Begins of paths by which a program runs a copy of itself."""
 
@@ -83,18 +85,16 @@ def read(calls: Iterable[Call]) -> dict[int, Process]:
 
 
 def program_of(call: Call) -> Program:
-    """Return what an execve executes. Raises ValueError for what strace has cut."""
-    if call.name == "execveat":
-        path, argv = string(call.args[1]) or seen(call.args[0])[1], strings(call.args[2])
-        return Program(call.began, call.time, path, argv, by_path=False)
-    path = string(call.args[0]) or ""
-    return Program(
-        call.began,
-        call.time,
-        path,
-        strings(call.args[1]),
-        by_path=not path.startswith(_BY_DESCRIPTOR),
-    )
+    """Return what an execve executes; UNREADABLE for a path that strace may not read."""
+    at = 1 if call.name == "execveat" else 0
+    try:
+        path, argv = string(call.args[at]) or "", strings(call.args[at + 1])
+    except ValueError:  # the process is not dumpable, and strace has no CAP_SYS_PTRACE
+        path, argv = UNREADABLE, [UNREADABLE]
+    if at:
+        return Program(call.began, call.time, path or seen(call.args[0])[1], argv, by_path=False)
+    by_path = not path.startswith(_BY_DESCRIPTOR)
+    return Program(call.began, call.time, path, argv, by_path=by_path)
 
 
 def _is_stdin(call: Call) -> bool:

@@ -3,6 +3,7 @@
 Each has "observed":true. Their times are those of CLOCK_MONOTONIC, as strace took them.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,10 @@ _NO_PLACE = "PR_SET_VMA"
 """What glibc and Go call to give their memory a name."""
 _KINDS = {"S_IFCHR": "c", "S_IFBLK": "b", "S_IFIFO": "p"}
 """How mknod(1) calls the kinds of nodes."""
+_POINTER = re.compile(r"0x[0-9a-f]{6,}")
+"""What strace writes for a string that it could not read."""
+UNREADABLE = "not readable"
+"""The note that a process hid its memory from strace, and with it what it said."""
 FAILED_BY = "failed by"
 """The note that names the call by which a start failed."""
 _LONGEST, _LONGEST_REPORT = 200, 4000
@@ -45,7 +50,7 @@ def tell(text: str, zero: float) -> list[Event]:
     """
     family = families.read(parse(text))
     messages = talk.read(family)
-    found = casting.read(family, messages) or ([casting.nobody(family)] if family else [])
+    found = casting.read(family, messages) or ([casting.unborn(family)] if family else [])
     teller = [_Teller(cast, messages, zero, alone=len(found) == 1) for cast in found]
     return [event for each in teller for event in each.events()]
 
@@ -66,7 +71,7 @@ class _Teller:
 
     def events(self) -> list[Event]:
         """Return the events in the order in which they happened."""
-        found = [*self._stages(), *self._said()]
+        found = [*self._stages(), *self._said(), *self._hidden()]
         for pid, process in self.cast.family.items():
             if self.cast.has(pid):
                 found += self._done(process)
@@ -132,6 +137,15 @@ class _Teller:
                         at, message.sender, "message", message.name, args, began=message.call.began
                     ),
                 )
+
+    def _hidden(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+        """Yield a note for each process whose reads and writes strace could not read."""
+        for pid in self.cast.family:
+            calls = [call for call in self.cast.family[pid].calls if _is_hidden(call)]
+            if calls and self.cast.has(pid):
+                args = {"calls": len(calls)}
+                at = calls[0].time
+                yield (at, 1), self._event(at, pid, "note", UNREADABLE, args)
 
     def _reader(self, message: Message) -> int:
         """The hook that had the pipe and did not read it."""
@@ -215,7 +229,7 @@ def _args(call: Call, name: str, files: dict[int, str]) -> dict[str, Any]:
         elif name == "write":
             found = {"path": seen(call.args[0])[1], "data": string(call.args[1])}
         elif reader:
-            found = reader(call.args)
+            found = reader(tuple(map(_readable, call.args)))
         else:
             raise ValueError(name)
     except (ValueError, LookupError, AttributeError, TypeError):
@@ -229,6 +243,17 @@ def _args(call: Call, name: str, files: dict[int, str]) -> dict[str, Any]:
         folder = seen(call.args[0])[1] if call.args[0][:1].isdigit() else ""
         found["path"] = f"{folder}/{found['path']}".rstrip("/") if folder else found["path"]
     return {key: _plain(value, files) for key, value in found.items()}
+
+
+def _is_hidden(call: Call) -> bool:
+    """Return True for bytes that went, and that strace could not read."""
+    moved = call.name in ("read", "write") and (call.ret or 0) > 0
+    return moved and bool(_POINTER.fullmatch(call.args[1]))
+
+
+def _readable(text: str) -> str:
+    """An argument without what strace has cut; NULL for a string that it could not read."""
+    return "NULL" if _POINTER.fullmatch(text) else text.removesuffix("...")
 
 
 def _plain(value: Any, files: dict[int, str]) -> Any:

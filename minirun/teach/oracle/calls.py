@@ -19,8 +19,11 @@ _FLAGS = {"flags", "nstype", "set", "clear", "propagation", "attributes", "attac
 """Arguments that are sets of names: the order says nothing."""
 
 _DUMPABLE = {"SUID_DUMP_DISABLE": 0, "SUID_DUMP_USER": 1}
-_AMBIENT = {"PR_CAP_AMBIENT_RAISE": 2, "PR_CAP_AMBIENT_CLEAR_ALL": 4}
-_NUMBERS = {**NUMBERS, **_DUMPABLE, **_AMBIENT, "SIGKILL": 9}
+_AMBIENT = {
+    "PR_CAP_AMBIENT_IS_SET": 1, "PR_CAP_AMBIENT_RAISE": 2,
+    "PR_CAP_AMBIENT_LOWER": 3, "PR_CAP_AMBIENT_CLEAR_ALL": 4,
+}  # fmt: skip
+_NUMBERS = {**NUMBERS, **_DUMPABLE, **_AMBIENT, "SIGKILL": 9, "SECCOMP_MODE_FILTER": 2}
 _COMMANDS = {"FSCONFIG_SET_FLAG": 0, "FSCONFIG_SET_STRING": 1, "FSCONFIG_CMD_CREATE": 6}
 
 
@@ -132,7 +135,9 @@ def _prctl(args: Args) -> CallArgs:
         return found | {"name": string(args[1])}
     if args[0] == "PR_SET_SECUREBITS":
         return found
-    return found | {f"arg{n}": _value(text) for n, text in enumerate(args[1:3], 2)}
+    return found | {
+        f"arg{n}": _value(text) for n, text in enumerate(args[1:3], 2) if text[0] != "{"
+    }
 
 
 def _execve(args: Args) -> CallArgs:
