@@ -57,7 +57,8 @@ def _show(found: Recording, level: str, settings: Settings) -> None:
         warn(f"strace could not read what {' and '.join(hidden)} said: observe as root")
     failed = [event for event in found.events if event.name == story.FAILED_BY]
     for event in failed:
-        say(f"stage {event.stage}, {event.actor} (pid {event.pid}): {event.args['call']}")
+        stage = f"stage {event.stage}, " if event.stage else ""
+        say(f"{stage}{event.actor} (pid {event.pid}): {event.args['call']}")
         _explain(event.args.get("report", ""), settings)
 
 

@@ -168,6 +168,8 @@ def result(found: Recording) -> str:
         return f"failed in stage {failed[0].number}"
     if not found.stages and any(e.args.get("action") == "restore" for e in found.events):
         return "restored"  # from a checkpoint: it went through no stages again
+    if not found.stages and "exec" in found.actors:
+        return "a command executed in it"
     reached = found.stages[-1].number if found.stages else 0
     return "started" if found.complete else f"unfinished in stage {reached}"
 

@@ -102,7 +102,7 @@ def runtime(
     found.clean()
 
 
-def _bundle(layer: Path, change: "Callable[[Json], None] | None" = None) -> Bundle:
+def bundle_of(layer: Path, change: "Callable[[Json], None] | None" = None) -> Bundle:
     """Make a bundle of `layer` by `runc spec`, with a hook before init changes its root."""
     folder, facts = layer.parent, layer.parent / "facts"
     subprocess.run([installed("runc"), "spec"], cwd=folder, check=True)
@@ -166,7 +166,7 @@ def test_create_and_start(runtime: Runtime, layer: Path, kind: str) -> None:
     """What the state names as the container's process is init."""
     if kind == "user namespace":
         layer = _outside(runtime, layer)
-    bundle = _bundle(layer, KINDS[kind])
+    bundle = bundle_of(layer, KINDS[kind])
     name = f"seen-{os.getpid()}"
     done, found = runtime.seen(
         "create", "--bundle", str(bundle.path), name, stdout=subprocess.DEVNULL
@@ -194,7 +194,7 @@ def _outside(runtime: Runtime, layer: Path) -> Path:
 
 
 def test_run(runtime: Runtime, layer: Path) -> None:
-    bundle = _bundle(layer)
+    bundle = bundle_of(layer)
     done, found = runtime.seen("run", "--bundle", str(bundle.path), f"seen-{os.getpid()}")
     assert done.returncode == 0, done.stderr
     _check(runtime, found, bundle)
@@ -211,7 +211,7 @@ def test_seccomp(runtime: Runtime, layer: Path) -> None:
         config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule]}
         config["process"]["args"] = ["grep", "Seccomp:", "/proc/self/status"]
 
-    bundle = _bundle(layer, change)
+    bundle = bundle_of(layer, change)
     done, found = runtime.seen("run", "--bundle", str(bundle.path), f"seen-{os.getpid()}")
     assert done.stdout.split() == ["Seccomp:", "2"]
     _check(runtime, found, bundle)
@@ -226,7 +226,7 @@ def test_hooks_of_each_kind(runtime: Runtime, layer: Path) -> None:
         facts = layer.parent / "facts"
         config["hooks"] = {kind: [_hook(kind, facts)] for kind in kinds}
 
-    bundle = _bundle(layer, change)
+    bundle = bundle_of(layer, change)
     done, found = runtime.seen("run", "--bundle", str(bundle.path), f"seen-{os.getpid()}")
     assert done.returncode == 0, done.stderr
     _check(runtime, found, bundle)
@@ -251,7 +251,7 @@ def test_gpus_by_the_hook(runtime: Runtime, layer: Path, reachable: Program) -> 
         config["process"]["env"].append("NVIDIA_VISIBLE_DEVICES=0,1")
         config["process"]["args"] = ["ls", "/dev"]
 
-    bundle = _bundle(layer, change)
+    bundle = bundle_of(layer, change)
     done, found = runtime.seen("run", "--bundle", str(bundle.path), f"seen-{os.getpid()}")
     assert "nvidia0\nnvidia1\nnvidiactl" in done.stdout
     assert [stage.number for stage in found.stages] == [1, 2, 3, 4, 5, 6, 7]
@@ -270,7 +270,7 @@ def test_a_terminal(runtime: Runtime, layer: Path) -> None:
     def change(config: Json) -> None:
         config["process"] |= {"terminal": True, "args": ["sh", "-c", "tty && test -t 1"]}
 
-    bundle = _bundle(layer, change)
+    bundle = bundle_of(layer, change)
     ours, theirs = pty.openpty()
     try:
         done, found = runtime.seen(
@@ -289,7 +289,7 @@ def test_a_failing_hook(runtime: Runtime, layer: Path) -> None:
     def change(config: Json) -> None:
         config["hooks"] = {"prestart": [_hook("prestart", layer.parent / "facts", end=7)]}
 
-    bundle = _bundle(layer, change)
+    bundle = bundle_of(layer, change)
     done, found = runtime.seen("run", "--bundle", str(bundle.path), f"seen-{os.getpid()}")
     assert done.returncode
     _check(runtime, found, bundle, 1, 2, 3)
@@ -303,7 +303,7 @@ def test_the_commands_status_and_output_are_its_own(runtime: Runtime, layer: Pat
     def change(config: Json) -> None:
         config["process"]["args"] = ["sh", "-c", "cat; echo err >&2; exit 5"]
 
-    bundle = _bundle(layer, change)
+    bundle = bundle_of(layer, change)
     done, found = runtime.seen(
         "run", "--bundle", str(bundle.path), f"seen-{os.getpid()}", input="hello\n"
     )

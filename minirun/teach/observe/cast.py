@@ -6,6 +6,7 @@ What tells them apart is what they do, never what they are called, but for NVIDI
               root; it becomes the container's command
     runtime   the nearest maker of init that was executed by a path of its own
     nsexec    a process between the two that runs the same program again, by a descriptor
+    exec      enters the namespaces of a container that is there, and becomes a command in it
     hook      gets the container's state, as JSON, from the runtime or from init
     cli       a hook, or what it made, once it works on the container's mounts (see rules.py)
     ldconfig  what that executes to renew the container's list of libraries
@@ -18,7 +19,7 @@ from minirun.core import places
 from minirun.teach.observe.family import Process, Program
 from minirun.teach.observe.talk import Message
 from minirun.teach.oracle.compare import LISTED, is_question
-from minirun.teach.strace import Call, flags, string
+from minirun.teach.strace import Call, flags, seen, string
 
 _ROOTS = ("pivot_root", "chroot")
 _INJECTORS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli")
@@ -26,6 +27,8 @@ _CLI = "nvidia-container-cli"
 _LDCONFIG = ("ldconfig", "ldconfig.real")
 _NODES, _FIFO = ("mknod", "mknodat"), f"/{places.EXEC}"
 _NEW_ROOT = ("CLONE_NEWNS", "CLONE_NEWPID")
+_NAMESPACES = {"mnt": "CLONE_NEWNS", "pid": "CLONE_NEWPID"}
+"""What a descriptor of a namespace is called → what enters it."""
 
 
 @dataclass(eq=False)
@@ -36,10 +39,12 @@ class Cast:
     init: int
     """Its pid; 0: there is none."""
     runtime: int
+    entrant: int = 0
+    """The pid of an exec's command; 0 if a container was started."""
     id: str = ""
     """The container's id; "" if nothing tells it."""
     between: dict[int, str] = field(default_factory=dict)
-    """pid of a process between runtime and init → "nsexec", or "runtime" for its copy."""
+    """pid of a process between runtime and init → "nsexec", or "runtime" (exec) for a copy."""
     starters: list[int] = field(default_factory=list)
     """Other processes of the runtime's that spoke to init: `start`."""
     hooks: dict[int, Message] = field(default_factory=dict)
@@ -71,7 +76,7 @@ class Cast:
 
     def has(self, pid: int) -> bool:
         """Return True if a process belongs to this start."""
-        mine = (self.runtime, self.init, *self.starters)
+        mine = (self.runtime, self.init, self.entrant, *self.starters)
         return pid in mine or any(each in mine for each in self.ancestors(pid))
 
     def first_work(self) -> float:
@@ -102,7 +107,43 @@ def read(family: dict[int, Process], messages: list[Message]) -> list[Cast]:
         runtime = _runtime(family, init)
         if runtime and not any(cast.has(init) and cast.hook_of(init) for cast in found):
             found.append(_fill(Cast(family, init, runtime), messages))
-    return found
+    return found or _entrant(family)
+
+
+def _entrant(family: dict[int, Process]) -> list[Cast]:
+    """Return the cast of an exec; nothing if no process entered a container."""
+    for pid, process in family.items():
+        joined = next((call for call in process.calls if _joins(call)), None)
+        runtime = _runtime(family, pid) if joined else 0
+        if joined and runtime:
+            line = [pid, *(each for each in descendants(family, pid))]
+            became = (each for each in line if _executed(family[each], joined.time))
+            cast = Cast(family, 0, runtime, next(became, line[-1]))
+            cast.command = _executed(family[cast.entrant], joined.time)
+            _fill_between(cast, cast.entrant, "exec")
+            cast.id = _id(cast, [])
+            return [cast]
+    return []
+
+
+def _joins(call: Call) -> frozenset[str]:
+    """Return which namespaces a call enters, of those that make a container; setns(2).
+
+    Its flags may be 0; then what the descriptor is tells it.
+    """
+    if call.name != "setns" or call.ret:
+        return frozenset()
+    kind = seen(call.args[0])[1].partition(":")[0]
+    return flags(call.args[1]).intersection(_NEW_ROOT) | {_NAMESPACES.get(kind, "")} - {""}
+
+
+def _executed(process: Process, since: float) -> Call | None:
+    """Return the execve by which a process became a command after a moment."""
+    began = [program.began for program in process.programs if program.by_path]
+    return next(
+        (c for c in process.calls if c.name == "execve" and c.began in began and c.began > since),
+        None,
+    )
 
 
 def unborn(family: dict[int, Process]) -> Cast:
@@ -175,11 +216,8 @@ def _runtime(family: dict[int, Process], init: int) -> int:
 
 
 def _fill(cast: Cast, messages: list[Message]) -> Cast:
-    family, init = cast.family, cast.family[cast.init]
-    again = False
-    for pid in reversed([each for each in cast.ancestors(cast.init) if _below(cast, each)]):
-        again |= bool(family[pid].programs)
-        cast.between[pid] = "nsexec" if again else "runtime"
+    init = cast.family[cast.init]
+    _fill_between(cast, cast.init, "runtime")
     cast.hooks = _hooks(cast, messages)
     cast.root, cast.command = _root(init), _command(init)
     ours = {cast.runtime, *(pid for pid, actor in cast.between.items() if actor == "runtime")}
@@ -195,6 +233,14 @@ def _fill(cast: Cast, messages: list[Message]) -> Cast:
     cast.injector = next((pid for pid in cast.hooks if _injects(cast, pid)), 0)
     cast.id = _id(cast, messages)
     return cast
+
+
+def _fill_between(cast: Cast, last: int, copy: str) -> None:
+    """Name the processes between the runtime and `last`; `copy` is one that executed nothing."""
+    again = False
+    for pid in reversed([each for each in cast.ancestors(last) if _below(cast, each)]):
+        again |= bool(cast.family[pid].programs)
+        cast.between[pid] = "nsexec" if again else copy
 
 
 def _below(cast: Cast, pid: int) -> bool:
@@ -264,9 +310,8 @@ def _injects(cast: Cast, pid: int) -> bool:
         process = cast.family[each]
         if any(program.name in _INJECTORS for program in process.programs):
             return True
-        for call in process.calls:
-            if call.name == "setns" and call.ret == 0 and "CLONE_NEWNS" in flags(call.args[1]):
-                return True
+        if any("CLONE_NEWNS" in _joins(call) for call in process.calls):
+            return True
     return False
 
 
@@ -281,6 +326,8 @@ def role(cast: Cast, pid: int, at: float) -> str:
         return "cli" if hook == cast.injector and work and at >= work else "hook"
     if pid == cast.init:
         return "init"
+    if pid == cast.entrant:
+        return "exec"
     if pid in cast.between:
         return cast.between[pid]
     if pid == cast.runtime or pid in cast.starters:
@@ -301,7 +348,7 @@ def _inherited(family: dict[int, Process], pid: int) -> str:
 
 def _id(cast: Cast, messages: list[Message]) -> str:
     """Return the container's id: of the state that a hook gets, of the folder of the FIFO that
-    init waits at, or the runtime's last argument."""
+    init waits at, of the folder of a file that is opened, or the runtime's last argument."""
     for message in messages:
         if message.is_state and message.sender in (cast.runtime, cast.init):
             return str(message.document["id"])
@@ -310,6 +357,9 @@ def _id(cast: Cast, messages: list[Message]) -> str:
             return (string(call.args[-2]) or "").split("/")[-2]
     program: Program | None = next(iter(cast.maker.programs), None) if cast.runtime else None
     words = program.argv if program else []
+    if cast.entrant:
+        folders = (call.made.rpartition("/")[0].rpartition("/")[2] for call in cast.maker.calls)
+        return next((folder for folder in folders if folder in words[1:]), "")
     return words[-1] if len(words) > 2 and words[-2:-1] != ["--"] else ""
 
 

@@ -12,7 +12,8 @@ import struct
 from contextlib import closing
 from pathlib import Path
 
-from minirun.core.errors import UsageError
+from minirun.core.errors import MinirunError, UsageError
+from minirun.teach import permission
 
 SOCKETS = {
     "docker": (
@@ -28,12 +29,16 @@ _PEER = struct.Struct("iII")
 
 
 def of_engine(name: str, address: str = "") -> tuple[int, ...]:
-    """Return the pids to follow besides the command. Raises UsageError if no daemon answers."""
+    """Return the pids to follow besides the command.
+
+    Raises UsageError if no daemon answers, MinirunError if it may not be traced.
+    """
     if name not in SOCKETS:
         raise UsageError(f"unknown engine {name!r}", " or ".join(SOCKETS))
     paths = (address,) if address else SOCKETS[name]
     for path in paths:
         if pid := listener(path):
+            permission.check(pid)
             return (pid,)
     if paths:
         raise UsageError(f"no {name} answers at {paths[-1]}", "is its daemon running?", status=1)
@@ -41,11 +46,16 @@ def of_engine(name: str, address: str = "") -> tuple[int, ...]:
 
 
 def listener(path: str) -> int:
-    """Return the process that listens at a socket; 0 if none does."""
+    """Return the process that listens at a socket; 0 if none does.
+
+    Raises MinirunError if it may not be asked.
+    """
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as peer:
         try:
             peer.connect(path)
             data = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        except PermissionError:
+            raise MinirunError(f"{path}: permission denied", "run as root", status=1) from None
         except OSError:
             return 0
     pid: int = _PEER.unpack(data)[0]
@@ -55,7 +65,7 @@ def listener(path: str) -> int:
 def of_container(container_id: str) -> tuple[int, ...]:
     """Return the shims and monitors that look after a container: an exec comes through them.
 
-    Raises UsageError if there is none.
+    Raises UsageError if there is none, MinirunError if it may not be traced.
     """
     found = []
     for entry in Path("/proc").iterdir():
@@ -67,6 +77,7 @@ def of_container(container_id: str) -> tuple[int, ...]:
             name = words[0].rpartition(b"/")[2]
             if name.startswith((b"containerd-shim", b"conmon")) and container_id.encode() in words:
                 found.append(int(entry.name))
+                permission.check(found[-1])
     if not found:
         hint = "the whole id, as the engine's ps --no-trunc prints it"
         raise UsageError(f"no shim and no conmon looks after {container_id!r}", hint, status=1)

@@ -50,7 +50,7 @@ def find(cast: Cast) -> Failure | None:
 
 def _report(cast: Cast) -> str:
     """Return what the runtime, and its copies of itself, wrote to the standard error."""
-    pids = (cast.runtime, *cast.between, cast.init)
+    pids = (cast.runtime, *cast.between, cast.init, cast.entrant)
     return "".join(
         casting.text_of(call)
         for pid in pids

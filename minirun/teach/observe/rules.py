@@ -89,7 +89,12 @@ TABLE = (
 
 @cache
 def times(cast: Cast) -> dict[int, tuple[float, float]]:
-    """Return stage → when it began and ended (epoch, seconds; 0.0: not), of those that began."""
+    """Return stage → when it began and ended (epoch, seconds; 0.0: not), of those that began.
+
+    An exec has no stages.
+    """
+    if cast.entrant:
+        return {}
     found = {rule.stage: (rule.begin(cast), rule.end(cast)) for rule in TABLE}
     return {stage: pair for stage, pair in found.items() if pair[0]}
 

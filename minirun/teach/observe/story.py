@@ -123,7 +123,8 @@ class _Teller:
         command = self.cast.command
         for message in self.messages:
             at = message.arrived
-            if not self.cast.has(message.sender) or (command and at > command.time):
+            late = command and at > command.time
+            if late or message.is_log or not self.cast.has(message.sender):
                 continue
             to = message.receiver or self._reader(message)
             if not to or not self.cast.has(to) or at == message.call.began:
@@ -178,7 +179,7 @@ class _Teller:
             for each, child in zip(
                 (pid, *cast.ancestors(pid)), (pid, pid, *cast.ancestors(pid)), strict=False
             )
-            if each == cast.init
+            if each == (cast.init or cast.entrant)
         )
 
     def _around(self, process: Process) -> "Iterator[tuple[tuple[float, int], Event]]":

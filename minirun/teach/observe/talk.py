@@ -55,6 +55,11 @@ class Message:
         return {"ociVersion", "id", "status"} <= self.document.keys()
 
     @property
+    def is_log(self) -> bool:
+        """True if it is a line of minirun's own log, which a process hands to another to write."""
+        return {"v", "t", "actor", "kind"} <= self.document.keys()
+
+    @property
     def name(self) -> str:
         """A name: its "type", its first word, JSON, or how large it is: "8-bytes"."""
         if self.is_state:

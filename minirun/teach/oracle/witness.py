@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 
 from minirun.core.errors import MinirunError
 from minirun.show.event import Event, Reader
-from minirun.teach import strace
+from minirun.teach import permission, strace
 from minirun.teach.oracle import compare
 from minirun.teach.oracle.findings import Report
 
@@ -92,8 +92,7 @@ def watch(
             until = _wait(process, follower)
         follower.read_new()
     if follower.status is None:
-        hint = "it needs CAP_SYS_PTRACE: run as root"
-        raise MinirunError("strace could not follow the command", hint, status=1)
+        raise MinirunError("strace could not follow the command", permission.hint(), status=1)
     text = output.read_text(errors="surrogateescape")
     let_go = _pids(text) - strace.endings(text).keys() if until else frozenset()
     return Watched(follower.status, since, text, frozenset(let_go), until, join)
