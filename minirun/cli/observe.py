@@ -1,6 +1,8 @@
 """`minirun observe`: what another runtime does at a container's start, in the seven stages."""
 
 import os
+import stat
+from contextlib import suppress
 
 from minirun import knowledge
 from minirun.cli.flags import Flags, flag
@@ -9,6 +11,7 @@ from minirun.core.settings import Settings
 from minirun.core.visible import say, warn
 from minirun.knowledge import language
 from minirun.show import explained, narrate, paint, played, recording
+from minirun.show.event import Event
 from minirun.show.recording import Recording
 from minirun.teach.observe import daemon, story, trace
 
@@ -40,12 +43,25 @@ def main(args: "list[str]", settings: Settings) -> int:
     if not events:
         warn("no container was started: strace saw no runtime")
         return watched.status
+    if os.geteuid() and (powerless := _setuid(events)):
+        hint = "observe as root: sudo minirun observe -- setpriv --reuid USER …"
+        warn(f"{powerless} has no privilege under a user's strace ({hint})")
     log = story.lines(events)
     if flags.output:
         _write(flags.output, log)
     for found in recording.parse(log.encode()):
         _show(found, flags.level, settings)
     return watched.status
+
+
+def _setuid(events: "list[Event]") -> str:
+    """Return a privileged program that was executed: execve(2), ptrace takes its privilege away."""
+    executed = [str(event.args.get("path")) for event in events if event.kind == "exec"]
+    for path in executed:
+        with suppress(OSError):
+            if os.stat(path).st_mode & stat.S_ISUID or os.getxattr(path, "security.capability"):
+                return path.rpartition("/")[2]
+    return ""
 
 
 def _show(found: Recording, level: str, settings: Settings) -> None:

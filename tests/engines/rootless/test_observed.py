@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.rootless.conftest import User
+from engines.rootless.conftest import SUBIDS, UID, User
 from minirun.show.recording import Recording, read
 from required import installed
 
@@ -79,3 +79,21 @@ def test_the_user_sees_what_strace_may_read(start: Start) -> None:
     assert "not readable" in {event.name for event in found.events}
     assert "could not read" in done.stderr
     assert "as root" in done.stderr
+
+
+def test_newuidmap_has_no_privilege_under_a_users_strace(granted: User) -> None:
+    """execve(2): a set-user-ID program that is traced without CAP_SYS_PTRACE gets no privilege."""
+    start = Start(granted, "runc")
+    config = json.loads((start.bundle / "config.json").read_text())
+    for key in ("uidMappings", "gidMappings"):
+        config["linux"][key].append({"containerID": 1, "hostID": SUBIDS[0], "size": 10})
+    (start.bundle / "config.json").write_text(json.dumps(config))
+    done = granted("observe", "-o", str(start.log), "--", *start.words)
+    assert done.returncode
+    assert "newuidmap has no privilege under a user's strace" in done.stderr
+    before, granted.before = granted.before, ()
+    words = [granted.path, "observe", "--", *granted.as_user(*start.words)]
+    done = subprocess.run([*before, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:-1] == ["0", str(UID), "1", "1", str(SUBIDS[0]), "10"]
+    assert "no privilege" not in done.stderr
