@@ -95,6 +95,7 @@ bench: tested
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/with_engines.py
 	$(PYTHON) tests/bench/images.py
+	$(PYTHON) tests/bench/observed.py
 
 matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'

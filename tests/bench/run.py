@@ -54,12 +54,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         _warn_of_slow_inodes(place)
-        minirun = _launcher(directory)
+        minirun = launcher_in(directory)
         commands = {"minirun": f"{minirun} run --rm {TRUE}"}
         bundle = make_bundle(directory, minirun)
         bare = make_bundle(directory, minirun, *UNCONFINED)
         for peer in ("runc", "crun"):
-            if shutil.which(peer) and _works(peer, bundle):
+            if shutil.which(peer) and works(peer, bundle):
                 commands[peer] = f"{peer} run -b {bundle} bench-{peer}"
         commands["minirun, no profile"] = f"{minirun} run --rm {' '.join(UNCONFINED)} {TRUE}"
         if "runc" in commands:
@@ -99,7 +99,7 @@ def _warn_of_slow_inodes(place: str) -> None:
         )
 
 
-def _launcher(directory: Path) -> str:
+def launcher_in(directory: Path) -> str:
     path = directory / "minirun"
     launcher.install(str(path))
     return f"{path} --root {directory / 'containers'} --store {STORE}"
@@ -129,7 +129,7 @@ def _new_image(directory: Path, minirun: str) -> tuple[str, str]:
     return own, f"sh -c '{{ {steps}; }} >{directory}/import.log 2>&1'"
 
 
-def _works(peer: str, bundle: Path) -> bool:
+def works(peer: str, bundle: Path) -> bool:
     argv = [*HIDE_UNIFIED, peer, "run", "-b", str(bundle), "bench-try"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     if done.returncode:

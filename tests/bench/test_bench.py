@@ -22,6 +22,7 @@ BENCH = Path(__file__).parent
             ("create + start + delete", "state", "exec", "list of 2", "podman run --rm",
              "podman exec"),
         ),
+        ("observed", (), ("runc, observed", "crun, strace -f", "× alone")),
     ],
 )  # fmt: skip
 def test_it_measures(name: str, flags: tuple[str, ...], said: tuple[str, ...]) -> None:
