@@ -99,7 +99,8 @@ def _nothing_is_missing(told: list[Event], report: Report, zero: float) -> None:
 def _sent(events: list[Event], calls: list[strace.Call]) -> list[Event]:
     """What was written, without what a process was killed at: it logs a message, then sends it."""
     last = {call.pid: call for call in calls}
-    cut = {pid for pid, call in last.items() if call.ret is None and call.name == "write"}
+    writes = {pid: call for pid, call in last.items() if call.name == "write"}
+    cut = {p for p, c in writes.items() if c.ret is None or "events.jsonl" in c.args[0]}
     announced = {event.pid: event for event in events if event.pid in cut}
     return [event for event in events if announced.get(event.pid) is not event]
 
