@@ -21,7 +21,9 @@ from layers import layer_of
 
 Config = dict[str, Any]
 RUNTIMES = ("runc", "crun")
-RUNTIME, INIT, HOOK = "runtime", "init", "hook"
+RUNTIME, NSEXEC, INIT, HOOK = "runtime", "nsexec", "init", "hook"
+VERSIONS = {"runc": "runc version 1.1.", "crun": "crun version 1.8."}
+"""Of which versions this is true; others may make other calls."""
 EXIT = "exit_group"
 _V2 = "/sys/fs/cgroup/unified"
 _WITHOUT_V2 = ["unshare", "-m", "--propagation", "private"]
@@ -38,7 +40,8 @@ class Failure:
     errno: str
     """Empty if the call succeeded: the runtime, or the hook, then decided by itself."""
     actor: str
-    """runtime: in the host's namespaces, or before any are made; init; hook."""
+    """runtime: in the host's namespaces, or before any are made; nsexec: runc's copy of itself that
+    makes init; init; hook."""
     stage: int
     """Of minirun's seven: the one that does in minirun what the runtime did here."""
     about: str
@@ -258,7 +261,7 @@ BROKEN = {
     ),
     "id-maps-overlap": Broken(
         _id_maps_overlap,
-        Failure("write", "EINVAL", RUNTIME, 1, "5 200000 10", "it is runc init's first process"),
+        Failure("write", "EINVAL", NSEXEC, 1, "5 200000 10", "it is runc init's first process"),
         Failure("write", "EINVAL", RUNTIME, 1, "5 200000 10"),
         "uid_map",
     ),

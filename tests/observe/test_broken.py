@@ -1,4 +1,4 @@
-"""What broken.py says of each bundle is true, by strace."""
+"""What broken.py says of each bundle is true, by strace; and `minirun observe` finds it."""
 
 import platform
 import re
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from observe.broken import BROKEN, EXIT, RUNTIMES, argv, clear, make
+from minirun.show.recording import read
+from observe.broken import BROKEN, EXIT, RUNTIMES, VERSIONS, argv, clear, make
 from required import installed
 
 pytestmark = pytest.mark.skipif(
@@ -18,22 +19,11 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_call_that_fails(tmp_path: Path, name: str, runtime: str) -> None:
-    for program in ("strace", "runc", runtime):
-        installed(program)
-    (tmp_path / "bundle").mkdir()
-    bundle = make(BROKEN[name], tmp_path / "bundle")
-    *before, program = argv(runtime)
-    trace = ["strace", "-f", "-qq", "-s", "300", "-o", str(tmp_path / "trace"), program]
-    root = ["--root", str(tmp_path / "root")]
-    container = f"observe-{name}-{runtime}"
-    done = subprocess.run(
-        [*before, *trace, *root, "run", "--bundle", str(bundle), container],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    clear(runtime, tmp_path / "root", container)
-    assert done.returncode != 0
+    attempt = Attempt(tmp_path, name, runtime)
+    trace = tmp_path / "trace"
+    attempt.run("strace", "-f", "-qq", "-s", "300", "-o", str(trace))
     failure = BROKEN[name].failure(runtime)
-    calls = whole((tmp_path / "trace").read_text(errors="replace"))
+    calls = whole(trace.read_text(errors="replace"))
     fitting = [call for call in calls if call.startswith(f"{failure.call}(")]
     fitting = [call for call in fitting if failure.about in call.partition(") = ")[0]]
     if failure.call == EXIT:
@@ -43,6 +33,51 @@ def test_the_call_that_fails(tmp_path: Path, name: str, runtime: str) -> None:
     else:
         assert [call for call in fitting if call.endswith(" = 0")]
         assert not [call for call in fitting if " = -1 " in call]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", BROKEN)
+def test_observe_names_it(tmp_path: Path, command: str, name: str, runtime: str) -> None:
+    """The call with its error, who made it, in which stage: in the log, and on the last lines."""
+    attempt = Attempt(tmp_path, name, runtime)
+    log = tmp_path / "seen.jsonl"
+    said = attempt.run(command, "observe", "-o", str(log), "--")
+    (found,) = read(log)
+    (failed,) = [event for event in found.events if event.name == "failed by"]
+    failure = BROKEN[name].failure(runtime)
+    call = str(failed.args["call"])
+    assert call.startswith(f"{failure.call}(")
+    assert failure.about in call
+    assert failure.errno in call
+    assert (failed.actor, failed.stage) == (failure.actor, failure.stage)
+    assert f"stage {failure.stage}, {failure.actor} (pid {failed.pid}): {failure.call}(" in said
+
+
+class Attempt:
+    """One try to start a broken bundle, by a program around it."""
+
+    def __init__(self, folder: Path, name: str, runtime: str) -> None:
+        self.runtime, self.root = runtime, folder / "root"
+        self.container = f"observe-{name}-{runtime}"
+        for program in ("strace", "runc", runtime):
+            installed(program)
+        version = VERSIONS[runtime]
+        if version not in subprocess.check_output([runtime, "--version"], text=True):
+            pytest.skip(f"what is known of the calls is of {version}")
+        (folder / "bundle").mkdir()
+        self.bundle = make(BROKEN[name], folder / "bundle")
+
+    def run(self, *around: str) -> str:
+        """Return what is said on the standard error."""
+        *before, program = argv(self.runtime)
+        words = ["--root", str(self.root), "run", "--bundle", str(self.bundle), self.container]
+        done = subprocess.run(
+            [*before, *around, program, *words],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        clear(self.runtime, self.root, self.container)
+        assert done.returncode != 0
+        return done.stderr
 
 
 def whole(trace: str) -> list[str]:

@@ -49,6 +49,8 @@ class Cast:
     """Other processes of the runtime's that spoke to init: `start`."""
     hooks: dict[int, Message] = field(default_factory=dict)
     """pid → the state that it was given."""
+    tried: list[int] = field(default_factory=list)
+    """Hooks that could not be executed, and so were given no state."""
     ask: list[Message] = field(default_factory=list)
     answer: list[Message] = field(default_factory=list)
     root: Call | None = None
@@ -70,7 +72,7 @@ class Cast:
     def hook_of(self, pid: int) -> int:
         """Return the hook that a process is, or that made it; 0 if none did."""
         for each in (pid, *self.ancestors(pid)):
-            if each in self.hooks:
+            if each in self.hooks or each in self.tried:
                 return each
         return 0
 
@@ -220,6 +222,7 @@ def _fill(cast: Cast, messages: list[Message]) -> Cast:
     _fill_between(cast, cast.init, "runtime")
     cast.hooks = _hooks(cast, messages)
     cast.root, cast.command = _root(init), _command(init)
+    cast.tried = [pid for pid in cast.maker.children if _was_not_executed(cast, pid)]
     ours = {cast.runtime, *(pid for pid, actor in cast.between.items() if actor == "runtime")}
     cast.ask, cast.answer = _exchange(cast, messages, ours)
     end = cast.command.time if cast.command else float("inf")
@@ -254,6 +257,14 @@ def _hooks(cast: Cast, messages: list[Message]) -> dict[int, Message]:
         if cast.has(message.sender):
             found.update((pid, message) for pid in _told(cast.family, message) if pid not in found)
     return found
+
+
+def _was_not_executed(cast: Cast, pid: int) -> bool:
+    """Return True for a child that was to become a program once init lived, and could not."""
+    process = cast.family[pid]
+    tried = any(call.name == "execve" and call.errno for call in process.calls)
+    late = process.born > cast.family[cast.init].born
+    return tried and late and not process.programs and pid not in cast.hooks
 
 
 def _told(family: dict[int, Process], message: Message) -> list[int]:
@@ -294,6 +305,7 @@ def _exchange(
                 runs.append([])
             runs[-1].append(message)
     states = [state.call.time for state in cast.hooks.values() if state.sender in ours]
+    states += [cast.family[pid].born for pid in cast.tried]
     for ask, answer in zip(reversed(runs), [[], *reversed(runs)], strict=False):
         if ask[0].sender != cast.init:
             continue
@@ -333,7 +345,7 @@ def role(cast: Cast, pid: int, at: float) -> str:
     if pid == cast.runtime or pid in cast.starters:
         return "runtime"
     if program and program.time > process.born and cast.has(pid):
-        return program.name
+        return program.name if program.by_path else "nsexec"
     if cast.has(pid):  # a copy of its maker
         return role(cast, process.maker, process.born) if process.maker else "runtime"
     return program.name if program else _inherited(cast.family, pid)

@@ -3,6 +3,9 @@
 Many calls fail in a start that goes well: a program is looked for in each folder of PATH, a mount
 is tried one way, then another. So the runtime's own report is asked as well: a call fits it if its
 error's words, and the name of its file, stand in there. Of those that fit best the last counts.
+
+Two reasons are no failed call. A hook's program decides by its exit status; and a runtime may give
+up because of an answer: runc reads a file's mode, and says "permission denied" by itself.
 """
 
 import errno
@@ -12,13 +15,21 @@ from dataclasses import dataclass
 
 from minirun.teach.observe import cast as casting
 from minirun.teach.observe.cast import Cast
-from minirun.teach.observe.trace import MADE
+from minirun.teach.observe.trace import ASKED, MADE
 from minirun.teach.strace import Call, seen
 
-_ALSO = (*MADE, "openat", "openat2", "open", "newfstatat", "write")
+_ALSO = (*MADE, *ASKED, "openat", "openat2", "open", "write")
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_SEEN = re.compile(r"<(/[^<>]+)>")
 _SHORTEST = 3
 """Characters: a shorter name of a file may stand in a text by chance."""
+
+
+_WARNING = "level=warning"
+"""How runc marks a line that is not its reason."""
+_ERROR, _NAME, _PATH, _CALL, _WORK, _HOOK = 4, 2, 1, 1, 1, 9
+"""How much it counts if a line of the report has a call's error, the name of its file, the whole
+path, the call's name; if the call makes something; if it is a hook's end."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ def find(cast: Cast) -> Failure | None:
     if cast.command:
         return None
     report = _report(cast)
-    said = report.lower()
+    said = [line for line in report.lower().splitlines() if _WARNING not in line]
     best: tuple[int, float, Call, int] | None = None
     for pid, process in cast.family.items():
         if not cast.has(pid):
@@ -59,17 +70,31 @@ def _report(cast: Cast) -> str:
     )
 
 
-def _fits(cast: Cast, pid: int, call: Call, said: str) -> int:
+def _fits(cast: Cast, pid: int, call: Call, said: list[str]) -> int:
     """Return how well a call fits a report; 0: not at all."""
     if call.name == "exit_group":
-        ended = call.args[0] not in ("0", "")
-        return 3 if ended and cast.hook_of(pid) == pid and "hook" in said else 0
-    if not call.errno or not (casting.is_work(call) or call.name in _ALSO):
+        decided = cast.hook_of(pid) == pid and bool(cast.family[pid].programs)
+        told = any("hook" in line for line in said)
+        return _HOOK * (decided and told and call.args[0] not in ("0", ""))
+    if not (call.name in ASKED or (call.errno and (casting.is_work(call) or call.name in _ALSO))):
         return 0
+    return max((_fits_line(call, line) for line in said), default=0)
+
+
+def _fits_line(call: Call, line: str) -> int:
     number = getattr(errno, call.errno, 0)
-    words = os.strerror(number).lower() in said
-    names = [name.rstrip("/").rpartition("/")[2].lower() for name in _WORD.findall(str(call))]
-    named = any(len(name) >= _SHORTEST and name in said for name in names)
-    if not words and not named:
+    words = bool(number) and os.strerror(number).lower() in line
+    paths = [path.rstrip("/").lower() for path in _paths(call)]
+    names = [path.rpartition("/")[2] for path in paths]
+    whole = any(path.startswith("/") and path in line for path in paths if path)
+    named = whole or any(len(name) >= _SHORTEST and name in line for name in names)
+    if not (words or named) or (not call.errno and not whole):
         return 0
-    return 2 * words + 2 * named + casting.is_work(call)
+    called = call.name.removesuffix("at") in line
+    work = casting.is_work(call)
+    return _ERROR * words + _NAME * named + _PATH * whole + _CALL * called + _WORK * work
+
+
+def _paths(call: Call) -> list[str]:
+    """Return what a call names: its strings, and what its descriptors are."""
+    return [*_WORD.findall(str(call)), *_SEEN.findall(str(call))]

@@ -57,7 +57,11 @@ def _answers(cast: Cast) -> float:
 
 
 def _answered(cast: Cast) -> float:
-    return cast.answer[-1].arrived if cast.answer else 0.0
+    """Where no hooks were asked for, init's first own hook comes in stage 7 as well."""
+    if cast.answer:
+        return cast.answer[-1].arrived
+    own = [pid for pid in cast.hooks if cast.family[pid].maker == cast.init]
+    return min((cast.family[pid].born for pid in own), default=0.0)
 
 
 def _becomes(cast: Cast) -> float:
@@ -81,7 +85,7 @@ TABLE = (
     Rule(6, "runtime", "answer: hooks done",
          "what the runtime says last to init before init changes its root", _answers, _answered),
     Rule(7, "init", "pivot_root and exec",
-         "from when init has read the answer until it executes the container's command",
+         "from when init has read the answer, or runs a hook, until it executes the command",
          _answered, _becomes),
 )  # fmt: skip
 """Names are those of minirun's own log."""

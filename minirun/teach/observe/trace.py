@@ -20,10 +20,12 @@ MADE = ("mkdir", "mkdirat", "rmdir", "unlinkat", "ioctl", "keyctl", "chdir", "fc
 """Other calls that make something, or fail where a container cannot be made."""
 SAID = (
     "read", "write", "sendto", "recvfrom", "sendmsg", "recvmsg", "dup2", "dup3", "openat",
-    "openat2", "open", "newfstatat", "exit_group", "setsid",
+    "openat2", "open", "exit_group", "setsid",
 )  # fmt: skip
 """What shows who talks to whom."""
-TRACED = (*LISTED, *MADE, *SAID)
+ASKED = ("stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2")
+"""Questions about a file. A runtime may give up because of the answer."""
+TRACED = (*LISTED, *MADE, *SAID, *ASKED)
 _LONGEST = 1 << 16
 """Bytes of a string: a config.json that a runtime hands to init has some ten thousand."""
 _FLAGS = ("-yy", "-s", str(_LONGEST), "--syscall-times=ns")
