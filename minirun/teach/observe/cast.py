@@ -309,8 +309,9 @@ def _exchange(
     for ask, answer in zip(reversed(runs), [[], *reversed(runs)], strict=False):
         if ask[0].sender != cast.init:
             continue
-        if states and ask[-1].call.time < min(states):
-            return ask, answer if cast.root else []
+        before = [one for one in ask if states and one.call.time < min(states)]
+        if before:
+            return before, answer if cast.root else []
         if not states and answer and cast.root:
             return ask, answer
     return [], []

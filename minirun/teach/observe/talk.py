@@ -94,7 +94,8 @@ def read(family: dict[int, Process]) -> list[Message]:
     calls = [(call, pid) for pid, process in family.items() for call in process.calls]
     for call, pid in sorted(calls, key=lambda pair: pair[0].time):
         refused = call.errno == "EPIPE"  # the reader has gone: it was said all the same
-        if not call.args or not (refused or (call.ret and call.ret > 0)):
+        looked = any("MSG_PEEK" in word for word in call.args)
+        if not call.args or looked or not (refused or (call.ret and call.ret > 0)):
             continue
         what = seen(call.args[0])[1] if call.name in (*_WRITES, *_READS) else ""
         if call.name in _WRITES and (channel := _channel(what, to_write=True)):
