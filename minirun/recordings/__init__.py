@@ -1,7 +1,8 @@
 """Recordings that come with minirun, for `minirun replay NAME` and for lessons without root.
 
 Each is the log of containers that really ran: tests/recordings/make.py (`make recordings`) made
-them, with a snapshot at each boundary of a stage. Nothing in them was written by hand. Where they
+them, with a snapshot at each boundary of a stage; of other runtimes' starts it is what `minirun
+observe` inferred from strace. Nothing in them was written by hand. Where they
 have GPUs these are the simulated driver's, and the events say so: SIMULATED.
 """
 
@@ -12,8 +13,15 @@ RECORDINGS = {
     "gpus-0-1": "a container with GPUs 0 and 1 (SIMULATED): all seven stages",
     "figure-1": "A with GPUs 0,1, B with 0,2,3, C with 3 (SIMULATED), side by side",
     "failing-hook": "a prestart hook that fails: no container comes of it",
+    "runc": "runc 1.1, observed: what the real one does in the same stages",
+    "crun": "crun 1.8, observed",
+    "runc-gpus": "runc 1.1 with NVIDIA's hook, which is minirun's (SIMULATED), observed",
+    "podman": "podman, conmon and runc, observed: the whole path from the command line",
 }
 """Name → what it shows."""
+OBSERVED = ("runc", "crun", "runc-gpus", "podman")
+"""Those of other runtimes: their messages, mounts and actors are not minirun's."""
+OWN = tuple(name for name in RECORDINGS if name not in OBSERVED)
 
 
 def path(name: str) -> Path:

@@ -46,6 +46,11 @@ class Event(Record):
         """Return True if it is a call that failed, or the end of a stage that failed."""
         return bool(self.errno or (self.kind == "end" and self.ret))
 
+    @property
+    def observed(self) -> bool:
+        """Return True if it was inferred from what strace saw: minirun observe."""
+        return self.more.get("observed") is True
+
     def fields(self) -> "dict[str, Any]":
         """Return it as the log has it: name of a field → value."""
         fields: "dict[str, Any]" = self._asdict()

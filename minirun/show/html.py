@@ -143,7 +143,7 @@ def _stages(recordings: list[Recording], say: Phrases, *, live: bool) -> str:
         f'<span><b class="number">{number}</b> '
         f'<span class="who">{who[number]}</span></span>'
         f'<span class="what">{html.escape(say(what))}</span></button></li>'
-        for number, what in text.STAGES.items()
+        for number, what in text.stages(observed=any(r.observed for r in recordings)).items()
     )
 
 

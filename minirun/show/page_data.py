@@ -28,6 +28,8 @@ def facts(recording: Recording, say: Phrases) -> str:
         text.duration(recording.end - recording.start),
         *(say("stage {} failed: {}", s.number, text.clean(s.error)) for s in failed),
     ]
+    if recording.observed:
+        words.append(say("observed: actors, messages and stages are inferred from strace"))
     if not failed:
         words.append(say("complete") if recording.complete else say("not complete"))
     if gates := sum(event.kind == "gate" for event in recording.events):
@@ -91,6 +93,7 @@ def data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, An
             {
                 "id": text.clean(recording.id),
                 "simulated": recording.simulated,
+                "observed": recording.observed,
                 "lanes": [text.clean(actor) for actor in figure.lanes(recording)],
                 "events": [_event(e, recording, axis.start, topics) for e in recording.events],
                 "snapshots": _snapshots(recording),

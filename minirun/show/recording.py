@@ -140,6 +140,11 @@ class Recording:
         return any(map(text.simulated, self.events))
 
     @cached_property
+    def observed(self) -> bool:
+        """Return True if another runtime was watched, which wrote no log."""
+        return any(event.observed for event in self.events)
+
+    @cached_property
     def complete(self) -> bool:
         """Return True if all seven stages ended without an error."""
         done = [s for s in self.stages if s.end is not None and not s.error]

@@ -96,10 +96,11 @@ def page(first: Recording, second: Recording) -> str:
     lines = [f"< {_title(first)}", f"> {_title(second)}"]
     lines.append(f"the same in both: {same(first, changes)} events")
     head: tuple[int, str] | None = None
+    titles = text.stages(observed=first.observed or second.observed)
     for change in changes:
         if head != (change.stage, change.actor):
             head = change.stage, change.actor
-            what = text.STAGES.get(change.stage, "before stage 1")
+            what = titles.get(change.stage, "before stage 1")
             lines += ["", f"{change.stage} {change.actor:<8} {what}"]
         lines += [f"  < {line(event)}" for event in change.first]
         lines += [f"  > {line(event)}" for event in change.second]

@@ -35,8 +35,9 @@ class Pair(NamedTuple):
             f"<p>{html.escape(same)}</p>",
             _columns(*(f"<b>{html.escape(name)}</b>" for name in names)),
         ]
+        titles = text.stages(observed=any(each.observed for each in self.recordings))
         for (stage, actor), changes in groupby(self.changes, lambda one: (one.stage, one.actor)):
-            what = say(text.STAGES[stage]) if stage in text.STAGES else say("before stage 1")
+            what = say(titles[stage]) if stage in titles else say("before stage 1")
             name = html.escape(f"{stage or ''} {text.clean(actor)}: {what}".strip())
             rows = (_columns(*map(self._rows, (0, 1), (one.first, one.second))) for one in changes)
             said.append(f'<h3>{name}</h3><div class="changes">{"".join(rows)}</div>')

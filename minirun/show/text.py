@@ -36,6 +36,12 @@ ELSEWHERE = {
 }
 """The same where it is not as in minirun: of another runtime's start that was observed."""
 
+
+def stages(*, observed: bool) -> dict[int, str]:
+    """Return what happens in each stage: in minirun, or in another runtime that was observed."""
+    return STAGES | ELSEWHERE if observed else STAGES
+
+
 _BOLD = ("RUN_HOOKS", "HOOKS_DONE")
 """The two messages that Figure 3 draws. Every other one only keeps the processes in step."""
 _BIRTHS = ("clone3", "clone")
@@ -120,8 +126,7 @@ def row(event: "Event", start: int = 0, now: int = 0) -> Row:
     took = duration(event.dur) if event.dur else ""
     what, result = f"{event.name} {_arguments(event)}".strip(), _result(event)
     if kind == "begin":
-        seen = event.more.get("observed") is True
-        what = (seen and ELSEWHERE.get(stage)) or STAGES.get(stage, what)
+        what = stages(observed=event.observed).get(stage, what)
     elif kind == "end":
         error = event.args.get("error", "")
         what = f"failed: {error}" if event.ret else "done"

@@ -82,7 +82,7 @@ class _Container:
     def _stage(self, begin: Event, end: Event) -> Entry:
         error = end.args.get("error") if end.ret else None
         args = self._attributes(begin) | ({"error.message": str(error)} if error else {})
-        what = text.STAGES.get(begin.stage, begin.name)
+        what = text.stages(observed=begin.observed).get(begin.stage, begin.name)
         name = f"{begin.stage} {begin.name}" + (" FAILED" if end.ret else "")
         dur = (end.t - begin.t) / 1000
         args["minirun.stage.description"] = what

@@ -139,14 +139,16 @@ def page_phrases() -> set[str]:
     scripts = "".join(path.read_text() for path in (here.parent / "page").glob("*.js"))
     phrases = set(re.findall(r'\b(?:t|say)\(\s*"([^"]+)"', scripts + source))
     assert len(phrases) > 50
-    shown = {*text.STAGES.values(), page_data.SIMULATED, "container {}"}
+    shown = {*text.STAGES.values(), *text.ELSEWHERE.values(), page_data.SIMULATED, "container {}"}
     return shown | set(re.findall("{{(.*?)}}", frame)) | phrases
 
 
 def test_every_phrase_of_the_page_is_translated() -> None:
     korean = raw("ko", PAGE)
     phrases = (
-        page_phrases() | set(text.STAGES.values()) | {page_data.SIMULATED, "container {}"}
+        page_phrases()
+        | {*text.STAGES.values(), *text.ELSEWHERE.values()}
+        | {page_data.SIMULATED, "container {}"}
     ) - {"ok"}
     assert korean.keys() == phrases
     for english, said in korean.items():

@@ -17,19 +17,30 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import typed
 
 from minirun.common import mountinfo
-from minirun.core.places import EVENTS, HISTORY
+from minirun.core.places import EVENTS, HISTORY, STORE
 from minirun.fast import launcher
+from minirun.image import catalogue
 from minirun.recordings import path
 
 CHECKOUT = Path(__file__).parents[2]
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
 MINIRUN = BIN / "minirun"
+PLAIN = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "MINIRUN_ROOT": str(ROOT)}
+"""The environment of a program that is observed."""
 GPUS = ("--gpu-driver=simulated", "--gpus")
+HOOK = {
+    "path": str(MINIRUN),
+    "args": ["minirun", "nvidia-container-runtime-hook", "prestart"],
+    "env": ["MINIRUN_SIM=count=4", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+}
+"""minirun's program in the place of NVIDIA's."""
+QUIET_HOOK = {"path": "/bin/sh", "args": ["sh", "-c", "cat >/dev/null"]}
 FAILING_HOOK = {
     "path": "/bin/sh",
     "args": ["sh", "-c", "echo no licence for this machine >&2; exit 3"],
@@ -57,12 +68,48 @@ def keep(name: str, *containers: str) -> None:
         lines += log.read_text().splitlines(keepends=True)
     if len(containers) > 1:
         lines.sort(key=lambda line: json.loads(line)["t"])
+    write(name, lines)
+
+
+def write(name: str, lines: list[str]) -> None:
+    """Write a recording, unless it names what is this machine's alone."""
     text = "".join(lines)
-    for private in (f"{CHECKOUT}/", f"{Path.home()}/"):
-        if private in text:
-            sys.exit(f"{name}: {private} occurs in it")
+    refuse_private(name, text)
     path(name).write_text(text)
     print(f"{path(name)}: {len(lines)} events, {len(text)} bytes")
+
+
+def refuse_private(name: str, text: str) -> None:
+    """End if a path of the checkout or of a home, or this machine's name, stands in a text."""
+    folders = "|".join(re.escape(f"{folder}/") for folder in (CHECKOUT, Path.home()))
+    private = rf"(?<!\w)({folders}|{re.escape(os.uname().nodename)}(?!\w))"
+    if found := re.search(f".{{0,80}}{private}.{{0,80}}", text):
+        sys.exit(f"{name}: this machine's own occurs in it: {found[0]}")
+
+
+def observe(name: str, *command: str) -> None:
+    """Observe another program that starts a container, and keep what was seen."""
+    log = ROOT / "seen.jsonl"
+    words = [str(MINIRUN), "observe", "-o", str(log), "--", *command]
+    if "crun" in command:  # it refuses a cgroup2 beside version 1's hierarchies
+        hide = 'umount --all --types cgroup2; exec "$@"'
+        words = ["unshare", "--mount", "sh", "-c", hide, "sh", *words]
+    done = subprocess.run(words, env=PLAIN, cwd="/", capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
+    write(name, log.read_text().splitlines(keepends=True))
+
+
+def bundle(name: str, hook: "dict[str, Any] | None", *words: str) -> Path:
+    """Make a bundle of the configuration that minirun makes for itself, in a tree of busybox's."""
+    config = json.loads(minirun("spec", "--name", name, *words))
+    config["ociVersion"] = "1.0.2"  # crun 1.8 knows no later one
+    config["hooks"] = {"prestart": [hook]} if hook else {}
+    place = ROOT / f".{name}"
+    layer = catalogue.resolve(STORE, "busybox").layers[0]
+    shutil.copytree(layer, place / "rootfs", symlinks=True)
+    (place / "config.json").write_text(json.dumps(config))
+    return place
 
 
 def plain() -> None:
@@ -105,21 +152,57 @@ def failing_hook() -> None:
     keep("failing-hook", "failing-hook")
 
 
+def runc() -> None:
+    place = bundle("runc", QUIET_HOOK, "busybox", "echo", "hello")
+    observe("runc", "runc", "--root", str(ROOT / ".runc"), "run", "--bundle", str(place), "runc")
+
+
+def crun() -> None:
+    place = bundle("crun", QUIET_HOOK, "busybox", "echo", "hello")
+    observe("crun", "crun", "--root", str(ROOT / ".crun"), "run", "--bundle", str(place), "crun")
+
+
+def runc_gpus() -> None:
+    command = ("busybox", "sh", "-c", "ls -l /dev; nvidia-smi -L")
+    place = bundle("runc-gpus", HOOK, *GPUS, "0,1", *command)
+    words = ("runc", "--root", str(ROOT / ".runc"), "run", "--bundle", str(place), "runc-gpus")
+    observe("runc-gpus", *words)
+
+
+def podman() -> None:
+    """From podman's own execve on, with a storage of its own; the container has its name."""
+    place = bundle("podman", None, "busybox", "true")
+    own = ROOT / ".podman"
+    words = ["podman", "--root", str(own / "root"), "--runroot", str(own / "run")]
+    words += ["--tmpdir", str(own / "tmp"), "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
+    words += [
+        "--events-backend",
+        "none",
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--hostname",
+        "podman",
+    ]
+    words += ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
+    observe("podman", *words, "--rootfs", str(place / "rootfs"), "echo", "hello")
+
+
 def first_run() -> None:
     """The README's picture: the first command, typed into a terminal."""
     command = "minirun run --rm --gpus 0,1 ubuntu sh -c 'ls -l /dev/nvidia*; nvidia-smi -L'"
     target = CHECKOUT / "tutorials/pictures/first-run.cast"
     minirun("run", "--rm", "ubuntu", "true")  # the image is made or fetched before
     cast = typed.record(command, {"PATH": f"{BIN}:/usr/bin:/bin", "MINIRUN_ROOT": str(ROOT)})
-    for private in (str(CHECKOUT), str(Path.home()), os.uname().nodename):
-        if re.search(rf"(?<!\w){re.escape(private)}(?!\w)", cast):
-            sys.exit(f"{target}: {private} occurs in it")
+    refuse_private(str(target), cast)
     target.write_text(cast)
     print(f"{target}: {len(cast)} bytes")
 
 
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "figure-1": figure_1, "failing-hook": failing_hook,
+    "runc": runc, "crun": crun, "runc-gpus": runc_gpus, "podman": podman,
     "first-run": first_run,
 }  # fmt: skip
 

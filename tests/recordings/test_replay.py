@@ -19,6 +19,7 @@ from minirun.core.places import HISTORY
 from minirun.show import recording, text
 
 NAMES = tuple(recordings.RECORDINGS)
+SIMULATED = ("gpus-0-1", "figure-1", "runc-gpus")
 PYTHON = os.path.realpath(sys.executable)
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 NOWHERE = ("unshare", "--net", *STRANGER)
@@ -53,7 +54,7 @@ def test_they_are_all_there() -> None:
         recordings.path("../plain")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", recordings.OWN)
 def test_each_is_whole_and_in_order(name: str) -> None:
     found = recording.read(recordings.path(name))
     assert [each.id for each in found] == (["a", "b", "c"] if name == "figure-1" else [name])
@@ -65,7 +66,7 @@ def test_each_is_whole_and_in_order(name: str) -> None:
         begins = [stage.begin for stage in each.stages]
         assert begins == sorted(begins)
         assert each.complete == (name != "failing-hook")
-        assert each.simulated == (name in ("gpus-0-1", "figure-1"))
+        assert each.simulated == (name in SIMULATED)
         said = [message.name for message in each.messages]
         assert said[:4] == ["READY", "YOUR_TURN", "RUN_HOOKS", "YOUR_TURN"]
         assert ("WAITING" in said) == each.complete
@@ -76,6 +77,21 @@ def test_each_is_whole_and_in_order(name: str) -> None:
         assert born[1] == [*{e.pid for e in each.events if e.actor == "init"}]
         assert (len(born[3]) == 1) == (each.simulated or name == "failing-hook")
         assert {e.pid for e in each.events if e.actor == "hook"} <= {*born[3]}
+
+
+@pytest.mark.parametrize("name", recordings.OBSERVED)
+def test_each_that_was_observed_is_whole(name: str) -> None:
+    (found,) = recording.read(recordings.path(name))
+    assert all(event.observed for event in found.events)
+    assert name in (found.id, "podman")
+    assert found.complete
+    assert found.unreadable == 0
+    expected = [1, 2, 3, 4, 5, 6, 7] if name == "runc-gpus" else [1, 2, 3, 6, 7]
+    assert [stage.number for stage in found.stages] == expected
+    assert found.simulated == (name in SIMULATED)
+    assert not {"failed by", "not readable"} & {event.name for event in found.events}
+    actors = {"podman": {"podman", "conmon"}, "runc-gpus": {"hook", "cli", "ldconfig"}}
+    assert {"runtime", "init"} | actors.get(name, set()) <= set(found.actors)
 
 
 CGROUPS = {"write", "mkdir", "rmdir", "bpf", "mount", "mount_setattr"}
@@ -133,9 +149,10 @@ def test_by_nobody_without_a_network(copied: Path, name: str, flags: tuple[str, 
     done = run(copied, *NOWHERE, PYTHON, "-m", "minirun", "replay", name, *flags)
     assert (done.returncode, done.stderr) == (0, "")
     stages = (1, 2, 3) if name == "failing-hook" else (1, 2, 3, 6, 7)
-    assert all(text.STAGES[number] in done.stdout for number in stages)
+    titles = text.stages(observed=name in recordings.OBSERVED)
+    assert all(titles[number] in done.stdout for number in stages)
     assert "\x1b" not in done.stdout
-    assert ("SIMULATED" in done.stdout) == (name in ("gpus-0-1", "figure-1"))
+    assert ("SIMULATED" in done.stdout) == (name in SIMULATED)
     assert time.monotonic() - started < 10, "off a terminal it plays at once"
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from minirun.show.recording import Recording
 from minirun.show.text import STAGES
 
-_ARROW = re.compile(r" *(?P<time>[\d.]+)ms [│├](?P<shaft>[─◄► A-Za-z_0-9…]+)[│┤]")
+_ARROW = re.compile(r" *(?P<time>[\d.]+)ms [│├](?P<shaft>[─◄► A-Za-z_0-9…-]+)[│┤]")
 
 
 class Arrow(NamedTuple):

@@ -42,7 +42,7 @@ def test_stage_5_is_what_figure_3_names() -> None:
         assert f"\n{counted(found, name, path, 'cli')} {noun}" in inside
 
 
-@pytest.mark.parametrize("name", recordings.RECORDINGS)
+@pytest.mark.parametrize("name", recordings.OWN)
 def test_every_start_says_what_init_is_made_of(name: str) -> None:
     for found in recording.read(recordings.path(name)):
         text = "\n".join(told(found))

@@ -32,7 +32,7 @@ def test_slices_nest(name: str) -> None:
     for slices in threads.values():
         open_until: list[float] = []
         for entry in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
-            while open_until and open_until[-1] <= entry["ts"]:
+            while open_until and open_until[-1] <= entry["ts"] + 0.001:
                 open_until.pop()
             end = entry["ts"] + entry["dur"]
             assert not open_until or end <= open_until[-1] + 0.001, entry
@@ -64,7 +64,7 @@ def test_init_is_born_once_in_each_container(name: str) -> None:
     ]
     lanes = {e["tid"]: e["args"]["name"] for e in only(found, ph="M", name="thread_name", pid=1)}
     ends = [lanes[e["tid"]].split()[0] for e in births if e["pid"] == 1]
-    assert ends == ["runtime", "init"]
+    assert ends in (["runtime", "init"], ["nsexec", "init"])
 
 
 def test_a_container_is_a_process_and_an_actor_a_thread() -> None:

@@ -12,6 +12,10 @@ function moment(at) {
 function buildDiffer() {
   const taken = data.recordings.filter((recording) => recording.snapshots.at.length);
   byId("differ").replaceChildren();
+  if (data.recordings.every((recording) => recording.observed)) {
+    byId("differ").append(make("p", {}, t("This start was observed: strace sees system calls, and takes no snapshots.")));
+    return;
+  }
   if (!taken.length) {
     byId("differ").append(make("p", {}, t("This was recorded without snapshots."), " ", make("code", {}, "minirun run --snapshots"),
       " ", t("takes one at the beginning and the end of each stage; then this place shows what a stage added and removed.")));

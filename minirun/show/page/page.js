@@ -112,7 +112,7 @@ function drawLegend() {
   const sign = (d, kind) => shape("svg", { width: 22, height: 16, viewBox: "-11 -8 22 16", "aria-hidden": "true" },
     shape("path", { class: kind, d }));
   const legend = [["M-6 -6h12v12h-12z", "band", t("a stage")], ["M-2 -6h4v12h-4z", "solid", t("a system call, as long as it took")],
-    ["M-5 -6l10 6l-10 6z", "solid", t("a program is executed")], ["M0 -8V7m0 0l-4 -6m4 6l4 -6", "arrow", t("a message through a FIFO or a pipe")],
+    ["M-5 -6l10 6l-10 6z", "solid", t("a program is executed")], ["M0 -8V7m0 0l-4 -6m4 6l4 -6", "arrow", t("a message: FIFO, pipe or socket")],
     ["M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "open", t("a note")], ["M-4 -4l8 8m0 -8l-8 8", "cross", t("failed")]];
   if (items.some((item) => item.only)) legend.push(["M0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5z", "only", t("only in this start")]);
   if (items.some((item) => item.event.kind === "gate")) legend.push(["M-4 -7h8l-8 14h8z", "open", t("held at a gate")]);
