@@ -222,14 +222,14 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
 def _diff_starts(flags: Diff, settings: Settings) -> int:
     """Show what one start did that the other did not; return 1 if there is any, as diff(1)."""
     first, second = (_one(name, find.find(name, *roots.known(settings))) for name in flags.args)
+    spoken = language.choose(flags.lang or settings.lang)
     if flags.html:
         from minirun.show import html, starts_page  # 30 ms
 
         pair = starts_page.pair(first, second)
-        spoken = language.choose(flags.lang or settings.lang)
         _export(flags.html, html.render(pair.recordings, language=spoken, pair=pair))
     else:
-        write(starts.page(first, second))
+        write(starts.page(first, second, spoken))
     return 1 if starts.compare(first, second) else 0
 
 

@@ -9,6 +9,7 @@ Korean (minirun.knowledge.texts); nothing is asked of the kernel, so it works on
 import re
 from dataclasses import replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
@@ -128,6 +129,15 @@ def troubles(text: str, language: str = ENGLISH) -> list[Topic]:
         if fitting:
             found.append((max(fitting), one))
     return [one for _, one in sorted(found, key=lambda row: -row[0])]
+
+
+def difference(said: str, language: str = ENGLISH) -> Topic | None:
+    """Return why a program does what another does not: "runc runtime prctl PR_SET_…", as a mark of
+    differences.toml has it; None if nothing is known."""
+    for one in room("differences", language).values():
+        if any(fnmatchcase(said, mark) for mark in one.marks):
+            return one
+    return None
 
 
 def profile(call: str, language: str = ENGLISH) -> list[Topic]:

@@ -100,6 +100,7 @@ class Phrases:
     """
 
     def __init__(self, language: str = ENGLISH) -> None:
+        self.language = language
         self.known: dict[str, str] = {}
         if language != ENGLISH:
             stages = zip(room("stages").values(), room("stages", language).values(), strict=True)

@@ -11,9 +11,12 @@ import json
 import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import groupby
+from textwrap import wrap
 from typing import NamedTuple
 
-from minirun.show import text
+from minirun.knowledge.texts import Topic
+from minirun.show import text, unlike
 from minirun.show.event import Event
 from minirun.show.recorded import result
 from minirun.show.recording import Recording
@@ -24,6 +27,8 @@ _NUMBERS = re.compile(r"(/proc/|/fd/|--pid=|pid[ =:]*)\d+")
 _CGROUP = "/sys/fs/cgroup"
 _PASSED_OVER = ("snapshot", "gate opened", "origin")
 _LAST = 7
+_WIDTH, _IN = 96, " " * 6
+"""Columns of a reason, and how far it is from the edge."""
 _ACTORS = ("runtime", "init", "hook", "cli")
 
 
@@ -35,12 +40,34 @@ class Change(NamedTuple):
     first: list[Event]
     second: list[Event]
 
+    @property
+    def sides(self) -> tuple[tuple[int, list[Event]], tuple[int, list[Event]]]:
+        """Both, with 0 and 1."""
+        return (0, self.first), (1, self.second)
+
 
 def compare(first: Recording, second: Recording) -> list[Change]:
     """Return the differences of two starts, in the order of stages; none if both did the same."""
+    if unlike.program(first) != unlike.program(second):
+        return _unlike(first, second)
     one, other = _acts(first), _acts(second)
     keys = sorted({*one, *other}, key=lambda key: (key[0], _order(key[1])))
     return [change for key in keys for change in _changes(key, one, other)]
+
+
+def _unlike(first: Recording, second: Recording) -> list[Change]:
+    """Return what each of two programs did that the other did not, a change for each actor."""
+    one: dict[tuple[int, str], list[Event]] = {}
+    other: dict[tuple[int, str], list[Event]] = {}
+    for found, at in ((first, one), (second, other)):
+        for event in unlike.acts(found, _LAST):
+            at.setdefault((event.stage, event.actor), []).append(event)
+    changes = []
+    for key in sorted({*one, *other}, key=lambda key: (key[0], _order(key[1]))):
+        mine, theirs = one.get(key, []), other.get(key, [])
+        own = unlike.only(mine, theirs, first, second), unlike.only(theirs, mine, second, first)
+        changes += [Change(*key, *own)] if any(own) else []
+    return changes
 
 
 def _order(actor: str) -> tuple[int, str]:
@@ -57,16 +84,10 @@ def _acts(found: Recording) -> Acts:
     for event in found.events[: ends[0] + 1 if ends else None]:
         if event.kind == "gate" or event.actor == "step" or event.name in _PASSED_OVER:
             continue
-        if not _is_above(event, found.id):
+        if not unlike.is_above(event, found.id):
             key = (event.stage, event.actor)
             acts.setdefault(key, []).append((_compared(event, found.id), event))
     return acts
-
-
-def _is_above(event: Event, container_id: str) -> bool:
-    """Return True for an act on a cgroup above the container's own."""
-    path = str(event.args.get("path", ""))
-    return path.startswith(_CGROUP) and container_id not in path
 
 
 def _compared(event: Event, container_id: str) -> str:
@@ -90,26 +111,53 @@ def _changes(key: tuple[int, str], one: Acts, other: Acts) -> Iterator[Change]:
             yield Change(*key, [event for _, event in before[a:b]], [e for _, e in after[c:d]])
 
 
-def page(first: Recording, second: Recording) -> str:
-    """Return the differences as text, with one line for what is the same."""
+def page(first: Recording, second: Recording, language: str = "en") -> str:
+    """Return the differences as text, with one line for what is the same; and known reasons."""
     changes = compare(first, second)
     lines = [f"< {_title(first)}", f"> {_title(second)}"]
-    lines.append(f"the same in both: {same(first, changes)} events")
+    lines.append(f"the same in both: {same(first, second, changes)} events")
     head: tuple[int, str] | None = None
+    told: set[Topic] = set()
     titles = text.stages(observed=first.observed or second.observed)
     for change in changes:
         if head != (change.stage, change.actor):
             head = change.stage, change.actor
             what = titles.get(change.stage, "before stage 1")
             lines += ["", f"{change.stage} {change.actor:<8} {what}"]
-        lines += [f"  < {line(event)}" for event in change.first]
-        lines += [f"  > {line(event)}" for event in change.second]
+        lines += _told("<", change.first, first, language, told)
+        lines += _told(">", change.second, second, language, told)
     return "".join(f"{text.clean(line)}\n" for line in lines)
 
 
-def same(first: Recording, changes: list[Change]) -> int:
+def _told(
+    mark: str, events: list[Event], found: Recording, language: str, told: set[Topic]
+) -> Iterator[str]:
+    """Yield a line for each event, and below those that stand together why, if that is new."""
+    for topic, each in by_reason(events, found, language):
+        yield from (f"  {mark} {line(event)}" for event in each)
+        if topic and topic not in told:
+            told.add(topic)
+            yield from wrap(
+                f"{topic.title}. {topic.here}", _WIDTH, initial_indent=_IN, subsequent_indent=_IN
+            )
+
+
+def by_reason(
+    events: list[Event], found: Recording, language: str
+) -> "Iterator[tuple[Topic | None, list[Event]]]":
+    """Yield events that stand together, and why the program did that; None: it is not known."""
+    reasons = [unlike.reason(found, event, line(event), language) for event in events]
+    pairs = zip(reasons, events, strict=True)
+    for topic, each in groupby(pairs, key=lambda pair: pair[0]):
+        yield topic, [event for _, event in each]
+
+
+def same(first: Recording, second: Recording, changes: list[Change]) -> int:
     """Return how many events of the first start the second has too."""
-    acts = sum(len(acts) for acts in _acts(first).values())
+    if unlike.program(first) != unlike.program(second):
+        acts = len(list(unlike.acts(first, _LAST)))
+    else:
+        acts = sum(len(acts) for acts in _acts(first).values())
     return acts - sum(len(change.first) for change in changes)
 
 

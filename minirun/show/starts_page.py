@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from minirun.knowledge.texts import Phrases
+from minirun.knowledge.texts import Phrases, Topic
 from minirun.show import starts, text
 from minirun.show.event import Event
 from minirun.show.recording import Recording
@@ -24,7 +24,7 @@ class Pair(NamedTuple):
     def section(self, say: Phrases) -> str:
         """Return the differences as HTML, stage by stage: each entry is a link to its event."""
         title = html.escape(say("What only one of the two did"))
-        count = starts.same(self.recordings[0], self.changes)
+        count = starts.same(self.recordings[0], self.recordings[1], self.changes)
         same = say("{} events are the same in both.", count)
         names = [
             f"{mark} {text.clean(each.id)}"
@@ -36,10 +36,14 @@ class Pair(NamedTuple):
             _columns(*(f"<b>{html.escape(name)}</b>" for name in names)),
         ]
         titles = text.stages(observed=any(each.observed for each in self.recordings))
+        told: set[Topic] = set()
         for (stage, actor), changes in groupby(self.changes, lambda one: (one.stage, one.actor)):
             what = say(titles[stage]) if stage in titles else say("before stage 1")
             name = html.escape(f"{stage or ''} {text.clean(actor)}: {what}".strip())
-            rows = (_columns(*map(self._rows, (0, 1), (one.first, one.second))) for one in changes)
+            rows = (
+                _columns(*(self._rows(n, events, say.language, told) for n, events in one.sides))
+                for one in changes
+            )
             said.append(f'<h3>{name}</h3><div class="changes">{"".join(rows)}</div>')
         inside = "".join(said)
         return f'<section id="starts" aria-labelledby="starts-title">{inside}</section>'
@@ -56,13 +60,21 @@ class Pair(NamedTuple):
         events = self.recordings[number].events
         return next(at for at, each in enumerate(events) if each is event)
 
-    def _rows(self, number: int, events: list[Event]) -> str:
+    def _rows(self, number: int, events: list[Event], language: str, told: set[Topic]) -> str:
         rows = []
-        for event in events:
-            link = f"#event-{number}-{self._place(number, event)}"
-            said = html.escape(f"{'<>'[number]} {text.clean(starts.line(event))}")
-            rows.append(f'<li><a href="{link}">{said}</a></li>')
+        for topic, each in starts.by_reason(events, self.recordings[number], language):
+            rows += [self._row(number, event) for event in each]
+            if topic and topic not in told:
+                told.add(topic)
+                said = html.escape(f"{topic.title}. {topic.here}", quote=False)
+                source = html.escape(topic.man, quote=False)
+                rows.append(f'<li class="why">{said} <small>{source}</small></li>')
         return f"<ul>{''.join(rows)}</ul>"
+
+    def _row(self, number: int, event: Event) -> str:
+        link = f"#event-{number}-{self._place(number, event)}"
+        said = html.escape(f"{'<>'[number]} {text.clean(starts.line(event))}")
+        return f'<li><a href="{link}">{said}</a></li>'
 
 
 def _columns(left: str, right: str) -> str:
