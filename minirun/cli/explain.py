@@ -3,8 +3,9 @@
 `explain WORD…`: WORD is an error number (ENOENT, 2), an event of the log (mount, "prctl
 PR_SET_PDEATHSIG", HOOKS_DONE, "ldconfig ended"), a stage (5, s5, "stage 5", its module, its actor),
 a call and an error number together (mount EPERM), words of a hint that an error has printed, or a
-text about GPUs that do not work ("Failed to initialize NVML: Unknown Error"); or a system call, for
-how the default profile of `run` answers it (io_uring_setup, "seccomp files").
+text about a container that does not start, from runc, crun or an engine ("exec format error"), or
+about GPUs that do not work ("Failed to initialize NVML: Unknown Error"); or a system call, for how
+the default profile of `run` answers it (io_uring_setup, "seccomp files").
 
 After a pipe it explains what another program has written; with --journal, why a container failed.
 """

@@ -30,6 +30,12 @@ _EVENTS = (
     "processes", "mounts", "files", "privileges", "messages", "notes", "gpus", "gates",
 )  # fmt: skip
 _MOST_FOUND = 8
+_FRAME = "unable to start container process"
+"""The trouble whose marks are the words around runc's errors."""
+_AROUND = ("", "error running hook #0", _FRAME)
+"""Troubles whose words stand around those of another, from the inside out."""
+_WIDEST_GAP = 300
+"""Characters for which a `*` may stand. It bounds the search in a long line."""
 
 
 @cache
@@ -118,17 +124,32 @@ def errno(name: str, call: str = "", language: str = ENGLISH) -> Topic | None:
 
 
 def troubles(text: str, language: str = ENGLISH) -> list[Topic]:
-    """Return the troubles with GPUs that a text, such as a program's error, speaks of.
+    """Return the troubles that a text speaks of: what a program, an engine or a runtime printed.
 
-    The one with the longest matching mark comes first.
+    The one with the longest matching mark comes first; what stands around another, as the words of
+    a hook's failure around those of the hook, comes after that. The words around every error of
+    runc are an answer only if nothing is known of what they surround.
     """
     low = text.lower()
     found = []
     for one in room("troubles", language).values():
-        fitting = [len(mark) for mark in (one.name.lower(), *one.marks) if mark in low]
+        fitting = [len(mark) for mark in (one.name.lower(), *one.marks) if _has(low, mark)]
         if fitting:
-            found.append((max(fitting), one))
-    return [one for _, one in sorted(found, key=lambda row: -row[0])]
+            outside = _AROUND.index(one.name) if one.name in _AROUND else 0
+            found.append((outside, -max(fitting), one))
+    best = [one for _, _, one in sorted(found, key=lambda row: row[:2])]
+    return [one for one in best if one.name != _FRAME] or best
+
+
+def _has(low: str, mark: str) -> bool:
+    """Return True if a text in lower case has a mark; `*` in it is any text of the same line.
+
+    A mark with `*` begins where a word begins, so `exec /*` is not in "fork/exec /bin/sh".
+    """
+    if "*" not in mark:
+        return mark in low
+    gap = f"[^\n]{{0,{_WIDEST_GAP}}}?"
+    return re.search(r"(?<![\w/])" + gap.join(map(re.escape, mark.split("*"))), low) is not None
 
 
 def difference(said: str, language: str = ENGLISH) -> Topic | None:

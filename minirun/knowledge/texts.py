@@ -51,7 +51,7 @@ class Topic:
     number: int = 0
     """Of an error number: its value in Linux."""
     marks: tuple[str, ...] = ()
-    """Other words by which it is found, in lower case."""
+    """Other words by which it is found, in lower case; of a trouble, `*` is any text of a line."""
 
 
 @cache

@@ -30,7 +30,7 @@ def listing(found: list[Topic], width: int, language: str = ENGLISH) -> list[str
         for one in found:
             if one.kind == kind:
                 number = f" ({one.number})" if kind == ERRNO else ""
-                line = f"  {one.name + number:<{_NAME}} {one.title}"
+                line = f"  {one.name + number:<{_NAME - 1}}  {one.title}"
                 lines.append(text.cut(line, width, "..."))
         lines.append("")
     return [*lines, words["hint"]["more"].format(count=len(knowledge.hints()))]

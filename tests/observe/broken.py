@@ -239,7 +239,7 @@ BROKEN = {
         _cwd_below_a_file,
         Failure("newfstatat", "ENOTDIR", INIT, 7, "/plain/x", _NO_MKDIR),
         Failure("chdir", "ENOTDIR", INIT, 7, "/plain/x", "its mkdirat in stage 1 failed too"),
-        "cwd: not a directory",
+        "chdir: not a directory",
     ),
     "namespace-missing": Broken(
         _namespace_missing,
@@ -251,19 +251,19 @@ BROKEN = {
         _no_such_cpu,
         Failure("write", "ERANGE", RUNTIME, 1, "9999", "the file is cpuset.cpus"),
         Failure("write", "ERANGE", RUNTIME, 1, "9999", "the file is cpuset.cpus"),
-        "cpuset.cpus",
+        "cpuset.cpus: numerical result out of range",
     ),
     "sysctl-missing": Broken(
         _sysctl_missing,
         Failure("openat", "ENOENT", INIT, 7, "/proc/sys/net/nosuch", "after pivot_root"),
         Failure("openat", "ENOENT", INIT, 1, "net/nosuch", "before the first mount"),
-        "sysctl",
+        "sysctl cannot be set",
     ),
     "id-maps-overlap": Broken(
         _id_maps_overlap,
         Failure("write", "EINVAL", NSEXEC, 1, "5 200000 10", "it is runc init's first process"),
         Failure("write", "EINVAL", RUNTIME, 1, "5 200000 10"),
-        "uid_map",
+        "uid_map: invalid argument",
     ),
     "hostname-too-long": Broken(
         _hostname_too_long,
@@ -275,6 +275,6 @@ BROKEN = {
         _device_below_a_file,
         Failure("newfstatat", "ENOTDIR", INIT, 1, "/plain/x", _NO_MKDIR),
         Failure("mknodat", "ENOTDIR", INIT, 1, '"x"', "relative to a descriptor of /plain"),
-        "cannot make a device node",
+        "error creating device nodes",
     ),
 }

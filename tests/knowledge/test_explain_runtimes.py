@@ -1,0 +1,103 @@
+"""`explain` of containers that do not start: what runc, crun and engines really print finds it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from minirun import knowledge
+from minirun.knowledge.texts import room
+from observe.broken import BROKEN, RUNTIMES, Broken, argv, clear, make
+from required import installed
+
+FRAME = "unable to start container process"
+REPORTED = Path(__file__).parents[1] / "data" / "reported.txt"
+
+
+def reported() -> list[tuple[str, str]]:
+    """Each line of a report with its topic."""
+    lines = [line for line in REPORTED.read_text().splitlines() if line and line[0] != "#"]
+    return list(zip(lines[1::2], lines[::2], strict=True))
+
+
+def first(page: str) -> str:
+    """The name of the first topic on a page."""
+    names = [name for name in room("troubles") if page.startswith(f"{name}: ")]
+    return max(names, key=len, default=page.partition("\n")[0])
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_a_runtime_prints(minirun: Program, tmp_path: Path, name: str, runtime: str) -> None:
+    for program in ("runc", runtime):
+        installed(program)
+    (tmp_path / "bundle").mkdir()
+    said = printed(BROKEN[name], runtime, tmp_path)
+    for lang in ("en", "ko"):
+        done = minirun("explain", "--lang", lang, input=said)
+        assert first(done.stdout) == BROKEN[name].topic, said
+
+
+def printed(broken: Broken, runtime: str, folder: Path) -> str:
+    """What a runtime says of a bundle that does not start."""
+    bundle, root, container = make(broken, folder / "bundle"), folder / "root", f"say-{runtime}"
+    words = ["--root", str(root), "run", "--bundle", str(bundle), container]
+    done = subprocess.run(
+        [*argv(runtime), *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    clear(runtime, root, container)
+    assert done.returncode != 0
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_minirun_prints(minirun: Program, tmp_path: Path, name: str) -> None:
+    """Its own errors find the same topics, but for the one that names no property."""
+    installed("runc")
+    (tmp_path / "bundle").mkdir()
+    bundle = make(BROKEN[name], tmp_path / "bundle")
+    done = minirun("run", "--bundle", str(bundle), "broken")
+    assert done.returncode != 0
+    found = knowledge.troubles(done.stderr)
+    if name == "device-below-a-file":
+        assert not found
+    else:
+        assert found[0].name == BROKEN[name].topic, done.stderr
+
+
+@pytest.mark.parametrize(("text", "name"), reported())
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_what_people_report(minirun: Program, text: str, name: str, lang: str) -> None:
+    assert first(minirun("explain", "--lang", lang, input=text).stdout) == name
+
+
+def test_the_frame_is_no_answer_if_there_is_another() -> None:
+    inner = "error during container init: sethostname: invalid argument"
+    assert [one.name for one in knowledge.troubles(inner)] == ["sethostname: invalid argument"]
+    alone = knowledge.troubles("error during container init: qq zz")
+    assert [one.name for one in alone] == [FRAME]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("exec /bin/x: permission denied", "exec: permission denied"),
+        ("fork/exec /bin/x: permission denied", ""),  # a mark with * begins where a word begins
+        ("exec /bin/x:\npermission denied", ""),  # and stays on one line
+        (f"exec /{'x' * 301}: permission denied", ""),
+    ],
+)
+def test_a_mark_with_a_gap(text: str, name: str) -> None:
+    assert [one.name for one in knowledge.troubles(text)] == [name] * bool(name)
+
+
+def test_each_mark_finds_its_own_trouble() -> None:
+    """In both languages, so a mark that another trouble's longer one hides is seen."""
+    for one in room("troubles").values():
+        for mark in (one.name, *one.marks):
+            found = knowledge.troubles(mark.replace("*", "x"))
+            assert found[0].name == one.name, mark
+            assert [each.name for each in knowledge.troubles(mark.replace("*", "x"), "ko")] == [
+                each.name for each in found
+            ]
