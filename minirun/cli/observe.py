@@ -1,6 +1,7 @@
 """`minirun observe`: what another runtime does at a container's start, in the seven stages."""
 
 import os
+import re
 import stat
 from contextlib import suppress
 
@@ -14,6 +15,11 @@ from minirun.show import explained, narrate, paint, played, recording
 from minirun.show.event import Event
 from minirun.show.recording import Recording
 from minirun.teach.observe import daemon, story, trace
+
+_FAILED = re.compile(r"(\w+)\(.*\) = -1 (E[A-Z0-9]+)", re.DOTALL)
+"""A call that failed, as strace writes it: its name, its error."""
+_HOOKS = ("hook", "cli", "ldconfig")
+"""Actors whose exit status is a hook's answer."""
 
 
 class Observe(Flags):
@@ -67,22 +73,31 @@ def _setuid(events: "list[Event]") -> str:
 def _show(found: Recording, level: str, settings: Settings) -> None:
     """Show a start on standard error, which is not the container's output; and why it failed."""
     _tell(f"\n{played.title(found)}\n")
-    played.draw(found, "summary" if level == "summary" else "lanes", level, None, _tell)
+    style = "summary" if level == "summary" else "lanes"
+    played.draw(found, style, level, None, _tell, lambda event: event.name != story.FAILED_BY)
     hidden = [event.actor for event in found.events if event.name == story.UNREADABLE]
     if hidden:
         warn(f"strace could not read what {' and '.join(hidden)} said: observe as root")
     failed = [event for event in found.events if event.name == story.FAILED_BY]
     for event in failed:
         stage = f"stage {event.stage}, " if event.stage else ""
-        say(f"{stage}{event.actor} (pid {event.pid}): {event.args['call']}")
-        _explain(event.args.get("report", ""), settings)
+        call = str(event.args["call"])
+        own = call.startswith("exit_group(") and event.actor not in _HOOKS
+        hint = " (it decided by itself: no call that failed fits its words)" if own else ""
+        say(f"{stage}{event.actor} (pid {event.pid}): {call}{hint}")
+        _explain(call, event.args.get("report", ""), settings)
 
 
-def _explain(report: str, settings: Settings) -> None:
+def _explain(call: str, report: str, settings: Settings) -> None:
+    """Tell what is known of the runtime's own words; if nothing is, of the call's error."""
     tongue = language.choose(settings.lang)
-    width = paint.width(2)
-    for topic in knowledge.lookup(report, tongue)[:1] if report else []:
-        _tell("".join(f"{line}\n" for line in explained.page(topic, width, tongue)))
+    found = knowledge.troubles(report, tongue)[:1]
+    failed = _FAILED.match(call)
+    if failed and (not found or found[0].name == knowledge.FRAME):
+        about = knowledge.errno(failed[2], failed[1], tongue)
+        found = [about] if about else found
+    for topic in found:
+        _tell("".join(f"{line}\n" for line in explained.page(topic, paint.width(2), tongue)))
 
 
 def _tell(text: str) -> None:

@@ -30,9 +30,9 @@ _EVENTS = (
     "processes", "mounts", "files", "privileges", "messages", "notes", "gpus", "gates",
 )  # fmt: skip
 _MOST_FOUND = 8
-_FRAME = "unable to start container process"
+FRAME = "unable to start container process"
 """The trouble whose marks are the words around runc's errors."""
-_AROUND = ("", "error running hook #0", _FRAME)
+_AROUND = ("", "error running hook #0", FRAME)
 """Troubles whose words stand around those of another, from the inside out."""
 _WIDEST_GAP = 300
 """Characters for which a `*` may stand. It bounds the search in a long line."""
@@ -138,7 +138,7 @@ def troubles(text: str, language: str = ENGLISH) -> list[Topic]:
             outside = _AROUND.index(one.name) if one.name in _AROUND else 0
             found.append((outside, -max(fitting), one))
     best = [one for _, _, one in sorted(found, key=lambda row: row[:2])]
-    return [one for one in best if one.name != _FRAME] or best
+    return [one for one in best if one.name != FRAME] or best
 
 
 def _has(low: str, mark: str) -> bool:
@@ -240,6 +240,6 @@ def near(asked: str) -> list[str]:
 
 
 __all__ = [
-    "ALIASES", "ENGLISH", "HINT", "Topic", "errno", "event", "every_hint", "hints", "lookup",
-    "near", "profile", "search", "stage", "topics", "troubles", "words",
+    "ALIASES", "ENGLISH", "FRAME", "HINT", "Topic", "errno", "event", "every_hint", "hints",
+    "lookup", "near", "profile", "search", "stage", "topics", "troubles", "words",
 ]  # fmt: skip

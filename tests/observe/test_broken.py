@@ -3,12 +3,13 @@
 import platform
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from minirun.show.recording import read
-from observe.broken import BROKEN, EXIT, RUNTIMES, VERSIONS, argv, clear, make
+from observe.broken import BROKEN, EXIT, RUNTIMES, VERSIONS, Broken, Config, argv, clear, make
 from required import installed
 
 pytestmark = pytest.mark.skipif(
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_call_that_fails(tmp_path: Path, name: str, runtime: str) -> None:
-    attempt = Attempt(tmp_path, name, runtime)
+    attempt = Attempt(tmp_path, BROKEN[name], runtime)
     trace = tmp_path / "trace"
     attempt.run("strace", "-f", "-qq", "-s", "300", "-o", str(trace))
     failure = BROKEN[name].failure(runtime)
@@ -39,7 +40,7 @@ def test_the_call_that_fails(tmp_path: Path, name: str, runtime: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_observe_names_it(tmp_path: Path, command: str, name: str, runtime: str) -> None:
     """The call with its error, who made it, in which stage: in the log, and on the last lines."""
-    attempt = Attempt(tmp_path, name, runtime)
+    attempt = Attempt(tmp_path, BROKEN[name], runtime)
     log = tmp_path / "seen.jsonl"
     said = attempt.run(command, "observe", "-o", str(log), "--")
     (found,) = read(log)
@@ -50,22 +51,60 @@ def test_observe_names_it(tmp_path: Path, command: str, name: str, runtime: str)
     assert failure.about in call
     assert failure.errno in call
     assert (failed.actor, failed.stage) == (failure.actor, failure.stage)
-    assert f"stage {failure.stage}, {failure.actor} (pid {failed.pid}): {failure.call}(" in said
+    line = f"\nminirun: stage {failure.stage}, {failure.actor} (pid {failed.pid}): {call}"
+    assert said.count(line) == 1
+    assert "failed by" not in said  # the note is the last lines, and is not drawn as well
+    assert said.partition(line)[2].partition("\n")[2].startswith(f"{BROKEN[name].topic}: ")
+
+
+def test_observe_explains_in_the_user_s_language(tmp_path: Path, command: str) -> None:
+    attempt = Attempt(tmp_path, BROKEN["hostname-too-long"], "runc")
+    said = attempt.run(command, "--lang", "ko", "observe", "--")
+    assert "\nsethostname: invalid argument: 호스트 이름이 64바이트보다 길다\n" in said
+
+
+def _read_only_below_a_file(config: Config, rootfs: Path) -> None:
+    (rootfs / "plain").write_text("")
+    config["linux"]["readonlyPaths"] = ["/plain/x"]
+
+
+def _group_of_no_number(config: Config, _: Path) -> None:
+    config["process"]["user"]["additionalGids"] = [2**32 - 1]
+
+
+@pytest.mark.parametrize(("runtime", "call"), [("runc", "mount"), ("crun", "openat2")])
+def test_words_that_are_not_known(tmp_path: Path, command: str, runtime: str, call: str) -> None:
+    """explain's topic of the call and its error is shown instead."""
+    broken = replace(BROKEN["root-missing"], breaks=_read_only_below_a_file)
+    said = Attempt(tmp_path, broken, runtime).run(command, "observe", "--")
+    assert f"\n{call} ENOTDIR: not a directory\n" in said
+
+
+def test_a_runtime_that_decides_by_itself(tmp_path: Path, command: str) -> None:
+    """No call fails because of a number that runc does not like: none is guessed."""
+    broken = replace(BROKEN["root-missing"], breaks=_group_of_no_number)
+    log = tmp_path / "seen.jsonl"
+    said = Attempt(tmp_path, broken, "runc").run(command, "observe", "-o", str(log), "--")
+    (found,) = read(log)
+    (failed,) = [event for event in found.events if event.name == "failed by"]
+    assert (failed.actor, failed.args["call"]) == ("runtime", "exit_group(1) = ?")
+    assert "uids and gids must be in range" in str(failed.args["report"])
+    assert "exit_group(1) = ? (it decided by itself: no call that failed fits its words)\n" in said
 
 
 class Attempt:
     """One try to start a broken bundle, by a program around it."""
 
-    def __init__(self, folder: Path, name: str, runtime: str) -> None:
+    def __init__(self, folder: Path, broken: Broken, runtime: str) -> None:
         self.runtime, self.root = runtime, folder / "root"
-        self.container = f"observe-{name}-{runtime}"
+        self.container = f"observe-{broken.breaks.__name__}-{runtime}"
         for program in ("strace", "runc", runtime):
             installed(program)
         version = VERSIONS[runtime]
         if version not in subprocess.check_output([runtime, "--version"], text=True):
             pytest.skip(f"what is known of the calls is of {version}")
         (folder / "bundle").mkdir()
-        self.bundle = make(BROKEN[name], folder / "bundle")
+        self.bundle = make(broken, folder / "bundle")
 
     def run(self, *around: str) -> str:
         """Return what is said on the standard error."""

@@ -4,8 +4,9 @@ Many calls fail in a start that goes well: a program is looked for in each folde
 is tried one way, then another. So the runtime's own report is asked as well: a call fits it if its
 error's words, and the name of its file, stand in there. Of those that fit best the last counts.
 
-Two reasons are no failed call. A hook's program decides by its exit status; and a runtime may give
-up because of an answer: runc reads a file's mode, and says "permission denied" by itself.
+Three reasons are no failed call. A hook's program decides by its exit status. A runtime may give up
+because of an answer: runc reads a file's mode, and says "permission denied" by itself. And if no
+call fits, the reason is a rule of the runtime's, or not known: then its own exit is told, no guess.
 """
 
 import errno
@@ -56,7 +57,11 @@ def find(cast: Cast) -> Failure | None:
             rank = _fits(cast, pid, call, said)
             if rank and (best is None or (rank, call.time) >= best[:2]):
                 best = (rank, call.time, call, pid)
-    return Failure(best[2], best[3], report) if best else None
+    if best:
+        return Failure(best[2], best[3], report)
+    ends = [call for call in cast.maker.calls if call.name == "exit_group"]
+    decided = ends and ends[-1].args[0] not in ("0", "")
+    return Failure(ends[-1], cast.runtime, report) if decided else None
 
 
 def _report(cast: Cast) -> str:
@@ -86,13 +91,22 @@ def _fits_line(call: Call, line: str) -> int:
     words = bool(number) and os.strerror(number).lower() in line
     paths = [path.rstrip("/").lower() for path in _paths(call)]
     names = [path.rpartition("/")[2] for path in paths]
-    whole = any(path.startswith("/") and path in line for path in paths if path)
-    named = whole or any(len(name) >= _SHORTEST and name in line for name in names)
+    whole = any("/" in path and path in line for path in paths if path)
+    named = whole or any(_names(name, line, quoted=not words) for name in names)
     if not (words or named) or (not call.errno and not whole):
         return 0
     called = call.name.removesuffix("at") in line
     work = casting.is_work(call)
     return _ERROR * words + _NAME * named + _PATH * whole + _CALL * called + _WORK * work
+
+
+def _names(name: str, line: str, *, quoted: bool) -> bool:
+    """Return True if a line has a name; `quoted`: in quotes, as "runc run failed" names no file."""
+    if len(name) < _SHORTEST:
+        return False
+    if not quoted:
+        return name in line
+    return re.search(rf"[\"'`/]{re.escape(name)}[\"'`\\]", line) is not None
 
 
 def _paths(call: Call) -> list[str]:
