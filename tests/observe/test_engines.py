@@ -46,9 +46,12 @@ def flags(engine: Engine) -> tuple[str, ...]:
     return ("--engine", "podman")
 
 
-def observe(engine: Engine, output: Path, *command: str) -> "subprocess.CompletedProcess[str]":
-    """Observe a command in the engine's cell."""
-    words = (engine.minirun, "observe", "-o", str(output), *flags(engine), "--", *command)
+def observe(
+    engine: Engine, output: Path, *command: str, attach: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    """Observe a command in the engine's cell; `attach`: a container that runs."""
+    more = ("--attach", attach) if attach else ()
+    words = (engine.minirun, "observe", "-o", str(output), *flags(engine), *more, "--", *command)
     return engine.cell.run(*words, env=engine.env, timeout=120)
 
 
@@ -116,3 +119,23 @@ def test_the_whole_path_of_an_engine(engine: Engine, tmp_path: Path) -> None:
 
 def _messages(recording: Recording) -> set[tuple[str, str, str]]:
     return {(one.sender, one.receiver, one.name) for one in recording.messages}
+
+
+@pytest.mark.parametrize("engine", [Podman, Docker, Ctr], indirect=True)
+def test_an_exec_in_a_container_that_runs(engine: Engine) -> None:
+    """The shim, or podman's own conmon, executes the runtime: the exec enters the container."""
+    output = engine.home / "seen.jsonl"
+    name, pid = start(engine, output)
+    inside = ["readlink", "/proc/self/ns/mnt"]
+    if isinstance(engine, Ctr):
+        words = [*engine.client, "tasks", "exec", "--exec-id", "entered", name, *inside]
+    else:
+        words = [*engine.client, "exec", name, *inside]
+    done = observe(engine, output, *words, attach=name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == engine.cell.run("readlink", f"/proc/{pid}/ns/mnt").stdout.strip()
+    found = next(one for one in read(output) if "exec" in one.actors)
+    assert (found.id, found.stages) == (name, [])
+    entered = [event for event in found.events if event.actor == "exec"]
+    assert "setns" in {event.name for event in found.events}
+    assert [event.args["argv"] for event in entered if event.kind == "exec"][-1] == inside
