@@ -310,3 +310,17 @@ def test_the_commands_status_and_output_are_its_own(runtime: Runtime, layer: Pat
     assert (done.returncode, done.stdout) == (5, "hello\n")
     assert done.stderr.startswith("err\n")
     assert found.complete
+
+
+def test_a_missing_command(runtime: Runtime, layer: Path) -> None:
+    """Init looks for it in each folder of PATH, in stage 7; the end says so, and what it means."""
+    bundle = bundle_of(layer, lambda config: config["process"].update(args=["nosuch"]))
+    done, found = runtime.seen("run", "--bundle", str(bundle.path), f"seen-{os.getpid()}")
+    assert done.returncode
+    _check(runtime, found, bundle)
+    assert not found.complete
+    (failed,) = [event for event in found.events if event.name == "failed by"]
+    assert (failed.actor, failed.stage, failed.pid) == ("init", 7, found.init)
+    assert "nosuch" in str(failed.args["call"])
+    assert "ENOENT" in str(failed.args["call"])
+    assert "the image has no such command" in " ".join(done.stderr.split())
