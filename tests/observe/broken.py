@@ -22,7 +22,7 @@ from layers import layer_of
 Config = dict[str, Any]
 RUNTIMES = ("runc", "crun")
 RUNTIME, NSEXEC, INIT, HOOK = "runtime", "nsexec", "init", "hook"
-VERSIONS = {"runc": "runc version 1.1.", "crun": "crun version 1.8."}
+VERSIONS = {"runc": "runc version 1.1.5", "crun": "crun version 1.8.1"}
 """Of which versions this is true; others may make other calls."""
 EXIT = "exit_group"
 _V2 = "/sys/fs/cgroup/unified"
