@@ -117,6 +117,7 @@ bats: setup
 reference:
 	$(PYTHON) tests/spec/page.py
 	$(PYTHON) tests/cli/page.py
+	$(PYTHON) tests/api/page.py
 	cd tests && PYTHONPATH=. ../$(PYTHON) -m show.reference
 
 recordings: tested
