@@ -42,10 +42,11 @@ def main(args: "list[str]", settings: Settings) -> int:
     flags.check("level", *narrate.LEVELS)
     join = daemon.of_engine(flags.engine, flags.address) if flags.engine else ()
     join += daemon.of_container(flags.attach) if flags.attach else ()
-    watched, zero = trace.watch(flags.args, join)
+    waiting = daemon.waiting(flags.args)
+    watched, zero = trace.watch(flags.args, (*join, *waiting))
     if flags.keep:
         _write(flags.keep, watched.text)
-    events = story.tell(watched.text, zero)
+    events = story.tell(watched.text, zero, waiting)
     if not events:
         warn("no container was started: strace saw no runtime")
         return watched.status

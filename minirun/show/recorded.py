@@ -170,6 +170,10 @@ def result(found: Recording) -> str:
         return "restored"  # from a checkpoint: it went through no stages again
     if not found.stages and "exec" in found.actors:
         return "a command executed in it"
+    if not found.stages and found.observed:
+        return "no stage was seen"
+    if [stage.number for stage in found.stages] == [_LAST_STAGE] and found.stages[0].end:
+        return "started"  # by `start`: what went before was not watched
     reached = found.stages[-1].number if found.stages else 0
     return "started" if found.complete else f"unfinished in stage {reached}"
 

@@ -80,3 +80,23 @@ def test_it_is_killed(name: str, minirun: Program, layer: Path, tmp_path: Path) 
     while status.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not status.exists()
+
+
+@pytest.mark.parametrize("name", ["runc", "crun"])
+def test_a_signal_is_passed_on(name: str, minirun: Program, layer: Path, tmp_path: Path) -> None:
+    """As without an observer: the container's command gets it, and its own status comes out."""
+    runtime = Runtime(name, minirun, tmp_path)
+    script = 'trap "echo got; exit 9" TERM; echo ready; while :; do sleep 0.01; done'
+    bundle = bundle_of(layer, lambda config: config["process"].update(args=["sh", "-c", script]))
+    container = f"signalled-{os.getpid()}"
+    runtime.names.append(container)
+    run = runtime.argv("run", "--bundle", str(bundle.path), container)
+    out = tmp_path / "out"
+    ended = []
+    for words in (run, minirun.argv("observe", "--", *run)):
+        with out.open("w") as file:
+            process = subprocess.Popen(runtime.apart(words), stdout=file, stderr=subprocess.DEVNULL)
+            wait_until(lambda: "ready" in out.read_text())
+            process.send_signal(signal.SIGTERM)
+            ended.append((process.wait(), out.read_text().split()))
+    assert ended == [(9, ["ready", "got"])] * 2

@@ -324,3 +324,23 @@ def test_a_missing_command(runtime: Runtime, layer: Path) -> None:
     assert "nosuch" in str(failed.args["call"])
     assert "ENOENT" in str(failed.args["call"])
     assert "the image has no such command" in " ".join(done.stderr.split())
+
+
+def test_start_alone(runtime: Runtime, layer: Path) -> None:
+    """Init waited already: it is followed too, and what is seen is the end of stage 7."""
+    bundle = bundle_of(layer)
+    name = f"seen-{os.getpid()}"
+    runtime.seen("create", "--bundle", str(bundle.path), name, stdout=subprocess.DEVNULL)
+    pid = json.loads(runtime("state", name))["pid"]
+    done, found = runtime.seen("start", name)
+    assert done.returncode == 0, done.stderr
+    assert (found.id, [stage.number for stage in found.stages]) == (name, [7])
+    (last,) = [e for e in found.events if e.kind == "exec" and e.actor == "init"]
+    assert (last.pid, last.args["argv"], last.stage) == (pid, ["true"], 7)
+    assert {"runtime", "init"} == set(found.actors)
+    assert {m.sender for m in found.messages} | {m.receiver for m in found.messages} == {
+        "runtime", "init",
+    }  # fmt: skip
+    done, found = runtime.seen("state", name)
+    assert (found.stages, done.returncode) == ([], 0)
+    assert "no stage was seen" in done.stderr

@@ -43,6 +43,10 @@ class Cast:
     """The pid of an exec's command; 0 if a container was started."""
     id: str = ""
     """The container's id; "" if nothing tells it."""
+    stages: bool = True
+    """False if nothing of a start was seen: an exec, or a command on a container that exists."""
+    resumed: bool = False
+    """True if only the end was seen, by `start`: init waited already."""
     between: dict[int, str] = field(default_factory=dict)
     """pid of a process between runtime and init → "nsexec", or "runtime" (exec) for a copy."""
     starters: list[int] = field(default_factory=list)
@@ -122,6 +126,7 @@ def _entrant(family: dict[int, Process]) -> list[Cast]:
             became = (each for each in line if _executed(family[each], joined.time))
             cast = Cast(family, 0, runtime, next(became, line[-1]))
             cast.command = _executed(family[cast.entrant], joined.time)
+            cast.stages = False
             _fill_between(cast, cast.entrant, "exec")
             cast.id = _id(cast, [])
             return [cast]
@@ -146,6 +151,18 @@ def _executed(process: Process, since: float) -> Call | None:
         (c for c in process.calls if c.name == "execve" and c.began in began and c.began > since),
         None,
     )
+
+
+def resumed(family: dict[int, Process], waiting: dict[int, str]) -> list[Cast]:
+    """Return the casts of containers that were made before: `waiting` is pid of init → id."""
+    found = []
+    for pid, container_id in waiting.items():
+        runtime = next((p for p, one in family.items() if one.programs and p not in waiting), 0)
+        if pid in family and runtime:
+            cast = Cast(family, pid, runtime, id=container_id, resumed=True)
+            cast.command = _executed(family[pid], 0.0)
+            found.append(cast)
+    return found
 
 
 def unborn(family: dict[int, Process]) -> Cast:

@@ -9,9 +9,10 @@ configuration is touched.
 import os
 import socket
 import struct
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
+from minirun.core import places
 from minirun.core.errors import MinirunError, UsageError
 from minirun.teach import permission
 
@@ -43,6 +44,22 @@ def of_engine(name: str, address: str = "") -> tuple[int, ...]:
     if paths:
         raise UsageError(f"no {name} answers at {paths[-1]}", "is its daemon running?", status=1)
     return ()
+
+
+def waiting(words: list[str]) -> dict[int, str]:
+    """Return the inits that wait for `start` of a container that a command names: pid → id.
+
+    runc's, crun's and minirun's init has exec.fifo open, in a folder with the container's name.
+    """
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                for fd in os.listdir(entry / "fd"):
+                    folder, _, name = os.readlink(entry / "fd" / fd).rpartition("/")
+                    if name == places.EXEC and folder.rpartition("/")[2] in words:
+                        found[int(entry.name)] = folder.rpartition("/")[2]
+    return found
 
 
 def listener(path: str) -> int:

@@ -95,10 +95,12 @@ TABLE = (
 def times(cast: Cast) -> dict[int, tuple[float, float]]:
     """Return stage → when it began and ended (epoch, seconds; 0.0: not), of those that began.
 
-    An exec has no stages.
+    An exec has no stages. Of a container that waited for `start` the last one is seen.
     """
-    if cast.entrant:
+    if not cast.stages:
         return {}
+    if cast.resumed:
+        return {7: (cast.family[cast.init].calls[0].began, _becomes(cast))}
     found = {rule.stage: (rule.begin(cast), rule.end(cast)) for rule in TABLE}
     return {stage: pair for stage, pair in found.items() if pair[0]}
 

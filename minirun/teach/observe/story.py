@@ -43,14 +43,18 @@ _LONGEST, _LONGEST_REPORT = 200, 4000
 """Characters of a message's text, and of what a runtime says of its failure."""
 
 
-def tell(text: str, zero: float) -> list[Event]:
+def tell(text: str, zero: float, waiting: "dict[int, str] | None" = None) -> list[Event]:
     """Return the events of all containers that were started, in their order.
 
-    `text`: what strace wrote; `zero`: see minirun.teach.observe.trace.
+    `text`: what strace wrote; `zero`: see minirun.teach.observe.trace; `waiting`: the inits that
+    waited for `start` before, with their containers' ids.
     """
     family = families.read(parse(text))
     messages = talk.read(family)
-    found = casting.read(family, messages) or ([casting.unborn(family)] if family else [])
+    found = casting.read(family, messages) or casting.resumed(family, waiting or {})
+    if family and not found:
+        found = [casting.unborn(family)]
+        found[0].stages = failure.find(found[0]) is not None
     teller = [_Teller(cast, messages, zero, alone=len(found) == 1) for cast in found]
     return [event for each in teller for event in each.events()]
 
