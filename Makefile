@@ -1,5 +1,6 @@
 # make setup   what minirun needs, on Debian 12 or newer, as root: packages, .venv, the launcher
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
+# make lab     the lessons in JupyterLab, on this machine alone
 # make test    what the tests need, masked; then the tests, against the real kernel
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
@@ -14,7 +15,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages tested launcher images demo test check bench matrix test-v2 recordings \
+.PHONY: setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
 	pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
@@ -65,9 +66,9 @@ tested: setup .venv/.tested
 	@touch $@
 
 .venv/.tested: .venv/.ready
-	$(PYTHON) -m pip install --quiet --editable '.[test]'
+	$(PYTHON) -m pip install --quiet --editable '.[test,lab]'
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)  # pip has put a script of its own in its place
-	@touch $@
+	@touch $@ .venv/.lab
 
 launcher: .venv/.ready
 	@$(PYTHON) -m compileall -q minirun
@@ -76,6 +77,18 @@ launcher: .venv/.ready
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
 	$(MINIRUN) run --rm --gpus 0,1 --progress lanes ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
+
+# The lessons in JupyterLab, on this machine alone; its address, with a token, is printed. Not news,
+# nor a look for updates: both would ask hosts outside. JUPYTER="--no-browser" and the like go to it.
+.venv/.lab: .venv/.ready
+	$(PYTHON) -m pip install --quiet --editable '.[lab]'
+	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	@touch $@
+
+lab: setup .venv/.lab
+	@[ $$(id -u) != 0 ] || $(PYTHON) rootfs-tools/build ubuntu
+	$(PYTHON) -m jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks --allow-root \
+		--LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(JUPYTER)
 
 images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
