@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minirun.show.recording import read
+from minirun.teach.observe import story, trace
 from observe.broken import BROKEN, EXIT, RUNTIMES, VERSIONS, Broken, Config, argv, clear, make
 from required import installed
 
@@ -21,10 +22,10 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_call_that_fails(tmp_path: Path, name: str, runtime: str) -> None:
     attempt = Attempt(tmp_path, BROKEN[name], runtime)
-    trace = tmp_path / "trace"
-    attempt.run("strace", "-f", "-qq", "-s", "300", "-o", str(trace))
+    file = tmp_path / "trace"
+    attempt.run("strace", "-f", "-qq", "-s", "300", "-o", str(file))
     failure = BROKEN[name].failure(runtime)
-    calls = whole(trace.read_text(errors="replace"))
+    calls = whole(file.read_text(errors="replace"))
     fitting = [call for call in calls if call.startswith(f"{failure.call}(")]
     fitting = [call for call in fitting if failure.about in call.partition(") = ")[0]]
     if failure.call == EXIT:
@@ -92,6 +93,19 @@ def test_a_runtime_that_decides_by_itself(tmp_path: Path, command: str) -> None:
     assert "exit_group(1) = ? (it decided by itself: no call that failed fits its words)\n" in said
 
 
+def test_a_broken_pipe_is_no_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the hook's program is missing, its process may end before crun writes the state to it."""
+    slow = ("-e", "inject=write:delay_enter=30000")
+    monkeypatch.setattr(trace, "_FLAGS", (*trace._FLAGS, *slow))
+    attempt = Attempt(tmp_path, BROKEN["hook-program-missing"], "crun")
+    seen, zero = trace.watch(attempt.words(), stderr=subprocess.DEVNULL)
+    attempt.clear()
+    assert " EPIPE " in seen.text
+    (failed,) = [one for one in story.tell(seen.text, zero) if one.name == story.FAILED_BY]
+    assert str(failed.args["call"]).startswith('execve("/nosuch/hook"')
+    assert "Broken pipe" in failed.args["report"]
+
+
 class Attempt:
     """One try to start a broken bundle, by a program around it."""
 
@@ -108,21 +122,28 @@ class Attempt:
 
     def run(self, *around: str) -> str:
         """Return what is said on the standard error."""
-        *before, program = argv(self.runtime)
-        words = ["--root", str(self.root), "run", "--bundle", str(self.bundle), self.container]
         done = subprocess.run(
-            [*before, *around, program, *words],
-            capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        clear(self.runtime, self.root, self.container)
+            self.words(*around), capture_output=True, text=True, check=False, timeout=60
+        )
+        self.clear()
         assert done.returncode != 0
         return done.stderr
 
+    def words(self, *around: str) -> list[str]:
+        """Return the command line, with the program around the runtime."""
+        *before, program = argv(self.runtime)
+        words = ["--root", str(self.root), "run", "--bundle", str(self.bundle), self.container]
+        return [*before, *around, program, *words]
 
-def whole(trace: str) -> list[str]:
+    def clear(self) -> None:
+        """Delete what is left of the container."""
+        clear(self.runtime, self.root, self.container)
+
+
+def whole(text: str) -> list[str]:
     """The calls of a trace, without the pid; halves that strace wrote apart are joined."""
     calls, begun = [], {}
-    for line in trace.splitlines():
+    for line in text.splitlines():
         pid, _, call = line.partition(" ")
         if call.endswith("<unfinished ...>"):
             begun[pid] = call.removesuffix("<unfinished ...>").rstrip()

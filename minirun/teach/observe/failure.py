@@ -81,6 +81,8 @@ def _fits(cast: Cast, pid: int, call: Call, said: list[str]) -> int:
         decided = cast.hook_of(pid) == pid and bool(cast.family[pid].programs)
         told = any("hook" in line for line in said)
         return _HOOK * (decided and told and call.args[0] not in ("0", ""))
+    if call.errno == "EPIPE":  # its reader has ended, and that has a reason of its own
+        return 0
     if not (call.name in ASKED or (call.errno and (casting.is_work(call) or call.name in _ALSO))):
         return 0
     return max((_fits_line(call, line) for line in said), default=0)
