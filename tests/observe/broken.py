@@ -114,7 +114,7 @@ def _command_of_no_format(config: Config, rootfs: Path) -> None:
 
 
 def _root_missing(config: Config, _: Path) -> None:
-    config["root"]["path"] = "nosuch"
+    config["root"]["path"] = "nosuch/rootfs"
 
 
 def _mount_source_missing(config: Config, _: Path) -> None:
