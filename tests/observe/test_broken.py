@@ -1,5 +1,6 @@
 """What broken.py says of each bundle is true, by strace; and `minirun observe` finds it."""
 
+import os
 import platform
 import re
 import subprocess
@@ -91,6 +92,14 @@ def test_a_runtime_that_decides_by_itself(tmp_path: Path, command: str) -> None:
     assert (failed.actor, failed.args["call"]) == ("runtime", "exit_group(1) = ?")
     assert "uids and gids must be in range" in str(failed.args["report"])
     assert "exit_group(1) = ? (it decided by itself: no call that failed fits its words)\n" in said
+
+
+def test_a_search_of_path_is_no_reason(tmp_path: Path, command: str) -> None:
+    """env looks for runc in each folder of PATH, and each try names the bundle among its words."""
+    attempt = Attempt(tmp_path, BROKEN["root-missing"], "runc")
+    path = f"PATH=/nosuch/bin:{os.environ['PATH']}"
+    said = attempt.run(command, "observe", "--level", "summary", "--", "env", path)
+    assert f'"{attempt.bundle}/nosuch/rootfs", ' in said.partition("minirun: stage 1, runtime")[2]
 
 
 def test_a_broken_pipe_is_no_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

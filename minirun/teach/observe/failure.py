@@ -28,9 +28,10 @@ _SHORTEST = 3
 
 _WARNING = "level=warning"
 """How runc marks a line that is not its reason."""
-_ERROR, _NAME, _PATH, _CALL, _WORK, _HOOK = 4, 2, 1, 1, 1, 9
-"""How much it counts if a line of the report has a call's error, the name of its file, the whole
-path, the call's name; if the call makes something; if it is a hook's end."""
+_ERROR, _ALONE, _NAME, _PATH, _CALL, _WORK, _FAILED, _HOOK = 4, 1, 2, 1, 1, 1, 1, 9
+"""How much it counts if a line of the report has a call's error, the error and nothing else of it,
+the name of its file, the whole path, the call's name; if the call makes something; if it failed;
+if it is a hook's end."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,14 @@ def find(cast: Cast) -> Failure | None:
         return None
     report = _report(cast)
     said = [line for line in report.lower().splitlines() if _WARNING not in line]
+    begin = max((p.time for p in cast.maker.programs if p.by_path), default=0.0)
     best: tuple[int, float, Call, int] | None = None
     for pid, process in cast.family.items():
         if not cast.has(pid):
             continue
         for call in process.calls:
-            rank = _fits(cast, pid, call, said)
+            # what comes before the runtime's program is its caller's: a search of PATH
+            rank = _fits(cast, pid, call, said) if call.time >= begin else 0
             if rank and (best is None or (rank, call.time) >= best[:2]):
                 best = (rank, call.time, call, pid)
     if best:
@@ -92,14 +95,17 @@ def _fits_line(call: Call, line: str) -> int:
     number = getattr(errno, call.errno, 0)
     words = bool(number) and os.strerror(number).lower() in line
     paths = [path.rstrip("/").lower() for path in _paths(call)]
-    names = [path.rpartition("/")[2] for path in paths]
+    parts = slice(None) if call.errno == "ENOTDIR" else slice(-1, None)  # it may be about any part
+    names = [name for path in paths for name in path.split("/")[parts]]
     whole = any("/" in path and path in line for path in paths if path)
     named = whole or any(_names(name, line, quoted=not words) for name in names)
     if not (words or named) or (not call.errno and not whole):
         return 0
     called = call.name.removesuffix("at") in line
     work = casting.is_work(call)
-    return _ERROR * words + _NAME * named + _PATH * whole + _CALL * called + _WORK * work
+    failed = _FAILED * bool(call.errno)
+    error = _ERROR if named or called else _ALONE  # alone it is the error of many calls
+    return failed + error * words + _NAME * named + _PATH * whole + _CALL * called + _WORK * work
 
 
 def _names(name: str, line: str, *, quoted: bool) -> bool:
@@ -112,5 +118,7 @@ def _names(name: str, line: str, *, quoted: bool) -> bool:
 
 
 def _paths(call: Call) -> list[str]:
-    """Return what a call names: its strings, and what its descriptors are."""
+    """Return what a call names: its strings, and what its descriptors are; execve: its file."""
+    if call.name == "execve":  # what else it names are words for the program
+        return _WORD.findall(call.args[0])
     return [*_WORD.findall(str(call)), *_SEEN.findall(str(call))]
