@@ -77,5 +77,11 @@ def test_the_command(minirun: Program, language: str, says: str) -> None:
     assert says in page.read_text()
 
 
+def test_runc_1_3_executes_its_sealed_copy_at_once() -> None:
+    found = knowledge.difference("runc nsexec execve /runc runc init")
+    assert found
+    assert found.name == "copies of itself"
+
+
 def test_without_a_reason_there_is_none() -> None:
     assert knowledge.difference("runc init nosuch call") is None
