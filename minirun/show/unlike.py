@@ -28,9 +28,10 @@ def program(found: Recording) -> str:
     """Return the name of what made a start: minirun, or the runtime that was observed."""
     if not found.observed:
         return "minirun"
-    runs = (e for e in found.events if e.kind == "exec" and e.actor == "runtime")
-    argv = next((e.args.get("argv") or [""] for e in runs), [""])
-    return str(argv[0]).rpartition("/")[2]
+    end = found.birth.t if found.birth else found.end
+    runs = [e for e in found.events if e.kind == "exec" and e.actor == "runtime" and e.t <= end]
+    argv = runs[-1].args.get("argv") if runs else None  # the last: env, chroot … come before it
+    return str(argv[0]).rpartition("/")[2] if argv else ""
 
 
 def reason(found: Recording, event: Event, line: str, language: str) -> Topic | None:

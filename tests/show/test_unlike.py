@@ -77,8 +77,9 @@ def test_the_command(minirun: Program, language: str, says: str) -> None:
     assert says in page.read_text()
 
 
-def test_runc_1_3_executes_its_sealed_copy_at_once() -> None:
-    found = knowledge.difference("runc nsexec execve /runc runc init")
+@pytest.mark.parametrize("program", ["runc", "/usr/sbin/runc"])
+def test_runc_1_3_executes_its_sealed_copy_at_once(program: str) -> None:
+    found = knowledge.difference(f"runc nsexec execve /runc {program} init")
     assert found
     assert found.name == "copies of itself"
 
