@@ -4,7 +4,9 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
         wait_until(lambda: _address(log) or process.poll() is not None, 120)
         address, token = _address(log) or ("", "")
         assert address, log.read_text()
+        wait_until(lambda: _answers(address), 30)  # it prints the address before it listens
         files = _asked(address, "contents", token)["content"]
         assert "01-seven-stages.ipynb" in {file["name"] for file in files}
         found = _asked(address, "kernelspecs", token)
@@ -45,6 +48,12 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
 def _address(log: Path) -> tuple[str, str] | None:
     found = re.search(r"(http://127\.0\.0\.1:\d+/)lab\?token=(\w+)", log.read_text())
     return (found[1], found[2]) if found else None
+
+
+def _answers(address: str) -> bool:
+    there = urllib.parse.urlsplit(address)
+    with socket.socket() as probe:
+        return probe.connect_ex((str(there.hostname), int(there.port or 0))) == 0
 
 
 def _asked(address: str, what: str, token: str) -> Any:
