@@ -6,6 +6,7 @@
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships, and the README's terminal
 # make reference   write its pages anew
+# make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
@@ -16,7 +17,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
-	pictures reference conformance bats clean
+	notebooks pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -87,7 +88,8 @@ demo: setup
 
 lab: setup .venv/.lab
 	@[ $$(id -u) != 0 ] || $(PYTHON) rootfs-tools/build ubuntu
-	$(PYTHON) -m jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks --allow-root \
+	$(PYTHON) -m jupyter lab --ip=127.0.0.1 --allow-root \
+		--ServerApp.root_dir=. --ServerApp.preferred_dir=notebooks \
 		--LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(JUPYTER)
 
 images: tested
@@ -136,6 +138,11 @@ reference:
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	$(PYTHON) tests/recordings/make.py
+
+# Every command of every lesson is run, and its output kept: LESSONS="07-devices" for one.
+notebooks: tested
+	@$(PYTHON) rootfs-tools/build busybox ubuntu
+	cd tests && PYTHONPATH=. ../$(PYTHON) -m tutorials.notebooks $(LESSONS)
 
 # The pictures are drawn by the program, and a test compares them.
 pictures: tested

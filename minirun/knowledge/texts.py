@@ -87,8 +87,8 @@ def words(language: str = ENGLISH) -> dict[str, Any]:
     return table("words", language)
 
 
-def reason(name: str, language: str = ENGLISH) -> str:
-    """Return why the answer of a lesson's question is what it is. Raises KeyError."""
+def lesson(name: str, language: str = ENGLISH) -> str:
+    """Return what a lesson's notebook says of itself. Raises KeyError."""
     found: str = table("lessons", language)[name]["here"]
     return found
 

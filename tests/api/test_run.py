@@ -278,5 +278,7 @@ def test_a_notebook_shows_one_line() -> None:
 def test_help_begins_with_what_is_called() -> None:
     head = (package.__doc__ or "").split("\n\n")[1]
     called = [line.split("(")[0].split()[0] for line in head.splitlines()]
-    assert called == ["run", "step", "replay", "can_run", "predict", "Container", "RunError"]
+    assert called == [
+        "run", "step", "replay", "can_run", "predict", "lesson", "Container", "RunError",
+    ]  # fmt: skip
     assert set(called) <= set(package.__all__)

@@ -30,8 +30,9 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
         address, token = _address(log) or ("", "")
         assert address, log.read_text()
         wait_until(lambda: _answers(address), 30)  # it prints the address before it listens
-        files = _asked(address, "contents", token)["content"]
-        assert "01-seven-stages.ipynb" in {file["name"] for file in files}
+        files = _asked(address, "contents/notebooks/en", token)["content"]
+        assert "00-seven-stages.ipynb" in {file["name"] for file in files}
+        assert _asked(address, "contents/tutorials/pictures/figure-3.svg", token)["size"]
         found = _asked(address, "kernelspecs", token)
         kernel = found["kernelspecs"][found["default"]]["spec"]
         assert kernel["language"] == "python"

@@ -10,8 +10,6 @@ program fails where one does. Figure 1's three logs are laid into one file in th
 """
 
 import json
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import typed
+from surroundings import CHECKOUT, plain_surroundings, refuse_private
 
-from minirun.common import mountinfo
 from minirun.core.places import EVENTS, HISTORY, STORE
 from minirun.fast import launcher
 from minirun.image import catalogue
 from minirun.recordings import path
 
-CHECKOUT = Path(__file__).parents[2]
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
 MINIRUN = BIN / "minirun"
@@ -77,14 +74,6 @@ def write(name: str, lines: list[str]) -> None:
     refuse_private(name, text)
     path(name).write_text(text)
     print(f"{path(name)}: {len(lines)} events, {len(text)} bytes")
-
-
-def refuse_private(name: str, text: str) -> None:
-    """End if a path of the checkout or of a home, or this machine's name, stands in a text."""
-    folders = "|".join(re.escape(f"{folder}/") for folder in (CHECKOUT, Path.home()))
-    private = rf"(?<!\w)({folders}|{re.escape(os.uname().nodename)}(?!\w))"
-    if found := re.search(f".{{0,80}}{private}.{{0,80}}", text):
-        sys.exit(f"{name}: this machine's own occurs in it: {found[0]}")
 
 
 def observe(name: str, *command: str) -> None:
@@ -205,21 +194,6 @@ RECORDS = {
     "runc": runc, "crun": crun, "runc-gpus": runc_gpus, "podman": podman,
     "first-run": first_run,
 }  # fmt: skip
-
-
-def plain_surroundings() -> None:
-    """Go where a plain Debian machine's mounts and cgroups are: what else this one has is its own.
-
-    The program starts again in a mount namespace, without the mounts that no machine needs.
-    """
-    if os.environ.get("SURROUNDINGS") != "plain":
-        again = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
-        os.execvpe(again[0], again, {**os.environ, "SURROUNDINGS": "plain"})
-    for point in sorted({m.mount_point for m in mountinfo.read()}, reverse=True):
-        if not re.fullmatch(r"/|/(dev|proc|sys|run|tmp)(/(pts|shm|mqueue|fs/cgroup.*))?", point):
-            subprocess.run(["umount", "--lazy", point], check=True)
-    for hierarchy in Path("/sys/fs/cgroup").glob("*/cgroup.procs"):
-        hierarchy.write_text(str(os.getpid()))
 
 
 def main() -> None:

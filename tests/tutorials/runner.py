@@ -1,7 +1,8 @@
 """Runs the shell blocks of a Markdown text, and compares what they print with what it promises.
 
 ```shell      commands, run by bash in one session for the whole text, in order; a command that
-…             fails ends it, as `set -e` and `pipefail` have it
+…             fails ends it, as `set -e` and `pipefail` have it; "shell answer": the last line
+             that they print is the key of what happened (source.py)
 ```
 ```console    directly after it: what they print on both streams. A line that is only … stands
 …             for any lines, … within a line for any characters; runs of blanks count as one
@@ -13,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)(?: answer)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DRIVER = """
 set -eEuo pipefail
 trap 'echo "$BASH_COMMAND" > "$notes/failed"' ERR

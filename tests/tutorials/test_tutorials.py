@@ -2,6 +2,7 @@
 
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,19 @@ import minirun as package
 from conftest import STORE, Program
 
 from .runner import Block, blocks, matches, run
+from .source import Part, asked, keys, parts
 
 ROOT = Path(package.__file__).parents[1]
+_SECTIONS = (
+    ("The real ", "Lab", "What you have seen", "Further reading"),
+    ("진짜 ", "실습", "정리", "더 읽을거리"),
+)
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.md"))
 
 
-def test_there_are_tutorials_in_both_languages() -> None:
+def test_there_are_lessons_in_both_languages() -> None:
     names = [path.name for path in TUTORIALS]
-    assert "01-seven-stages.en.md" in names
+    assert "00-seven-stages.en.md" in names
     assert {name.replace(".ko.", ".en.") for name in names} == {n for n in names if ".en." in n}
     assert {name.replace(".en.", ".ko.") for name in names} == {n for n in names if ".ko." in n}
 
@@ -33,28 +39,82 @@ def test_every_command_does_what_the_text_says(
     }  # fmt: skip
     notes = tmp_path / "notes"
     notes.mkdir()
-    for block, said in zip(todo, run(todo, notes, ROOT, env), strict=True):
-        assert block.expected is None or matches(block.expected, said), (
-            f"{path.name}:{block.line}\n{block.commands}prints\n{said}"
+    said = run(todo, notes, ROOT, env)
+    for block, text in zip(todo, said, strict=True):
+        assert block.expected is None or matches(block.expected, text), (
+            f"{path.name}:{block.line}\n{block.commands}prints\n{text}"
         )
+    assert_answers_are_choices(path.read_text(), said)
     assert minirun.left() == []
+
+
+def assert_answers_are_choices(text: str, said: list[str]) -> None:
+    """Each question has one look, and what that prints last is one of its choices."""
+    outputs = iter(said)
+    open_keys: list[str] | None = None
+    for kind, body in parts(text):
+        if kind == "question":
+            assert open_keys is None, f"no answer before: {body}"
+            open_keys = keys(body)
+            assert len(set(open_keys)) == len(open_keys) >= 2, body
+        elif kind in ("shell", "answer"):
+            output = next(outputs)
+            if kind == "answer":
+                assert open_keys is not None, f"no question before: {body}"
+                assert output.rstrip("\n").rpartition("\n")[2].strip() in open_keys, body
+                open_keys = None
+    assert open_keys is None, "the last question has no answer"
 
 
 @pytest.mark.parametrize("path", [p for p in TUTORIALS if ".ko." in p.name], ids=lambda p: p.name)
 def test_both_languages_show_the_same(path: Path) -> None:
+    """The same headings, commands, outputs, questions, figures, in the same order."""
     english = path.with_name(path.name.replace(".ko.", ".en."))
-    ours, theirs = blocks(path.read_text()), blocks(english.read_text())
-    assert [block[1:] for block in ours] == [block[1:] for block in theirs]
-    headings = [
-        re.findall(r"^#+", text, re.MULTILINE) for text in (path.read_text(), english.read_text())
-    ]
-    assert headings[0] == headings[1]
+    ours, theirs = ([shape(part) for part in parts(p.read_text())] for p in (path, english))
+    for our, their in zip(ours, theirs, strict=True):
+        assert our == their
+
+
+def shape(part: Part) -> object:
+    """Return what two languages have in common in a part."""
+    if part.kind == "question":
+        return part.kind, keys(part.body)
+    if part.kind == "reason":
+        return part.kind
+    if part.kind == "text":
+        headings = re.findall(r"^#+ ", part.body, re.MULTILINE)
+        boxes = len(re.findall(r"^> \*\*", part.body, re.MULTILINE))
+        return headings, boxes, re.findall(r"!\[[^\]]*\]\(([^)]+)\)", part.body)
+    return part
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+def test_it_is_made_as_lessons_are(path: Path) -> None:
+    """Questions, a box on the real stack, a recap, one idea to a block."""
+    found = [*parts(path.read_text())]
+    questions = [part for part in found if part.kind == "question"]
+    assert 4 <= len(questions) <= 8
+    assert [p.kind for p in found if p.kind in ("question", "reason")] == [
+        "question", "reason",
+    ] * len(questions)  # fmt: skip
+    for before, part in pairwise(found):
+        assert part.kind != "reason" or before.kind in ("answer", "console"), part.body
+    for part in found:
+        assert part.kind not in ("shell", "answer") or part.body.count("\n") <= 6, part.body
+    commands = [part.body for part in found if part.kind in ("shell", "answer")]
+    assert len(set(commands)) == len(commands), "without root a cell is known by its commands"
+    text = "\n".join(part.body for part in found if part.kind == "text")
+    real, lab, recap, more = _SECTIONS[".ko." in path.name]
+    assert f"> **{real}" in text
+    for heading in (lab, recap, more):
+        assert f"\n## {heading}\n" in f"\n{text}"
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        assert (path.parent / target).exists(), target
+        if not target.startswith("https://"):
+            assert (path.parent / target).exists(), target
 
 
 # --- the runner itself ---------------------------------------------------------------------------
@@ -93,3 +153,49 @@ def test_one_session_stops_at_the_first_failure(tmp_path: Path) -> None:
 )
 def test_matches(expected: str, said: str, same: bool) -> None:
     assert matches(expected, said) is same
+
+
+def test_parts() -> None:
+    text = """# 1
+> **Predict.** What *now*,
+> then?
+>
+> - `a`: it
+>   works
+> - b
+
+```shell answer
+ls
+```
+
+> **Why.** So `x`.
+> Yes.
+
+<!-- cell
+x
+-->
+```python
+y
+```
+"""
+    found = [*parts(text)]
+    assert [part.kind for part in found] == [
+        "text", "question", "answer", "reason", "cell", "text",
+    ]  # fmt: skip
+    assert asked(found[1].body) == ("What *now*, then?", ["`a`: it works", "b"])
+    assert keys(found[1].body) == ["a", "b"]
+    assert found[3].body == "So `x`.\nYes."
+    assert found[4].body == "x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> **Predict.** q\n>\n> - `a`\n> - `b`\n",
+        "```shell answer\necho a\n```\n",
+        "> **Predict.** q\n>\n> - `b`\n> - `c`\n\n```shell answer\necho a\n```\n",
+    ],
+)
+def test_a_question_without_its_answer(text: str) -> None:
+    with pytest.raises(AssertionError):
+        assert_answers_are_choices(text, ["a\n"])

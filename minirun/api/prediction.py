@@ -12,7 +12,6 @@ from typing import Any
 
 from minirun.api import mime
 from minirun.api.table import Shown
-from minirun.knowledge import language, texts
 
 _BORDER = {"right": "#2e8540", "not so": "#a86500", "no prediction yet": "#6b7280"}
 
@@ -61,15 +60,12 @@ class Prediction(Shown):
         """The number of the choice, from 1 on; None until one was chosen."""
         return (self._widget.answer or None) if self._widget else self._answer
 
-    def check(self, happened: object, why: str = "", *, reason: str = "") -> Verdict:
+    def check(self, happened: object, why: str = "") -> Verdict:
         """Compare the prediction with what happened: the text of a choice, or a value like it.
 
-        `reason`: the name of a text of minirun.knowledge that says why (lessons.toml), so that the
-        notebook does not give the answer away. If what happened is none of the choices it says so,
-        and no answer is right. Raises KeyError for a reason that there is not.
+        If what happened is none of the choices it says so, and no answer is right. `why` is shown
+        with the verdict.
         """
-        if reason:
-            why = texts.reason(reason, language.choose("")).replace("`", "")
         truth = str(happened)
         if self._widget:
             self._widget.checked = self.answer is not None

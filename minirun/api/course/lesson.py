@@ -1,0 +1,129 @@
+"""The object that a lesson's first cell makes: live as root on Linux, else from the recording."""
+
+import atexit
+
+from minirun.api.course import magics
+from minirun.api.course.session import Session
+from minirun.api.course.text import Question, Text, load
+from minirun.api.launch import Able, can_run
+from minirun.api.prediction import Prediction, Verdict
+from minirun.api.table import Shown
+from minirun.core.errors import UsageError
+from minirun.knowledge import language as languages
+from minirun.knowledge import texts
+from minirun.show.text import clean
+
+
+class Said(Shown):
+    """What the commands of a cell have printed."""
+
+    def __init__(self, text: str, status: int = 0, mark: str = "") -> None:
+        self.text = text
+        """On both streams, as it came."""
+        self.status = status
+        """The exit status of the last command."""
+        self.mark = mark
+        """Where it was recorded; empty if it was run now."""
+
+    def __str__(self) -> str:
+        end = [f"exit status {self.status}"] if self.status else []
+        marks = [self.mark] if self.mark else []
+        return "\n".join([*map(clean, self.text.splitlines()), *end, *marks])
+
+
+class Lesson(Shown):
+    """A lesson: its questions, and a shell for its cells.
+
+    - `live`: true if its commands run here; if not, it has the reason.
+    """
+
+    def __init__(self, name: str, text: Text, language: str, live: Able) -> None:
+        self.name = name
+        self.live = live
+        self._text = text
+        self._language = language
+        self._session: Session | None = None
+        self._asked: dict[int, Prediction] = {}
+
+    def question(self, number: int, answer: "int | None" = None) -> Prediction:
+        """Ask the lesson's question with this number, from 1 on, with a button for each choice.
+
+        `answer`: the number of the choice, if there are no buttons. Raises UsageError.
+        """
+        found = self._question(number)
+        choices = [choice.replace("`", "") for choice in found.choices]
+        self._asked[number] = Prediction(found.question.replace("`", ""), choices, answer)
+        return self._asked[number]
+
+    def shell(self, commands: str) -> Said:
+        """Run the commands in the lesson's shell, or show what they printed when recorded.
+
+        Raises UsageError if they can't be run here and were not recorded.
+        """
+        if self.live:
+            return Said(*self._shell().run(commands))
+        said = self._text.said.get(commands.strip())
+        if said is None:
+            raise UsageError(self._word("changed", reason=self.live.reason))
+        return Said(said, mark=self._word("mark", system=self._text.system))
+
+    def answer(self, number: int, said: Said) -> Verdict:
+        """Compare the prediction with what happened: the last line that the commands printed."""
+        found = self._question(number)
+        happened = found.chosen((said.text.strip().splitlines() or [""])[-1].strip())
+        asked = self._asked.get(number) or self.question(number)
+        return asked.check(happened.replace("`", ""), found.why.replace("`", ""))
+
+    def close(self) -> None:
+        """End the lesson's shell; what it has made is removed. A later cell begins a new one."""
+        if self._session:
+            self._session.close()
+        self._session = None
+
+    def _word(self, name: str, **values: str) -> str:
+        return texts.lesson(name, self._language).format_map(values)
+
+    def _question(self, number: int) -> Question:
+        if not 1 <= number <= len(self._text.questions):
+            raise UsageError(f"question {number} of {len(self._text.questions)} (count from 1 on)")
+        return self._text.questions[number - 1]
+
+    def _shell(self) -> Session:
+        if not self._session or not self._session.alive:
+            self.close()
+            self._session = Session()
+        return self._session
+
+    def __str__(self) -> str:
+        if self.live:
+            return self._word("live")
+        return self._word("recorded", reason=self.live.reason, system=self._text.system)
+
+
+def lesson(name: str, language: str = "") -> Lesson:
+    """Begin a lesson of a notebook: %%shell and %%answer cells work from here on.
+
+    `name`: as its notebook, "07-devices"; `language`: en, ko, or the environment's. Its commands
+    run as root on Linux; anywhere else each cell shows what it printed when it was recorded. If
+    $MINIRUN_ROOT is not set, it is set for this process: the lesson's containers end with it.
+
+    Raises UsageError for a name or a language that there is not.
+    """
+    global _current
+    chosen = languages.choose(language)
+    begun = Lesson(name, load(name, chosen), chosen, can_run())
+    if _current:
+        _current.close()
+    else:
+        atexit.register(_close)
+    _current = begun
+    magics.register(begun)
+    return begun
+
+
+_current: "Lesson | None" = None
+
+
+def _close() -> None:
+    if _current:
+        _current.close()

@@ -1,0 +1,304 @@
+"""The lessons' notebooks: from top to bottom in a real kernel, live and from the recording."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import minirun as package
+from conftest import STORE, Program, skip, wait_until
+from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
+from tutorials.runner import Block, blocks, matches
+from tutorials.source import keys, parts
+
+ROOT = Path(package.__file__).parents[1]
+PLAY = Path(__file__).with_name("play.py")
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+BOTH = [(name, language) for name in lessons() for language in LANGUAGES]
+each_notebook = pytest.mark.parametrize(("name", "language"), BOTH)
+
+
+def file_of(name: str, language: str) -> Path:
+    return ROOT / "notebooks" / language / f"{name}.ipynb"
+
+
+def looks(name: str) -> list[Block]:
+    """The blocks that the notebook has as cells: not those of "Before you begin"."""
+    return blocks(source(name, "en"))[1:]
+
+
+# --- what is committed ----------------------------------------------------------------------------
+
+
+@each_notebook
+def test_it_is_what_its_source_says(name: str, language: str) -> None:
+    """Equal to its source, and so without outputs."""
+    kept = nbformat.read(file_of(name, language), as_version=4)
+    assert kept == notebook(name, language), "make notebooks"
+    nbformat.validate(kept)
+
+
+def test_there_is_no_other() -> None:
+    kept = {*ROOT.joinpath("notebooks").rglob("*.ipynb")}
+    assert kept == {file_of(*each) for each in BOTH}
+    assert {path.stem for path in SHIPPED.glob("*.json")} == set(lessons())
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_both_languages_have_the_same_code(name: str) -> None:
+    code = [
+        [cell.source for cell in notebook(name, language).cells if cell.cell_type == "code"]
+        for language in LANGUAGES
+    ]
+    assert code[0][0].replace('"en")', '"ko")') == code[1][0]
+    assert code[0][1:] == code[1][1:]
+    assert all(each.count("\n") <= 6 for each in code[0])
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_what_it_ships_is_of_today(name: str) -> None:
+    """The blocks are those of the text, their outputs what it promises; the questions too."""
+    shipped = json.loads((SHIPPED / f"{name}.json").read_text())
+    for block, kept in zip(looks(name), shipped["blocks"], strict=True):
+        assert block.commands == kept["commands"], "make notebooks"
+        assert block.expected is None or matches(block.expected, kept["said"])
+    assert shipped["questions"] == questions(name), "make notebooks"
+
+
+@each_notebook
+def test_no_answer_stands_in_it(name: str, language: str) -> None:
+    """Neither the outputs nor the reasons: they are in what is shipped."""
+    text = file_of(name, language).read_text()
+    for question in questions(name):
+        assert question[language]["why"]
+        assert json.dumps(question[language]["why"], ensure_ascii=False)[1:40] not in text
+
+
+# --- played ---------------------------------------------------------------------------------------
+
+
+class Played:
+    """A notebook with its outputs."""
+
+    def __init__(self, text: str) -> None:
+        self.cells: list[Any] = [
+            cell for cell in nbformat.reads(text, as_version=4).cells if cell.cell_type == "code"
+        ]
+
+    def texts(self, *beginnings: str) -> list[list[str]]:
+        """The outputs, as text, of each cell that begins so."""
+        return [
+            [output["data"]["text/plain"] for output in cell.outputs]
+            for cell in self.cells
+            if cell.source.startswith(beginnings)
+        ]
+
+
+def environment(minirun: Program, home: Path) -> dict[str, str]:
+    own = {"HOME": str(home), "MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "XDG"))}
+    return kept | own
+
+
+def happened(name: str, language: str, outputs: list[str]) -> list[str]:
+    """The verdicts' first lines, of what the looks of a lesson have printed."""
+    asked: list[str] = []
+    choices: list[str] = []
+    found: list[str] = []
+    said = iter(outputs)
+    for kind, body in parts(source(name, language)):
+        if kind == "question":
+            asked = keys(body)
+            choices = questions(name)[len(found)][language]["choices"]
+        elif kind in ("shell", "answer"):
+            last = next(said).rstrip("\n").rpartition("\n")[2].strip()
+            if kind == "answer":
+                text = choices[asked.index(last)].replace("`", "")
+                found.append(f"no prediction yet: {text}")
+    return found
+
+
+@each_notebook
+def test_live_beside_what_the_text_promises(
+    name: str, language: str, minirun: Program, tmp_path: Path
+) -> None:
+    """As root: each cell prints what the text has, each verdict is what the kernel said now."""
+    done = subprocess.run(
+        [sys.executable, str(PLAY), str(file_of(name, language))], cwd=tmp_path, text=True,
+        env=environment(minirun, tmp_path), capture_output=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    played = Played(done.stdout)
+    said = [texts[0] for texts in played.texts("%%shell", "%%answer")]
+    for block, text in zip(looks(name), said, strict=True):
+        assert block.expected is None or matches(block.expected, f"{text}\n"), text
+    verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
+    assert verdicts == happened(name, language, ["", *said])
+    assert minirun.left() == []
+
+
+@each_notebook
+def test_from_a_recording_as_nobody(name: str, language: str, minirun: Program) -> None:
+    if not os.stat(ROOT).st_mode & 0o001:
+        skip(f"user nobody cannot read {ROOT}")
+    with tempfile.TemporaryDirectory(prefix="minirun-nobody.") as home:
+        os.chown(home, 65534, 65534)
+        done = subprocess.run(
+            [*NOBODY, sys.executable, str(PLAY), str(file_of(name, language))], cwd=home,
+            text=True, check=False, env=environment(minirun, Path(home)), capture_output=True,
+            timeout=110,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    played = Played(done.stdout)
+    shipped = json.loads((SHIPPED / f"{name}.json").read_text())
+    assert "containers need root" in played.texts("import minirun")[0][0]
+    said = [texts[0] for texts in played.texts("%%shell", "%%answer")]
+    for text, kept in zip(said, shipped["blocks"], strict=True):
+        *shown, mark = text.split("\n")
+        assert shown == kept["said"].splitlines()
+        assert shipped["system"] in mark
+    verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
+    assert verdicts == happened(name, language, ["", *(kept["said"] for kept in shipped["blocks"])])
+    assert not minirun.root.exists(), "nothing was run"
+
+
+# --- the shell of a lesson ------------------------------------------------------------------------
+
+KERNEL = """
+import os, signal, sys, threading
+import minirun
+lesson = minirun.lesson("00-seven-stages", "en")
+def shell(text):
+    print(lesson.shell(text), flush=True)
+"""
+
+
+def kernel(minirun: Program, home: Path, code: str) -> "subprocess.Popen[str]":
+    """A process that does what a notebook's kernel does."""
+    env = environment(minirun, home) | {"TMPDIR": str(home)}
+    del env["MINIRUN_ROOT"]
+    return subprocess.Popen(
+        [sys.executable, "-c", KERNEL + code], env=env, text=True, cwd=home,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def folders(home: Path) -> list[Path]:
+    return [*home.glob("minirun-lesson-*")]
+
+
+def processes(name: str) -> list[str]:
+    found = subprocess.run(["pgrep", "-f", name], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+START = """
+shell("x=5; minirun run -d --name lesson busybox sleep 1000")
+shell("echo $x; minirun list -q; ls /proc/self/fd | wc -l; echo oops >&2; false")
+print(os.environ["MINIRUN_ROOT"], flush=True)
+"""
+
+
+def test_one_shell_for_all_cells(minirun: Program, tmp_path: Path) -> None:
+    process = kernel(minirun, tmp_path, START)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert said.splitlines()[:6] == ["lesson", "5", "lesson", "4", "oops", "exit status 1"]
+    assert said.splitlines()[6].startswith(f"{tmp_path}/minirun-lesson-")
+    assert folders(tmp_path) == []
+    assert processes(f"{tmp_path}/minirun-lesson") == []
+
+
+def test_the_kernel_is_killed(minirun: Program, tmp_path: Path) -> None:
+    """Its shell sees the end of its input, and removes containers and folder."""
+    process = kernel(minirun, tmp_path, START + "sys.stdin.readline()")
+    try:
+        assert process.stdout
+        root = [process.stdout.readline() for _ in range(7)][-1].strip()
+        assert [*Path(root).glob("lesson")]
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: not folders(tmp_path), 20)
+    assert processes(root) == []
+
+
+def test_kernel_and_shell_are_killed(minirun: Program, tmp_path: Path) -> None:
+    """The next lesson removes what was left."""
+    process = kernel(minirun, tmp_path, START + "sys.stdin.readline()")
+    try:
+        assert process.stdout
+        root = [process.stdout.readline() for _ in range(7)][-1].strip()
+        shell = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    finally:
+        os.kill(int(shell[0]), signal.SIGKILL)
+        process.kill()
+        process.communicate()
+    time.sleep(0.2)
+    assert [*Path(root).glob("lesson")]
+    done = kernel(minirun, tmp_path, 'shell("echo new")')
+    assert done.communicate(timeout=60)[0] == "new\n"
+    assert folders(tmp_path) == []
+    assert processes(root) == []
+
+
+def test_an_interrupt_ends_the_command_alone(minirun: Program, tmp_path: Path) -> None:
+    code = """
+shell("y=6")
+threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    shell("sleep 1000; echo on")
+except KeyboardInterrupt:
+    print("interrupted")
+shell("echo $y")
+shell("exit 3")
+shell("echo anew $y")
+"""
+    process = kernel(minirun, tmp_path, code)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert said.splitlines() == ["", "interrupted", "6", "exit status 3", "anew"]
+    assert folders(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ('minirun.lesson("7")', "unknown lesson '7' (00-"),
+        ('minirun.lesson("00-seven-stages", "xx")', "unknown language 'xx'"),
+        ("lesson.question(0)", "question 0 of 8 (count from 1 on)"),
+        ("lesson.question(1, answer=9)", "answer 9 is none of 1 to 4"),
+    ],
+)
+def test_wrong_words(call: str, line: str, minirun: Program, tmp_path: Path) -> None:
+    process = kernel(minirun, tmp_path, f"\n{call}")
+    errors = process.communicate(timeout=60)[1].splitlines()
+    assert re.search(rf"Error: {re.escape(line)}", errors[-1]), errors
+
+
+def test_a_learner_who_answers(minirun: Program, tmp_path: Path) -> None:
+    """Right where it is what happened, and nowhere else; a changed cell needs root."""
+    code = """
+from minirun.api.launch import Able
+lesson.live = Able(False, "containers need root")
+for number in (1, 2, 5):
+    lesson.question(number, answer=2)
+text = lesson._text.said
+for number, part in ((1, "-ef"), (2, "asks"), (5, "wc -l"), (3, "gsub")):
+    said = lesson.shell(next(commands for commands in text if part in commands))
+    print(lesson.answer(number, said).word)
+lesson.shell("ls")
+"""
+    process = kernel(minirun, tmp_path, code)
+    said, errors = process.communicate(timeout=60)
+    assert said.splitlines() == ["right", "right", "not so", "no prediction yet"]
+    assert "this cell is not the lesson's" in errors.splitlines()[-1]

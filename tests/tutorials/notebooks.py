@@ -1,0 +1,162 @@
+"""Writes the notebooks of the lessons, and what they ship, from tutorials/NN-topic.LANGUAGE.md.
+
+make notebooks      runs every block of every lesson (as root), and writes
+notebooks/LANGUAGE/NN-topic.ipynb           the cells, without outputs
+minirun/recordings/lessons/NN-topic.json    questions, reasons, and what the blocks printed
+"""
+
+import json
+import os
+import platform
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from recordings.surroundings import plain_surroundings, refuse_private
+from tutorials.runner import Block, run
+from tutorials.source import Part, asked, parts
+
+ROOT = Path(__file__).parents[2]
+TUTORIALS = ROOT / "tutorials"
+SHIPPED = ROOT / "minirun" / "recordings" / "lessons"
+LANGUAGES = ("en", "ko")
+BEFORE = ("## Before you begin", "## 시작하기 전에")
+_OPENING = 'import minirun\n\nlesson = minirun.lesson("{name}", "{language}")\nlesson'
+
+
+def lessons() -> list[str]:
+    """Return the names of all lessons, in their order."""
+    return sorted(path.name.removesuffix(".en.md") for path in TUTORIALS.glob("[0-9]*.en.md"))
+
+
+def source(name: str, language: str) -> str:
+    """Return a lesson's Markdown."""
+    return (TUTORIALS / f"{name}.{language}.md").read_text(encoding="utf-8")
+
+
+# --- the notebook ---------------------------------------------------------------------------------
+
+
+def notebook(name: str, language: str) -> Any:
+    """Return a lesson's notebook."""
+    cells = [
+        nbformat.v4.new_markdown_cell(_linked(body))
+        if kind == "text"
+        else nbformat.v4.new_code_cell(body)
+        for kind, body in _cells(name, language)
+    ]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"{name}-{number}"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return nbformat.v4.new_notebook(
+        cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}}
+    )
+
+
+def _cells(name: str, language: str) -> list[Part]:
+    opening, rest = _around_before(source(name, language))
+    title, _, intro = opening.partition("\n\n")
+    _, _, intro = intro.partition("\n\n")  # the line of links
+    cells = [
+        Part("text", f"{title}\n\n{intro}\n\n{_how(language)}"),
+        Part("cell", _OPENING.format(name=name, language=language)),
+    ]
+    number = 0
+    for kind, body in parts(rest):
+        if kind == "question":
+            number += 1
+            cells.append(Part("cell", f"lesson.question({number})"))
+        elif kind in ("shell", "answer"):
+            magic = "%%shell" if kind == "shell" else f"%%answer {number}"
+            cells.append(Part("cell", f"{magic}\n{body.strip()}"))
+        elif kind in ("text", "cell"):
+            cells.append(Part(kind, body))
+    return cells
+
+
+def _how(language: str) -> str:
+    """Return how a page is used: opening.LANGUAGE.md."""
+    return Path(__file__).with_name(f"opening.{language}.md").read_text(encoding="utf-8").strip()
+
+
+def _around_before(markdown: str) -> tuple[str, str]:
+    """Return what stands before and after the section "Before you begin"."""
+    for heading in BEFORE:
+        before, found, after = markdown.partition(f"\n{heading}\n")
+        if found:
+            return before, after[after.index("\n## ") + 1 :]
+    raise ValueError("no section " + " or ".join(BEFORE))
+
+
+def _linked(text: str) -> str:
+    """Return a text whose links hold from notebooks/LANGUAGE/."""
+    text = re.sub(r"\]\((\d\d-[\w-]+)\.(?:en|ko)\.md", r"](\1.ipynb", text)
+    return re.sub(
+        r"\]\((?!https?:|#|\d\d-[\w-]+\.ipynb)(?P<path>[^)]+)\)",
+        lambda found: f"]({os.path.relpath(TUTORIALS / found['path'], ROOT / 'notebooks' / 'en')})",
+        text,
+    )
+
+
+# --- what it ships --------------------------------------------------------------------------------
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """Return the questions, and the blocks with what they print: runs them, as root."""
+    everything = [part for part in parts(source(name, "en")) if part.kind in ("shell", "answer")]
+    todo = [Block(number, part.body, None) for number, part in enumerate(everything)]
+    with tempfile.TemporaryDirectory() as notes, tempfile.TemporaryDirectory() as state:
+        own = {"MINIRUN_ROOT": state, "LC_ALL": "C.UTF-8", "PAGER": "cat"}
+        said = run(todo, Path(notes), ROOT, os.environ | own)
+    blocks = [
+        {"commands": part.body, "said": text}
+        for part, text in zip(everything[1:], said[1:], strict=True)
+    ]
+    return {"system": system(), "blocks": blocks, "questions": questions(name)}
+
+
+def questions(name: str) -> list[dict[str, Any]]:
+    """Return the questions of a lesson, in both languages."""
+    each = [_questions(source(name, language)) for language in LANGUAGES]
+    return [dict(zip(LANGUAGES, question, strict=True)) for question in zip(*each, strict=True)]
+
+
+def _questions(markdown: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for kind, body in parts(markdown):
+        if kind == "question":
+            found.append(dict(zip(("question", "choices"), asked(body), strict=True)) | {"why": ""})
+        elif kind == "reason":
+            found[-1]["why"] = " ".join(body.split())
+    return found
+
+
+def system() -> str:
+    """Return where this runs: "Debian GNU/Linux 12 (bookworm), Linux 6.1.0-…"."""
+    return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, Linux {platform.release()}"
+
+
+def write(name: str) -> None:
+    """Run the blocks of a lesson, and write its files."""
+    new = shipped(name)
+    text = json.dumps(new, ensure_ascii=False, indent=1) + "\n"
+    refuse_private(name, text)
+    (SHIPPED / f"{name}.json").write_text(text, encoding="utf-8")
+    for language in LANGUAGES:
+        file = ROOT / "notebooks" / language / f"{name}.ipynb"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook(name, language), file)
+    print(f"{name}: {len(new['blocks'])} blocks, {len(new['questions'])} questions")
+
+
+if __name__ == "__main__":
+    if os.geteuid():
+        sys.exit("notebooks: the lessons run real containers (run as root)")
+    plain_surroundings()
+    os.environ["PATH"] = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    for each in sys.argv[1:] or lessons():
+        write(each)
