@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -11,11 +13,26 @@ from typing import Any
 
 import nbformat
 
-from conftest import STORE, Program
+from conftest import STORE, Program, wait_until
 from show.browser import Browser
 
+TOP = Path(__file__).parents[2]
 PLACE = "document.getElementById('live-place')?.textContent ?? ''"
 _QUIET = ("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=")
+
+
+def write_cells(file: Path, cells: Sequence[str]) -> None:
+    """Write a notebook of these code cells."""
+    code = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    page = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
+    nbformat.write(page, file)
+
+
+def listens(port: int) -> bool:
+    """Return True if a server takes connections at this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Lab:
@@ -23,15 +40,21 @@ class Lab:
 
     def __init__(
         self, app: str, minirun: Program, folder: Path, cells: Sequence[str],
-        prefix: Sequence[str] = (),
+        prefix: Sequence[str] = (), lesson: str = "",
     ) -> None:  # fmt: skip
-        """`app`: lab or notebook; `prefix`: the words of a program that starts it."""
-        self.file = folder / "files" / "page.ipynb"
+        """`app`: lab or notebook; `prefix`: the words of a program that starts it.
+
+        `lesson`: instead of cells a copy of a lesson, "en/00-seven-stages", beside its pictures.
+        """
+        files = folder / "files"
+        self.file = files / "page.ipynb"
         self.file.parent.mkdir(parents=True)
-        code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        page = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
-        nbformat.write(page, self.file)
+        if lesson:
+            self.file = files / "notebooks" / f"{lesson}.ipynb"
+            for each in ("notebooks", "tutorials/pictures"):
+                shutil.copytree(TOP / each, files / each)
+        else:
+            write_cells(self.file, cells)
         own = {
             f"JUPYTER_{name.upper()}_DIR": str(folder / name)
             for name in ("config", "data", "runtime")
@@ -41,8 +64,8 @@ class Lab:
             self.server = subprocess.Popen(
                 [
                     *prefix, sys.executable, "-m", "jupyter", app, "--allow-root", "--no-browser",
-                    "--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={self.file.parent}",
-                    *_QUIET,
+                    "--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={files}", *_QUIET,
+                    "--LabApp.expose_app_in_browser=True",
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 env=os.environ | own | {
@@ -51,11 +74,12 @@ class Lab:
             )  # fmt: skip
         found = self._running(folder / "runtime")
         self.browser = Browser(folder / "profile", loopback=True)
-        page_path = "lab/tree/page.ipynb" if app == "lab" else "notebooks/page.ipynb"
-        address = f"{found['url'].replace('localhost', '127.0.0.1')}{page_path}"
+        wait_until(lambda: listens(found["port"]), 30)  # it says where before it listens
+        place = f"{'lab/tree' if app == 'lab' else 'notebooks'}/{self.file.relative_to(files)}"
+        address = f"{found['url'].replace('localhost', '127.0.0.1')}{place}"
         self.browser.visit(f"{address}?token={found['token']}", width=1280, height=1000)
         ready = ".jp-NotebookPanel .jp-CodeCell .cm-content"
-        self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells)}", 60)
+        self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells) or 1}", 60)
 
     def _running(self, runtime: Path) -> dict[str, Any]:
         deadline = time.monotonic() + 60

@@ -5,14 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from conftest import STORE, Program, wait_until
 from minirun.core.settings import BOUNDARIES
-from notebooks.lab import PLACE, Lab
+from notebooks.lab import Lab
 from required import installed
 
 STEP = (
@@ -29,8 +31,8 @@ def lab(minirun: Program, tmp_path: Path) -> Iterator[Open]:
     installed("chromium")
     opened: list[Lab] = []
 
-    def start(app: str, *cells: str, prefix: tuple[str, ...] = ()) -> Lab:
-        opened.append(Lab(app, minirun, tmp_path / app, cells, prefix))
+    def start(app: str, *cells: str, prefix: tuple[str, ...] = (), lesson: str = "") -> Lab:
+        opened.append(Lab(app, minirun, tmp_path / app, cells, prefix, lesson))
         return opened[-1]
 
     yield start
@@ -162,3 +164,49 @@ def test_the_kernel_is_killed_at_a_gate(minirun: Program, boundary: str) -> None
     wait_until(lambda: minirun("state", "held").returncode != 0)
     assert minirun("gc").returncode == 0
     assert minirun.left() == []
+
+
+PANEL = "[...jupyterapp.shell.widgets('main')][0]"
+NOTEBOOK = f"{PANEL}?.content"
+SHOWN = "%s.widgets[%d].node.querySelector('.jp-Cell-outputArea').textContent"
+
+
+def run_next(page: Lab, number: int) -> None:
+    """Run the cell with this number, and wait for its end."""
+    cell = f"{NOTEBOOK}.widgets[{number}]"
+    ran = f"{cell}.model.type !== 'code' || {cell}.model.executionCount > 0"
+    prompt = f"{cell}.node.querySelector('.jp-InputPrompt')?.textContent"
+    for _ in range(20):  # until the kernel is there it is not taken
+        page.browser.run(f"Object.assign({NOTEBOOK}, {{activeCellIndex: {number}}}); 1")
+        page.browser.run("jupyterapp.commands.execute('notebook:run-cell'); 1")
+        time.sleep(0.5)
+        if page.browser.run(f"{ran} || {prompt} === '[*]:'"):
+            break
+    page.browser.wait(ran, 60)
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("name", ["00-seven-stages"])
+def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> None:
+    """Its figures are there; its first questions are answered with a click, and checked."""
+    page = lab("lab", lesson=f"{language}/{name}")
+    browser = page.browser
+    browser.wait(f"typeof jupyterapp === 'object' && ({NOTEBOOK}?.widgets?.length ?? 0) > 9", 30)
+    browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
+    sources = nbformat.read(page.file, as_version=4).cells
+    answered = 0
+    for number, cell in enumerate(sources):
+        run_next(page, number)
+        if cell.source.startswith("lesson.question"):
+            button = f"{NOTEBOOK}.widgets[{number}].node.querySelector('[role=radio], button')"
+            browser.wait(f"{button} !== null", 20)
+            browser.run(f"{button}.click(); 1")
+        if cell.source.startswith("%%answer"):
+            said = browser.run(SHOWN % (NOTEBOOK, number))
+            assert "not so: " in said or "right: " in said, said
+            answered += 1
+        if answered == 2:
+            break
+    widths = "[...document.querySelectorAll('.jp-RenderedMarkdown img')].map(i => i.naturalWidth)"
+    assert browser.run(f"{widths}.every(width => width > 0)")
+    assert page.complaints() == []

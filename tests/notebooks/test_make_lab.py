@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import wait_until
+from notebooks.lab import listens
 
 TOP = Path(__file__).parents[2]
 
@@ -29,7 +29,8 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
         wait_until(lambda: _address(log) or process.poll() is not None, 120)
         address, token = _address(log) or ("", "")
         assert address, log.read_text()
-        wait_until(lambda: _answers(address), 30)  # it prints the address before it listens
+        port = int(urllib.parse.urlsplit(address).port or 0)
+        wait_until(lambda: listens(port), 30)  # it prints the address before it listens
         files = _asked(address, "contents/notebooks/en", token)["content"]
         assert "00-seven-stages.ipynb" in {file["name"] for file in files}
         assert _asked(address, "contents/tutorials/pictures/figure-3.svg", token)["size"]
@@ -38,7 +39,6 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
         assert kernel["language"] == "python"
         assert Path(kernel["argv"][0]).name.startswith("python") or kernel["argv"][0] == "python"
         listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True)
-        port = address.rpartition(":")[2].strip("/")
         bound = [line.split()[3] for line in listening.stdout.splitlines() if f":{port} " in line]
         assert bound == [f"127.0.0.1:{port}"]
     finally:
@@ -49,12 +49,6 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
 def _address(log: Path) -> tuple[str, str] | None:
     found = re.search(r"(http://127\.0\.0\.1:\d+/)lab\?token=(\w+)", log.read_text())
     return (found[1], found[2]) if found else None
-
-
-def _answers(address: str) -> bool:
-    there = urllib.parse.urlsplit(address)
-    with socket.socket() as probe:
-        return probe.connect_ex((str(there.hostname), int(there.port or 0))) == 0
 
 
 def _asked(address: str, what: str, token: str) -> Any:
