@@ -164,7 +164,7 @@ def test_from_a_recording_as_nobody(name: str, language: str, minirun: Program) 
     said = [texts[0] for texts in played.texts("%%shell", "%%answer")]
     for text, kept in zip(said, shipped["blocks"], strict=True):
         *shown, mark = text.split("\n")
-        assert shown == kept["said"].splitlines()
+        assert shown == kept["said"].expandtabs().splitlines()
         assert shipped["system"] in mark
     verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
     assert verdicts == happened(name, language, ["", *(kept["said"] for kept in shipped["blocks"])])

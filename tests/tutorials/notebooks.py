@@ -136,8 +136,9 @@ def _questions(markdown: str) -> list[dict[str, Any]]:
 
 
 def system() -> str:
-    """Return where this runs: "Debian GNU/Linux 12 (bookworm), Linux 6.1.0-…"."""
-    return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, Linux {platform.release()}"
+    """Return where this runs: "Debian GNU/Linux 12 (bookworm), Linux 6.1.0"."""
+    kernel = platform.release().partition("-")[0]
+    return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, Linux {kernel}"
 
 
 def write(name: str) -> None:

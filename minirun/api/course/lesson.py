@@ -28,7 +28,7 @@ class Said(Shown):
     def __str__(self) -> str:
         end = [f"exit status {self.status}"] if self.status else []
         marks = [self.mark] if self.mark else []
-        return "\n".join([*map(clean, self.text.splitlines()), *end, *marks])
+        return "\n".join([*map(clean, self.text.expandtabs().splitlines()), *end, *marks])
 
 
 class Lesson(Shown):
