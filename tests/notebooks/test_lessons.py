@@ -129,12 +129,12 @@ def happened(name: str, language: str, outputs: list[str]) -> list[str]:
 
 @each_notebook
 def test_live_beside_what_the_text_promises(
-    name: str, language: str, minirun: Program, tmp_path: Path
+    name: str, language: str, reachable: Program, tmp_path: Path
 ) -> None:
     """As root: each cell prints what the text has, each verdict is what the kernel said now."""
     done = subprocess.run(
         [sys.executable, str(PLAY), str(file_of(name, language))], cwd=tmp_path, text=True,
-        env=environment(minirun, tmp_path), capture_output=True, timeout=110, check=False,
+        env=environment(reachable, tmp_path), capture_output=True, timeout=110, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     played = Played(done.stdout)
@@ -143,7 +143,7 @@ def test_live_beside_what_the_text_promises(
         assert block.expected is None or matches(block.expected, f"{text}\n"), text
     verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
     assert verdicts == happened(name, language, ["", *said])
-    assert minirun.left() == []
+    assert reachable.left() == []
 
 
 @each_notebook

@@ -110,6 +110,7 @@ def shipped(name: str) -> dict[str, Any]:
     everything = [part for part in parts(source(name, "en")) if part.kind in ("shell", "answer")]
     todo = [Block(number, part.body, None) for number, part in enumerate(everything)]
     with tempfile.TemporaryDirectory() as notes, tempfile.TemporaryDirectory() as state:
+        os.chmod(state, 0o711)  # the root of a user namespace has to come to its container
         own = {"MINIRUN_ROOT": state, "LC_ALL": "C.UTF-8", "PAGER": "cat"}
         said = run(todo, Path(notes), ROOT, os.environ | own)
     blocks = [

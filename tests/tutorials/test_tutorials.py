@@ -30,11 +30,11 @@ def test_there_are_lessons_in_both_languages() -> None:
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
 def test_every_command_does_what_the_text_says(
-    path: Path, minirun: Program, tmp_path: Path
+    path: Path, reachable: Program, tmp_path: Path
 ) -> None:
     todo = blocks(path.read_text())
     env = os.environ | {
-        "MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE, "TMPDIR": str(tmp_path),
+        "MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE, "TMPDIR": str(tmp_path),
         "LC_ALL": "C.UTF-8",
     }  # fmt: skip
     notes = tmp_path / "notes"
@@ -45,7 +45,7 @@ def test_every_command_does_what_the_text_says(
             f"{path.name}:{block.line}\n{block.commands}prints\n{text}"
         )
     assert_answers_are_choices(path.read_text(), said)
-    assert minirun.left() == []
+    assert reachable.left() == []
 
 
 def assert_answers_are_choices(text: str, said: list[str]) -> None:

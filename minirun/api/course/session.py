@@ -43,6 +43,7 @@ class Session:
         for stale in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             _sweep(stale)
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._folder.chmod(0o711)  # the root of a user namespace has to come to its container
         self._held = os.open(self._folder, os.O_DIRECTORY | os.O_CLOEXEC)
         _lock(self._held)
         (self._folder / "work").mkdir()
