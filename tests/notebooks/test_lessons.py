@@ -17,6 +17,7 @@ import pytest
 import minirun as package
 from conftest import STORE, Program, skip, wait_until
 from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
+from tutorials.needs import machine_has
 from tutorials.runner import Block, blocks, matches
 from tutorials.source import keys, parts
 
@@ -132,6 +133,7 @@ def test_live_beside_what_the_text_promises(
     name: str, language: str, reachable: Program, tmp_path: Path
 ) -> None:
     """As root: each cell prints what the text has, each verdict is what the kernel said now."""
+    machine_has(source(name, language))
     done = subprocess.run(
         [sys.executable, str(PLAY), str(file_of(name, language))], cwd=tmp_path, text=True,
         env=environment(reachable, tmp_path), capture_output=True, timeout=110, check=False,
@@ -169,6 +171,38 @@ def test_from_a_recording_as_nobody(name: str, language: str, minirun: Program) 
     verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
     assert verdicts == happened(name, language, ["", *(kept["said"] for kept in shipped["blocks"])])
     assert not minirun.root.exists(), "nothing was run"
+
+
+WITHOUT_LINUX = """
+import sys
+for name in ("fcntl", "termios", "tty", "pty", "pwd", "grp", "resource", "syslog"):
+    sys.modules[name] = None
+sys.platform = "darwin"
+import minirun
+lesson = minirun.lesson("07-devices", "en")
+print(lesson)
+print(lesson.answer(1, lesson.shell(next(iter(lesson._text.said)))).right)
+"""
+
+
+def test_without_linux(minirun: Program, tmp_path: Path) -> None:
+    """Linux's modules are hidden: it goes on with what was recorded."""
+    words = [sys.executable, "-c", WITHOUT_LINUX]
+    done = subprocess.run(
+        words, env=environment(minirun, tmp_path), capture_output=True, text=True, check=True
+    )
+    assert "From a recording: containers need Linux, and this is darwin." in done.stdout
+
+
+def test_root_without_its_capabilities(minirun: Program, tmp_path: Path) -> None:
+    """As in a container without privileges: user 0, and no CAP_SYS_ADMIN."""
+    code = "import minirun; lesson = minirun.lesson('03-overlayfs', 'ko'); print(lesson)"
+    words = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", sys.executable]
+    done = subprocess.run(
+        [*words, "-c", code], env=environment(minirun, tmp_path), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert "기록 재생: containers need root (CAP_SYS_ADMIN), and this is user 0" in done.stdout
 
 
 # --- the shell of a lesson ------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 import minirun as package
 from conftest import STORE, Program
 
+from .needs import machine_has
 from .runner import Block, blocks, matches, run
 from .source import Part, asked, keys, parts
 
@@ -33,6 +34,7 @@ def test_every_command_does_what_the_text_says(
     path: Path, reachable: Program, tmp_path: Path
 ) -> None:
     todo = blocks(path.read_text())
+    machine_has(path.read_text())
     env = os.environ | {
         "MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE, "TMPDIR": str(tmp_path),
         "LC_ALL": "C.UTF-8",
