@@ -152,6 +152,17 @@ def reachable(command: str) -> Iterator[Program]:
     shutil.rmtree(directory)
 
 
+@pytest.fixture(scope="session")
+def copied() -> Iterator[Path]:
+    """A copy of the package that everybody may read, as an installed one is."""
+    directory = Path(tempfile.mkdtemp(prefix="minirun-test."))
+    directory.chmod(0o755)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(launcher.__file__).parents[1], directory / "minirun", ignore=ignored)
+    yield directory
+    shutil.rmtree(directory)
+
+
 @pytest.fixture(params=["v1", "v2"])
 def minirun_both(request: pytest.FixtureRequest, command: str, tmp_path: Path) -> Iterator[Program]:
     """The program on cgroup v1 and on cgroup2; skipped where one is not mounted."""

@@ -32,7 +32,7 @@ COMMANDS = {
     "nvidia-container-cli": "cli.nvidia", "nvidia-container-runtime-hook": "cli.nvidia",
     "nvidia-container-runtime": "gpu.nvidia.runtime.wrapper", "nvidia-ctk": "cli.ctk",
     "nvidia-cdi-hook": "cli.ctk", "gc": "cli.care", "doctor": "cli.care", "teach": "cli.care",
-    "observe": "cli.observe", "help": "cli.help", "system": "cli.system",
+    "lab": "cli.lab", "observe": "cli.observe", "help": "cli.help", "system": "cli.system",
 }  # fmt: skip
 """Name → module of minirun. It has `main_NAME(args, settings)`, with _ for -, or
 `main(args, settings)`: both return the exit status."""

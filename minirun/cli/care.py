@@ -8,13 +8,13 @@ what strace saw.
 import json
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 from minirun.cli import GlobalFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.output import show
+from minirun.common import called
 from minirun.core import state
 from minirun.core.errors import MinirunError, StateError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
@@ -191,9 +191,8 @@ def _waiting(settings: Settings, words: "list[str]") -> "tuple[int, ...]":
 
 def _command(settings: Settings, words: "list[str]") -> "list[str]":
     """Return the command line of a minirun like this one, with its global flags before `words`."""
-    mine = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
     told = ["--root", settings.root, "--store", settings.store]
     told += ["--cgroup", settings.cgroup_version, "--log-format", settings.log_format]
     told += ["--log", settings.log] if settings.log else []
     told += ["--debug"] if settings.debug else []
-    return [sys.executable, *mine, *told, *words]
+    return [*called.program(), *told, *words]

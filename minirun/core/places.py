@@ -12,6 +12,7 @@
         .history/TIME.N.ID.jsonl  the log of a container that is gone          running/history
         .gpus/holders.json        which container has which GPU                gpu/share
         .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                       gpu/share/mps
+        .labs/NAME/               a broken container, to be mended             teach/lab/folder
         ID/                       a container
 
     ROOT/ID/                      0700; named once its record is in it         core/directories
@@ -29,8 +30,7 @@
         log.json, log.json.1 …    what a detached container has written        running/logfile
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
 
-rootfs, upper, work, lower, volumes are there only for `run IMAGE`. A bundle has a config.json too.
-engines/rootless says where a user without privileges has store and root.
+Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: engines/rootless.
 """
 
 # The store. A folder's name stands here; its path is f"{store}/{places.IMAGES}", and so on.

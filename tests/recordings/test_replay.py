@@ -5,14 +5,11 @@ import pty
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import minirun as package
 from conftest import Program
 from minirun import recordings
 from minirun.core.places import HISTORY
@@ -24,17 +21,6 @@ PYTHON = os.path.realpath(sys.executable)
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 NOWHERE = ("unshare", "--net", *STRANGER)
 """In a network namespace with nothing in it, as nobody."""
-
-
-@pytest.fixture(scope="module")
-def copied() -> Iterator[Path]:
-    """A copy of the package that everybody may read, as an installed one is."""
-    directory = Path(tempfile.mkdtemp(prefix="minirun-test."))
-    directory.chmod(0o755)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(package.__file__).parent, directory / "minirun", ignore=ignored)
-    yield directory
-    shutil.rmtree(directory)
 
 
 def run(directory: Path, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,237 @@
+"""What each lab looks at: a function of its name, which returns a finding, or "solved".
+
+Each is called after run.sh, by :func:`look`, again and again for a moment: what run.sh has started
+may not be through yet.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from minirun.cgroups.rules import container_rules
+from minirun.core import config as configs
+from minirun.core import state
+from minirun.teach.lab import facts
+from minirun.teach.lab.catalogue import SOLVED
+from minirun.teach.lab.folder import Folder
+
+ENDLESS = "hangs"
+_SETTLING_SECONDS = 1.2
+_LIMITS = {"slow-hook": 6.0}
+_LIMIT = 30.0
+_GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
+_CHOWN = 1 << 0  # capabilities(7)
+
+
+def look(folder: Folder) -> str:
+    """Start what run.sh starts, and return what is found. Raises MinirunError, OSError."""
+    check = CHECKS[folder.name]
+    if folder.run(_LIMITS.get(folder.name, _LIMIT)) is None:
+        return ENDLESS
+    end = time.monotonic() + _SETTLING_SECONDS
+    while (found := check(folder)) != SOLVED and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def zombie_init(lab: Folder) -> str:
+    """Are there children of process 1 that are dead, and not waited for?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    if None in [facts.look(pid, f"/done-{number}") for number in (1, 2, 3)]:
+        return "not-done"
+    time.sleep(0.3)  # a child ends after its work: it is dead a moment later
+    return "zombies" if facts.zombies(pid) else SOLVED
+
+
+def shared_mounts(lab: Folder) -> str:
+    """Has the host the mount that was made in the namespace?"""
+    inside, shared = str(lab.path / "shared/inside"), str(lab.path / "shared")
+    views = [facts.mounts(pid) for pid in facts.elsewhere(lab, "mnt")]
+    host = {mount.mount_point: mount for mount in facts.mounts()}  # after these: it has it later
+    if inside in host:
+        return "leaked"
+    if shared not in host or not any("shared:" in each for each in host[shared].propagation):
+        return "host-changed"
+    found = any(mount.mount_point == inside for view in views for mount in view)
+    return SOLVED if found else "no-mount"
+
+
+def lost_whiteout(lab: Folder) -> str:
+    """Is the file of the lower layer hidden, and nothing but that?"""
+    merged = lab.path / "merged"
+    if str(merged) not in {mount.mount_point for mount in facts.mounts()}:
+        return "not-mounted"
+    if not (lab.path / "layers/1/secret").exists():
+        return "layer-changed"
+    if (merged / "secret").exists():
+        return "visible"
+    if (merged / ".wh.secret").exists():
+        return "left-over"
+    return SOLVED if (merged / "kept").exists() else "too-much"
+
+
+def lost_reply(lab: Folder) -> str:
+    """Has init gone on, and after it had its map?"""
+    for pid in facts.elsewhere(lab, "user"):
+        if facts.program(pid) != "sleep":
+            return "waiting"
+        if not (lab.path / "map").stat().st_size:
+            return "too-early"
+        return SOLVED if Path(f"/proc/{pid}/uid_map").read_text() else "no-map"
+    return "stopped"
+
+
+def failing_hook(lab: Folder) -> str:
+    """Does the container run, with the folder that the hook makes?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "failed"
+    folder = facts.look(pid, "/scratch")
+    if folder is None or not stat.S_ISDIR(folder.st_mode):
+        return "no-folder"
+    return SOLVED if folder.st_uid == 1000 else "wrong-owner"
+
+
+def wrong_capabilities(lab: Folder) -> str:
+    """Was the folder given away, by a process that may do no more than that?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "EPERM"
+    folder = facts.look(pid, "/service")
+    if folder is None or folder.st_uid != 1000:
+        return "not-done"
+    return SOLVED if int(facts.field(pid, "CapEff") or "0", 16) == _CHOWN else "too-much"
+
+
+def wrong_minor(lab: Folder) -> str:
+    """Which GPU is behind the name?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    numbers = facts.device(pid, "/dev/nvidia0")
+    if numbers != _GPU_0:
+        return "other-gpu" if numbers == _GPU_1 else "no-node"
+    rules = facts.cgroup_of(lab).effective_device_rules()
+    if not facts.allows(rules, *_GPU_0):
+        return "denied"
+    return "too-much" if facts.allows(rules, *_GPU_1) else SOLVED
+
+
+def denied_cgroup(lab: Folder) -> str:
+    """May the container open the node that it has, and only this one?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    if facts.device(pid, "/dev/nvidia0") != _GPU_0:
+        return "no-node"
+    rules = facts.cgroup_of(lab).effective_device_rules()
+    if not facts.allows(rules, *_GPU_0):
+        return "denied"
+    return "too-much" if facts.allows(rules, *_GPU_7) else SOLVED
+
+
+def same_file_system(lab: Folder) -> str:
+    """Is the jail the root of its mount namespace, and the old root gone?"""
+    jail = lab.path / "jail"
+    for pid in facts.elsewhere(lab, "mnt"):
+        there = os.stat(jail)
+        if facts.root_of_namespace(pid) != (there.st_dev, there.st_ino):
+            return "chroot"
+        inside = {mount.mount_point for mount in facts.mounts(pid)}
+        return "old-root" if any(point.startswith("/old") for point in inside) else SOLVED
+    return "refused"
+
+
+def leaked_descriptor(lab: Folder) -> str:
+    """Has the container a directory of the host among its descriptors?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    opened = facts.descriptors(pid)
+    if any(stat.S_ISDIR(found.st_mode) for found in opened.values()):
+        return "leaked"
+    return SOLVED if facts.same(opened.get(3), lab.path / "licence") else "not-handed"
+
+
+def slow_hook(lab: Folder) -> str:
+    """Has the start come to its end, with all that the hooks leave?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "failed"
+    done = [facts.look(pid, f"/{name}") for name in ("network", "licence", "log")]
+    return "hook-missing" if None in done else SOLVED
+
+
+def stale_cdi(lab: Folder) -> str:
+    """Does the container run, with the GPU and the driver's library?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "failed"
+    if facts.device(pid, "/dev/nvidia0") is None:
+        return "no-node"
+    return SOLVED if _libcuda(pid) else "no-library"
+
+
+def daemon_reload(lab: Folder) -> str:
+    """May the container open its GPU after the rules of config.json were written anew?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    if facts.device(pid, "/dev/nvidia0") != _GPU_0:
+        return "no-node"
+    container = facts.cgroup_of(lab)
+    bundle = state.load(str(lab.state), facts.CONTAINER)["bundle"]
+    known = configs.load(bundle).resources.get("devices") or []
+    container.set_device_rules(container_rules(known))
+    return SOLVED if facts.allows(container.effective_device_rules(), *_GPU_0) else "taken-away"
+
+
+def version_skew(lab: Folder) -> str:
+    """Which libcuda does the linker find: the driver's, or one that was brought along?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    driver = _libcuda(pid)
+    if not driver:
+        return "no-library"
+    folders = facts.variable(pid, "LD_LIBRARY_PATH").split(":")
+    searched = [*filter(None, folders), os.path.dirname(driver)]  # ld.so(8)
+    for folder in searched:
+        found = facts.look(pid, f"{folder}/libcuda.so.1")
+        if found is not None:
+            return SOLVED if facts.same(found, facts.look(pid, driver) or found) else "old-library"
+    return "no-library"
+
+
+def missing_library(lab: Folder) -> str:
+    """Is libcuda in the container?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    if facts.device(pid, "/dev/nvidia0") != _GPU_0:
+        return "no-node"
+    return SOLVED if _libcuda(pid) else "no-library"
+
+
+def _libcuda(pid: int) -> str:
+    """Return where the driver's libcuda is mounted in the container; "" if it is not."""
+    for mount in facts.mounts(pid):
+        name = os.path.basename(mount.mount_point)
+        if name.startswith("libcuda.so.") and not mount.root.endswith("//deleted"):
+            return mount.mount_point
+    return ""
+
+
+CHECKS: dict[str, Callable[[Folder], str]] = {
+    check.__name__.replace("_", "-"): check
+    for check in (
+        zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook, wrong_capabilities,
+        wrong_minor, denied_cgroup, same_file_system, leaked_descriptor, slow_hook, stale_cdi,
+        daemon_reload, version_skew, missing_library,
+    )
+}  # fmt: skip
+"""Name → check."""

@@ -1,0 +1,159 @@
+"""What the kernel says of a lab's processes and containers: proc(5), stat(2), setns(2), cgroups(7).
+
+Nothing here reads what a program has printed.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from minirun import cgroups
+from minirun.cgroups.base import Cgroup
+from minirun.cgroups.rules import DeviceRule
+from minirun.common import mountinfo
+from minirun.core import state
+from minirun.core.errors import StateError
+from minirun.core.kernel import namespaces
+from minirun.core.rootfs.inroot import Root
+from minirun.teach.lab.folder import Folder
+
+CONTAINER = "lab"
+"""The name of every lab's container."""
+
+
+def init_of(folder: Folder) -> int:
+    """Return the pid of the container's process 1 on the host; 0 if it does not run."""
+    with suppress(StateError, OSError):
+        record = state.load(str(folder.state), CONTAINER)
+        if record["status"] == state.RUNNING:
+            return int(record["init"]["pid"])
+    return 0
+
+
+def cgroup_of(folder: Folder) -> Cgroup:
+    """Return the container's cgroup. Raises StateError, MinirunError, OSError."""
+    record = state.load(str(folder.state), CONTAINER)
+    return cgroups.from_record(record["cgroup"], record["init"])
+
+
+def allows(rules: "list[DeviceRule]", major: int, minor: int) -> bool:
+    """Return True if the cgroup lets a process read the character device."""
+    answer = False
+    for rule in rules:
+        numbers = rule.major in (None, major) and rule.minor in (None, minor)
+        if rule.kind in "ac" and numbers and "r" in rule.access:
+            answer = rule.allow
+    return answer
+
+
+def look(pid: int, path: str) -> "os.stat_result | None":
+    """Return what `path` is in a process's root, links followed there; None if it is not there."""
+    with suppress(OSError), closing(Root.at(f"/proc/{pid}/root")) as root:
+        fd = root.open(path)
+        try:
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
+    return None
+
+
+def device(pid: int, path: str) -> "tuple[int, int] | None":
+    """Return the numbers of a character device in a process's root."""
+    found = look(pid, path)
+    if found is None or not stat.S_ISCHR(found.st_mode):
+        return None
+    return os.major(found.st_rdev), os.minor(found.st_rdev)
+
+
+def field(pid: "int | str", name: str) -> str:
+    """Return a field of /proc/PID/status; "" if the process is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return line.partition(":")[2].strip()
+    return ""
+
+
+def namespace(pid: "int | str", kind: str) -> int:
+    """Return the inode of a process's namespace; 0 if the process is gone."""
+    with suppress(OSError):
+        return os.stat(f"/proc/{pid}/ns/{kind}").st_ino
+    return 0
+
+
+def elsewhere(folder: Folder, kind: str) -> Iterator[int]:
+    """Yield the lab's processes that have a namespace of this kind of their own."""
+    own = namespace("self", kind)
+    return (pid for pid in folder.processes() if namespace(pid, kind) not in (0, own))
+
+
+def zombies(pid: int) -> int:
+    """Return how many zombies there are in a process's pid namespace."""
+    inode = namespace(pid, "pid")
+    there = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
+    return sum(namespace(each, "pid") == inode and field(each, "State")[0:1] == "Z"
+               for each in there)  # fmt: skip
+
+
+def program(pid: int) -> str:
+    """Return the name of the program that a process executes; "" if it is gone."""
+    with suppress(OSError):
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    return ""
+
+
+def variable(pid: int, name: str) -> str:
+    """Return a variable of the environment that a process was started with; "" if it has none."""
+    with suppress(OSError):
+        for row in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            key, _, value = row.decode(errors="surrogateescape").partition("=")
+            if key == name:
+                return value
+    return ""
+
+
+def descriptors(pid: int) -> "dict[int, os.stat_result]":
+    """Return what a process's open descriptors are."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            found[int(name)] = os.stat(f"/proc/{pid}/fd/{name}")
+    return found
+
+
+def mounts(pid: "int | str" = "self") -> "list[mountinfo.Mount]":
+    """Return the mounts that a process sees; none if it is gone."""
+    with suppress(OSError):
+        return mountinfo.read(pid)
+    return []
+
+
+def root_of_namespace(pid: int) -> "tuple[int, int]":
+    """Return device and inode of the root of a process's mount namespace, whatever its chroot.
+
+    setns(2): the process that enters a mount namespace gets its root. Raises OSError.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS)
+            root = os.stat("/")
+            os.write(writer, f"{root.st_dev} {root.st_ino}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader) as said:
+        words = said.read().split()
+    os.waitpid(child, 0)
+    return (int(words[0]), int(words[1])) if words else (0, 0)
+
+
+def same(found: "os.stat_result | None", other: "os.stat_result | os.PathLike[str]") -> bool:
+    """Return True if both are the same file."""
+    if found is None:
+        return False
+    there = os.stat(other) if isinstance(other, os.PathLike) else other
+    return (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)

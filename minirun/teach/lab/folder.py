@@ -1,0 +1,194 @@
+"""A lab's folder: everything that a lab makes is in it, or is found through it.
+
+    ROOT/.labs/NAME/        in the state root, 0700
+        lab.env, bin/       what each script reads first: which minirun, where its containers are
+        run.sh, …           copied from broken/NAME; what make.sh has made lies beside them
+        output              what the last script has printed
+        prediction          what the learner believes
+        state/              a state root of the lab's own
+
+Nothing else is written down: whatever the moment at which a command was killed, the containers are
+those in state/, the mounts those below the folder, and the processes those whose environment says
+MINIRUN_LAB=folder. :meth:`Folder.stop` ends them from what the kernel says of them.
+"""
+
+import os
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from minirun.common import called, mountinfo
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.kernel import mounts
+from minirun.core.settings import Settings
+from minirun.engines import roots
+
+LABS = ".labs"
+MARK = "MINIRUN_LAB"
+_BROKEN = Path(__file__).parent / "broken"
+_KEPT_BACK = "solution.sh"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENDING_SECONDS = 5.0
+
+
+class Folder:
+    """One lab on this machine, started or not."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self.path = Path(os.path.realpath(settings.root)) / LABS / name
+        self.state = self.path / "state"
+        self._store = settings.store
+
+    @property
+    def is_started(self) -> bool:
+        """True from the first step of `start` until `reset`."""
+        return self.path.is_dir()
+
+    def make(self) -> None:
+        """Make the folder with all that is to be mended. Raises MinirunError, OSError."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700)
+        except FileExistsError:
+            hint = f"minirun lab reset {self.name} forgets it"
+            raise UsageError(f"the lab {self.name} is started already", hint, status=1) from None
+        source = _BROKEN / self.name
+        leave = shutil.ignore_patterns(_KEPT_BACK)
+        shutil.copytree(source, self.path, ignore=leave, dirs_exist_ok=True)
+        self.path.chmod(0o700)
+        (self.path / "bin").mkdir()
+        _script(self.path / "bin/minirun", called.program())
+        _script(self.path / "bin/python3", [sys.executable])
+        (self.path / "lab.env").write_text(self._exports())
+        if (self.path / "make.sh").exists():
+            self._prepare()
+
+    def _prepare(self) -> None:
+        try:
+            self._must("make.sh", self.path / "make.sh")
+        except MinirunError:
+            self.remove()
+            raise
+
+    def _exports(self) -> str:
+        """Return lab.env. A shell that a person types into is none of the lab's processes."""
+        mark = f"case $- in *i*) ;; *) export {MARK}={shlex.quote(str(self.path))} ;; esac\n"
+        said = {"MINIRUN_ROOT": str(self.state), "MINIRUN_STORE": self._store}
+        path = f"export PATH={shlex.quote(str(self.path / 'bin'))}:$PATH\n"
+        return path + mark + "".join(f"export {k}={shlex.quote(v)}\n" for k, v in said.items())
+
+    def run(self, seconds: float) -> "int | None":
+        """Stop what runs, and start it anew; return run.sh's exit status, None if it never ends."""
+        self.stop()
+        return self._sh(self.path / "run.sh", seconds)
+
+    def solve(self) -> None:
+        """Mend it, as solution.sh has it. Raises MinirunError."""
+        self._must(_KEPT_BACK, self.solution())
+
+    def solution(self) -> Path:
+        """Return the path of solution.sh."""
+        return _BROKEN / self.name / _KEPT_BACK
+
+    def output(self) -> str:
+        """Return what the last script has printed."""
+        with suppress(FileNotFoundError):
+            return (self.path / "output").read_text(errors="replace")
+        return ""
+
+    def _must(self, name: str, script: Path) -> None:
+        status = self._sh(script, 60)
+        if status:
+            raise MinirunError(f"lab {self.name}: {name}: {self.output().strip()}", status=1)
+
+    def _sh(self, script: Path, seconds: float) -> "int | None":
+        environment = {"PATH": f"{self.path}/bin:{_PATH}", "LC_ALL": "C.UTF-8",
+                       MARK: str(self.path)}  # fmt: skip
+        with open(self.path / "output", "wb") as output:
+            shell = subprocess.Popen(
+                ["/bin/sh", str(script)], cwd=self.path, env=environment, stdout=output,
+                stderr=output, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        try:
+            return shell.wait(seconds)
+        except subprocess.TimeoutExpired:
+            shell.kill()  # those that it has started are stopped later, and can be looked at
+            shell.wait()
+            return None
+
+    def processes(self) -> Iterator[int]:
+        """Yield the processes that the lab's scripts have started, on the host."""
+        mark = f"{MARK}={self.path}".encode()
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    environment = Path(entry.path, "environ").read_bytes()
+                    if mark in environment.split(b"\0"):
+                        yield int(entry.name)
+
+    def stop(self) -> None:
+        """End the lab's processes, containers and mounts. Raises MinirunError, OSError."""
+        self._kill()
+        if self.state.is_dir():
+            names = [each.name for each in self.state.iterdir() if each.name[0] != "."]
+            for name in names:
+                self._minirun("delete", "--force", name)
+            self._minirun("gc")
+        self._kill()  # what a hook of theirs had begun
+        for mount in reversed(mountinfo.read()):
+            if Path(mount.mount_point).is_relative_to(self.path):
+                mounts.umount2(mount.mount_point, mounts.MNT_DETACH)
+
+    def _kill(self) -> None:
+        """Kill what the scripts have started. A process that began them, as this one, is spared."""
+        above = set(_ancestors())
+        for pid in self.processes():
+            if pid not in above:
+                with suppress(ProcessLookupError):
+                    fd = os.pidfd_open(pid)
+                    try:
+                        if pid in set(self.processes()):  # not another one of that number
+                            signal.pidfd_send_signal(fd, signal.SIGKILL)
+                            _await(fd)
+                    finally:
+                        os.close(fd)
+
+    def _minirun(self, *words: str) -> None:
+        argv = [*called.program(), "--root", str(self.state), "--store", self._store, *words]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode:
+            raise MinirunError(f"lab {self.name}: {done.stderr.strip()}", status=1)
+
+    def remove(self) -> None:
+        """Stop all, and remove the folder. Raises MinirunError, OSError."""
+        self.stop()
+        with suppress(FileNotFoundError):
+            os.unlink(roots.entry_of(self._store, str(self.state)))
+        shutil.rmtree(self.path)
+        with suppress(OSError):
+            self.path.parent.rmdir()
+
+
+def _script(path: Path, command: "list[str]") -> None:
+    """Write a program that is this command: the lab's scripts call the minirun that made it."""
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    path.chmod(0o755)
+
+
+def _ancestors() -> Iterator[int]:
+    pid = os.getpid()
+    while pid:
+        yield pid
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+
+
+def _await(fd: int) -> None:
+    select.select([fd], [], [], _ENDING_SECONDS)

@@ -1,0 +1,145 @@
+"""The labs as a learner does them: broken as announced, hinted at, mended, and gone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import STORE, Program
+from minirun.common import mountinfo
+from minirun.engines import roots
+from minirun.teach.lab import catalogue, checks
+from minirun.teach.lab.folder import MARK
+
+LABS = {lab.name: lab for lab in catalogue.labs()}
+
+
+def folder_of(minirun: Program, name: str) -> Path:
+    return Path(os.path.realpath(minirun.root)) / ".labs" / name
+
+
+def traces(minirun: Program, name: str) -> list[str]:
+    """What a lab may have left behind on this machine."""
+    folder = folder_of(minirun, name)
+    left = [mount.mount_point for mount in mountinfo.read() if str(folder) in mount.mount_point]
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={folder}".encode() in (process / "environ").read_bytes():
+                left.append((process / "comm").read_text())
+        except OSError:
+            continue  # it has ended
+    link = Path(roots.entry_of(STORE, str(folder / "state")))
+    return left + [str(each) for each in (folder, folder.parent, link) if os.path.lexists(each)]
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_lab_from_its_start_to_its_end(minirun: Program, name: str) -> None:
+    lab = LABS[name]
+    started = minirun("lab", "start", name, "--predict", lab.broken)
+    assert started.returncode == 0, started.stderr
+    for said in (lab.title, f"  {lab.broken}: ", "Your prediction was right."):
+        assert said in started.stdout
+    hint = minirun("lab", "hint", name)
+    assert hint.stdout.startswith(f"Hint ({lab.broken}):\n"), hint.stdout + hint.stderr
+    assert minirun("lab", "solution", name, "--apply").returncode == 0
+    mended = minirun("lab", "check", name)
+    assert (mended.returncode, mended.stdout[:8]) == (0, "Solved.\n"), mended.stdout
+    assert minirun("lab", "reset", name).returncode == 0
+    assert traces(minirun, name) == []
+
+
+SLEEP, UMOUNT, BIND = "/bin/sleep 1000", "/bin/umount -l /old;", "mount --bind jail jail"
+WRONG = {
+    ("zombie-init", "sed -i 's/^  for .*//; s/exec sleep/sleep/' run.sh"): "not-done",
+    ("shared-mounts", "sed -i 's/make-shared/make-private/' run.sh"): "host-changed",
+    ("shared-mounts", "sed -i '/tmpfs/d' run.sh"): "no-mount",
+    ("lost-whiteout", "rm layers/1/secret"): "layer-changed",
+    ("lost-whiteout", "mknod layers/2/secret c 0 0"): "left-over",
+    ("lost-reply", "sed -i 's/^echo 0 0 1/echo done >reply; sleep 0.3; &/' run.sh"): "too-early",
+    ("failing-hook", "sed -i 's/^chown.*//' hook.sh"): "wrong-owner",
+    ("wrong-capabilities", "sed -i 's/--cap-drop ALL//' run.sh"): "too-much",
+    ("denied-cgroup", "sed -i '0,/\"allow\": false/s//\"allow\": true/' bundle/config.json"):
+        "too-much",
+    ("same-file-system", f"sed -i 's|  pivot_root .*|  exec chroot . {SLEEP}|' run.sh"): "chroot",
+    ("same-file-system", f"sed -i 's|{UMOUNT}||; s|^  cd jail|  {BIND}; &|' run.sh"): "old-root",
+    ("leaked-descriptor", "sed -i 's/--preserve-fds 2//' run.sh"): "not-handed",
+    ("slow-hook", "sed -i 's/^until.*/exit 1/' hooks/licence.sh"): "failed",
+    ("missing-library", "sed -i 's/--gpus 0//' run.sh"): "no-node",
+}  # fmt: skip
+"""A lab, and a repair that is none → what the check finds then."""
+
+
+@pytest.mark.parametrize(("name", "repair"), WRONG)
+def test_a_wrong_repair_is_told_from_a_right_one(minirun: Program, name: str, repair: str) -> None:
+    minirun("lab", "start", name)
+    subprocess.run(["sh", "-c", repair], cwd=folder_of(minirun, name), check=True)
+    checked = minirun("lab", "check", name)
+    minirun("lab", "reset", name)
+    found = WRONG[name, repair]
+    assert (checked.returncode, checked.stdout.split("\n")[0]) == (1, f"Not yet ({found}):")
+    assert LABS[name].findings[found].seen.split("(")[0] in " ".join(checked.stdout.split())
+
+
+def test_a_start_that_was_killed_is_reset(minirun: Program) -> None:
+    start = minirun.start("lab", "start", "slow-hook")
+    hook = folder_of(minirun, "slow-hook") / "bundle/rootfs/network"
+    end = time.monotonic() + 30
+    while not hook.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    start.send_signal(signal.SIGKILL)  # in the middle of a container's start
+    start.communicate()
+    assert hook.exists() and len(traces(minirun, "slow-hook")) > 3
+    assert minirun("lab", "reset", "slow-hook").returncode == 0
+    assert traces(minirun, "slow-hook") == []
+
+
+def test_a_lab_is_started_once_and_none_goes_with_another(minirun: Program) -> None:
+    for name in ("lost-whiteout", "shared-mounts"):
+        assert minirun("lab", "start", name).returncode == 0
+    again = minirun("lab", "start", "lost-whiteout")
+    assert (again.returncode, "is started already" in again.stderr) == (1, True)
+    assert minirun("lab", "list").stdout.count("started") == 2
+    reset = minirun("lab", "reset", "--all")
+    assert reset.stdout.split() == ["shared-mounts", "lost-whiteout"]
+    assert traces(minirun, "lost-whiteout") + traces(minirun, "shared-mounts") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("start", "no-such"), "there is no lab 'no-such' (minirun lab list)"),
+        (("start", "1", "--predict", "blue"), "--predict blue: one of "),
+        (("check", "1"), "the lab zombie-init is not started (minirun lab start zombie-init)"),
+        (("mend", "1"), "unknown command 'lab mend'"),
+    ],
+)
+def test_bad_words_get_one_line(minirun: Program, words: tuple[str, ...], said: str) -> None:
+    done = minirun("lab", *words)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1) and said in done.stderr
+    assert not (minirun.root / ".labs").exists()
+
+
+def test_a_user_is_told_that_labs_need_root(copied: Path) -> None:
+    as_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    env = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], "PYTHONPATH": str(copied)}
+    for words, status in ((("start", "1"), 1), (("list",), 0)):
+        argv = [*as_user, os.path.realpath(sys.executable), "-m", "minirun", "lab", *words]
+        done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert ("run as root" in done.stderr) == bool(status)
+
+
+def test_both_languages_say_the_same() -> None:
+    english, korean = (
+        {lab.name: (list(lab.choices), list(lab.findings), lab.lesson) for lab in labs}
+        for labs in (LABS.values(), catalogue.labs("ko"))
+    )
+    assert english == korean and list(english) == list(checks.CHECKS) and len(english) >= 14
+    assert catalogue.words().keys() == catalogue.words("ko").keys()
+    for lab in LABS.values():
+        assert catalogue.SOLVED in lab.choices and lab.broken in lab.choices
+        assert {*lab.choices} <= {*lab.findings, catalogue.SOLVED}
