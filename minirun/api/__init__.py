@@ -5,6 +5,7 @@
     replay("gpus-0-1")                 the timeline of a recording: no root, no Linux needed
     predict(question, choices)         a question that is asked before it is answered
     lesson("07-devices")               a lesson's questions, and %%shell cells for its commands
+    lab("wrong-minor")                 a container that is broken on purpose, with buttons
 
 minirun runs as a child process and its log is followed while it grows. The process that calls this
 (a notebook's kernel) is never moved into a namespace, and never forked: a kernel has threads, and a
@@ -14,6 +15,7 @@ copy of it would have only one of them.
 from minirun.api.container import Container, Result
 from minirun.api.course.lesson import Lesson, lesson
 from minirun.api.devices import DeviceDiff
+from minirun.api.labs import Lab, lab
 from minirun.api.launch import RunError, can_run, run
 from minirun.api.namespaces import Namespaces
 from minirun.api.prediction import Prediction, Verdict, predict
@@ -22,7 +24,7 @@ from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 
 __all__ = [
-    "Container", "DeviceDiff", "Lesson", "Namespaces", "Prediction", "Result", "RunError",
-    "Stepper", "Table", "Timeline", "Verdict", "can_run", "lesson", "predict", "replay", "run",
-    "step",
+    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "Prediction", "Result", "RunError",
+    "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "predict", "replay",
+    "run", "step",
 ]  # fmt: skip

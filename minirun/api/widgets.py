@@ -87,3 +87,39 @@ class Choices(anywidget.AnyWidget):
         answer = content.get("answer")
         if isinstance(answer, int) and 1 <= answer <= len(self.choices) and not self.checked:
             self.answer = answer
+
+
+class LabButtons(anywidget.AnyWidget):
+    """A lab's question, whose choices start it, and its commands; `call` runs one of them."""
+
+    _esm = (_HERE / "lab.js").read_text(encoding="utf-8")
+    _css = (_HERE / "lab.css").read_text(encoding="utf-8")
+    title = traitlets.Unicode().tag(sync=True)
+    says = traitlets.Unicode().tag(sync=True)
+    question = traitlets.Unicode().tag(sync=True)
+    choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    words: Any = traitlets.List().tag(sync=True)
+    """The commands, each with what stands on its button."""
+    said = traitlets.Unicode("").tag(sync=True)
+    started = traitlets.Bool(False).tag(sync=True)
+    turn = traitlets.Int(0).tag(sync=True)
+    """How many commands were run: it changes last, and with each."""
+
+    def __init__(self, call: Callable[..., str], **state: Any) -> None:
+        super().__init__(**state)
+        self._call = call
+        self.on_msg(self._heard)
+
+    def _heard(self, widget: "LabButtons", content: Any, buffers: Any) -> None:
+        """Take a button: the number of a choice, or a command."""
+        choice, word = content.get("choice"), content.get("word")
+        if isinstance(choice, int) and 1 <= choice <= len(self.choices):
+            said = self._call("start", "--predict", str(choice))
+        elif word in [each for each, _ in self.words]:
+            said = self._call(word)
+        else:
+            return
+        with self.hold_sync():
+            self.started = word != "reset"
+            self.said = said
+            self.turn += 1

@@ -185,8 +185,31 @@ def run_next(page: Lab, number: int) -> None:
     page.browser.wait(ran, 60)
 
 
+def test_a_lab_is_started_and_mended_with_buttons(lab: Open, minirun: Program) -> None:
+    page = lab("lab", 'import minirun\nminirun.lab("lost-whiteout")')
+    page.execute(0, "document.querySelectorAll('.minirun-lab button').length > 6")
+    browser = page.browser
+    said = "document.querySelector('.minirun-lab pre').textContent"
+
+    def press(label: str, expected: str) -> None:
+        browser.run(
+            "[...document.querySelectorAll('.minirun-lab button')]"
+            f".find(b => b.textContent.startsWith('{label}')).click(); 1"
+        )
+        browser.wait(f"{said}.includes({expected!r})", 30)
+
+    press("secret, and a file", "Your prediction was right.")
+    press("Hint", "Hint (visible):")
+    folder = minirun.root / ".labs" / "lost-whiteout"
+    (folder / "layers/2/.wh.secret").unlink()
+    os.mknod(folder / "layers/2/secret", 0o020600, os.makedev(0, 0))
+    press("Check", "Solved.")
+    press("Reset", "lost-whiteout")
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("name", ["00-seven-stages"])
+@pytest.mark.parametrize("name", ["00-seven-stages", "03-overlayfs", "07-devices"])
 def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> None:
     """Its figures are there; its first questions are answered with a click, and checked."""
     page = lab("lab", lesson=f"{language}/{name}")

@@ -5,6 +5,7 @@ import atexit
 from minirun.api.course import magics
 from minirun.api.course.session import Session
 from minirun.api.course.text import Question, Text, load
+from minirun.api.labs import Lab
 from minirun.api.launch import Able, can_run
 from minirun.api.prediction import Prediction, Verdict
 from minirun.api.table import Shown
@@ -54,6 +55,13 @@ class Lesson(Shown):
         choices = [choice.replace("`", "") for choice in found.choices]
         self._asked[number] = Prediction(found.question.replace("`", ""), choices, answer)
         return self._asked[number]
+
+    def lab(self, name: str) -> Lab:
+        """Return a lab, in the lesson's language: a broken container, with buttons.
+
+        Raises ValueError if there is none of that name.
+        """
+        return Lab(name, self._language)
 
     def shell(self, commands: str) -> Said:
         """Run the commands in the lesson's shell, or show what they printed when recorded.

@@ -24,6 +24,7 @@ _PREFIX = "minirun-lesson-"
 _LOOP = """
 leave() {
     cd /
+    [ ! -d "$LESSON/containers/.labs" ] || minirun lab reset --all
     [ ! -d "$LESSON/containers" ] || minirun list --quiet | xargs --no-run-if-empty minirun rm -f
     rm -rf --one-file-system -- "$LESSON"
 }
@@ -131,5 +132,7 @@ def _lock(folder: int) -> None:
 
 def _remove_containers(root: Path) -> None:
     minirun = [str(Path(sys.executable).with_name("minirun")), "--root", str(root)]
+    if (root / ".labs").exists():
+        subprocess.run([*minirun, "lab", "reset", "--all"], capture_output=True, check=False)
     for container in root.glob("[!.]*"):
         subprocess.run([*minirun, "rm", "-f", container.name], capture_output=True, check=False)
