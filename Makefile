@@ -7,6 +7,7 @@
 # make recordings   record anew what `minirun replay` ships, and the README's terminal
 # make reference   write its pages anew
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
+# make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
@@ -17,7 +18,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
-	notebooks pictures reference conformance bats clean
+	notebooks site pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -67,9 +68,9 @@ tested: setup .venv/.tested
 	@touch $@
 
 .venv/.tested: .venv/.ready
-	$(PYTHON) -m pip install --quiet --editable '.[test,lab]'
+	$(PYTHON) -m pip install --quiet --editable '.[test,lab,site]'
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)  # pip has put a script of its own in its place
-	@touch $@ .venv/.lab
+	@touch $@ .venv/.lab .venv/.site
 
 launcher: .venv/.ready
 	@$(PYTHON) -m compileall -q minirun
@@ -143,6 +144,14 @@ recordings: tested
 notebooks: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	cd tests && PYTHONPATH=. ../$(PYTHON) -m tutorials.notebooks $(LESSONS)
+
+.venv/.site: .venv/.ready
+	$(PYTHON) -m pip install --quiet --editable '.[site]'
+	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	@touch $@
+
+site: setup .venv/.site
+	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m website.build
 
 # The pictures are drawn by the program, and a test compares them.
 pictures: tested

@@ -1,0 +1,161 @@
+"""Builds the site: lessons, notebooks with outputs, reference, recordings; it needs no network.
+
+    make site                        build/site/index.html, for both languages
+    make site LESSONS="07-devices"   these lessons only
+
+Its source is a tree for each language, in the folders of this repository, so that the relative
+links of the texts hold. Sphinx makes the pages: MyST reads Markdown as GitHub does, and furo needs
+no font, script or picture of another host. What is a link to another language, or to a page that
+Sphinx did not make, becomes plain HTML. website.check looks at every link of what came out.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from minirun import recordings
+from tutorials.notebooks import LANGUAGES, ROOT, lessons
+from website import check, played
+
+OUT = ROOT / "build" / "site"
+HERE = Path(__file__).parent
+WORDS = {
+    "en": ("minirun: a course on containers and GPUs", "Lessons", "Notebooks, with their outputs",
+           "Reference", "Recordings", "Recorded starts, on pages of their own"),
+    "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "출력이 있는 노트북", "참고", "기록",
+           "기록된 시작, 각각 한 페이지로"),
+}  # fmt: skip
+NAMES = {"en": "English", "ko": "한국어"}
+REFERENCE = ("commands", "api", "events", "glossary", "images", "cgroup-v2", "spec-conformance")
+_LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+_CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$", re.MULTILINE | re.DOTALL)
+
+
+def main() -> int:
+    """Build it, check it, and say what there is."""
+    chosen = os.environ.get("LESSONS", "").split() or lessons()
+    build(OUT, chosen)
+    found = check.look(OUT)
+    print(f"{OUT}/index.html: {found}")
+    for line in found.broken:
+        print(f"broken: {line}", file=sys.stderr)
+    return 1 if found.broken else 0
+
+
+def build(out: Path, chosen: "list[str]") -> None:
+    """Build the site of these lessons in an empty folder. Raises CalledProcessError."""
+    sources = out.with_name(f"{out.name}-source")
+    for folder in (out, sources):
+        shutil.rmtree(folder, ignore_errors=True)
+    with ThreadPoolExecutor(len(LANGUAGES)) as pool:
+        list(pool.map(lambda each: one_language(out, sources, each, chosen), LANGUAGES))
+    shutil.copy(HERE / "index.html", out)
+    shutil.rmtree(sources)
+
+
+def one_language(out: Path, sources: Path, language: str, chosen: "list[str]") -> None:
+    """Gather the tree of one language, and let Sphinx make its pages."""
+    tree, extra = sources / language, sources / f"{language}-extra"
+    texts = {f"tutorials/{name}.{language}.md": None for name in chosen}
+    texts |= {f"tutorials/reference/{name}.md": None for name in REFERENCE}
+    texts |= {"tutorials/reference/engines/README.md": None}
+    for path in texts:
+        put(tree, path, (ROOT / path).read_text(encoding="utf-8"), language, chosen)
+    for name in chosen:
+        path = f"notebooks/{language}/{name}.md"
+        put(tree, path, played.page(name, language), language, chosen)
+    put(tree, "index.md", index(language, chosen), language, chosen)
+    record(extra / "recordings", language)
+    words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
+    words += ["-c", str(HERE), "-W", "--keep-going"]
+    subprocess.run(
+        [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-E", *words, tree, out / language],
+        check=True,
+    )
+    for left in (".doctrees", ".buildinfo", "objects.inv", "_sources"):
+        shutil.rmtree(out / language / left, ignore_errors=True)
+        (out / language / left).unlink(missing_ok=True)
+
+
+def put(tree: Path, path: str, text: str, language: str, chosen: "list[str]") -> None:
+    """Write one page of the tree, with what it links to."""
+    (tree / path).parent.mkdir(parents=True, exist_ok=True)
+    pieces, end = [], 0
+    for code in [*_CODE.finditer(text), None]:
+        between = text[end : code.start() if code else None]
+        pieces.append(_LINK.sub(lambda link: linked(link, tree, path, language, chosen), between))
+        if code:
+            pieces.append(code[0])
+            end = code.end()
+    (tree / path).write_text("".join(pieces), encoding="utf-8")
+
+
+def linked(link: "re.Match[str]", tree: Path, path: str, language: str, chosen: "list[str]") -> str:
+    """Return a link as it has to be in the site; a file that it leads to is put into the tree."""
+    target, _, anchor = link["target"].partition("#")
+    if not target or target.startswith(("http:", "https:", "mailto:")):
+        return link[0]
+    there = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    if there.startswith("recordings/"):
+        return f'<a href="{target}">{link["text"]}</a>'
+    if (page := page_of(there, chosen)) is not None:
+        other, file = page
+        if other == language:
+            name = os.path.relpath(file, os.path.dirname(path))
+            return f"[{link['text']}]({name}{'#' + anchor if anchor else ''})"
+        up = "../" * (path.count("/") + 1)
+        return f'<a href="{up}{other}/{file[:-3]}.html">{link["text"]}</a>'
+    if (ROOT / there).is_dir() and (ROOT / there / "README.md").exists():
+        return f"[{link['text']}]({target.rstrip('/')}/README.md)"
+    if re.fullmatch(r"tutorials/reference/(.*/)?[\w-]+\.md", there):
+        return link[0]
+    if (ROOT / there).is_file() and not there.endswith((".md", ".ipynb")):
+        (tree / there).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / there, tree / there)
+        return link[0]
+    return link["text"]  # no page of this site
+
+
+def page_of(there: str, chosen: "list[str]") -> "tuple[str, str] | None":
+    """Return language and file of the lesson or notebook at a path; None if there is no page."""
+    lesson = re.fullmatch(r"tutorials/(?P<name>[\w-]+)\.(?P<language>en|ko)\.md", there)
+    notebook = re.fullmatch(r"notebooks/(?P<language>en|ko)/(?P<name>[\w-]+)\.ipynb", there)
+    found = lesson or notebook
+    if not found or found["name"] not in chosen:
+        return None
+    return found["language"], there.replace(".ipynb", ".md")
+
+
+def record(folder: Path, language: str) -> None:
+    """Write the page of each recorded start."""
+    folder.mkdir(parents=True)
+    for name in recordings.RECORDINGS:
+        argv = [sys.executable, "-m", "minirun", "--lang", language, "replay", name, "--html"]
+        subprocess.run([*argv, folder / f"{name}.html"], check=True, stdout=subprocess.DEVNULL)
+
+
+def index(language: str, chosen: "list[str]") -> str:
+    """Return the first page: lists of all that there is."""
+    title, *captions, told = WORDS[language]
+    pages = (
+        [f"tutorials/{name}.{language}" for name in chosen],
+        [f"notebooks/{language}/{name}" for name in chosen],
+        [f"tutorials/reference/{name}" for name in (*REFERENCE, "engines/README")],
+    )
+    other = next(each for each in LANGUAGES if each != language)
+    rows = [f"# {title}", f'<a href="../{other}/index.html">{NAMES[other]}</a>']
+    for caption, files in zip(captions, pages, strict=False):
+        listed = "\n".join(files)
+        rows.append(f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n\n{listed}\n```")
+    rows.append(f"## {captions[-1]}\n\n{told}:")
+    for name, about in recordings.RECORDINGS.items():
+        rows.append(f"- [{name}](recordings/{name}.html): {about}")
+    return "\n\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

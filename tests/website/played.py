@@ -1,0 +1,65 @@
+"""A lesson's notebook as a page: played from its recording, each cell with what it shows.
+
+It is played as a user without privileges, as most readers would: the outputs are the recorded ones,
+and the same on every machine.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tutorials.notebooks import ROOT
+
+_PLAY = ROOT / "tests" / "notebooks" / "play.py"
+_NOBODY = 65534
+
+
+def page(name: str, language: str) -> str:
+    """Return the notebook as Markdown. Raises CalledProcessError."""
+    file = ROOT / "notebooks" / language / f"{name}.ipynb"
+    return "\n\n".join(_cell(cell) for cell in _play(file).cells) + "\n"
+
+
+def _play(file: Path) -> Any:
+    with tempfile.TemporaryDirectory(prefix="minirun-site.") as home:
+        who: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            os.chown(home, _NOBODY, _NOBODY)
+            who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+        env = {"HOME": home, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
+               "MINIRUN_ROOT": f"{home}/root", "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, str(_PLAY), str(file)], env=env, cwd=home, text=True, check=True,
+            stdout=subprocess.PIPE, **who,
+        )  # fmt: skip
+    return nbformat.reads(done.stdout, as_version=4)
+
+
+def _cell(cell: Any) -> str:
+    if cell.cell_type == "markdown":
+        return str(cell.source)
+    kind = "shell" if cell.source.startswith("%%") else "python"
+    parts = [_fenced(cell.source, kind), *(_output(output) for output in cell.outputs)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _output(output: Any) -> str:
+    data = output.get("data", {})
+    if "text/html" in data:
+        html = str(data["text/html"])
+        return _fenced(f'<div class="shown">{html}</div>', "{raw} html")
+    text = str(output.get("text") or data.get("text/plain") or "")
+    return _fenced(text, "text") if text.strip() else ""
+
+
+def _fenced(text: str, info: str) -> str:
+    """Return a block whose fence is longer than any in the text."""
+    longest = max([2, *(len(ticks) for ticks in re.findall("`+", text))])
+    fence = "`" * (longest + 1)
+    return f"{fence}{info}\n{text.rstrip()}\n{fence}"

@@ -1,0 +1,75 @@
+"""The site: it is built from two lessons, all its links lead somewhere, and it needs no network."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from required import installed, skip
+from show.browser import Browser
+from tutorials.notebooks import LANGUAGES, ROOT
+from website import check
+
+pytest.importorskip("myst_parser")
+from website import build
+
+NAME = "07-devices"
+OTHER = "00-seven-stages"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not os.stat(ROOT).st_mode & 0o001:
+        skip(f"user nobody, who plays the notebooks, cannot read {ROOT}")
+    out = tmp_path_factory.mktemp("web") / "site"
+    build.build(out, [OTHER, NAME])
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    installed("chromium")
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    found = check.look(site)
+    assert found.broken == []
+    assert found.pages > 40 and found.links > 1000
+
+
+def test_a_broken_link_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "there.html").write_text('<p id="here">')
+    links = ("there.html#here", "there.html#gone", "gone.html", "https://example.org/")
+    text = "".join(f'<a href="{link}">' for link in links)
+    loads = '<script src="https://example.org/x.js"></script><img src="//example.org/x.png">'
+    (tmp_path / "index.html").write_text(text + loads)
+    (tmp_path / "site.css").write_text("p { background: url(https://example.org/x.png) }")
+    said = " ".join(check.look(tmp_path).broken)
+    for bad in ("#gone", "gone.html", "x.js", "//example.org/x.png", "site.css"):
+        assert bad in said, bad
+    assert len(check.look(tmp_path).broken) == 5
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("path", ["tutorials/{0}.{1}", "notebooks/{1}/{0}", "index"])
+def test_a_page_without_a_network(site: Path, browser: Browser, language: str, path: str) -> None:
+    """Narrow and wide, light and dark: nothing is cut off, all is loaded."""
+    file = site / language / f"{path.format(NAME, language)}.html"
+    colours = set()
+    for width, scheme in ((400, "light"), (400, "dark"), (1400, "light"), (1400, "dark")):
+        browser.open(file, width=width, scheme=scheme)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        colours.add(browser.run("getComputedStyle(document.body).backgroundColor"))
+        pictures = "[...document.images].every(i => i.complete && i.naturalWidth > 0)"
+        assert browser.run(pictures)
+    assert len(colours) == 2
+    assert browser.run("document.documentElement.lang") == language
+
+
+def test_a_notebook_has_its_outputs(site: Path) -> None:
+    page = (site / "en" / "notebooks" / "en" / f"{NAME}.html").read_text()
+    assert "crw-rw-rw- 1 root root 195, 255" in page
