@@ -112,6 +112,7 @@ bench: tested
 	$(PYTHON) tests/bench/with_engines.py
 	$(PYTHON) tests/bench/images.py
 	$(PYTHON) tests/bench/observed.py
+	$(PYTHON) tests/bench/room.py
 
 matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'

@@ -9,6 +9,7 @@ config.json lists. runc makes the default devices there too, in the image's own 
 
 import os
 import stat
+from itertools import chain
 
 from minirun.common import operations
 from minirun.core import places
@@ -125,7 +126,7 @@ def _bind(root: Root, node: operations.MakeNode) -> None:
 def _find(node: operations.MakeNode) -> str:
     """Return where the host has such a node: at the same path, else in /dev; "" for nowhere."""
     wanted = operations.KINDS[node.kind], os.makedev(node.major, node.minor)
-    for folder, _, names in [("", [], [node.path]), *os.walk("/dev")]:
+    for folder, _, names in chain([("", [], [node.path])], os.walk("/dev")):
         for name in names:
             path = f"{folder}/{name}" if folder else name
             try:
