@@ -8,6 +8,7 @@
 # make reference   write its pages anew
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
+# make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
@@ -18,7 +19,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
-	notebooks site pictures reference conformance bats clean
+	notebooks site assignment pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -68,7 +69,7 @@ tested: setup .venv/.tested
 	@touch $@
 
 .venv/.tested: .venv/.ready
-	$(PYTHON) -m pip install --quiet --editable '.[test,lab,site]'
+	$(PYTHON) -m pip install --quiet --editable '.[test,lab,site,grading]'
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)  # pip has put a script of its own in its place
 	@touch $@ .venv/.lab .venv/.site
 
@@ -153,6 +154,12 @@ notebooks: tested
 
 site: setup .venv/.site
 	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m website.build
+
+# The labs for nbgrader: what the students get, and what an instructor keeps.
+assignment: setup
+	$(PYTHON) -m pip install --quiet --editable '.[lab,grading]'
+	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m tutorials.assignment
 
 # The pictures are drawn by the program, and a test compares them.
 pictures: tested

@@ -1,6 +1,8 @@
 """A lab in a notebook: its question, and buttons that call `minirun lab`."""
 
+import subprocess
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from minirun.api import mime
@@ -33,6 +35,24 @@ class Lab(Shown):
     def check(self) -> str:
         """Start it anew, and ask the kernel whether it is mended."""
         return self.call("check")
+
+    def mend(self, commands: str) -> str:
+        """Run shell commands in the lab's folder; return what they print.
+
+        Raises ValueError if the lab is not started.
+        """
+        folder = Path(Location.usual().root) / ".labs" / self.name
+        if not folder.is_dir():
+            raise ValueError(f"the lab {self.name} is not started")
+        done = subprocess.run(
+            ["/bin/sh", "-c", commands], cwd=folder, text=True, errors="replace", check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        return done.stdout
+
+    def is_mended(self) -> bool:
+        """Start it anew, and return True if the kernel says that all is well: for graders."""
+        return Location.usual().call("lab", "check", self.name).returncode == 0
 
     def hint(self) -> str:
         """Return a hint, by how it fails now."""

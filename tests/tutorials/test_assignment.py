@@ -1,0 +1,69 @@
+"""The labs as nbgrader's assignment: the solved notebook passes, the students' does not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from minirun.teach.lab import catalogue
+
+from . import assignment
+
+pytest.importorskip("nbgrader")
+LESSONS = ("03-overlayfs", "05-hooks")
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    labs = [lab for lab in catalogue.labs() if lab.lesson in LESSONS]
+    assignment.write(tmp_path / "course", "en", labs)
+    assignment.release(tmp_path / "course", "en")
+    return tmp_path / "course"
+
+
+VALIDATE = """
+import json, sys
+from nbgrader.validator import Validator
+print("\\n" + json.dumps(Validator().validate(sys.argv[1]).get("failed", [])))
+"""
+
+
+def failed_tests(notebook: Path, minirun: Program) -> list[str]:
+    """Let nbgrader play a notebook as a student would check it; return the cells that fail."""
+    own = {"MINIRUN_ROOT": str(minirun.root), "JUPYTER_CONFIG_DIR": f"{notebook.parent}/.jupyter"}
+    done = subprocess.run(
+        [sys.executable, "-c", VALIDATE, notebook], env=os.environ | own, cwd=notebook.parent,
+        text=True, check=False, capture_output=True, timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [cell["source"] for cell in json.loads(done.stdout.splitlines()[-1])]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_solved_passes_and_unsolved_fails(course: Path, minirun: Program, lesson: str) -> None:
+    solved = course / "source" / "labs-en" / f"{lesson}.ipynb"
+    students = course / "release" / "labs-en" / f"{lesson}.ipynb"
+    assert failed_tests(solved, minirun) == []
+    failed = failed_tests(students, minirun)
+    assert any("lab.is_mended()" in source for source in failed)
+    assert not (minirun.root / ".labs").exists()
+
+
+def test_the_students_version_has_no_solution(course: Path) -> None:
+    for file in (course / "release" / "labs-en").glob("*.ipynb"):
+        text = file.read_text()
+        assert "YOUR CODE HERE" in text and "SOLUTION" not in text
+        assert "lab.mend(r" not in text
+
+
+@pytest.mark.parametrize("lab", catalogue.labs("ko"), ids=lambda lab: lab.name)
+def test_every_lab_has_its_cells(lab: catalogue.Lab) -> None:
+    cells = assignment.notebook(lab.lesson, "ko", [lab]).cells
+    tags = [cell.metadata["nbgrader"] for cell in cells if cell.cell_type == "code"]
+    assert [tag["grade"] for tag in tags] == [False, False, False, True, False]
+    assert [tag["solution"] for tag in tags] == [False, False, True, False, False]
+    assert sum(tag.get("points", 0) for tag in tags) == 1
