@@ -1,5 +1,6 @@
 """The tutorials: every command works and prints what stands there, in both languages."""
 
+import json
 import os
 import re
 from itertools import pairwise
@@ -20,6 +21,7 @@ _SECTIONS = (
     ("진짜 ", "(실습|연습)", "정리", "더 읽을거리"),
 )
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.md"))
+GUIDES = sorted((ROOT / "tutorials").glob("INSTRUCTORS.*.md"))
 
 
 def test_there_are_lessons_in_both_languages() -> None:
@@ -29,7 +31,7 @@ def test_there_are_lessons_in_both_languages() -> None:
     assert {name.replace(".en.", ".ko.") for name in names} == {n for n in names if ".ko." in n}
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TUTORIALS + GUIDES, ids=lambda path: path.name)
 def test_every_command_does_what_the_text_says(
     path: Path, reachable: Program, tmp_path: Path
 ) -> None:
@@ -68,7 +70,9 @@ def assert_answers_are_choices(text: str, said: list[str]) -> None:
     assert open_keys is None, "the last question has no answer"
 
 
-@pytest.mark.parametrize("path", [p for p in TUTORIALS if ".ko." in p.name], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [p for p in TUTORIALS + GUIDES if ".ko." in p.name], ids=lambda p: p.name
+)
 def test_both_languages_show_the_same(path: Path) -> None:
     """The same headings, commands, outputs, questions, figures, in the same order."""
     english = path.with_name(path.name.replace(".ko.", ".en."))
@@ -112,7 +116,7 @@ def test_it_is_made_as_lessons_are(path: Path) -> None:
         assert re.search(f"^## {heading}$", text, re.MULTILINE), heading
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TUTORIALS + GUIDES, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if not target.startswith("https://"):
@@ -201,3 +205,12 @@ y
 def test_a_question_without_its_answer(text: str) -> None:
     with pytest.raises(AssertionError):
         assert_answers_are_choices(text, ["a\n"])
+
+
+def test_the_dev_container_calls_what_there_is() -> None:
+    """It is privileged, since it makes containers; its commands are targets of the Makefile."""
+    said = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    commands = f"{said['postCreateCommand']} && {said['postStartCommand']}"
+    called = re.findall(r"\bmake ([a-z]+)(?= |$)", commands)
+    assert said["privileged"] and called == ["demo", "lab"] and {*called} <= {*targets}
