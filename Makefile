@@ -8,6 +8,7 @@
 # make reference   write its pages anew
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
+# make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
@@ -19,7 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
-	notebooks site assignment pictures reference conformance bats clean
+	notebooks site slides assignment pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
@@ -154,6 +155,9 @@ notebooks: tested
 
 site: setup .venv/.site
 	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m website.build
+
+slides: setup .venv/.site
+	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m website.slides
 
 # The labs for nbgrader: what the students get, and what an instructor keeps.
 assignment: setup

@@ -8,11 +8,11 @@ import pytest
 
 from required import installed, skip
 from show.browser import Browser
-from tutorials.notebooks import LANGUAGES, ROOT
+from tutorials.notebooks import LANGUAGES, ROOT, source
 from website import check
 
 pytest.importorskip("myst_parser")
-from website import build
+from website import build, slides
 
 NAME = "07-devices"
 OTHER = "00-seven-stages"
@@ -73,3 +73,28 @@ def test_a_page_without_a_network(site: Path, browser: Browser, language: str, p
 def test_a_notebook_has_its_outputs(site: Path) -> None:
     page = (site / "en" / "notebooks" / "en" / f"{NAME}.html").read_text()
     assert "crw-rw-rw- 1 root root 195, 255" in page
+
+
+def test_slides_are_turned_by_the_keys(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "slides.html"
+    file.write_text(slides.page(NAME, "en"))
+    browser.open(file)
+    seen = "document.querySelector('section.now').textContent"
+    number = "document.querySelector('footer').textContent"
+    many = browser.run("document.querySelectorAll('section').length")
+    assert many > 20 and browser.run(number) == f"1 / {many}"
+    browser.press("ArrowRight")
+    assert browser.run(number) == f"2 / {many}" and "A node is two numbers" in browser.run(seen)
+    browser.press("End")
+    assert browser.run(number) == f"{many} / {many}"
+    browser.press("ArrowLeft")
+    assert browser.run(number) == f"{many - 1} / {many}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_slide_asks_before_it_shows(language: str) -> None:
+    """No slide has a question and its answer; each reason stands with what it explains."""
+    texts = slides.slides(source(NAME, language))
+    questions = [text for text in texts if "\n> - `" in text]
+    assert len(questions) >= 6
+    assert not any("```" in text for text in questions)
