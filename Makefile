@@ -170,6 +170,8 @@ pictures: tested
 	$(MINIRUN) replay figure-1 --figure 1 --svg tutorials/pictures/figure-1.svg
 	$(MINIRUN) replay gpus-0-1 --figure 2 --svg tutorials/pictures/figure-2.svg
 	$(MINIRUN) replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
+	for stage in 1 2 3 4 5 7; do $(MINIRUN) replay gpus-0-1 --figure 3 --upto $$stage \
+		--svg tutorials/pictures/figure-3-upto-$$stage.svg; done
 	$(PYTHON) tests/recordings/film.py tutorials/pictures/first-run.cast tutorials/pictures/first-run.svg
 
 clean:

@@ -12,8 +12,11 @@ from typing import Any
 
 from minirun.api import mime
 from minirun.api.table import Shown
+from minirun.knowledge import texts
 
-_BORDER = {"right": "#2e8540", "not so": "#a86500", "no prediction yet": "#6b7280"}
+_BORDER = {True: "#2e8540", False: "#a86500", None: "#6b7280"}
+_WORDS = {True: "right", False: "wrong", None: "none"}
+"""What a verdict is called in lessons.toml."""
 
 
 @dataclass(eq=False, repr=False)
@@ -23,20 +26,19 @@ class Verdict(Shown):
     right: bool | None
     happened: str
     why: str
+    language: str = texts.ENGLISH
 
     @property
     def word(self) -> str:
         """The verdict in words."""
-        if self.right is None:
-            return "no prediction yet"
-        return "right" if self.right else "not so"
+        return texts.lesson(_WORDS[self.right], self.language)
 
     def __str__(self) -> str:
         head = f"{self.word}: {self.happened}"
         return f"{head}\n{self.why}" if self.why else head
 
     def _repr_html_(self) -> str:
-        style = f"border-left:4px solid {_BORDER[self.word]};padding:2px 12px;margin:4px 0"
+        style = f"border-left:4px solid {_BORDER[self.right]};padding:2px 12px;margin:4px 0"
         why = f"<br>{escape(self.why)}" if self.why else ""
         happened = f"<b>{escape(self.word)}</b>: {escape(self.happened)}"
         return f'<div style="{style}">{happened}{why}</div>'
@@ -45,7 +47,13 @@ class Verdict(Shown):
 class Prediction(Shown):
     """A question, and what the learner believes."""
 
-    def __init__(self, question: str, choices: Sequence[object], answer: "int | None") -> None:
+    def __init__(
+        self,
+        question: str,
+        choices: Sequence[object],
+        answer: "int | None",
+        language: str = texts.ENGLISH,
+    ) -> None:
         self.question = question
         self.choices = tuple(map(str, choices))
         if len(set(self.choices)) < max(2, len(self.choices)):
@@ -53,6 +61,7 @@ class Prediction(Shown):
         if answer is not None and answer not in range(1, len(self.choices) + 1):
             raise ValueError(f"answer {answer!r} is none of 1 to {len(self.choices)}")
         self._answer = answer
+        self.language = language
         self._widget: Any = None
 
     @property
@@ -70,9 +79,10 @@ class Prediction(Shown):
         if self._widget:
             self._widget.checked = self.answer is not None
         if truth not in self.choices:
-            return Verdict(False if self.answer else None, f"{truth}, which no choice says", why)
+            said = texts.lesson("stranger", self.language).format(happened=truth)
+            return Verdict(False if self.answer else None, said, why, self.language)
         right = None if self.answer is None else self.choices[self.answer - 1] == truth
-        return Verdict(right, truth, why)
+        return Verdict(right, truth, why, self.language)
 
     def __str__(self) -> str:
         numbered = enumerate(self.choices, 1)
@@ -80,9 +90,10 @@ class Prediction(Shown):
         return "\n".join([self.question, *rows])
 
     def _repr_html_(self) -> str:
+        yours = escape(texts.lesson("yours", self.language))
         rows = "".join(
             f"<li>{'<b>' if n == self.answer else ''}{escape(text)}"
-            f"{'</b> (your prediction)' if n == self.answer else ''}</li>"
+            f"{f'</b> {yours}' if n == self.answer else ''}</li>"
             for n, text in enumerate(self.choices, 1)
         )
         return f'<p>{escape(self.question)}</p><ol style="margin:0 0 0 2em">{rows}</ol>'

@@ -42,6 +42,7 @@ class ViewFlags(Flags):
     html: str
     svg: str
     figure: str
+    upto: str
     trace: str
     lang: str
 
@@ -95,6 +96,10 @@ def _check(flags: ViewFlags) -> None:
     flags.check("figure", "", "1", "2", "3")
     if flags.figure and not flags.svg:
         raise UsageError("--figure is for --svg FILE", status=1)
+    if flags.upto:
+        flags.check("upto", "", *"1234567")
+        if not flags.svg or flags.figure not in ("", "3"):
+            raise UsageError("--upto is for --svg FILE, of Figure 3", status=1)
     filters.wanted(flags.stage, flags.filter)
     if (flags.stage or flags.filter) and (flags.html or flags.svg or flags.trace):
         raise UsageError("--stage and --filter are for text, and the page has its own", status=1)
@@ -133,7 +138,8 @@ def _show(
         _export(flags.html, html.render(recordings, language=spoken))
     if flags.svg:
         name = "figure" if flags.figure in ("", "3") else f"figure_{flags.figure}"
-        _export(flags.svg, part(f"show.{name}", "document")(recordings))
+        more = (int(flags.upto),) if flags.upto else ()
+        _export(flags.svg, part(f"show.{name}", "document")(recordings, *more))
     if flags.trace:
         _export(flags.trace, json.dumps(chrome_trace.document(recordings)) + "\n")
     if flags.html or flags.svg or flags.trace:

@@ -28,6 +28,8 @@ _GUTTER, _ROW = 75, 15
 _LETTER, _CAPITAL = 6.3, 7.6
 """How wide letters of the names of stages, and of messages, may be."""
 _BOLD = 'font-weight="700"'
+_FAINT = ".18"
+"""How faint what comes later is."""
 _CLOSE = 14
 """Arrows that are nearer to each other than this have their names on one side."""
 _WEIGHTS = {"bold": 'stroke-width="2"', "dim": 'opacity=".6"', "": 'stroke-width="1"'}
@@ -52,11 +54,14 @@ _STANDALONE = (
 """Where no page around it gives a colour: as the HTML page has them."""
 
 
-def document(recordings: list[Recording]) -> str:
-    """Return the pictures of `recordings`, on one axis, as one SVG file: light and dark."""
+def document(recordings: list[Recording], upto: int = 0) -> str:
+    """Return the pictures of `recordings`, on one axis, as one SVG file: light and dark.
+
+    `upto`: what comes after this stage is faint; 0 for none.
+    """
     recordings = unheld(recordings)
     axis = Axis(recordings)
-    pictures = [_Picture(recording, axis) for recording in recordings]
+    pictures = [_Picture(recording, axis, upto) for recording in recordings]
     parts, top = [], 0
     for picture in pictures:
         name = "" if len(pictures) == 1 else words(0, 11, clean(picture.recording.id)[:9], _BOLD)
@@ -97,9 +102,11 @@ def took(recording: Recording, stage: Stage) -> str:
 class _Picture:
     """The pieces of one picture."""
 
-    def __init__(self, recording: Recording, axis: Axis) -> None:
+    def __init__(self, recording: Recording, axis: Axis, upto: int = 0) -> None:
         self.recording = recording
         self.axis = axis
+        ends = [s.end or recording.end for s in recording.stages if s.number == upto]
+        self.known = max(ends, default=recording.end)
         doers = {e.actor for e in recording.events if e.name not in ("snapshot", OPENED)}
         self.lanes = [actor for actor in lanes(recording) if actor in doers]
         gutter = _GUTTER if recording.arrows else 0
@@ -153,31 +160,46 @@ class _Picture:
             later = [s.begin for s in stages if s.actor == stage.actor and s.begin > stage.begin]
             room = (self.x(min(later)) if later else WIDTH) - x - 26
             name = f"{clean(stage.name)} · {took(self.recording, stage)}"
-            yield (
+            shapes = (
                 f'<rect x="{x}" y="{top}" width="{max(2, round(end - x, 1))}" height="{_BAND}" '
                 'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
                 f'<circle cx="{x + 8}" cy="{top - 11}" r="8" fill="none" stroke="currentColor"/>'
             )
-            yield words(x + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"')
-            yield words(x + 21, top - 7, _cut(name, room))
+            shapes += words(
+                x + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"'
+            )
+            yield self._in_time(stage.begin, shapes + words(x + 21, top - 7, _cut(name, room)))
 
     def _marks(self) -> Iterator[str]:
         """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
         for actor, top in self.tops.items():
             mine = [e for e in self.recording.events if e.actor == actor]
-            calls = [self._bar(e, top + 4) for e in mine if e.kind == "syscall"]
-            yield f'<path d="{"".join(calls)}" fill-opacity=".8"/>'
+            calls = [e for e in mine if e.kind == "syscall"]
+            for some in (
+                [e for e in calls if e.t <= self.known],
+                [e for e in calls if e.t > self.known],
+            ):
+                bars = "".join(self._bar(event, top + 4) for event in some)
+                if bars:
+                    yield self._in_time(some[0].t, f'<path d="{bars}" fill-opacity=".8"/>')
             for event in mine:
-                x = self.x(event.t)
-                if event.failed:
-                    yield words(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
-                elif event.kind == "exec":
-                    yield f'<path d="M{x} {top + 3}l11 9l-11 9z"/>'
-                elif event.kind == "note":
-                    yield (
-                        f'<circle cx="{x}" cy="{top + _BAND + 5}" r="2.5" fill="none" '
-                        'stroke="currentColor"/>'
-                    )
+                yield self._in_time(event.t, self._mark(event, top))
+
+    def _mark(self, event: Event, top: float) -> str:
+        """Return the shape of an event that has one."""
+        x = self.x(event.t)
+        if event.failed:
+            return words(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
+        if event.kind == "exec":
+            return f'<path d="M{x} {top + 3}l11 9l-11 9z"/>'
+        if event.kind == "note":
+            place = f'cx="{x}" cy="{top + _BAND + 5}"'
+            return f'<circle {place} r="2.5" fill="none" stroke="currentColor"/>'
+        return ""
+
+    def _in_time(self, t: int, shapes: str) -> str:
+        """Return the shapes; faint if they belong to what is not known yet."""
+        return f'<g opacity="{_FAINT}">{shapes}</g>' if shapes and t > self.known else shapes
 
     def _bar(self, event: Event, y: float) -> str:
         end = self.x(event.t)
@@ -190,7 +212,7 @@ class _Picture:
         edge, group = 0.0, list[FifoMessage]()
         for index, message in enumerate(known):
             group.append(message)
-            yield self._arrow(message, self.x(message.t))
+            yield self._in_time(message.t, self._arrow(message, self.x(message.t)))
             first, last = self.x(group[0].t), self.x(message.t)
             after = self.x(known[index + 1].t) if index + 1 < len(known) else 2 * WIDTH
             width = max(len(clean(m.name)) for m in group) * _CAPITAL + 8
@@ -204,7 +226,9 @@ class _Picture:
         side = "" if right else 'text-anchor="end" '
         for row, message in enumerate(group[: _GUTTER // _ROW]):
             y = _TOP + _HEAD + _BAND + 14 + row * _ROW
-            yield words(x, y, clean(message.name), side + 'font-size="11"')
+            yield self._in_time(
+                message.t, words(x, y, clean(message.name), side + 'font-size="11"')
+            )
 
     def _arrow(self, message: FifoMessage, x: float) -> str:
         """An arrow; pale if it crosses the line of names above the lower lane's band."""

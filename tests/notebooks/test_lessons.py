@@ -16,6 +16,7 @@ import pytest
 
 import minirun as package
 from conftest import STORE, Program, skip, wait_until
+from minirun.knowledge.texts import lesson as word_of
 from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
 from tutorials.needs import machine_has
 from tutorials.runner import Block, blocks, matches
@@ -124,7 +125,7 @@ def happened(name: str, language: str, outputs: list[str]) -> list[str]:
             last = next(said).rstrip("\n").rpartition("\n")[2].strip()
             if kind == "answer":
                 text = choices[asked.index(last)].replace("`", "")
-                found.append(f"no prediction yet: {text}")
+                found.append(f"{word_of('none', language)}: {text}")
     return found
 
 

@@ -13,18 +13,21 @@ from show.browser import Browser
 
 ROOT = Path(__file__).parents[2]
 PICTURES = {"figure-1": "figure-1", "figure-2": "gpus-0-1", "figure-3": "gpus-0-1"}
+UPTO = (1, 2, 3, 4, 5, 7)
+"""The stages up to which Figure 3 is drawn: a lesson has it as far as the reader knows it."""
+GROWING = [f"figure-3-upto-{stage}" for stage in UPTO]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(minirun: Program, name: str, figure: str = "3") -> str:
-    done = minirun("replay", name, "--figure", figure, "--svg", "-")
+def drawn(minirun: Program, name: str, figure: str = "3", *more: str) -> str:
+    done = minirun("replay", name, "--figure", figure, "--svg", "-", *more)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_each_picture_has_its_recording() -> None:
     kept = {path.stem for path in (ROOT / "tutorials/pictures").iterdir()}
-    assert kept == {*PICTURES, "first-run"}, "the last one: tests/recordings/test_film.py"
+    assert kept == {*PICTURES, *GROWING, "first-run"}, "the last one: tests/recordings/test_film.py"
     made = re.findall(
         r"replay (\S+) --figure (\d) --svg tutorials/pictures/(\S+)\.svg", _makefile()
     )
@@ -40,6 +43,20 @@ def _makefile() -> str:
 def test_it_is_what_make_pictures_draws(minirun: Program, name: str) -> None:
     kept = (ROOT / f"tutorials/pictures/{name}.svg").read_text()
     assert kept == drawn(minirun, PICTURES[name], name[-1]), "make pictures"
+
+
+@pytest.mark.parametrize("stage", UPTO)
+def test_it_grows_stage_by_stage(minirun: Program, stage: int) -> None:
+    """What is known is drawn as in the whole picture; each later stage is there, and faint."""
+    kept = (ROOT / f"tutorials/pictures/figure-3-upto-{stage}.svg").read_text()
+    assert kept == drawn(minirun, "gpus-0-1", "3", "--upto", str(stage)), "make pictures"
+    assert str(stage) in re.findall(r"for stage in ([\d ]+);", _makefile())[0].split()
+    tree = ElementTree.fromstring(kept)
+    faint = [each for each in tree.iter(f"{SVG}g") if each.get("opacity") == ".18"]
+    later = {each.text for group in faint for each in group.iter(f"{SVG}text")}
+    numbers = {str(number) for number in range(1, 8)}
+    assert later & numbers == {str(number) for number in range(stage + 1, 8)}
+    assert {*words(kept)} == {*words(drawn(minirun, "gpus-0-1"))}
 
 
 def words(picture: str) -> list[str]:
@@ -66,6 +83,8 @@ def test_figure_2_says_what_stage_4_reads_and_makes(minirun: Program, tmp_path: 
         (("plain", "--figure", "2", "--svg", "-"), "stage 4 of this recording read no config.json"),
         (("plain", "--figure", "4", "--svg", "-"), "invalid --figure '4'"),
         (("plain", "--figure", "1"), "--figure is for --svg FILE"),
+        (("plain", "--upto", "3"), "--upto is for --svg FILE, of Figure 3"),
+        (("plain", "--upto", "8", "--svg", "-"), "invalid --upto '8'"),
     ],
 )
 def test_no_such_picture(minirun: Program, words: tuple[str, ...], text: str) -> None:
@@ -97,7 +116,7 @@ def test_on_light_and_on_dark_paper(browser: Browser, scheme: str, name: str) ->
     assert (sum(paper) > 600) == (scheme == "light")
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", [*PICTURES, *GROWING])
 def test_a_page_shows_it_with_words_for_who_cannot_see_it(name: str) -> None:
     pages = [ROOT / "README.md", *(ROOT / "tutorials").glob("*.md")]
     alts = [

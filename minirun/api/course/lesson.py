@@ -53,7 +53,8 @@ class Lesson(Shown):
         """
         found = self._question(number)
         choices = [choice.replace("`", "") for choice in found.choices]
-        self._asked[number] = Prediction(found.question.replace("`", ""), choices, answer)
+        question = found.question.replace("`", "")
+        self._asked[number] = Prediction(question, choices, answer, self._language)
         return self._asked[number]
 
     def lab(self, name: str) -> Lab:
