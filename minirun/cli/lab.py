@@ -1,7 +1,6 @@
 """`minirun lab …`: broken containers to be mended; minirun.teach.lab says how they are made."""
 
 import os
-import textwrap
 
 from minirun.cli import entry_of
 from minirun.cli.flags import Flags, flag
@@ -10,6 +9,7 @@ from minirun.core.errors import UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.knowledge import language
 from minirun.show.columns import aligned
+from minirun.show.text import wrap
 from minirun.teach.lab import catalogue, checks
 from minirun.teach.lab.catalogue import SOLVED, Lab
 from minirun.teach.lab.folder import Folder
@@ -97,8 +97,11 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     printed = folder.output().splitlines()
     if printed:
         show(["", words["printed"], *(f"  {line}" for line in printed[-8:])])
-    where = words["started"].format(folder=folder.path)
-    return show(["", where, f"  {words['commands'].format(name=lab.name)}"])
+    where, command, more = (
+        words[word].format(folder=folder.path, name=lab.name)
+        for word in ("started", "commands", "more")
+    )
+    return show(["", where, f"  {command}", more])
 
 
 def main_check(args: "list[str]", settings: Settings) -> int:
@@ -194,10 +197,10 @@ def _ask(question: str) -> str:
     if not (os.isatty(0) and os.isatty(1)):
         return ""
     try:
-        return input(question).strip()
+        return input(f"{question} ").strip()
     except EOFError:
         return ""
 
 
 def _wrapped(text: str, indent: str = "") -> "list[str]":
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return wrap(text, _WIDTH, indent)

@@ -1,8 +1,15 @@
 """How this process was called, for a process that is to be another one like it."""
 
+import os
 import sys
 
 
 def program() -> "list[str]":
-    """Return the command line up to the words of minirun: interpreter, its flags, the program."""
-    return [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]]
+    """Return the command line up to the words of minirun: interpreter, its flags, the program.
+
+    The program's path is absolute: the other process may begin in another folder.
+    """
+    words = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    if words and words[-2:-1] != ["-m"]:
+        words[-1] = os.path.abspath(words[-1])
+    return [sys.executable, *words]

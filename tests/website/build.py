@@ -1,7 +1,7 @@
 """Builds the site: lessons, notebooks with outputs, reference, recordings; it needs no network.
 
     make site                        build/site/index.html, for both languages
-    make site LESSONS="07-devices"   these lessons only
+    make site LESSONS="07-devices"   these lessons only, and no JupyterLite
 
 Its source is a tree for each language, in the folders of this repository, so that the relative
 links of the texts hold. Sphinx makes the pages: MyST reads Markdown as GitHub does, and furo needs
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from minirun import recordings
 from tutorials.notebooks import LANGUAGES, ROOT, lessons
-from website import check, played
+from website import check, lite, played
 
 OUT = ROOT / "build" / "site"
 HERE = Path(__file__).parent
@@ -29,6 +29,10 @@ WORDS = {
     "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "출력이 있는 노트북", "참고", "기록",
            "기록된 시작, 각각 한 페이지로"),
 }  # fmt: skip
+IN_BROWSER = {
+    "en": "The notebooks in this browser, with nothing to install: JupyterLite, from a web server",
+    "ko": "설치 없이 이 브라우저에서 노트북 실행하기: JupyterLite, 웹 서버에서",
+}
 NAMES = {"en": "English", "ko": "한국어"}
 REFERENCE = ("commands", "api", "events", "glossary", "images", "cgroup-v2", "spec-conformance")
 _LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
@@ -37,8 +41,15 @@ _CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$", re.MULTILINE | re.DOTALL)
 
 def main() -> int:
     """Build it, check it, and say what there is."""
-    chosen = os.environ.get("LESSONS", "").split() or lessons()
-    build(OUT, chosen)
+    chosen = os.environ.get("LESSONS", "").split()
+    apart = OUT.with_name("lite")
+    shutil.rmtree(apart, ignore_errors=True)
+    if not chosen:
+        try:
+            lite.build(apart)
+        except OSError as error:
+            print(f"JupyterLite is left out: {error}", file=sys.stderr)
+    build(OUT, chosen or lessons(), apart if apart.exists() else None)
     found = check.look(OUT)
     print(f"{OUT}/index.html: {found}")
     for line in found.broken:
@@ -46,18 +57,26 @@ def main() -> int:
     return 1 if found.broken else 0
 
 
-def build(out: Path, chosen: "list[str]") -> None:
-    """Build the site of these lessons in an empty folder. Raises CalledProcessError."""
+def build(out: Path, chosen: "list[str]", jupyterlite: "Path | None" = None) -> None:
+    """Build the site of these lessons in an empty folder; JupyterLite is moved into it.
+
+    Raises CalledProcessError.
+    """
     sources = out.with_name(f"{out.name}-source")
     for folder in (out, sources):
         shutil.rmtree(folder, ignore_errors=True)
     with ThreadPoolExecutor(len(LANGUAGES)) as pool:
-        list(pool.map(lambda each: one_language(out, sources, each, chosen), LANGUAGES))
+        lite_too = jupyterlite is not None
+        list(pool.map(lambda each: one_language(out, sources, each, chosen, lite_too), LANGUAGES))
     shutil.copy(HERE / "index.html", out)
+    if jupyterlite:
+        shutil.move(jupyterlite, out / "lite")
     shutil.rmtree(sources)
 
 
-def one_language(out: Path, sources: Path, language: str, chosen: "list[str]") -> None:
+def one_language(
+    out: Path, sources: Path, language: str, chosen: "list[str]", lite_too: bool
+) -> None:
     """Gather the tree of one language, and let Sphinx make its pages."""
     tree, extra = sources / language, sources / f"{language}-extra"
     texts = {f"tutorials/{name}.{language}.md": None for name in chosen}
@@ -68,7 +87,7 @@ def one_language(out: Path, sources: Path, language: str, chosen: "list[str]") -
     for name in chosen:
         path = f"notebooks/{language}/{name}.md"
         put(tree, path, played.page(name, language), language, chosen)
-    put(tree, "index.md", index(language, chosen), language, chosen)
+    put(tree, "index.md", index(language, chosen, lite_too), language, chosen)
     record(extra / "recordings", language)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
     words += ["-c", str(HERE), "-W", "--keep-going"]
@@ -138,7 +157,7 @@ def record(folder: Path, language: str) -> None:
         subprocess.run([*argv, folder / f"{name}.html"], check=True, stdout=subprocess.DEVNULL)
 
 
-def index(language: str, chosen: "list[str]") -> str:
+def index(language: str, chosen: "list[str]", lite_too: bool) -> str:
     """Return the first page: lists of all that there is."""
     title, *captions, told = WORDS[language]
     pages = (
@@ -148,6 +167,9 @@ def index(language: str, chosen: "list[str]") -> str:
     )
     other = next(each for each in LANGUAGES if each != language)
     rows = [f"# {title}", f'<a href="../{other}/index.html">{NAMES[other]}</a>']
+    if lite_too:
+        where = f'<a href="../lite/lab/index.html">{IN_BROWSER[language]}</a>'
+        rows.append(f"{where} (`python3 -m http.server -d build/site`)")
     for caption, files in zip(captions, pages, strict=False):
         listed = "\n".join(files)
         rows.append(f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n\n{listed}\n```")

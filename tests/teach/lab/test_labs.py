@@ -84,6 +84,15 @@ def test_a_wrong_repair_is_told_from_a_right_one(minirun: Program, name: str, re
     assert LABS[name].findings[found].seen.split("(")[0] in " ".join(checked.stdout.split())
 
 
+def test_minirun_may_be_called_by_a_relative_path(minirun: Program) -> None:
+    """The lab's scripts run in another folder, and call the same minirun."""
+    folder, name = os.path.split(minirun.path)
+    for words in (("start", "wrong-minor"), ("reset", "wrong-minor")):
+        argv = [f"./{name}", *minirun.argv("lab", *words)[1:]]
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=True)
+        assert words[0] == "reset" or "  other-gpu: " in done.stdout
+
+
 def test_a_start_that_was_killed_is_reset(minirun: Program) -> None:
     start = minirun.start("lab", "start", "slow-hook")
     hook = folder_of(minirun, "slow-hook") / "bundle/rootfs/network"
