@@ -141,7 +141,7 @@ reference:
 
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
-	$(PYTHON) tests/recordings/make.py
+	PYTHONPATH=tests $(PYTHON) tests/recordings/make.py
 
 # Every command of every lesson is run, and its output kept: LESSONS="07-devices" for one.
 notebooks: tested

@@ -195,7 +195,7 @@ def _shipped() -> str:
     rows = []
     for name, what in recordings.RECORDINGS.items():
         found = recording.read(recordings.path(name))
-        rows.append((name, " ".join(each.id for each in found), what))
+        rows.append((name, " ".join(roots.short(each.id) for each in found), what))
     return recorded.table([head, *rows])
 
 

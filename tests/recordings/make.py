@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import typed
 from surroundings import CHECKOUT, plain_surroundings, refuse_private
 
+from engines.clients.cri_engine import Cri
 from minirun.core.places import EVENTS, HISTORY, STORE
 from minirun.fast import launcher
 from minirun.image import catalogue
@@ -43,6 +45,16 @@ FAILING_HOOK = {
     "args": ["sh", "-c", "echo no licence for this machine >&2; exit 3"],
     "env": ["PATH=/usr/bin:/bin"],
 }
+ASKED = [{"key": "NVIDIA_VISIBLE_DEVICES", "value": "0,1"}]
+KUBELETS = {
+    "masked_paths": [
+        "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+        "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+        "/sys/firmware",
+    ],
+    "readonly_paths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+}  # fmt: skip
+"""What a kubelet asks for with every container that is not privileged."""
 
 
 def argv(*args: str) -> list[str]:
@@ -178,6 +190,27 @@ def podman() -> None:
     observe("podman", *words, "--rootfs", str(place / "rootfs"), "echo", "hello")
 
 
+def pod() -> None:
+    """A pod of one container, by a RuntimeClass: what a kubelet asks of containerd.
+
+    The handler is nvidia-container-runtime, which is minirun, and so is the runtime below it.
+    """
+    with tempfile.TemporaryDirectory(prefix="minirun-demo-", dir="/tmp") as folder:
+        launcher.install(f"{folder}/minirun")  # /run is another one there
+        cri = Cri("minirun", f"{folder}/minirun")
+        try:
+            names = {"name": "train", "uid": "train", "namespace": "lessons"}
+            sandbox = cri.pod(handler="nvidia", hostname="train", metadata=names)
+            cuda = cri.start("sleep", "60", pod=sandbox, metadata={"name": "cuda"}, envs=ASKED,
+                             security=KUBELETS)  # fmt: skip
+            logs = [f"/run/containerd/runc/k8s.io/{each}/{EVENTS}" for each in (sandbox, cuda)]
+            lines = cri.cell.run("cat", *logs, check=True).stdout.splitlines(keepends=True)
+            assert cri.exec(cuda, "nvidia-smi", "-L").count("SIMULATED") == 2
+        finally:
+            cri.close()
+    write("pod", sorted(lines, key=lambda line: float(json.loads(line)["t"])))
+
+
 def first_run() -> None:
     """The README's picture: the first command, typed into a terminal."""
     command = "minirun run --rm --gpus 0,1 ubuntu sh -c 'ls -l /dev/nvidia*; nvidia-smi -L'"
@@ -192,7 +225,7 @@ def first_run() -> None:
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "figure-1": figure_1, "failing-hook": failing_hook,
     "runc": runc, "crun": crun, "runc-gpus": runc_gpus, "podman": podman,
-    "first-run": first_run,
+    "pod": pod, "first-run": first_run,
 }  # fmt: skip
 
 

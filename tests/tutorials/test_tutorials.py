@@ -17,8 +17,8 @@ from .source import Part, asked, keys, parts
 
 ROOT = Path(package.__file__).parents[1]
 _SECTIONS = (
-    ("The real ", "(Lab|Exercise)", "What you have seen", "Further reading"),
-    ("진짜 ", "(실습|연습)", "정리", "더 읽을거리"),
+    ("The real ", "Lab", "What you have seen", "Further reading"),
+    ("진짜 ", "실습", "정리", "더 읽을거리"),
 )
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.md"))
 GUIDES = sorted((ROOT / "tutorials").glob("INSTRUCTORS.*.md"))

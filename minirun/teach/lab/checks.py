@@ -36,6 +36,21 @@ def look(folder: Folder) -> str:
     return found
 
 
+def stacked_overlay(lab: Folder) -> str:
+    """Is there an overlay that can be written to, and does what is written lie on the disk?"""
+    found = {mount.mount_point: mount.fs_type for mount in facts.mounts()}
+    merged, disk = lab.path / "merged", lab.path / "disk"
+    if found.get(str(disk)) != "overlay":
+        return "other-disk"
+    if found.get(str(merged)) != "overlay":
+        return "refused"
+    if not (merged / "file").exists():
+        return "no-image"
+    if not os.access(merged, os.W_OK):
+        return "read-only"
+    return SOLVED if any(disk.rglob("written")) else "outside"
+
+
 def zombie_init(lab: Folder) -> str:
     """Are there children of process 1 that are dead, and not waited for?"""
     pid = facts.init_of(lab)
@@ -229,9 +244,9 @@ def _libcuda(pid: int) -> str:
 CHECKS: dict[str, Callable[[Folder], str]] = {
     check.__name__.replace("_", "-"): check
     for check in (
-        zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook, wrong_capabilities,
-        wrong_minor, denied_cgroup, same_file_system, leaked_descriptor, slow_hook, stale_cdi,
-        daemon_reload, version_skew, missing_library,
+        stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,
+        wrong_capabilities, wrong_minor, denied_cgroup, same_file_system, leaked_descriptor,
+        slow_hook, stale_cdi, daemon_reload, version_skew, missing_library,
     )
 }  # fmt: skip
 """Name → check."""

@@ -53,7 +53,14 @@ def test_a_lab_from_its_start_to_its_end(minirun: Program, name: str) -> None:
 
 
 SLEEP, UMOUNT, BIND = "/bin/sleep 1000", "/bin/umount -l /old;", "mount --bind jail jail"
+VOLUME = "mkdir $place; mount -t tmpfs none $place"
 WRONG = {
+    ("stacked-overlay", "sed -i 's|=image,.*/work|=image:disk|' run.sh"):
+        "read-only",
+    ("stacked-overlay", "sed -i 's|^place=.*|place=outside/volume|' run.sh"): "outside",
+    ("stacked-overlay", "sed -i '/^mount.*disk$/d' run.sh"): "other-disk",
+    ("stacked-overlay", f"sed -i 's|=image|=outside|; s|^place=.*|&/v; {VOLUME}|' run.sh"):
+        "no-image",
     ("zombie-init", "sed -i 's/^  for .*//; s/exec sleep/sleep/' run.sh"): "not-done",
     ("shared-mounts", "sed -i 's/make-shared/make-private/' run.sh"): "host-changed",
     ("shared-mounts", "sed -i '/tmpfs/d' run.sh"): "no-mount",
@@ -121,9 +128,9 @@ def test_a_lab_is_started_once_and_none_goes_with_another(minirun: Program) -> N
     ("words", "said"),
     [
         (("start", "no-such"), "there is no lab 'no-such' (minirun lab list)"),
-        (("start", "1", "--predict", "blue"), "--predict blue: one of "),
-        (("check", "1"), "the lab zombie-init is not started (minirun lab start zombie-init)"),
-        (("mend", "1"), "unknown command 'lab mend'"),
+        (("start", "2", "--predict", "blue"), "--predict blue: one of "),
+        (("check", "2"), "the lab zombie-init is not started (minirun lab start zombie-init)"),
+        (("mend", "2"), "unknown command 'lab mend'"),
     ],
 )
 def test_bad_words_get_one_line(minirun: Program, words: tuple[str, ...], said: str) -> None:

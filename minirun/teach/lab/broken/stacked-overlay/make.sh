@@ -1,0 +1,3 @@
+# an image of one file
+mkdir image
+echo 'of the image' >image/file
