@@ -170,4 +170,4 @@ def _gpus(flags: Timeslice, found: Inventory) -> "tuple[Gpu, ...]":
     more = selector.amount or selector.exclusive or selector.capabilities
     if more or any(":" in device for device in selector.devices):
         raise UsageError(f"--gpus {flags.gpus}: name whole gpus here", "all, 0,1, or uuids", 1)
-    return select.choose(found, selector.devices)
+    return select.choose(found, tuple(name for name in selector.devices if name != "none"))

@@ -101,7 +101,7 @@ def _amount(text: str, items: "list[str]") -> int:
 
 def _devices(text: str, items: "list[str]") -> "tuple[str, ...]":
     """Check that each selector could be one; doubles are dropped. Raises UsageError."""
-    devices = tuple(dict.fromkeys(items))
+    devices = tuple(dict.fromkeys(_with_domain(item) for item in items))
     for item in devices:
         if item in ("all", "none") and len(devices) > 1:
             raise UsageError(f"--gpus {text}: {item} stands alone", _HINT)
@@ -110,6 +110,11 @@ def _devices(text: str, items: "list[str]") -> "tuple[str, ...]":
     if not devices:
         raise UsageError(f"--gpus {text}: it names no gpu", _HINT)
     return devices
+
+
+def _with_domain(item: str) -> str:
+    """Return a PCI id with its domain: lspci leaves 0 out, and nvidia-container-cli needs it."""
+    return f"0:{item}" if "." in item and item.count(":") == 1 else item
 
 
 def _is_index(text: str) -> bool:
@@ -121,18 +126,23 @@ def _is_selector(text: str) -> bool:
     if prefix.upper() in ("GPU", "MIG") and rest:
         return all(c in _HEX or c == "-" for c in rest)
     if "." in text:
-        return pci(text) is not None
+        return pci(text) is not None and set(text.partition(".")[2]) <= _HEX
     return all(_is_index(part) for part in text.split(":")) and text.count(":") <= 1
 
 
 def pci(text: str) -> "tuple[int, ...] | None":
-    """Return (domain, bus, device, function) of a PCI id in any zero padding; None for no id."""
-    head, dot, function = text.partition(".")
-    parts = [*head.split(":"), function]
-    if not dot or len(parts) not in (3, 4) or not all(p and set(p) <= _HEX for p in parts):
+    """Return (domain, bus, device) of a PCI id in any zero padding; None for no id.
+
+    As nvidia-container-cli reads it (sscanf, `%x:%02x:%02x.0`): the domain has to be there, and the
+    function may be any, since a GPU is function 0.
+    """
+    numbers = text.split(":")
+    numbers[-1] = numbers[-1].partition(".")[0]
+    if len(numbers) != 3 or not all(number and set(number) <= _HEX for number in numbers):
         return None
-    numbers = [int(part, 16) for part in parts]
-    return tuple([0] * (4 - len(numbers)) + numbers)
+    if any(len(number) > 2 for number in numbers[1:]):
+        return None
+    return tuple(int(number, 16) for number in numbers)
 
 
 def choose(inventory: "Inventory", devices: "tuple[str, ...]") -> "tuple[Gpu, ...]":
@@ -141,10 +151,10 @@ def choose(inventory: "Inventory", devices: "tuple[str, ...]") -> "tuple[Gpu, ..
     Raises GPUError (`device error: X: unknown device`).
     """
     chosen: "dict[int, list[Mig]]" = {}
-    if not inventory.gpus and not {"", "none"}.issuperset(devices):
+    if not inventory.gpus and any(devices):
         raise GPUError(*inventory.why_no_gpu())
     for device in devices:
-        if device in ("", "none"):
+        if not device:
             continue
         if device.lower() == "all":
             chosen = {gpu.number: list(gpu.migs) for gpu in inventory.gpus}

@@ -15,6 +15,7 @@ UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"
     (
         ("all", "all"), ("none", "none"), ("0", "0"), ("3", "3"), ("0,1", "0,1"), ("1,1,0", "1,0"),
         (UUID, UUID), ("MIG-bbbb-1", "MIG-bbbb-1"), ("3:0", "3:0"), ("0:47:00.0", "0:47:00.0"),
+        ("47:00.0", "0:47:00.0"),
         ("device=0,1", "0,1"), ('"device=0,1"', "0,1"), ('device="0,1"', "0,1"),
     ),
 )  # fmt: skip
@@ -84,14 +85,17 @@ def test_everything_else_is_refused(text: str) -> None:
     (
         (("all",), [0, 1, 2, 3]), (("1", "0", "1"), [1, 0]), ((UUID.lower(),), [2]),
         ((UUID.upper(),), [2]), (("0:47:00.0",), [2]), (("00000000:47:0.0",), [2]),
-        (("0", "", "all"), [0, 1, 2, 3]), ((), []), (("none",), []),
+        (("0:47:00",), [2]), (("0:47:00.7",), [2]), (("01",), [1]),
+        (("0", "", "all"), [0, 1, 2, 3]), ((), []),
     ),
 )  # fmt: skip
 def test_choose(devices: tuple[str, ...], numbers: list[int], simulated: Inventory) -> None:
     assert [gpu.number for gpu in choose(simulated, devices)] == numbers
 
 
-@pytest.mark.parametrize("device", ("9", "GPU-aaaa", "0:48:00.0", "3:0", "nvidia0"))
+@pytest.mark.parametrize(
+    "device", ("9", "GPU-aaaa", "0:48:00.0", "47:00.0", "0:047:00.0", "none", "3:0", "nvidia0")
+)
 def test_an_unknown_device(device: str, simulated: Inventory) -> None:
     with pytest.raises(GPUError) as caught:
         choose(simulated, (device,))

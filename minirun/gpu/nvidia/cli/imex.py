@@ -16,13 +16,16 @@ _MOST = 1 << 20
 
 def numbers(channels: "tuple[str, ...]") -> "list[int]":
     """Return the channels of --imex-channel. Raises GPUError for what is no number."""
+    found = []
     for channel in filter(None, channels):
-        is_number = channel.isascii() and channel.isdigit() and len(channel) <= len(str(_MOST))
-        if not is_number or int(channel) >= _MOST:
+        digits = channel.lstrip("0") or "0"
+        is_number = channel.isascii() and channel.isdigit() and len(digits) <= len(str(_MOST))
+        if not is_number or int(digits) >= _MOST:
             raise GPUError(
                 f"error parsing IMEX info: {channel}: invalid channel id", "as in --imex-channel=0"
             )
-    return list(dict.fromkeys(int(channel) for channel in channels if channel))
+        found.append(int(digits))
+    return list(dict.fromkeys(found))
 
 
 def path(channel: int) -> str:
