@@ -173,6 +173,20 @@ def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
     assert said.count("Read-only file system") == 2
 
 
+@pytest.mark.parametrize("words", [(), ("ro",)])
+def test_another_root(bundle: Bundle, words: tuple[str, ...]) -> None:
+    """A mount at / itself, as podman puts it first in the list: all that follows lies in it."""
+    other = bundle.path / "other"
+    shutil.copytree(bundle.rootfs, other, symlinks=True)
+    (other / "named").write_text("the other\n")
+    rows = [bind(other, *words, at="/"), *bundle.config["mounts"]]
+    script = "cat /named; : </dev/zero; test -d /proc/1; touch /x && echo written; ls /named"
+    done = bundle.run(script, mounts=rows)
+    assert done.stdout.split("\n")[0] == "the other" and done.stdout.endswith("/named\n")
+    assert ("written" in done.stdout) == (other / "x").exists() == (not words)
+    assert not (bundle.rootfs / "x").exists()
+
+
 def test_a_place_behind_a_link_to_nothing(bundle: Bundle) -> None:
     shutil.rmtree(bundle.rootfs / "var/run", ignore_errors=True)
     (bundle.rootfs / "var/run").symlink_to("/of-the-image-alone")

@@ -15,7 +15,7 @@ from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import nodes, options
-from minirun.oci.mounts.rows import MountPoints, change
+from minirun.oci.mounts.rows import MountPoints, change, hold_top
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def mount(
             operations.bind_fd(root, fd, source, path, recursive=recursive)
         finally:
             os.close(fd)
+    hold_top(config, root, path)
     if sources and below >= 0:
         sources.copy_up(root, path, below, whole=True)
     change(root, path, wanted)

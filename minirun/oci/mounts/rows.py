@@ -99,9 +99,18 @@ def mount(
         if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
             raise
         _instead(config, root, kind, path)
+    hold_top(config, root, path)
     if sources and wanted.copy_up:
         sources.copy_up(root, path, below)
     change(root, path, wanted._replace(set=0, clear=0))  # mount(2) has set those
+
+
+def hold_top(config: Config, root: Root, path: str) -> None:
+    """After a mount at / itself, hold that one as the root: the descriptor is of what it hides."""
+    if not os.path.normpath(path).strip("/"):
+        top = Root.at(config.rootfs)
+        os.dup2(top.fd, root.fd, inheritable=False)
+        top.close()
 
 
 def _with_mode(root: Root, path: str, data: str) -> str:
