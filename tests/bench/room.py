@@ -80,7 +80,9 @@ def as_root(folder: Path, users: int, rounds: int) -> Report:
     commands = []
     for number in range(users):
         words = ["run", "--rm", "--quiet", "--gpu-driver=simulated", "--gpus=0,1", "busybox"]
-        text = f"{minirun} --root {folder}/root-{number} {' '.join(words)} echo {number}"
+        words += ["echo", str(number)]
+        words[1:1] = ["--name", f"room-{number}"]
+        text = f"{minirun} --root {folder}/root-{number} {' '.join(words)}"
         commands.append(_shell(rounds, number, ["sh", "-c", text]))
     return _all_at_once(folder, commands)
 
@@ -130,7 +132,7 @@ def _shell(rounds: int, number: int, command: list[str]) -> list[str]:
 
 
 def _all_at_once(folder: Path, commands: list[list[str]]) -> Report:
-    before, used = _there(), _used()
+    used = _used()
     began = time.monotonic()
     started = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
@@ -145,14 +147,14 @@ def _all_at_once(folder: Path, commands: list[list[str]]) -> Report:
     waits = [int(row.split()[1]) / 1000 for row in rows if row.startswith("took ")]
     errors = [row for row in rows if not row.startswith("took ")]
     kept = [str(each) for each in folder.glob("root-*/[!.]*")]
-    return Report(errors, waits, wall, (most - used) // 1024, kept + sorted(_there() - before))
+    return Report(errors, waits, wall, (most - used) // 1024, kept + _left(folder))
 
 
-def _there() -> set[str]:
-    """Return the mounts of this machine, and minirun's cgroups."""
-    found = {mount.mount_point for mount in mountinfo.read()}
+def _left(folder: Path) -> list[str]:
+    """Return the mounts below the folder, and the class's cgroups: others are at work beside it."""
+    found = [m.mount_point for m in mountinfo.read() if m.mount_point.startswith(f"{folder}/")]
     for mount in mountinfo.read(fs_type="cgroup"):
-        found |= {str(each) for each in Path(mount.mount_point).glob("minirun/*") if each.is_dir()}
+        found += map(str, Path(mount.mount_point).glob("minirun/room-*"))
     return found
 
 

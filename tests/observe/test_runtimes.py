@@ -6,6 +6,7 @@ The facts are of the runtime's state, of hooks that write down who they are, and
 import json
 import os
 import pty
+import select
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -268,8 +269,9 @@ def test_a_terminal(runtime: Runtime, layer: Path) -> None:
     """The terminal is the command's own: it sees one, and of the size that it has."""
 
     def change(config: Json) -> None:
-        config["process"] |= {"terminal": True, "args": ["sh", "-c", "tty && test -t 1"]}
+        config["process"] |= {"terminal": True, "args": ["sh", "-c", script]}
 
+    script = "tty && test -t 1 && sleep 0.3"  # crun may end before it has passed all on
     bundle = bundle_of(layer, change)
     ours, theirs = pty.openpty()
     try:
@@ -277,6 +279,7 @@ def test_a_terminal(runtime: Runtime, layer: Path) -> None:
             "run", "--bundle", str(bundle.path), f"seen-{os.getpid()}",
             stdin=theirs, stdout=theirs, start_new_session=True,
         )  # fmt: skip
+        assert select.select([ours], [], [], 5)[0], "the terminal said nothing"
         assert b"/dev/pts/0" in os.read(ours, 4096)
     finally:
         os.close(ours)
