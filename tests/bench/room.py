@@ -79,9 +79,8 @@ def as_root(folder: Path, users: int, rounds: int) -> Report:
     minirun = folder / "minirun"
     commands = []
     for number in range(users):
-        words = ["run", "--rm", "--quiet", "--gpu-driver=simulated", "--gpus=0,1", "busybox"]
-        words += ["echo", str(number)]
-        words[1:1] = ["--name", f"room-{number}"]
+        words = ["run", "--rm", "--quiet", "--gpu-driver=simulated", "--gpus=0,1",
+                 "--name", f"room-{number}", "busybox", "echo", str(number)]  # fmt: skip
         text = f"{minirun} --root {folder}/root-{number} {' '.join(words)}"
         commands.append(_shell(rounds, number, ["sh", "-c", text]))
     return _all_at_once(folder, commands)

@@ -44,10 +44,10 @@ def main() -> int:
         )  # fmt: skip
         _state(runtimes, bundle, runs, directory)
         _list(runtimes["minirun"], directory, bundle, args.containers)
-    try:
-        _podman(str(path), runs)
-    except pytest.skip.Exception as reason:
-        print(f"podman run --rm, podman exec: not measured: {reason}")
+        try:
+            _podman(str(path), runs)
+        except pytest.skip.Exception as reason:
+            print(f"podman run --rm, podman exec: not measured: {reason}")
     return 0
 
 
@@ -97,8 +97,7 @@ def _list(runtime: str, directory: Path, bundle: Path, count: int) -> None:
 
 def _podman(minirun: str, runs: int) -> None:
     """`podman run --rm` without a network, `podman exec`; each runtime in a cell of its own."""
-    launcher.install(minirun_path := str(Path(tempfile.mkdtemp()) / "minirun"))
-    engines = {name: Podman(name, minirun_path) for name in ("minirun", "runc")}
+    engines = {name: Podman(name, minirun) for name in ("minirun", "runc")}
     try:
         names = {name: engine.detached() for name, engine in engines.items()}
         for what in ("run --rm", "exec"):

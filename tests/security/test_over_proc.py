@@ -1,6 +1,5 @@
 """Mounts over /proc and below it: refused as runc 1.3 does, by the place that they lead to."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -93,9 +92,10 @@ def test_a_place_that_is_called_proc_elsewhere(evil: Evil, tmp_path: Path) -> No
     assert evil.run("cat", "/srv/proc/file", "/procedures/file").stdout == "here\nhere\n"
 
 
-def test_a_folder_that_becomes_a_link_to_proc(evil: Evil) -> None:
+def test_a_folder_that_becomes_a_link_to_proc(evil: Evil, tmp_path: Path) -> None:
     """CVE-2021-30465's way: the destination is exchanged while it is looked up."""
-    fake = Path(tempfile.mkdtemp(prefix="minirun-host."))
+    fake = tmp_path / "fake"
+    fake.mkdir()
     (fake / "uptime2").write_text("")
     evil.mount("/race/dir", fake)
     (evil.layer / "race/dir").mkdir(parents=True)

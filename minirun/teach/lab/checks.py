@@ -46,9 +46,14 @@ def stacked_overlay(lab: Folder) -> str:
         return "refused"
     if not (merged / "file").exists():
         return "no-image"
-    if not os.access(merged, os.W_OK):
+    probe = merged / f"probe-{os.getpid()}"
+    try:
+        probe.touch()
+    except OSError:
         return "read-only"
-    return SOLVED if any(disk.rglob("written")) else "outside"
+    is_inside = any(disk.rglob(probe.name))
+    probe.unlink()
+    return SOLVED if is_inside else "outside"
 
 
 def zombie_init(lab: Folder) -> str:

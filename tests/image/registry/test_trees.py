@@ -90,9 +90,10 @@ def podman() -> Iterator[Callable[..., str]]:
     Its driver vfs unpacks layer by layer into one tree. overlay would put each into a directory of
     its own, without a look at those below: a folder that one of them shows by a link is lost then.
     """
+    program = installed("podman")
     home = tempfile.mkdtemp(prefix="mrt-")  # runroot has at most 50 characters
     argv = [
-        installed("podman"), "--root", f"{home}/root", "--runroot", f"{home}/run",
+        program, "--root", f"{home}/root", "--runroot", f"{home}/run",
         "--tmpdir", f"{home}/tmp", "--storage-driver", "vfs", "--events-backend", "none",
     ]  # fmt: skip
 
