@@ -121,7 +121,8 @@ class Program:
         """Delete whatever a test left."""
         for path in self.root.glob("[!.]*"):
             self("delete", "--force", path.name)
-        self("gc")
+        if self.left():
+            self("gc")
         Path(roots.entry_of(STORE, str(self.root))).unlink(missing_ok=True)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import tomlkit
 
-from engines.clients import images
+from engines.clients import images, limits
 from engines.clients.engine import IMAGE, Engine, program
 from engines.clients.screen import Screen
 
@@ -150,9 +150,9 @@ class Ctr(Containerd):
         said = self.full("tasks", "delete", name).stderr
         return said.rpartition("exit code ")[2].strip('"\n') or "0"
 
-    def cgroup(self, name: str, controller: str, file: str) -> str:
-        """What a file of a container's cgroup holds."""
-        return Path("/sys/fs/cgroup", controller, self.space, name, file).read_text().strip()
+    def limit(self, name: str, limit: str) -> list[str]:
+        """What the files of a limit hold, in a container's cgroup."""
+        return limits.outside(limit, f"{self.space}/{name}")
 
     def screen(self, *args: str) -> Screen:
         """`ctr` at a terminal."""

@@ -6,6 +6,7 @@ import time
 
 from conftest import wait_until
 from engines.clients.cri_engine import Cri
+from engines.clients.limits import has_weight, inside
 
 HOG = "x=a; while :; do x=$x$x; done"
 """A shell script that asks for ever more memory."""
@@ -239,17 +240,16 @@ def limits(cri: Cri) -> None:
         "cpu_shares": 512, "cpuset_cpus": "1", "oom_score_adj": 500,
     }  # fmt: skip
     name = cri.start(resources=wish)
-    assert cri.cgroup(name, "memory", "memory.limit_in_bytes") == str(64 << 20)
-    assert cri.cgroup(name, "cpu", "cpu.cfs_period_us") == "50000"
-    assert cri.cgroup(name, "cpu", "cpu.cfs_quota_us") == "20000"
-    assert cri.cgroup(name, "cpu", "cpu.shares") == "512"
-    assert cri.cgroup(name, "cpuset", "cpuset.cpus") == "1"
+    assert cri.limit(name, "memory") == [str(64 << 20)]
+    assert cri.limit(name, "cpu") == ["20000", "50000"]
+    assert has_weight(cri.limit(name, "shares"), 512)
+    assert cri.limit(name, "cpuset") == ["1"]
     assert cri.exec(name, "cat", "/proc/self/oom_score_adj") == "500"
 
 
 def limits_seen_from_within(cri: Cri) -> None:
-    path = "/sys/fs/cgroup/memory/memory.limit_in_bytes"
-    assert cri.run("cat", path, resources={"memory_limit_in_bytes": 32 << 20}) == str(32 << 20)
+    wish = {"memory_limit_in_bytes": 32 << 20}
+    assert cri.run("cat", *inside("memory"), resources=wish) == str(32 << 20)
 
 
 def limits_changed_later(cri: Cri) -> None:
@@ -261,9 +261,9 @@ def limits_changed_later(cri: Cri) -> None:
         "cpu_period": 100000,
     }
     cri.calls.UpdateContainerResources(container_id=name, linux=wish)
-    assert cri.cgroup(name, "memory", "memory.limit_in_bytes") == str(48 << 20)
-    assert cri.cgroup(name, "cpu", "cpu.shares") == "256"
-    assert cri.cgroup(name, "cpu", "cpu.cfs_quota_us") == "30000"
+    assert cri.limit(name, "memory") == [str(48 << 20)]
+    assert has_weight(cri.limit(name, "shares"), 256)
+    assert cri.limit(name, "cpu") == ["30000", "100000"]
 
 
 def out_of_memory_is_told(cri: Cri) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from conftest import wait_until
-from engines.clients import images
+from engines.clients import images, limits
 from engines.clients.containerd_engine import REFERENCE, Containerd, link
 from engines.clients.cri_client import Calls, Refused, Stream
 from engines.clients.engine import IMAGE, program
@@ -214,10 +214,9 @@ class Cri(Containerd):
         self.streams.append(Stream(answer.url, self.cell.pid))
         return self.streams[-1]
 
-    def cgroup(self, name: str, controller: str, file: str) -> str:
-        """What a file of a container's cgroup holds."""
-        folder = Path("/sys/fs/cgroup", controller, self.cell.parent.lstrip("/"), name)
-        return (folder / file).read_text().strip()
+    def limit(self, name: str, limit: str) -> list[str]:
+        """What the files of a limit hold, in a container's cgroup."""
+        return limits.outside(limit, f"{self.cell.parent.lstrip('/')}/{name}")
 
     def close(self) -> None:
         if hasattr(self, "calls"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.clients import limits
 from engines.clients.cell import child
 from engines.clients.conftest import NODES
 from engines.clients.cri_client import Refused
@@ -91,8 +92,8 @@ def pod_is_removed(cri: Cri) -> None:
     cri.calls.RemovePodSandbox(pod_sandbox_id=pod)
     cri.calls.RemovePodSandbox(pod_sandbox_id=pod)  # as often as one likes
     assert pod not in [item.id for item in cri.calls.ListPodSandbox().items]
-    folder = Path("/sys/fs/cgroup/memory", cri.cell.parent.lstrip("/"), pod)
-    assert not folder.exists()
+    found = limits.MOUNT.glob(f"{'' if limits.V2 else '*/'}{cri.cell.parent.lstrip('/')}/{pod}")
+    assert not list(found)
 
 
 # --- the life of a container --------------------------------------------------------------
@@ -215,7 +216,8 @@ def exec_not_found(cri: Cri) -> None:
 
 def exec_is_in_the_cgroup(cri: Cri) -> None:
     name = cri.start()
-    assert f":memory:{cri.cell.parent}/{name}" in cri.exec(name, "cat", "/proc/self/cgroup")
+    text, wanted = cri.exec(name, "cat", "/proc/self/cgroup"), f"{cri.cell.parent}/{name}"
+    assert limits.is_in(text, "memory", lambda path: path == wanted)
 
 
 def exec_has_the_containers_user(cri: Cri) -> None:

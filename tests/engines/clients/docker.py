@@ -84,5 +84,5 @@ def tmpfs_with_an_owner(engine: Docker) -> None:
 
 
 def cgroups_are_read_only(engine: Docker) -> None:
-    text = engine.run("grep", " cgroup ", "/proc/mounts")
+    text = engine.run("grep", "-E", " cgroup2? ", "/proc/mounts")
     assert all(line.split()[3].startswith("ro,") for line in text.splitlines())

@@ -5,6 +5,7 @@ import signal
 import time
 
 from conftest import wait_until
+from engines.clients import limits
 from engines.clients.cell import child
 from engines.clients.engine import IMAGE, Dockerlike
 from engines.clients.screen import Screen
@@ -136,11 +137,8 @@ def update_of_many_limits(engine: Dockerlike) -> None:
     name = engine.detached("--memory=64m", "--memory-swap=64m", "sleep", "300")
     engine("update", "--memory=128m", "--memory-swap=128m", name)
     engine("update", "--cpu-quota=50000", "--cpu-period=100000", "--cpuset-cpus=0", name)
-    script = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us"
-    wanted = ["134217728", "50000"]
-    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-        script, wanted = "cd /sys/fs/cgroup; cat memory.max cpu.max", ["134217728", "50000 100000"]
-    assert engine("exec", name, "sh", "-c", script).splitlines() == wanted
+    text = engine("exec", name, "cat", *limits.inside("memory"), *limits.inside("cpu"))
+    assert text.split() == ["134217728", "50000", "100000"]
 
 
 def exec_of_a_command(engine: Dockerlike) -> None:
@@ -194,7 +192,7 @@ def exec_with_a_terminal(engine: Dockerlike) -> None:
 
 def exec_is_in_the_cgroup(engine: Dockerlike) -> None:
     name = engine.detached("--pids-limit=50", "sleep", "300")
-    text = engine("exec", name, "cat", "/sys/fs/cgroup/pids/cgroup.procs")
+    text = engine("exec", name, "cat", *limits.inside("processes"))
     assert len(text.split()) >= 2
 
 
@@ -274,7 +272,7 @@ def commit(engine: Dockerlike) -> None:
 def update_of_limits(engine: Dockerlike) -> None:
     name = engine.detached("--memory=64m", "sleep", "300")
     engine("update", "--cpu-shares=300", name)
-    assert engine("exec", name, "cat", "/sys/fs/cgroup/cpu/cpu.shares") == "300"
+    assert limits.has_weight([engine("exec", name, "cat", *limits.inside("shares"))], 300)
 
 
 def health_check(engine: Dockerlike) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 
+from engines.clients import limits
 from engines.clients.engine import Dockerlike
 
 
@@ -132,7 +133,7 @@ def names_of_the_host(engine: Dockerlike) -> None:
 def cgroup_namespace(engine: Dockerlike) -> None:
     own = engine.run("--cgroupns=private", "cat", "/proc/self/cgroup")
     host = engine.run("--cgroupns=host", "cat", "/proc/self/cgroup")
-    assert ":pids:/\n" in own + "\n" and engine.cell.parent in host
+    assert limits.is_in(own, "pids", lambda path: path == "/") and engine.cell.parent in host
 
 
 def volume(engine: Dockerlike) -> None:
@@ -217,8 +218,7 @@ def size_of_shared_memory(engine: Dockerlike) -> None:
 
 
 def limit_of_memory(engine: Dockerlike) -> None:
-    file = "/sys/fs/cgroup/memory/memory.limit_in_bytes"
-    assert engine.run("--memory=64m", "cat", file) == str(64 << 20)
+    assert engine.run("--memory=64m", "cat", *limits.inside("memory")) == str(64 << 20)
 
 
 def out_of_memory(engine: Dockerlike) -> None:
@@ -227,20 +227,21 @@ def out_of_memory(engine: Dockerlike) -> None:
 
 
 def limit_of_processors(engine: Dockerlike) -> None:
-    text = engine.run("--cpus=0.5", "cat", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    assert text == "50000"
+    text = engine.run("--cpus=0.5", "cat", *limits.inside("cpu"))
+    assert text.split() == ["50000", "100000"]
 
 
 def shares_of_processors(engine: Dockerlike) -> None:
-    assert engine.run("--cpu-shares=512", "cat", "/sys/fs/cgroup/cpu/cpu.shares") == "512"
+    text = engine.run("--cpu-shares=512", "cat", *limits.inside("shares"))
+    assert limits.has_weight([text], 512)
 
 
 def choice_of_processors(engine: Dockerlike) -> None:
-    assert engine.run("--cpuset-cpus=1", "cat", "/sys/fs/cgroup/cpuset/cpuset.cpus") == "1"
+    assert engine.run("--cpuset-cpus=1", "cat", *limits.inside("cpuset")) == "1"
 
 
 def limit_of_processes(engine: Dockerlike) -> None:
-    assert engine.run("--pids-limit=20", "cat", "/sys/fs/cgroup/pids/pids.max") == "20"
+    assert engine.run("--pids-limit=20", "cat", *limits.inside("pids")) == "20"
 
 
 def limit_of_open_files(engine: Dockerlike) -> None:

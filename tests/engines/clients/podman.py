@@ -3,6 +3,7 @@
 import json
 
 from engines.clients.engine import IMAGE, Podman
+from engines.clients.limits import inside
 
 
 def build_with_run(engine: Podman) -> None:
@@ -161,7 +162,7 @@ def secret(engine: Podman) -> None:
 
 
 def unified_limit_of_processes(engine: Podman) -> None:
-    assert engine.run("--pids-limit=-1", "cat", "/sys/fs/cgroup/pids/pids.max") == "max"
+    assert engine.run("--pids-limit=-1", "cat", *inside("pids")) == "max"
 
 
 def umask(engine: Podman) -> None:
