@@ -12,7 +12,7 @@
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
-# make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
+# make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, ARCH=arm64, PYTEST="…"
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 # make bats    runc's own tests against minirun and runc, side by side; FILES="exec tty" for some
 
@@ -47,6 +47,7 @@ BATS_PACKAGES := apt bats gawk gcc golang-go golang-dbus-dev golang-github-ciliu
 	libc6-dev libseccomp-dev pkgconf runc tar util-linux xz-utils
 RUNTIME ?= $(abspath $(MINIRUN))
 SUITE ?= trixie
+ARCH ?= amd64
 IMAGES := busybox debian ubuntu
 # With CI set, a test that would skip for want of an ability that can be had fails instead.
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
@@ -98,8 +99,10 @@ lab: setup .venv/.lab
 images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
 
+# Three workers for two processors, since tests often wait; each begins with a third of the list, so
+# that an engine or a browser is started once, and takes over from another when it is through.
 test: images
-	$(PYTHON) -m pytest -n 2 $(PYTEST)
+	$(PYTHON) -m pytest -n 3 --dist worksteal $(PYTEST)
 	$(if $(CI),@$(MAKE) --no-print-directory conformance)
 
 check: tested
@@ -120,8 +123,8 @@ matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
 test-v2: setup
-	@.ci/packages qemu-system-x86
-	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --pytest '$(PYTEST)'
+	@.ci/packages $(if $(filter arm64,$(ARCH)),qemu-system-arm qemu-user-static arch-test,qemu-system-x86)
+	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --arch $(ARCH) --pytest '$(PYTEST)'
 
 conformance: setup
 	@.ci/packages $(GO_PACKAGES)

@@ -24,7 +24,7 @@ from minirun.image.layer import apply_flat
 from minirun.image.take import take
 
 D, L, H, C = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
-SECONDS = float(os.environ.get("MINIRUN_FUZZ_SECONDS") or (60 if os.environ.get("CI") else 3))
+SECONDS = float(os.environ.get("MINIRUN_FUZZ_SECONDS") or (20 if os.environ.get("CI") else 3))
 HOST = "HOST"
 """Stands for the path of the folder that must not change."""
 

@@ -61,9 +61,15 @@ class Bare:
     """A bare Debian in a directory."""
 
     def __init__(
-        self, path: Path, suite: str, lent: list[str], include: tuple[str, ...] = ("make",)
+        self,
+        path: Path,
+        suite: str,
+        lent: list[str],
+        include: tuple[str, ...] = ("make",),
+        arch: str = "",
     ) -> None:
         self.path = path
+        self.arch = [f"--architectures={arch}"] if arch else []
         self.include = ",".join(include)
         self.suite = suite
         self.env = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
@@ -93,6 +99,7 @@ class Bare:
             "--mode=root",
             "--variant=minbase",
             f"--include={self.include}",
+            *self.arch,
             *options,
         ]
         argv += ["--format=directory", self.suite, str(self.path)]
