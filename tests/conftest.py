@@ -291,7 +291,7 @@ def _leaks(before: dict[str, set[str]]) -> list[str]:
     ]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
     """Print the table of what engines' users do, with runc below and with minirun below."""
     from engines.clients.scenario import table
 
