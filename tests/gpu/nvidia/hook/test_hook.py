@@ -104,8 +104,25 @@ def test_what_the_image_puts_into_the_environment_goes_nowhere_else() -> None:
     assert argv is not None and not any("evil" in word for word in argv)
 
 
+@pytest.mark.parametrize("visible", ("none", "0", "all", "nvidia.com/gpu=0"))
+def test_the_environment_of_the_unprivileged_can_be_ignored(visible: str) -> None:
+    """`none` asks for the driver's files: that is a request as any other."""
+    asked = DEFAULTS._replace(accept_env_unprivileged=False)
+    assert environment_request({"NVIDIA_VISIBLE_DEVICES": visible}, asked) is None
+    if visible == "none":
+        assert environment_request({"NVIDIA_VISIBLE_DEVICES": visible}, asked, True) is not None
+
+
+def test_an_old_name_of_a_mig_device_is_none_of_cdi() -> None:
+    """Drivers before 470 call MIG devices so; stage 5 knows whether there is such a one."""
+    name = "MIG-GPU-b1028956-cfa2-0990-bf4a-5da9abb51763/3/0"
+    request = environment_request({"NVIDIA_VISIBLE_DEVICES": name})
+    assert request is not None and request.devices == (name,)
+
+
 def test_a_bad_cuda_version_of_a_legacy_image() -> None:
-    for text in ("latest", "9.0.176.1", "09.0", "9.", "12.x"):
+    for text in ("latest", "9.0.176.1", "09.0", "9.", "12.x", "9.4294967296", "11.6-rc1", "+9",
+                 f"9.{'1' * 5000}", "9.0.116foo", ".5.10", "9..0", "-9"):  # fmt: skip
         with pytest.raises(GPUError, match="invalid CUDA version: invalid version") as caught:
             environment_request({"CUDA_VERSION": text})
         assert f"CUDA_VERSION={text}:" in caught.value.hint
@@ -114,7 +131,8 @@ def test_a_bad_cuda_version_of_a_legacy_image() -> None:
 @pytest.mark.parametrize(
     ("version", "required"),
     [("9.0.176", "cuda>=9.0"), ("v10.2", "cuda>=10.2"), ("11", "cuda>=11.0"),
-     ("12.4.1-devel", "cuda>=12.4")],
+     ("12.4.1-devel", "cuda>=12.4"), ("12.4.1+b.2", "cuda>=12.4"),
+     ("4294967295.4294967295.1", "cuda>=4294967295.4294967295")],
 )  # fmt: skip
 def test_the_version_of_a_legacy_image(version: str, required: str) -> None:
     """An empty NVIDIA_REQUIRE_CUDA counts as none."""
