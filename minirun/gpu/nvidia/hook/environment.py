@@ -22,7 +22,7 @@ DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")  # Go's strconv.ParseBool
 _DIGITS = 11
 _VOLUMES = "/var/run/nvidia-container-devices/"
-_IMEX, CDI = "imex/", "cdi/"
+IMEX, CDI = "imex/", "cdi/"
 """Mounts below _VOLUMES that name no GPU: imex/CHANNEL, and cdi/VENDOR/CLASS/DEVICE."""
 
 
@@ -62,16 +62,13 @@ def of_config(config: "dict[str, Any]") -> "dict[str, str]":
     return environment_of((config.get("process") or {}).get("env"))
 
 
-def request(
-    config: "dict[str, Any]", settings: HookSettings = DEFAULTS, ignored: "tuple[str, ...]" = ()
-) -> "NvidiaRequest | None":
+def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "NvidiaRequest | None":
     """Return what a config.json asks for, but for pid and root; None where it asks for nothing.
 
-    `ignored` are variables that do not count. Raises GPUError.
+    Raises GPUError.
     """
-    env = {name: value for name, value in of_config(config).items() if name not in ignored}
     mounts = mounted_devices(config.get("mounts") or [])
-    return environment_request(env, settings, is_privileged(config), mounts)
+    return environment_request(of_config(config), settings, is_privileged(config), mounts)
 
 
 def is_privileged(config: "dict[str, Any]") -> bool:
@@ -93,7 +90,7 @@ def environment_request(
     """
     counts = privileged or settings.accept_env_unprivileged
     mounts = devices_from_mounts if settings.accept_volume_mounts else ()
-    mounted = [name for name in mounts if not name.startswith((_IMEX, CDI))]
+    mounted = [name for name in mounts if not name.startswith((IMEX, CDI))]
     plain = [name.strip() for name in mounted if name.strip()]
     devices = _chosen(plain) if mounted else listed(env, settings.swarm_resources)
     if devices is None or not (mounted or counts):
@@ -106,17 +103,23 @@ def environment_request(
         mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
         capabilities=_capabilities(env, settings.supported_capabilities, legacy),
         requirements=() if settings.disable_require else _requirements(env, legacy),
-        imex_channels=channels(env, settings, counts, mounts),
+        imex_channels=() if settings.ignore_imex_channels else channels(env, counts, mounts),
     )
 
 
-def channels(
-    env: "dict[str, str]", settings: HookSettings, counts: bool, mounts: "tuple[str, ...]"
-) -> "tuple[str, ...]":
-    """Return the IMEX channels that `mounts` name, or the environment where it `counts`."""
+def asked_channels(config: "dict[str, Any]", settings: HookSettings) -> "tuple[str, ...]":
+    """Return the IMEX channels that a config.json asks for, each once."""
     if settings.ignore_imex_channels:
         return ()
-    mounted = tuple(name[len(_IMEX) :] for name in mounts if name.startswith(_IMEX))
+    counts = is_privileged(config) or settings.accept_env_unprivileged
+    rows = config.get("mounts") or [] if settings.accept_volume_mounts else []
+    found = channels(of_config(config), counts, mounted_devices(rows))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def channels(env: "dict[str, str]", counts: bool, mounts: "tuple[str, ...]") -> "tuple[str, ...]":
+    """Return the IMEX channels that `mounts` name, or the environment where it `counts`."""
+    mounted = tuple(name[len(IMEX) :] for name in mounts if name.startswith(IMEX))
     return mounted or (_channels(env) if counts else ())
 
 
@@ -251,7 +254,9 @@ def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
     """Return what mounts of /dev/null name (a GPU, imex/N, cdi/…): the device plugin asks so."""
     rows = ((row.get("source", ""), os.path.normpath(row["destination"])) for row in mounts)
     return tuple(
-        path[len(_VOLUMES) :]
-        for source, path in rows
-        if path.startswith(_VOLUMES) and os.path.normpath(source) == "/dev/null"
+        dict.fromkeys(
+            path[len(_VOLUMES) :]
+            for source, path in rows
+            if path.startswith(_VOLUMES) and os.path.normpath(source) == "/dev/null"
+        )
     )

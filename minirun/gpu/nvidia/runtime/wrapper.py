@@ -133,7 +133,7 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     from minirun.gpu.nvidia.runtime import devices, graphics  # of `create` alone
 
     if toolkit.mode == "auto" and toolkit.version == versions.LEGACY:
-        legacy = not devices.named_only(config, toolkit)
+        legacy = not devices.named_only(config, toolkit, log)
     else:
         legacy = toolkit.mode == "legacy"
     if not legacy:
