@@ -70,7 +70,10 @@ def named_only(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> b
 
 def _words(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
     """Return the devices asked for, each once: full names of CDI, or others. Raises GPUError."""
-    words = _annotated(config, toolkit) or _mounted(config, toolkit, log)
+    words = _annotated(config, toolkit)
+    if toolkit.mode != "cdi" and not all(map(names.is_qualified, words)):
+        words = []  # only mode cdi takes other names from there
+    words = words or _mounted(config, toolkit, log)
     return list(dict.fromkeys(words or _of_environment(config, toolkit, log)))
 
 

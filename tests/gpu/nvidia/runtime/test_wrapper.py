@@ -85,6 +85,20 @@ def test_an_existing_hook_is_left_as_it_is(runtime: Wrapper) -> None:
     assert runtime.config["hooks"]["prestart"] == rows
 
 
+@pytest.mark.parametrize("visible", ("void", "vendor.com/class=a"))
+@pytest.mark.parametrize("name", ("nvidia-container-runtime-hook", "nvidia-container-toolkit"))
+def test_mode_cdi_takes_the_hook_of_docker_away(runtime: Wrapper, visible: str, name: str) -> None:
+    """Else `docker run --gpus` with this runtime would do the work twice, or fail."""
+    runtime.configure("cdi")
+    write_spec(runtime)
+    other = {"path": "/hook/a", "args": ["a"]}
+    rows = [other, {"path": f"/usr/bin/{name}", "args": [name, "prestart"]}]
+    asked = document({"NVIDIA_VISIBLE_DEVICES": visible}) | {"hooks": {"prestart": rows}}
+    assert runtime.create(asked).returncode == 0
+    assert runtime.config["hooks"]["prestart"] == [other]
+    assert ("FOO=1" in runtime.config["process"]["env"]) == (visible != "void")
+
+
 def test_the_next_runtime_of_the_list_and_none_at_all(runtime: Wrapper) -> None:
     runtime.configure("legacy", 'runtimes = ["nosuch", "other"]')
     done = runtime("state", "c")
@@ -206,6 +220,14 @@ def test_some_names_of_cdi_mean_gpus_made_on_the_spot(runtime: Wrapper, mode: st
     asked = asking("runtime.nvidia.com/gpu=1", env={"CUDA_VERSION": "latest"})
     done = runtime.create(asked, MINIRUN_SIM="count=2")
     assert (done.returncode, done.stderr) == (0, "")
+    paths = [row["path"] for row in runtime.config["linux"]["devices"]]
+    assert "/dev/nvidia1" in paths and "/dev/nvidia0" not in paths
+
+
+def test_annotations_count_in_mode_auto_by_full_names_alone(runtime: Wrapper) -> None:
+    runtime.configure("auto")
+    asked = asking("1", {"cdi.k8s.io/x": "0"})
+    assert runtime.create(asked, MINIRUN_SIM="count=2").returncode == 0
     paths = [row["path"] for row in runtime.config["linux"]["devices"]]
     assert "/dev/nvidia1" in paths and "/dev/nvidia0" not in paths
 
