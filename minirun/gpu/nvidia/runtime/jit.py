@@ -26,7 +26,7 @@ KIND = "runtime.nvidia.com/gpu"
 _FAILED = "failed to create the automatic CDI modifier: failed to generate CDI spec for mode"
 _EMPTY = Edits(env=("NVCT_EMPTY_DEVICE=",))
 """What the device `none` consists of: a device without any edit would be no valid one."""
-_BESIDE = (
+BESIDE = (
     ("NVIDIA_GDS", "gds"), ("NVIDIA_MOFED", "mofed"), ("NVIDIA_GDRCOPY", "gdrcopy"),
     ("NVIDIA_NVSWITCH", "nvswitch"),
 )  # fmt: skip
@@ -87,7 +87,7 @@ def _beside(config: "dict[str, Any]", toolkit: Toolkit, finder: Finder) -> "list
     """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
     env = environment.of_config(config)
     parts: "list[Edits]" = []
-    for name, mode in _BESIDE:
+    for name, mode in BESIDE:
         if env.get(name) == "enabled":
             parts += [modes.companion_edits(mode, finder), modes.VOID]
     channels = environment.asked_channels(config, toolkit.hook)

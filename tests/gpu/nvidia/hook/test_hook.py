@@ -9,6 +9,7 @@ from gpu.nvidia.toolkit_cases import toml
 from gpu.sandbox import DATA
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia import hook
+from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, environment_request
 from minirun.gpu.nvidia.runtime import config as toolkit_config
 
@@ -173,6 +174,23 @@ def test_mounts_name_gpus_and_imex_channels_and_beat_the_environment() -> None:
     assert argv is not None and {"--device=all", "--imex-channel=7"} <= set(argv)
 
 
+@pytest.mark.parametrize(
+    ("value", "mounts", "more", "channels"),
+    (
+        ("3,4,3", (), {}, ("4", "3")), ("all", (), {}, ()), ("none", (), {}, ()),
+        ("7", ("imex/3",), {}, ("7",)),
+        ("7", ("imex/3", "0", "imex/3"), {"accept_volume_mounts": True}, ("3",)),
+        ("7", (), {"accept_env_unprivileged": False}, ()),
+        ("7", (), {"ignore_imex_channels": True}, ()),
+    ),
+)  # fmt: skip
+def test_the_imex_channels_that_edits_on_the_spot_get(
+    value: str, mounts: tuple[str, ...], more: dict[str, Any], channels: tuple[str, ...]
+) -> None:
+    document = config({"NVIDIA_IMEX_CHANNELS": value}, [], [mount(name) for name in mounts])
+    assert environment.asked_channels(document, DEFAULTS._replace(**more)) == channels
+
+
 def test_imex_channels_can_be_ignored_or_not_made() -> None:
     env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_IMEX_CHANNELS": "7"}
     document, state = config(env, [], []), {"pid": 1, "bundle": "/b"}
@@ -185,3 +203,12 @@ def test_imex_channels_can_be_ignored_or_not_made() -> None:
         "--no-create-imex-channels",
         "configure",
     ]
+
+
+def test_the_compat_mode_of_config_toml_is_passed_on() -> None:
+    text = 'nvidia-container-runtime.modes.legacy.cuda-compat-mode = "ldconfig"'
+    asked = toolkit_config.parse(text, "x").hook
+    document = config({"NVIDIA_VISIBLE_DEVICES": "0"}, [], [])
+    argv = hook.command_line(document, {"pid": 1, "bundle": "/b"}, asked)
+    assert argv is not None and argv[1:3] == ["configure", "--cuda-compat-mode=ldconfig"]
+    assert hook.read(argv).cuda_compat_mode == "ldconfig"
