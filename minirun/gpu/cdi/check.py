@@ -69,10 +69,16 @@ def check(raw: "Any") -> "dict[str, Any]":
         if not any(device["containerEdits"].values()):
             fail(f"{where}.containerEdits", "is empty")
         _edits(device["containerEdits"], f"{where}.containerEdits")
-    least = least_version(spec)
-    if VERSIONS.index(version) < VERSIONS.index(least):
+    least = raised_version(spec)
+    if least != version:
         fail("cdiVersion", f"{version} is too old for what the file has: at least {least}")
     return spec
+
+
+def raised_version(spec: "dict[str, Any]") -> str:
+    """Return the version of a spec, or a newer one where what it has is newer."""
+    version: str = spec["cdiVersion"].removeprefix("v")
+    return max(version, least_version(spec), key=VERSIONS.index)
 
 
 def least_version(spec: "dict[str, Any]") -> str:
