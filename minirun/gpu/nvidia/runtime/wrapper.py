@@ -112,6 +112,8 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     """Rewrite config.json where `args` create a container. Raises MinirunError."""
     if command(args) != "create":
         return
+    if _long(args[-1]) in ("--bundle", "-b"):
+        raise ConfigError(f"{args[-1]}: bundle option requires an argument", status=1)
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = f"{bundle}/{places.CONFIG}"
     try:

@@ -266,6 +266,18 @@ def test_a_bundle_without_config_json(runtime: Wrapper) -> None:
     assert "nosuch/config.json" in done.stderr and "level=error" in done.stderr
 
 
+@pytest.mark.parametrize("flag", ("--bundle", "-bundle", "-b"))
+def test_a_bundle_that_is_not_named_is_not_the_working_directory(
+    runtime: Wrapper, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    before = document({"NVIDIA_VISIBLE_DEVICES": "0"})
+    (runtime.bundle / "config.json").write_text(json.dumps(before))
+    monkeypatch.chdir(runtime.bundle)
+    done = runtime("create", flag)
+    assert done.returncode == 1 and "bundle option requires an argument" in done.stderr
+    assert runtime.config == before and not runtime.called.exists()
+
+
 def test_a_broken_config_json_is_told_by_its_path(runtime: Wrapper) -> None:
     done = runtime.create(document({}) | {"hooks": {"prestart": ["x"]}})
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
