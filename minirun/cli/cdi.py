@@ -78,6 +78,7 @@ _VARIABLES = {
     "enable_hooks": "GENERATE_ENABLED_HOOKS", "feature_flags": "GENERATE_FEATURE_FLAGS",
 }  # fmt: skip
 """Flag → $NVIDIA_CTK_CDI_…"""
+_SPEC_DIRS = "NVIDIA_CTK_CDI_SPEC_DIRS"
 _ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
 
 
@@ -115,7 +116,8 @@ def _put(content: str, path: str) -> int:
 
 def _list(args: "list[str]", log: ToolkitLog) -> int:
     flags = CdiList(args)
-    found = registry.load(tuple(flags.spec_dir) or config.load().spec_dirs)
+    named = [name for name in os.environ.get(_SPEC_DIRS, "").split(",") if name]
+    found = registry.load(tuple(flags.spec_dir or named) or config.load().spec_dirs)
     names = sorted(name for name in found.devices if name not in found.conflicts)
     log.info(f"Found {len(names)} CDI devices")
     for line in (*found.warnings, *found.conflicts.values()):

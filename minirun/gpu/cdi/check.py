@@ -2,7 +2,8 @@
 
 The shapes are the specification's JSON schema in brief, in the words of minirun.common.schema. As
 in the reference library, which reads strictly, a property that the schema does not know is an
-error: a misspelt `deviceNode` would else be lost in silence.
+error: a misspelt `deviceNode` would else be lost in silence. So is a version that is older than a
+property of the file: an engine of that time would not know it.
 """
 
 from minirun.common.schema import UINT32, Checker, absolute, fail, without_nulls
@@ -48,10 +49,10 @@ def check(raw: "Any") -> "dict[str, Any]":
     """Return a spec without its null properties, which mean as much as none. Raises SchemaError."""
     spec: "dict[str, Any]" = without_nulls(raw)
     _CHECKER.check(spec, SHAPE)
-    if spec["cdiVersion"] not in VERSIONS:
-        fail(
-            "cdiVersion", f"unknown version {spec['cdiVersion']!r}: {VERSIONS[0]} to {VERSIONS[-1]}"
-        )
+    version = spec["cdiVersion"].removeprefix("v")
+    if version not in VERSIONS:
+        known = f"{VERSIONS[0]} to {VERSIONS[-1]}"
+        fail("cdiVersion", f"unknown version {spec['cdiVersion']!r}: {known}")
     if problem := kind_problem(spec["kind"]):
         fail("kind", problem)
     _edits(spec.get("containerEdits", {}), "containerEdits")
@@ -68,7 +69,35 @@ def check(raw: "Any") -> "dict[str, Any]":
         if not any(device["containerEdits"].values()):
             fail(f"{where}.containerEdits", "is empty")
         _edits(device["containerEdits"], f"{where}.containerEdits")
+    least = raised_version(spec)
+    if least != version:
+        fail("cdiVersion", f"{version} is too old for what the file has: at least {least}")
     return spec
+
+
+def raised_version(spec: "dict[str, Any]") -> str:
+    """Return the version of a spec, or a newer one where what it has is newer."""
+    version: str = spec["cdiVersion"].removeprefix("v")
+    return max(version, least_version(spec), key=VERSIONS.index)
+
+
+def least_version(spec: "dict[str, Any]") -> str:
+    """Return the oldest version of the specification that knows all that is in a spec."""
+    parts = [spec.get("containerEdits", {}), *(row["containerEdits"] for row in spec["devices"])]
+    rdt = [part["intelRdt"] for part in parts if "intelRdt" in part]
+    newer = any(row.get("schemata") or row.get("enableMonitoring") for row in rdt)
+    if newer or any(part.get("netDevices") for part in parts):
+        return "1.1.0"
+    if rdt or any(part.get("additionalGids") for part in parts):
+        return "0.7.0"
+    annotated = any(row.get("annotations") for row in (spec, *spec["devices"]))
+    if annotated or "." in spec["kind"].partition("/")[2]:
+        return "0.6.0"
+    nodes = any(node.get("hostPath") for part in parts for node in part.get("deviceNodes", ()))
+    if nodes or any(row["name"][:1].isdigit() for row in spec["devices"]):
+        return "0.5.0"
+    typed = any(mount.get("type") for part in parts for mount in part.get("mounts", ()))
+    return "0.4.0" if typed else "0.3.0"
 
 
 def _edits(edits: "dict[str, Any]", where: str) -> None:

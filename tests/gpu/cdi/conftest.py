@@ -13,7 +13,7 @@ EDITS = {"env": ["THING=yes"]}
 def spec(*devices: str, kind: str = KIND, **more: Any) -> dict[str, Any]:
     """A spec whose devices have an environment variable each; `more` are its other properties."""
     rows = [{"name": name, "containerEdits": {"env": [f"THING={name}"]}} for name in devices]
-    return {"cdiVersion": "0.6.0", "kind": kind, "devices": rows, **more}
+    return {"cdiVersion": "1.1.0", "kind": kind, "devices": rows, **more}
 
 
 def write(folder: Path, name: str, content: Any) -> Path:

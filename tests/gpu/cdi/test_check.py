@@ -61,6 +61,45 @@ def test_mistakes_in_a_spec(change: dict[str, Any], text: str) -> None:
     assert str(caught.value) == text
 
 
+NODE = {"path": "/dev/x", "hostPath": "/dev/null"}
+MOUNT = {"hostPath": "tmpfs", "containerPath": "/t"}
+
+
+@pytest.mark.parametrize(
+    ("least", "edits", "more"),
+    [
+        ("0.3.0", {"mounts": [MOUNT], "deviceNodes": [{"path": "/dev/null"}]}, {}),
+        ("0.4.0", {"mounts": [{**MOUNT, "type": "tmpfs"}]}, {}),
+        ("0.5.0", {"deviceNodes": [NODE]}, {}),
+        ("0.6.0", {}, {"annotations": {"a": "b"}}),
+        ("0.6.0", {}, {"kind": "vendor.com/a.b"}),
+        ("0.7.0", {"additionalGids": [1]}, {}),
+        ("0.7.0", {"intelRdt": {}}, {}),
+        ("1.1.0", {"intelRdt": {"schemata": ["L3:0=f"]}}, {}),
+        ("1.1.0", {"intelRdt": {"enableMonitoring": True}}, {}),
+        ("1.1.0", {"netDevices": [{"hostInterfaceName": "e", "name": "f"}]}, {}),
+    ],
+)
+def test_a_version_is_as_new_as_what_the_file_has(
+    least: str, edits: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """The reference library's rule, specs-go/version.go: `v` before a version is taken too."""
+    for document in (edited(**edits) | more, spec("a") | more):
+        if "containerEdits" not in document:
+            document["devices"][0]["containerEdits"].update(edits)
+        assert check.least_version(document) == least
+        at = check.VERSIONS.index(least)
+        for version in check.VERSIONS[at:]:
+            check.check(document | {"cdiVersion": f"v{version}"})
+        for version in check.VERSIONS[:at]:
+            with pytest.raises(SchemaError, match=f"cdiVersion: {version} is .*: at least {least}"):
+                check.check(document | {"cdiVersion": version})
+
+
+def test_a_name_that_begins_with_a_digit_needs_0_5() -> None:
+    assert check.least_version(spec("0")) == "0.5.0"
+
+
 @pytest.mark.parametrize(
     ("edits", "text"),
     [

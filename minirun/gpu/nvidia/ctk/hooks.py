@@ -91,9 +91,10 @@ def pin_device_nodes(root: Root) -> None:
         data = root.read(path, _PARAMS_LIMIT)
     except FileNotFoundError:
         return
-    if _ASKED not in data:
+    lines = data.split(b"\n")
+    if _ASKED not in lines:
         return
-    tree = _bind_of(root, data.replace(_ASKED, _ANSWER))
+    tree = _bind_of(root, b"\n".join(_ANSWER if line == _ASKED else line for line in lines))
     try:
         mounts.mount_setattr(tree, _ATTRIBUTES, shown=path)
         attach(root, tree, path)

@@ -1,6 +1,7 @@
 """How a CDI spec is to be made: names, hooks, their program; devices and edits → one spec."""
 
 from minirun.core.record import Record
+from minirun.gpu.cdi.check import least_version
 from minirun.gpu.cdi.container_edits import CdiHook, dump
 from minirun.gpu.cdi.inject import join
 from minirun.gpu.cdi.registry import SIMULATED
@@ -79,19 +80,6 @@ def document(
     if common := dump(rest._replace(env=(*rest.env, SIMULATED)) if simulated else rest):
         made["containerEdits"] = common
     return made | {"cdiVersion": least_version(made)}
-
-
-def least_version(made: "dict[str, Any]") -> str:
-    """Return the oldest version of the specification that knows all that is in a spec."""
-    edits = [made.get("containerEdits", {}), *(row["containerEdits"] for row in made["devices"])]
-    nodes = [node for part in edits for node in part.get("deviceNodes", ())]
-    if any("additionalGids" in part for part in edits):
-        return "0.7.0"
-    if "." in made["kind"].partition("/")[2]:
-        return "0.6.0"
-    if any("hostPath" in node for node in nodes):
-        return "0.5.0"
-    return "0.5.0" if any(row["name"][0].isdigit() for row in made["devices"]) else "0.3.0"
 
 
 def merged(parts: "list[Edits]") -> Edits:

@@ -6,6 +6,8 @@ paths are changed: of nodes, mounts, and hooks that run in the runtime's namespa
 container, the paths in it: of nodes, mounts, and what hooks that run in it are given.
 """
 
+from minirun.gpu.cdi.check import raised_version
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -44,7 +46,7 @@ def root(spec: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
         row | {"containerEdits": _edits(row["containerEdits"], move, relative)}
         for row in spec["devices"]
     ]
-    return moved
+    return moved | {"cdiVersion": raised_version(moved)}  # a node may have a hostPath only now
 
 
 def _edits(edits: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":

@@ -101,6 +101,7 @@ def arguments(asked: NvidiaRequest) -> "list[str]":
         _option("--ldcache", asked.ldcache),
         _option("--user", asked.user),
         "configure",
+        _option("--cuda-compat-mode", asked.cuda_compat_mode),
         _option("--ldconfig", asked.ldconfig),
         "--no-cgroups" if asked.no_cgroups else "",
         _option("--device", ",".join(asked.devices)),

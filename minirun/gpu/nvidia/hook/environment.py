@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")  # Go's strconv.ParseBool
+_DIGITS = 11
 _VOLUMES = "/var/run/nvidia-container-devices/"
-_IMEX, _CDI = "imex/", "cdi/"
+IMEX, CDI = "imex/", "cdi/"
 """Mounts below _VOLUMES that name no GPU: imex/CHANNEL, and cdi/VENDOR/CLASS/DEVICE."""
 
 
@@ -61,17 +62,19 @@ def of_config(config: "dict[str, Any]") -> "dict[str, str]":
     return environment_of((config.get("process") or {}).get("env"))
 
 
-def request(
-    config: "dict[str, Any]", settings: HookSettings = DEFAULTS, ignored: "tuple[str, ...]" = ()
-) -> "NvidiaRequest | None":
+def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "NvidiaRequest | None":
     """Return what a config.json asks for, but for pid and root; None where it asks for nothing.
 
-    `ignored` are variables that do not count. Raises GPUError.
+    Raises GPUError.
     """
-    env = {name: value for name, value in of_config(config).items() if name not in ignored}
-    bounding = ((config.get("process") or {}).get("capabilities") or {}).get("bounding") or []
     mounts = mounted_devices(config.get("mounts") or [])
-    return environment_request(env, settings, "CAP_SYS_ADMIN" in bounding, mounts)
+    return environment_request(of_config(config), settings, is_privileged(config), mounts)
+
+
+def is_privileged(config: "dict[str, Any]") -> bool:
+    """Return True if CAP_SYS_ADMIN is in the bounding set, as the toolkit understands the word."""
+    capabilities = (config.get("process") or {}).get("capabilities") or {}
+    return "CAP_SYS_ADMIN" in (capabilities.get("bounding") or [])
 
 
 def environment_request(
@@ -87,14 +90,12 @@ def environment_request(
     """
     counts = privileged or settings.accept_env_unprivileged
     mounts = devices_from_mounts if settings.accept_volume_mounts else ()
-    mounted = [name for name in mounts if not name.startswith((_IMEX, _CDI))]
+    mounted = [name for name in mounts if not name.startswith((IMEX, CDI))]
     plain = [name.strip() for name in mounted if name.strip()]
-    devices = _chosen(plain) if mounted else visible(env, settings.swarm_resources)
-    if devices is None or (devices and not mounted and not counts):
+    devices = _chosen(plain) if mounted else listed(env, settings.swarm_resources)
+    if devices is None or not (mounted or counts):
         return None
-    channels = tuple(name[len(_IMEX) :] for name in mounts if name.startswith(_IMEX))
-    if not channels and counts:
-        channels = _channels(env)
+    _refuse_cdi(devices)
     legacy = _is_legacy(env)
     return settings.options._replace(
         devices=devices,
@@ -102,8 +103,24 @@ def environment_request(
         mig_monitor=_mig(env, "MIG_MONITOR_DEVICES", privileged),
         capabilities=_capabilities(env, settings.supported_capabilities, legacy),
         requirements=() if settings.disable_require else _requirements(env, legacy),
-        imex_channels=() if settings.ignore_imex_channels else channels,
+        imex_channels=() if settings.ignore_imex_channels else channels(env, counts, mounts),
     )
+
+
+def asked_channels(config: "dict[str, Any]", settings: HookSettings) -> "tuple[str, ...]":
+    """Return the IMEX channels that a config.json asks for, each once."""
+    if settings.ignore_imex_channels:
+        return ()
+    counts = is_privileged(config) or settings.accept_env_unprivileged
+    rows = config.get("mounts") or [] if settings.accept_volume_mounts else []
+    found = channels(of_config(config), counts, mounted_devices(rows))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def channels(env: "dict[str, str]", counts: bool, mounts: "tuple[str, ...]") -> "tuple[str, ...]":
+    """Return the IMEX channels that `mounts` name, or the environment where it `counts`."""
+    mounted = tuple(name[len(IMEX) :] for name in mounts if name.startswith(IMEX))
+    return mounted or (_channels(env) if counts else ())
 
 
 def visible(
@@ -114,6 +131,15 @@ def visible(
     Variables of `swarm_resources` count before NVIDIA_VISIBLE_DEVICES. Raises GPUError for the name
     of a CDI device.
     """
+    devices = listed(env, swarm_resources)
+    _refuse_cdi(devices or ())
+    return devices
+
+
+def listed(
+    env: "dict[str, str]", swarm_resources: "tuple[str, ...]" = ()
+) -> "tuple[str, ...] | None":
+    """Return the same, names of CDI devices as well."""
     swarm = [env[name] for name in swarm_resources if name in env]
     text = ",".join(swarm) if swarm else env.get(VISIBLE)
     return ("all",) if text is None and _is_legacy(env) else _chosen(_items(text))
@@ -128,7 +154,7 @@ def _items(text: "str | None") -> "list[str]":
 
 
 def _chosen(items: "list[str]") -> "tuple[str, ...] | None":
-    """Apply the rules to a list of devices. Raises GPUError for a CDI name."""
+    """Apply the rules to a list of devices."""
     if not items or "void" in items:
         return None
     for item in items:
@@ -136,10 +162,16 @@ def _chosen(items: "list[str]") -> "tuple[str, ...] | None":
             return ("all",)
         if item == "none":
             return ()
-        if "=" in item or "/" in item:
+    return _without_doubles(items)
+
+
+def _refuse_cdi(devices: "tuple[str, ...]") -> None:
+    """Raise GPUError for vendor.com/class=name; MIG-GPU-uuid/3/0 is an old name of a MIG device."""
+    for item in devices:
+        kind, equals, _ = item.partition("=")
+        if equals and "/" in kind:
             hint = "use --device for it, or an index, a uuid, all or none here"
             raise GPUError(f"{VISIBLE}: {item} is the name of a cdi device", hint)
-    return _without_doubles(items)
 
 
 def _channels(env: "dict[str, str]") -> "tuple[str, ...]":
@@ -183,13 +215,26 @@ def _requirements(env: "dict[str, str]", legacy: bool) -> "tuple[str, ...]":
         if name.startswith("NVIDIA_REQUIRE_") and not name.startswith("NVIDIA_REQUIRE_JETPACK")
     ]
     if legacy:
-        numbers = env["CUDA_VERSION"].removeprefix("v").partition("-")[0].split(".")
-        if len(numbers) > 3 or not all(_is_number(number) for number in numbers):
+        numbers = _version(env["CUDA_VERSION"].removeprefix("v"))
+        if not numbers:
             hint = f"CUDA_VERSION={env['CUDA_VERSION']}: it should read as in 12.4.1"
             text = "failed to get requirements failed to get version: invalid CUDA version"
             raise GPUError(f"{text}: invalid version string", hint)
         found.append(f"cuda>={'.'.join([*numbers, '0'][:2])}")
     return tuple(found)
+
+
+def _version(text: str) -> "list[str]":
+    """Return the numbers of a semantic version, 12.4.1-devel or shorter; [] if it is none.
+
+    What follows - or + stands after three numbers only; the first two are less than 2^32.
+    """
+    core = text.partition("+")[0].partition("-")[0]
+    numbers = core.split(".")
+    fits = all(map(_is_number, numbers)) and all(
+        len(part) < _DIGITS and int(part) < 1 << 32 for part in numbers[:2]
+    )
+    return numbers if fits and (len(numbers) == 3 or (len(numbers) < 3 and core == text)) else []
 
 
 def _is_number(text: str) -> bool:
@@ -209,7 +254,9 @@ def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
     """Return what mounts of /dev/null name (a GPU, imex/N, cdi/…): the device plugin asks so."""
     rows = ((row.get("source", ""), os.path.normpath(row["destination"])) for row in mounts)
     return tuple(
-        path[len(_VOLUMES) :]
-        for source, path in rows
-        if path.startswith(_VOLUMES) and os.path.normpath(source) == "/dev/null"
+        dict.fromkeys(
+            path[len(_VOLUMES) :]
+            for source, path in rows
+            if path.startswith(_VOLUMES) and os.path.normpath(source) == "/dev/null"
+        )
     )

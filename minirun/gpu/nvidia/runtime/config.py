@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 LEVELS = ("trace", "debug", "info", "warning", "warn", "error", "fatal", "panic")
 MODES = ("auto", "legacy", "cdi", "csv", "jit-cdi")
+_COMPAT = "nvidia-container-runtime.modes.legacy.cuda-compat-mode"
+_HOOK = "hook"
+_COMPAT_MODES = ("", "mount", "ldconfig", "disabled", _HOOK)
 
 
 class Toolkit(Record):
@@ -39,6 +42,8 @@ class Toolkit(Record):
     annotation_prefixes: "tuple[str, ...]"
     default_kind: str
     spec_dirs: "tuple[str, ...]"
+    compat_hook: bool
+    """Mode legacy adds hooks for the image's CUDA libraries (minirun.gpu.nvidia.runtime.gated)."""
     version: str
     """The version of the real toolkit to behave as: minirun.gpu.nvidia.runtime.versions."""
 
@@ -99,9 +104,10 @@ class _ConfigReader:
 
     def _value(self, key: str, kind: "Any", default: "Any", expected: str) -> "Any":
         table: Any = self.tables
-        for name in key.split("."):
+        names = key.split(".")
+        for at, name in enumerate(names):
             if not isinstance(table, dict):
-                self._fail(key, "its parent is no table")
+                self._fail(".".join(names[:at]), "expected a table")
             table = table.get(name)
             if table is None:
                 return default
@@ -132,12 +138,15 @@ def _toolkit(read: _ConfigReader) -> Toolkit:
         ),
         default_kind=read.text(f"{runtime}.modes.cdi.default-kind", "nvidia.com/gpu"),
         spec_dirs=read.words(f"{runtime}.modes.cdi.spec-dirs", ("/etc/cdi", "/var/run/cdi")),
+        compat_hook=read.text(_COMPAT) == _HOOK
+        and not read.switch("features.disable-cuda-compat-lib-hook"),
         version=read.text("minirun.toolkit-version", versions.LATEST, versions.VERSIONS),
     )
 
 
 def _hook(read: _ConfigReader) -> HookSettings:
     cli, accept = "nvidia-container-cli", "accept-nvidia-visible-devices"
+    compat = read.text(_COMPAT, choice=_COMPAT_MODES)
     options = NvidiaRequest(
         root=read.text(f"{cli}.root"),
         load_kmods=read.switch(f"{cli}.load-kmods", True),
@@ -147,6 +156,7 @@ def _hook(read: _ConfigReader) -> HookSettings:
         user=read.text(f"{cli}.user"),
         ldconfig=ldconfig_of(read.text(f"{cli}.ldconfig") or "@/sbin/ldconfig"),
         no_cgroups=read.switch(f"{cli}.no-cgroups"),
+        cuda_compat_mode="disabled" if compat == _HOOK else compat,
         no_create_imex_channels=read.switch("features.disable-imex-channel-creation"),
     )
     return HookSettings(

@@ -3,16 +3,17 @@
     auto   NVIDIA_VISIBLE_DEVICES=0,1: edits are made from the host on the spot ("jit-cdi")
     cdi    NVIDIA_VISIBLE_DEVICES=0,1 or nvidia.com/gpu=0: the devices of /etc/cdi and /var/run/cdi
 
-Annotations cdi.k8s.io/*, and mounts of /dev/null at …/nvidia-container-devices/cdi/VENDOR/CLASS/
-NAME where config.toml lets them count, name devices of those folders in both modes, and beat the
-environment. NVIDIA_DRIVER_CAPABILITIES counts in neither: the edits bring every library (facts
-sheet, "Two behaviours").
+Annotations cdi.k8s.io/* beat mounts of /dev/null below …/nvidia-container-devices, where
+config.toml lets these count, and mounts beat the environment. A name that is none of CDI gets the
+kind of the mode: runtime.nvidia.com/gpu in auto, whose devices are made on the spot in both modes.
+NVIDIA_DRIVER_CAPABILITIES counts in neither: the edits bring every library (facts sheet, "Two
+behaviours").
 """
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, names, registry, stale
 from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import host, jit
+from minirun.gpu.nvidia.runtime import host, jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 from minirun.gpu.request import VISIBLE
@@ -21,24 +22,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_CDI = "cdi/"
+_MADE = f"{jit.KIND}="
+_MIXED = (
+    "requesting a CDI device with vendor 'runtime.nvidia.com' is not supported when requesting "
+    "other CDI devices"
+)
+_NONE = "none"
 
 
 def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Put the devices asked for into `config`; return True if any. Raises MinirunError, OSError."""
-    wanted = _named(config, toolkit) or _in_words(config)
-    if not wanted:
-        ignored = (environment.DRIVER_CAPABILITIES,)
-        request = environment.request(config, toolkit.hook, ignored)
-        if request is None:
-            return False
-        if toolkit.mode != "cdi":
-            jit.apply(config, request, toolkit, log)
-            return True
-        wanted = [name for name in request.devices if name]
-    wanted = [name if "=" in name else f"{toolkit.default_kind}={name}" for name in wanted]
-    log.info(f"Using CDI devices {' '.join(wanted) or 'none'}")
+    kind = toolkit.default_kind if toolkit.mode == "cdi" else jit.KIND
+    words = _words(config, toolkit, log)
+    wanted = [word if names.is_qualified(word) else f"{kind}={word}" for word in words]
+    made = tuple(name.removeprefix(_MADE) for name in wanted if name.startswith(_MADE))
+    if made and len(made) < len(wanted):
+        raise GPUError(_MIXED, f"asked for: {', '.join(wanted)}")
+    if made:
+        jit.apply(config, made, toolkit, log)
+    elif wanted:
+        _from_files(config, wanted, toolkit, log)
+    return bool(wanted)
+
+
+def _from_files(
+    config: "dict[str, Any]", wanted: "list[str]", toolkit: Toolkit, log: ToolkitLog
+) -> None:
+    """Put devices of the spec folders into `config`. Raises GPUError, OSError."""
+    log.info(f"Using CDI devices {' '.join(wanted)}")
     found = registry.load(toolkit.spec_dirs)
+    if wanted == [f"{toolkit.default_kind}={_NONE}"] and wanted[0] not in found.devices:
+        wanted = []
     missing = [name for name in wanted if name not in found.devices]
     if missing:
         raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
@@ -46,33 +60,59 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
         log.warning(warning)
     edits = found.edits(wanted) if wanted else found.control_nodes(toolkit.default_kind)
     inject.apply(config, inject.complete(inject.join(edits)))
-    return True
 
 
-def named_only(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+def named_only(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Tell whether all devices that `config` asks for have full names of CDI. Raises GPUError."""
-    words = _in_words(config)
-    return bool(_named(config, toolkit)) or (bool(words) and all(map(names.is_qualified, words)))
+    words = _words(config, toolkit, log)
+    return bool(words) and all(map(names.is_qualified, words))
 
 
-def _named(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
-    """Return the full names that annotations and mounts give. Raises GPUError."""
-    prefixes = toolkit.annotation_prefixes
-    rows = (config.get("annotations") or {}).items()
-    found = names.from_annotations(
-        (names.PREFIX, value) for key, value in rows if key.startswith(prefixes)
-    )
-    if found or not toolkit.hook.accept_volume_mounts:
-        return found
-    mounts = environment.mounted_devices(config.get("mounts") or [])
-    parts = (name[len(_CDI) :].rpartition("/") for name in mounts if name.startswith(_CDI))
-    return [f"{kind}={device}" for kind, _, device in parts]
+def _words(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
+    """Return the devices asked for, each once: full names of CDI, or others. Raises GPUError."""
+    words = _annotated(config, toolkit)
+    if toolkit.mode != "cdi" and not all(map(names.is_qualified, words)):
+        words = []  # only mode cdi takes other names from there
+    words = words or _mounted(config, toolkit, log)
+    return list(dict.fromkeys(words or _of_environment(config, toolkit, log)))
 
 
-def _in_words(config: "dict[str, Any]") -> "list[str]":
-    """Return the devices of the environment, where a full name of CDI is among them."""
-    text = environment.of_config(config).get(VISIBLE, "")
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if "void" in words or not any(map(names.is_qualified, words)):
+def _annotated(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
+    """Return what annotations name, in the order of their keys. Raises GPUError."""
+    rows = sorted((config.get("annotations") or {}).items())
+    values = [value for key, value in rows if key.startswith(toolkit.annotation_prefixes)]
+    if toolkit.version == versions.LEGACY:  # it takes full names alone
+        return names.from_annotations((names.PREFIX, value) for value in values)
+    return [word or _NONE for value in values for word in value.split(",")]
+
+
+def _mounted(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
+    """Return what mounts name: GPU, cdi/vendor.com/class/name, cdi/vendor.com/class=name."""
+    if not toolkit.hook.accept_volume_mounts:
         return []
-    return list(dict.fromkeys(words))
+    found: "list[str]" = []
+    for name in environment.mounted_devices(config.get("mounts") or []):
+        asked = name.removeprefix(environment.CDI)
+        parts = asked.split("/", 2)
+        if name.startswith(environment.IMEX):
+            continue
+        if asked == name or names.is_qualified(asked):
+            found.append(asked)
+        elif len(parts) == 3:
+            found.append(f"{parts[0]}/{parts[1]}={parts[2]}")
+        else:
+            log.warning(f"Ignoring invalid mount request for CDI device {name}")
+    return found
+
+
+def _of_environment(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
+    """Return what the environment names, where it counts in this container."""
+    hook = toolkit.hook
+    devices = environment.listed(environment.of_config(config), hook.swarm_resources)
+    if devices is None:
+        return []
+    if not (hook.accept_env_unprivileged or environment.is_privileged(config)):
+        variables = ", ".join(hook.swarm_resources) or VISIBLE
+        log.warning(f"Ignoring devices of {variables} in an unprivileged container")
+        return []
+    return [name for name in devices if name] or [_NONE]

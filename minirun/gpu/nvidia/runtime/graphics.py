@@ -17,7 +17,7 @@ from minirun.gpu.nvidia.ctk.generate import describe_node
 from minirun.gpu.nvidia.ctk.recipe import Recipe, in_order
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import jit, versions
+from minirun.gpu.nvidia.runtime import gated, jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.steps import BindMount, DeviceNode
 
@@ -31,12 +31,18 @@ _KINDS = {versions.LEGACY: ("bind",)}
 
 
 def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
-    """Add them to `config` where it asks for GPUs and graphics; return whether it does.
+    """Add what is asked for beside the hook to `config`; return True if there is any.
 
-    A request that is wrong is left to the hook, which says why. Raises OSError.
+    A request that is wrong is left to the hook, which says why. Raises GPUError, OSError.
     """
+    beside = gated.apply(config, toolkit)
+    return _add_files(config, toolkit) or beside
+
+
+def _add_files(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+    """Add files and nodes where `config` asks for GPUs and graphics; return whether it does."""
     try:
-        asked = environment.environment_request(environment.of_config(config), toolkit.hook)
+        asked = environment.request(config, toolkit.hook)
     except GPUError:
         return False
     if asked is None or not {"graphics", "display"} & set(asked.capabilities):
@@ -60,7 +66,7 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
         nodes += [describe_node(finder.dev_root, path)[0] for path in found]
         hooks += recipe.links(graphics.dri_links(finder, gpu, found))
     try:
-        driver = _driver(finder)
+        driver = gated.driver_version(finder)
         files, links = graphics.files(finder, driver, finder.driver_folder(driver))
     except GPUError:
         return Edits(steps=tuple(nodes), hooks=hooks)
@@ -68,11 +74,3 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
     mounts = (BindMount(finder.root + path, target, how) for path, target in files)
     hooks += recipe.links(links)
     return in_order(Edits(steps=(*nodes, *mounts), hooks=hooks))
-
-
-def _driver(finder: Finder) -> str:
-    """Return the version of libcuda, as the real runtime finds it in this mode. Raises GPUError."""
-    found = finder.locate_library("libcuda.so.*.*")
-    if not found:
-        raise GPUError("no libcuda on this host")
-    return found[0].rpartition(".so.")[2]

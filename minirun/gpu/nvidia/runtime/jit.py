@@ -17,28 +17,30 @@ from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import host, lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
-from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_KIND = "runtime.nvidia.com/gpu"
+KIND = "runtime.nvidia.com/gpu"
 _FAILED = "failed to create the automatic CDI modifier: failed to generate CDI spec for mode"
 _EMPTY = Edits(env=("NVCT_EMPTY_DEVICE=",))
 """What the device `none` consists of: a device without any edit would be no valid one."""
-_BESIDE = (
+BESIDE = (
     ("NVIDIA_GDS", "gds"), ("NVIDIA_MOFED", "mofed"), ("NVIDIA_GDRCOPY", "gdrcopy"),
     ("NVIDIA_NVSWITCH", "nvswitch"),
 )  # fmt: skip
 
 
 def apply(
-    config: "dict[str, Any]", asked: NvidiaRequest, toolkit: Toolkit, log: ToolkitLog
+    config: "dict[str, Any]", devices: "tuple[str, ...]", toolkit: Toolkit, log: ToolkitLog
 ) -> None:
-    """Put the edits of the requested devices into a config.json. Raises MinirunError, OSError."""
+    """Put the edits of `devices`, as 0, a UUID, all or none, into a config.json.
+
+    Raises MinirunError, OSError.
+    """
     old = toolkit.version == versions.FIRST
-    names = tuple(dict.fromkeys(name for name in asked.devices if name))
+    names = tuple(name for name in devices if name != "none")
     nothing = "all" if old else "none"  # 1.18 took an empty list for all: toolkit #1555
     recipe = Recipe(program(toolkit), names=("index",), devices=names or (nothing,))
     log.info(f"Using automatic CDI devices {' '.join(recipe.devices)}")
@@ -59,7 +61,7 @@ def apply(
         if str(error).startswith(host.UNRESOLVABLE):
             raise
         raise GPUError(f'{_FAILED} "auto": {error}') from None
-    parts += _beside(config, asked, finder)
+    parts += _beside(config, toolkit, finder)
     for _ in range(2 if old else 1):
         for part in parts:
             inject.apply(config, inject.complete(versions.fitting(part, toolkit.version)))
@@ -76,20 +78,20 @@ def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
     """Refuse GPUs that there are not, as 1.18 does: by their full names. Raises GPUError."""
     every = generate.devices(found, recipe._replace(devices=("all",)), finder)
     known = {"all", *(name for device in every for name in (device.number, device.uuid))}
-    missing = [f"{_KIND}={name}" for name in recipe.devices if name not in known]
+    missing = [f"{KIND}={name}" for name in recipe.devices if name not in known]
     if missing:
         raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
 
 
-def _beside(config: "dict[str, Any]", asked: NvidiaRequest, finder: Finder) -> "list[Edits]":
+def _beside(config: "dict[str, Any]", toolkit: Toolkit, finder: Finder) -> "list[Edits]":
     """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
     env = environment.of_config(config)
     parts: "list[Edits]" = []
-    for name, mode in _BESIDE:
+    for name, mode in BESIDE:
         if env.get(name) == "enabled":
             parts += [modes.companion_edits(mode, finder), modes.VOID]
-    if asked.imex_channels:
-        channels = tuple(channel for channel in asked.imex_channels if channel)
+    channels = environment.asked_channels(config, toolkit.hook)
+    if channels:
         parts += modes.channels(finder, channels).values()
         parts.append(modes.VOID)
     return parts

@@ -5,7 +5,8 @@ becomes the runtime underneath (execve), with the same arguments. So the engine 
 runtime, and nothing of this program is left.
 
     mode legacy     adds the prestart hook, which does the work later, in stage 4 and 5, and with
-                    graphics or display what the loaders of Vulkan, EGL and X11 read
+                    graphics or display what the loaders of Vulkan, EGL and X11 read; and with
+                    NVIDIA_GDS=enabled and the like what stands beside GPUs
     mode cdi        puts the edits of the CDI devices that are asked for into config.json
     mode auto       as the real runtime since 1.18: edits made on the spot for these GPUs
 
@@ -111,6 +112,8 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     """Rewrite config.json where `args` create a container. Raises MinirunError."""
     if command(args) != "create":
         return
+    if _long(args[-1]) in ("--bundle", "-b"):
+        raise ConfigError(f"{args[-1]}: bundle option requires an argument", status=1)
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = f"{bundle}/{places.CONFIG}"
     try:
@@ -133,11 +136,12 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     from minirun.gpu.nvidia.runtime import devices, graphics  # of `create` alone
 
     if toolkit.mode == "auto" and toolkit.version == versions.LEGACY:
-        legacy = not devices.named_only(config, toolkit)
+        legacy = not devices.named_only(config, toolkit, log)
     else:
         legacy = toolkit.mode == "legacy"
     if not legacy:
-        return devices.apply(config, toolkit, log)
+        removed = _remove_hook(config, log)
+        return devices.apply(config, toolkit, log) or removed
     hooked = _add_hook(config, toolkit, log)
     return graphics.apply(config, toolkit) or hooked
 
@@ -166,8 +170,7 @@ def underneath(toolkit: Toolkit) -> str:
 def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     hooks = config["hooks"] = config.get("hooks") or {}
     rows = hooks["prestart"] = hooks.get("prestart") or []
-    names = {row["path"].rpartition("/")[2] for row in rows}
-    if names & {GPU_HOOK, "nvidia-container-toolkit"}:
+    if any(map(_is_hook, rows)):
         log.info("Existing nvidia prestart hook found in OCI spec")
         return False
     path = toolkit.hook_path if toolkit.hook_path.startswith("/") else ""
@@ -181,6 +184,22 @@ def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bo
         rows.append({"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]})
     log.info(f"Using prestart hook {rows[-1]['path']}")
     return True
+
+
+def _remove_hook(config: "dict[str, Any]", log: ToolkitLog) -> bool:
+    """Take the hook away that docker's --gpus adds: the edits do its work. Return if it was."""
+    hooks = config.get("hooks") or {}
+    rows = hooks.get("prestart") or []
+    others = [row for row in rows if not _is_hook(row)]
+    if len(others) == len(rows):
+        return False
+    log.debug(f"Removing hook {GPU_HOOK}")
+    hooks["prestart"] = others
+    return True
+
+
+def _is_hook(row: "dict[str, Any]") -> bool:
+    return row["path"].rpartition("/")[2] in (GPU_HOOK, "nvidia-container-toolkit")
 
 
 def _replace(path: str, config: "dict[str, Any]") -> None:

@@ -120,6 +120,14 @@ def test_params_say_that_nodes_are_not_to_be_made(debian: Sandbox, call: Call) -
     assert len(debian.mounts()) == count, "once is enough"
 
 
+@pytest.mark.parametrize("line", ("  {}: 1", "{}: 1  ", "{}: 11", "{}: 0", "No{}: 1"))
+def test_only_the_very_line_of_params_is_another(debian: Sandbox, call: Call, line: str) -> None:
+    give_params(debian, f"A: 1\n{line.format('ModifyDeviceFiles')}\n")
+    before = debian.mounts()
+    done(call(debian, "disable-device-node-modification"))
+    assert debian.mounts() == before
+
+
 def test_without_a_driver_in_proc_there_is_nothing_to_hide(debian: Sandbox, call: Call) -> None:
     before = debian.mounts()
     done(call(debian, "disable-device-node-modification"))

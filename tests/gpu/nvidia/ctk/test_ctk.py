@@ -124,6 +124,18 @@ def test_list_leaves_out_what_cannot_be_used(minirun: Program, tmp_path: Path) -
     assert len(lines) == 3 and all(line.startswith("level=warning") for line in lines[1:])
 
 
+def test_the_environment_names_folders_where_the_command_line_does_not(
+    minirun: Program, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        write(tmp_path / name, f"{name}.json", spec(name))
+    env = {"NVIDIA_CTK_CDI_SPEC_DIRS": f"{tmp_path}/a,{tmp_path}/b"}
+    done = minirun("nvidia-ctk", "cdi", "list", env=env)
+    assert done.stdout == "example.com/thing=a\nexample.com/thing=b\n"
+    done = minirun("nvidia-ctk", "cdi", "list", f"--spec-dir={tmp_path}/c", env=env)
+    assert done.stdout == "example.com/thing=c\n"
+
+
 def test_an_unknown_command(minirun: Program) -> None:
     done = minirun("nvidia-ctk", "cdi", "apply")
     assert done.returncode == 1 and "unknown command 'nvidia-ctk cdi apply'" in done.stderr

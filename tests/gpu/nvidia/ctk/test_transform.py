@@ -66,6 +66,16 @@ def test_relative_to_the_container(minirun: Program) -> None:
     }
 
 
+def test_a_path_of_the_host_needs_a_newer_version(minirun: Program, tmp_path: Path) -> None:
+    device = {"name": "a", "containerEdits": {"deviceNodes": [{"path": "/host/dev/a"}]}}
+    old = {"cdiVersion": "0.3.0", "kind": KIND, "devices": [device]}
+    (tmp_path / "a.json").write_text(json.dumps(old))
+    flags = ("--from=/host", "--to=/real", f"--input={tmp_path}/a.json")
+    done = minirun("nvidia-ctk", "cdi", "transform", "root", *flags)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert yaml.safe_load(done.stdout)["cdiVersion"] == "0.5.0"
+
+
 def test_from_file_to_file(minirun: Program, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(document()))
     flags = ("--from=/x", "--to=/x", f"--input={tmp_path}/a.json", f"--output={tmp_path}/b.json")

@@ -9,6 +9,7 @@ from gpu.nvidia.toolkit_cases import toml
 from gpu.sandbox import DATA
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia import hook
+from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, environment_request
 from minirun.gpu.nvidia.runtime import config as toolkit_config
 
@@ -104,8 +105,25 @@ def test_what_the_image_puts_into_the_environment_goes_nowhere_else() -> None:
     assert argv is not None and not any("evil" in word for word in argv)
 
 
+@pytest.mark.parametrize("visible", ("none", "0", "all", "nvidia.com/gpu=0"))
+def test_the_environment_of_the_unprivileged_can_be_ignored(visible: str) -> None:
+    """`none` asks for the driver's files: that is a request as any other."""
+    asked = DEFAULTS._replace(accept_env_unprivileged=False)
+    assert environment_request({"NVIDIA_VISIBLE_DEVICES": visible}, asked) is None
+    if visible == "none":
+        assert environment_request({"NVIDIA_VISIBLE_DEVICES": visible}, asked, True) is not None
+
+
+def test_an_old_name_of_a_mig_device_is_none_of_cdi() -> None:
+    """Drivers before 470 call MIG devices so; stage 5 knows whether there is such a one."""
+    name = "MIG-GPU-b1028956-cfa2-0990-bf4a-5da9abb51763/3/0"
+    request = environment_request({"NVIDIA_VISIBLE_DEVICES": name})
+    assert request is not None and request.devices == (name,)
+
+
 def test_a_bad_cuda_version_of_a_legacy_image() -> None:
-    for text in ("latest", "9.0.176.1", "09.0", "9.", "12.x"):
+    for text in ("latest", "9.0.176.1", "09.0", "9.", "12.x", "9.4294967296", "11.6-rc1", "+9",
+                 f"9.{'1' * 5000}", "9.0.116foo", ".5.10", "9..0", "-9"):  # fmt: skip
         with pytest.raises(GPUError, match="invalid CUDA version: invalid version") as caught:
             environment_request({"CUDA_VERSION": text})
         assert f"CUDA_VERSION={text}:" in caught.value.hint
@@ -114,7 +132,8 @@ def test_a_bad_cuda_version_of_a_legacy_image() -> None:
 @pytest.mark.parametrize(
     ("version", "required"),
     [("9.0.176", "cuda>=9.0"), ("v10.2", "cuda>=10.2"), ("11", "cuda>=11.0"),
-     ("12.4.1-devel", "cuda>=12.4")],
+     ("12.4.1-devel", "cuda>=12.4"), ("12.4.1+b.2", "cuda>=12.4"),
+     ("4294967295.4294967295.1", "cuda>=4294967295.4294967295")],
 )  # fmt: skip
 def test_the_version_of_a_legacy_image(version: str, required: str) -> None:
     """An empty NVIDIA_REQUIRE_CUDA counts as none."""
@@ -155,6 +174,23 @@ def test_mounts_name_gpus_and_imex_channels_and_beat_the_environment() -> None:
     assert argv is not None and {"--device=all", "--imex-channel=7"} <= set(argv)
 
 
+@pytest.mark.parametrize(
+    ("value", "mounts", "more", "channels"),
+    (
+        ("3,4,3", (), {}, ("4", "3")), ("all", (), {}, ()), ("none", (), {}, ()),
+        ("7", ("imex/3",), {}, ("7",)),
+        ("7", ("imex/3", "0", "imex/3"), {"accept_volume_mounts": True}, ("3",)),
+        ("7", (), {"accept_env_unprivileged": False}, ()),
+        ("7", (), {"ignore_imex_channels": True}, ()),
+    ),
+)  # fmt: skip
+def test_the_imex_channels_that_edits_on_the_spot_get(
+    value: str, mounts: tuple[str, ...], more: dict[str, Any], channels: tuple[str, ...]
+) -> None:
+    document = config({"NVIDIA_IMEX_CHANNELS": value}, [], [mount(name) for name in mounts])
+    assert environment.asked_channels(document, DEFAULTS._replace(**more)) == channels
+
+
 def test_imex_channels_can_be_ignored_or_not_made() -> None:
     env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_IMEX_CHANNELS": "7"}
     document, state = config(env, [], []), {"pid": 1, "bundle": "/b"}
@@ -167,3 +203,12 @@ def test_imex_channels_can_be_ignored_or_not_made() -> None:
         "--no-create-imex-channels",
         "configure",
     ]
+
+
+def test_the_compat_mode_of_config_toml_is_passed_on() -> None:
+    text = 'nvidia-container-runtime.modes.legacy.cuda-compat-mode = "ldconfig"'
+    asked = toolkit_config.parse(text, "x").hook
+    document = config({"NVIDIA_VISIBLE_DEVICES": "0"}, [], [])
+    argv = hook.command_line(document, {"pid": 1, "bundle": "/b"}, asked)
+    assert argv is not None and argv[1:3] == ["configure", "--cuda-compat-mode=ldconfig"]
+    assert hook.read(argv).cuda_compat_mode == "ldconfig"

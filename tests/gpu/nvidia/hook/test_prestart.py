@@ -110,7 +110,7 @@ def test_the_config_flag_beats_the_usual_places(hook: Hook, tmp_path: Path, flag
         ("what is this", "config.toml: Expected '='"),
         ('disable-require = "yes"', "config.toml: disable-require: expected true or false"),
         ("swarm-resource = [1]", "config.toml: swarm-resource: expected a list of strings"),
-        ("nvidia-container-runtime = 1", "nvidia-container-runtime.mode: its parent is no table"),
+        ("nvidia-container-runtime = 1", "nvidia-container-runtime: expected a table"),
         ('nvidia-container-runtime.mode = "x"', "'x' is none of auto, legacy, cdi"),
     ),
 )

@@ -20,6 +20,9 @@ def test_the_real_default_file_is_our_default(version: str) -> None:
         assert found.runtimes == ("docker-runc", "runc", "crun")  # docker's old name for runc
     else:
         assert found.runtimes == default.runtimes
+        assert found.hook.options.cuda_compat_mode == "ldconfig"  # without a file: as 1.17.2
+        options = found.hook.options._replace(cuda_compat_mode="")
+        found = found._replace(hook=found.hook._replace(options=options))
     assert found._replace(source="", runtimes=()) == default._replace(runtimes=())
     options = DEFAULTS.options._replace(ldconfig=ldconfig_of(DEFAULTS.options.ldconfig))
     assert default.hook == DEFAULTS._replace(
@@ -42,6 +45,14 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
         config.load(str(tmp_path / "nosuch"))
 
 
+COMPAT = "nvidia-container-runtime.modes.legacy.cuda-compat-mode"
+
+
+def test_a_compat_mode_that_there_is_not() -> None:
+    with pytest.raises(ConfigError, match=f"x: {COMPAT}: 'off' is none of"):
+        config.parse(f'{COMPAT} = "off"', "x")
+
+
 @pytest.mark.parametrize(
     ("text", "key", "value"),
     (
@@ -50,6 +61,8 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
         ('nvidia-container-cli.ldconfig = "@/nosuch.real"', "ldconfig", "@/nosuch"),
         ('nvidia-container-cli.ldconfig = "/inside.real"', "ldconfig", "/inside.real"),
         ("features.ignore-imex-channel-requests = true", "ignore_imex_channels", True),
+        (f'{COMPAT} = "mount"', "cuda_compat_mode", "mount"),
+        (f'{COMPAT} = "hook"', "cuda_compat_mode", "disabled"),
         ('unknown-key = 1\ndisable-require = true', "disable_require", True),
     ),
 )  # fmt: skip

@@ -50,13 +50,15 @@ def add_gpu(root: Path, number: int, bus: str) -> None:
         (root / f"dev/dri/by-path/pci-{bus}-{kind}").symlink_to(f"../{name}")
 
 
-def modified(env: dict[str, str], root: Path, version: str = "1.20") -> dict[str, Any]:
+def modified(
+    env: dict[str, str], root: Path, version: str = "1.20", more: str = ""
+) -> dict[str, Any]:
     """What the wrapper makes of a config.json; the driver root taken off the sources."""
     toolkit = config.parse(
         f'nvidia-container-cli.root = "{root}"\nnvidia-container-runtime.mode = "legacy"\n'
         'nvidia-container-runtime-hook.path = "/usr/bin/nvidia-container-runtime-hook"\n'
         'nvidia-ctk.path = "/usr/bin/nvidia-ctk"\n'
-        f'minirun.toolkit-version = "{version}"\n',
+        f'minirun.toolkit-version = "{version}"\n{more}',
         "config.toml",
     )
     found = document(env)
@@ -97,3 +99,45 @@ def test_a_host_without_such_files_adds_nothing(tmp_path: Path) -> None:
     env = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "all"}
     found = modified(env, tmp_path)
     assert found["mounts"] == document(env)["mounts"] and "devices" not in found["linux"]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    (
+        ("NVIDIA_GDRCOPY", ["/dev/gdrdrv"]),
+        ("NVIDIA_GDS", ["/dev/nvidia-fs0"]),
+        ("NVIDIA_MOFED", ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]),
+        ("NVIDIA_NVSWITCH", ["/dev/nvidia-nvswitch0", "/dev/nvidia-nvswitchctl"]),
+        ("NVIDIA_OTHER", []),
+    ),
+)
+def test_what_stands_beside_gpus_comes_with_gpus_alone(
+    host: Path, name: str, nodes: list[str]
+) -> None:
+    for path in nodes:
+        (host / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(f"{host}{path}", 0o666 | stat.S_IFCHR, os.makedev(230, 1))
+    for visible, value in (("0", "enabled"), ("void", "enabled"), ("0", "true")):
+        env = {"NVIDIA_VISIBLE_DEVICES": visible, name: value}
+        found = modified(env, host)["linux"].get("devices", [])
+        wanted = nodes if (visible, value) == ("0", "enabled") else []
+        assert sorted(row["path"] for row in found) == wanted
+
+
+def test_hooks_may_look_after_the_libraries_of_the_image(host: Path) -> None:
+    more = 'nvidia-container-runtime.modes.legacy.cuda-compat-mode = "hook"\n'
+    env = {"NVIDIA_VISIBLE_DEVICES": "0"}
+    rows = modified(env, host, more=more)["hooks"]["createContainer"]
+    assert [row["args"][2:] for row in rows] == [
+        ["enable-cuda-compat", "--host-driver-version=550.163.01"],
+        ["update-ldcache"],
+    ]
+    off = more + "features.disable-cuda-compat-lib-hook = true\n"
+    assert "createContainer" not in modified(env, host, more=off)["hooks"]
+    assert "createContainer" not in modified({}, host, more=more)["hooks"]
+
+
+def test_files_come_where_mounts_or_privileges_ask_for_gpus(host: Path) -> None:
+    env = {"NVIDIA_DRIVER_CAPABILITIES": "graphics", "NVIDIA_VISIBLE_DEVICES": "0"}
+    more = "accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"
+    assert "devices" not in modified(env, host, more=more)["linux"]

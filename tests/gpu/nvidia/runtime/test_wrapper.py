@@ -32,9 +32,9 @@ class Wrapper:
         runtime.write_text(f'#!/bin/sh\necho {name} "$@" > {self.called}\n')
         runtime.chmod(0o755)
 
-    def configure(self, mode: str, more: str = "", version: str = "1.20") -> None:
+    def configure(self, mode: str, more: str = "", version: str = "1.20", top: str = "") -> None:
         (self.path / "etc/nvidia-container-runtime/config.toml").write_text(
-            f'minirun.toolkit-version = "{version}"\n'
+            f'{top}\nminirun.toolkit-version = "{version}"\n'
             f'[nvidia-container-runtime]\nmode = "{mode}"\ndebug = "{self.log}"\n{more}\n'
             f'modes.cdi.spec-dirs = ["{self.path}/cdi"]\n'
             '[nvidia-container-runtime-hook]\npath = "/usr/bin/nvidia-container-runtime-hook"\n'
@@ -83,6 +83,20 @@ def test_an_existing_hook_is_left_as_it_is(runtime: Wrapper) -> None:
     config = document({}) | {"hooks": {"prestart": rows}}
     assert runtime.create(config).returncode == 0
     assert runtime.config["hooks"]["prestart"] == rows
+
+
+@pytest.mark.parametrize("visible", ("void", "vendor.com/class=a"))
+@pytest.mark.parametrize("name", ("nvidia-container-runtime-hook", "nvidia-container-toolkit"))
+def test_mode_cdi_takes_the_hook_of_docker_away(runtime: Wrapper, visible: str, name: str) -> None:
+    """Else `docker run --gpus` with this runtime would do the work twice, or fail."""
+    runtime.configure("cdi")
+    write_spec(runtime)
+    other = {"path": "/hook/a", "args": ["a"]}
+    rows = [other, {"path": f"/usr/bin/{name}", "args": [name, "prestart"]}]
+    asked = document({"NVIDIA_VISIBLE_DEVICES": visible}) | {"hooks": {"prestart": rows}}
+    assert runtime.create(asked).returncode == 0
+    assert runtime.config["hooks"]["prestart"] == [other]
+    assert ("FOO=1" in runtime.config["process"]["env"]) == (visible != "void")
 
 
 def test_the_next_runtime_of_the_list_and_none_at_all(runtime: Wrapper) -> None:
@@ -143,9 +157,87 @@ def test_what_stands_beside_gpus_is_asked_for_by_name(runtime: Wrapper) -> None:
 def write_spec(runtime: Wrapper, **more: Any) -> None:
     (runtime.path / "cdi").mkdir()
     edits = {"env": ["FOO=1"], "deviceNodes": [{"path": "/dev/null"}]}
-    device = {"name": "a", "containerEdits": edits}
-    spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/class", "devices": [device], **more}
+    other = {"env": ["BAR=1"], "deviceNodes": [{"path": "/dev/zero"}]}
+    devices = [{"name": "a", "containerEdits": edits}, {"name": "b", "containerEdits": other}]
+    spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/class", "devices": devices, **more}
     (runtime.path / "cdi/v.json").write_text(json.dumps(spec))
+
+
+UNPRIVILEGED = "accept-nvidia-visible-devices-envvar-when-unprivileged = false"
+MOUNTS = "accept-nvidia-visible-devices-as-volume-mounts = true"
+SWARM = 'swarm-resource = "DOCKER_RESOURCE_GPU"'
+KIND = 'modes.cdi.default-kind = "vendor.com/class"'
+ADMIN = {"capabilities": {"bounding": ["CAP_SYS_ADMIN"]}}
+A = "vendor.com/class=a"
+
+
+def asking(
+    visible: str | None = None,
+    annotations: dict[str, str] | None = None,
+    mounts: tuple[str, ...] = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """A config.json that asks for devices in one or several ways; `more` is of its process."""
+    env = {} if visible is None else {"NVIDIA_VISIBLE_DEVICES": visible}
+    config = document(env | more.pop("env", {}), annotations)
+    folder = "/var/run/nvidia-container-devices"
+    config["mounts"] += [{"source": "/dev/null", "destination": f"{folder}/{m}"} for m in mounts]
+    return {**config, "process": {**config["process"], **more}}
+
+
+@pytest.mark.parametrize(
+    ("top", "config", "times"),
+    (
+        (UNPRIVILEGED, asking(A), 0), (UNPRIVILEGED, asking(A, **ADMIN), 1),
+        (UNPRIVILEGED, asking(A, {"cdi.k8s.io/x": A}), 1),
+        (SWARM, asking("0", env={"DOCKER_RESOURCE_GPU": A}), 1),
+        ("", asking(None, {"cdi.k8s.io/x": A, "cdi.k8s.io/y": A}), 1),
+        ("", asking(f"{A},{A}"), 1), ("", asking(None, {"cdi.k8s.io/x": "a"}), 1),
+        (MOUNTS, asking("void", mounts=("cdi/vendor.com/class/a",)), 1),
+        (MOUNTS, asking("void", mounts=("cdi/vendor.com/class=a",)), 1),
+        (MOUNTS, asking("void", mounts=("cdi/bad", "imex/0")), 0),
+        (MOUNTS, asking("void", mounts=("a", "cdi/vendor.com/class/b")), 2),
+        (MOUNTS, asking("void", {"cdi.k8s.io/x": A}, ("cdi/vendor.com/class/b",)), 1),
+        ("", asking("void", mounts=("cdi/vendor.com/class/a",)), 0),
+    ),
+)  # fmt: skip
+def test_who_may_ask_for_devices_and_how(
+    runtime: Wrapper, top: str, config: dict[str, Any], times: int
+) -> None:
+    runtime.configure("cdi", KIND, top=top)
+    write_spec(runtime)
+    done = runtime.create(config)
+    assert (done.returncode, done.stderr) == (0, "")
+    env = [row for row in runtime.config["process"]["env"] if row in ("FOO=1", "BAR=1")]
+    assert len(env) == times
+    rules = runtime.config["linux"]["resources"]["devices"]
+    assert len(rules) == len(config["linux"]["resources"]["devices"]) + times
+
+
+@pytest.mark.parametrize("mode", ("auto", "cdi"))
+def test_some_names_of_cdi_mean_gpus_made_on_the_spot(runtime: Wrapper, mode: str) -> None:
+    runtime.configure(mode)
+    asked = asking("runtime.nvidia.com/gpu=1", env={"CUDA_VERSION": "latest"})
+    done = runtime.create(asked, MINIRUN_SIM="count=2")
+    assert (done.returncode, done.stderr) == (0, "")
+    paths = [row["path"] for row in runtime.config["linux"]["devices"]]
+    assert "/dev/nvidia1" in paths and "/dev/nvidia0" not in paths
+
+
+def test_annotations_count_in_mode_auto_by_full_names_alone(runtime: Wrapper) -> None:
+    runtime.configure("auto")
+    asked = asking("1", {"cdi.k8s.io/x": "0"})
+    assert runtime.create(asked, MINIRUN_SIM="count=2").returncode == 0
+    paths = [row["path"] for row in runtime.config["linux"]["devices"]]
+    assert "/dev/nvidia1" in paths and "/dev/nvidia0" not in paths
+
+
+def test_devices_of_files_and_made_on_the_spot_cannot_be_mixed(runtime: Wrapper) -> None:
+    runtime.configure("auto")
+    write_spec(runtime)
+    done = runtime.create(asking(f"0,{A}"))
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "vendor 'runtime.nvidia.com' is not supported when requesting other" in done.stderr
 
 
 def test_a_stale_spec_is_told_in_the_log(runtime: Wrapper) -> None:
@@ -172,6 +264,18 @@ def test_a_bundle_without_config_json(runtime: Wrapper) -> None:
     done = runtime("create", "--bundle", f"{runtime.path}/nosuch", "c")
     assert done.returncode == 1
     assert "nosuch/config.json" in done.stderr and "level=error" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ("--bundle", "-bundle", "-b"))
+def test_a_bundle_that_is_not_named_is_not_the_working_directory(
+    runtime: Wrapper, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    before = document({"NVIDIA_VISIBLE_DEVICES": "0"})
+    (runtime.bundle / "config.json").write_text(json.dumps(before))
+    monkeypatch.chdir(runtime.bundle)
+    done = runtime("create", flag)
+    assert done.returncode == 1 and "bundle option requires an argument" in done.stderr
+    assert runtime.config == before and not runtime.called.exists()
 
 
 def test_a_broken_config_json_is_told_by_its_path(runtime: Wrapper) -> None:
