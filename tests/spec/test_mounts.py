@@ -153,14 +153,14 @@ def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
 
 
 def test_the_mode_of_a_tmpfs(bundle: Bundle) -> None:
-    """That of the directory below it; a new one is the user's alone to write to."""
+    """That of the directory below it; where none is, a tmpfs' own, so that each user can write."""
     (bundle.rootfs / "private").mkdir(mode=0o700)
     (bundle.rootfs / "sticky").mkdir()
     (bundle.rootfs / "sticky").chmod(0o1777)
     places = ("/private", "/sticky", "/new/one", "/given")
     rows = [tmpfs(*(["mode=711"] if at == "/given" else []), at=at) for at in places]
     said = bundle.says(f"stat -c %a {' '.join(places)}", mounts=bundle.mounts(*rows))
-    assert said.split() == ["700", "1777", "755", "711"]
+    assert said.split() == ["700", "1777", "1777", "711"]
 
 
 def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:

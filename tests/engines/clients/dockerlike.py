@@ -180,6 +180,10 @@ def tmpfs_takes_the_mode_of_the_folder_below(engine: Dockerlike) -> None:
     assert engine.run("--tmpfs=/run", "--tmpfs=/tmp", "stat", "-c", "%a", "/run") == "755"
 
 
+def tmpfs_on_a_new_folder_is_every_users(engine: Dockerlike) -> None:
+    assert engine.run("--tmpfs=/new", "--user=5:6", "sh", "-c", "cd /new; echo x > x; ls") == "x"
+
+
 def cgroups_of_the_host(engine: Dockerlike) -> None:
     """On cgroup2 the path in /proc/self/cgroup exists below /sys/fs/cgroup."""
     place = "/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)"
