@@ -173,6 +173,15 @@ def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
     assert said.count("Read-only file system") == 2
 
 
+@pytest.mark.parametrize(("source", "at"), [("file", "/etc"), ("sub", "/etc/passwd")])
+def test_a_file_and_a_directory_on_each_other(
+    bundle: Bundle, host: Path, source: str, at: str
+) -> None:
+    """docker asks "Are you trying to mount a directory onto a file?" where it reads these words."""
+    said = bundle.refuses(mounts=bundle.mounts(bind(host / source, at=at)))
+    assert f"mounts[{len(bundle.config['mounts'])}]" in said and "Not a directory" in said
+
+
 @pytest.mark.parametrize("words", [(), ("ro",)])
 def test_another_root(bundle: Bundle, words: tuple[str, ...]) -> None:
     """A mount at / itself, as podman puts it first in the list: all that follows lies in it."""

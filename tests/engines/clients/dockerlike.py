@@ -155,6 +155,15 @@ def volume_of_one_file(engine: Dockerlike) -> None:
     assert engine.run(f"--volume={engine.home}/one:/etc/one:ro", "cat", "/etc/one") == "one file"
 
 
+def volume_of_one_file_on_a_folder(engine: Dockerlike) -> None:
+    """docker knows the mistake by the runtime's words, and gives the user a hint."""
+    (engine.home / "one").write_text("")
+    done = engine.error(f"--volume={engine.home}/one:/etc", "true")
+    assert done.returncode in (125, 126) and "not a directory" in done.stderr.lower(), done
+    if engine.client[0].endswith("docker"):
+        assert "Are you trying to mount a directory onto a file" in done.stderr, done
+
+
 def named_volume_lives_on(engine: Dockerlike) -> None:
     engine.run("--volume=kept:/data", "sh", "-c", "echo here > /data/x")
     assert engine.run("--volume=kept:/data", "cat", "/data/x") == "here"
