@@ -331,3 +331,9 @@ def out_of_memory_score(engine: Dockerlike) -> None:
 
 def background_process_keeps_no_pipe(engine: Dockerlike) -> None:
     assert engine.run("sh", "-c", "sleep 300 & echo left") == "left"
+
+
+def tunnel_of_the_host(engine: Dockerlike) -> None:
+    """How containers of VPNs are started: no --device, and so no rule of the engine's for it."""
+    flags = ("--cap-add=net_admin", "--volume=/dev/net/tun:/dev/net/tun")
+    engine.run(*flags, "sh", "-c", ": < /dev/net/tun")
