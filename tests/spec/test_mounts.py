@@ -196,6 +196,16 @@ def test_another_root(bundle: Bundle, words: tuple[str, ...]) -> None:
     assert not (bundle.rootfs / "x").exists()
 
 
+@pytest.mark.parametrize("at", ["/", ""])
+def test_a_tmpfs_as_the_root(bundle: Bundle, at: str) -> None:
+    """podman's --tmpfs / names its place "", and asks for the image's files in it."""
+    (bundle.rootfs / "named").write_text("of the image\n")
+    rows = [tmpfs("tmpcopyup", at=at), *bundle.config["mounts"]]
+    said = bundle.says("cat /named; grep ' / ' /proc/mounts; : > /x", mounts=rows)
+    assert said.startswith("of the image\ntmpfs / tmpfs rw")
+    assert not (bundle.rootfs / "x").exists()
+
+
 def test_a_place_behind_a_link_to_nothing(bundle: Bundle) -> None:
     shutil.rmtree(bundle.rootfs / "var/run", ignore_errors=True)
     (bundle.rootfs / "var/run").symlink_to("/of-the-image-alone")
