@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 
 _LONGEST_PATH = 1024  # bytes: with the mount in front, and files behind, PATH_MAX has to hold it
+_OUT_OF_RANGE = "it is out of range, or above what the parent cgroup has"
+_HINTS = {19: "no disk has this number: lsblk shows MAJ:MIN", 95: ""}  # ENODEV, EOPNOTSUPP
+"""What to try where a value is refused for another reason than its size."""
 REMOVE_SECONDS = 5.0
 """How long :meth:`Cgroup.remove` waits for ended processes to be gone."""
 
@@ -270,7 +273,7 @@ def apply(settings: "Sequence[Setting]", directories: "dict[str, tree.Dir]") -> 
                     text = (
                         f"{setting.value!r} for {error.filename}: {os.strerror(error.errno or 0)}"
                     )
+                    hint = _HINTS.get(error.errno or 0, _OUT_OF_RANGE)
                     raise ConfigError(
-                        f"{setting.origin}: the kernel refuses {text}",
-                        "it is out of range, or above what the parent cgroup has",
+                        f"{setting.origin}: the kernel refuses {text}", hint
                     ) from None

@@ -43,13 +43,17 @@ class Setting(Record):
 PER_DEVICE = ("blockIO", "hugepageLimits", "network", "rdma")
 """The members of linux.resources that name devices; minirun.cgroups.perdevice reads them."""
 
-_OPENED = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (136, None))
+_OPENED = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (10, 200), (136, None))
 DEFAULT = (
     DeviceRule(True, "c", None, None, "m"),
     DeviceRule(True, "b", None, None, "m"),
     *(DeviceRule(True, "c", major, minor, "rwm") for major, minor in _OPENED),
 )
-"""mknod of any node; null, zero, full, random, urandom, tty, console, ptmx, and terminals."""
+"""mknod of any node; null, zero, full, random, urandom, tty, console, ptmx, and terminals.
+
+And /dev/net/tun, which no specification names: programs of VPNs rely on it, and on any engine they
+get it by `-v /dev/net/tun:/dev/net/tun`. Its use needs CAP_NET_ADMIN.
+"""
 
 
 def parse_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
@@ -66,7 +70,7 @@ def parse_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
 def container_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
     """Return the rules of a container: config.json's, then :data:`DEFAULT`, as runc has them.
 
-    Any node may be made; null and its like, terminals too, may be opened. Engines rely on it:
+    Any node may be made; null and its like, terminals and tun, may be opened. Engines rely on it:
     podman's and containerd's config.json refuse everything and name none of these.
     """
     return [*parse_rules(rows), *DEFAULT]

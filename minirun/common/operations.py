@@ -166,5 +166,9 @@ def attach(root: Root, tree: int, path: str) -> None:
     target = root.make_dir(path) if is_dir else root.make_file(path)
     try:
         mounts.move_mount(tree, target, shown=path)
+    except OSError as error:
+        if error.errno == 22 and stat.S_ISDIR(os.fstat(target).st_mode) != is_dir:
+            error.errno = 20  # ENOTDIR: what mount(2) says of it, and docker looks for
+        raise
     finally:
         os.close(target)

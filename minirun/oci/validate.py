@@ -149,9 +149,7 @@ def _process(process: "dict[str, Any]") -> None:
 
 
 def _mount(mount: "dict[str, Any]", where: str) -> None:
-    if not mount["destination"]:
-        fail(f"{where}.destination", "is empty")
-    mount["destination"] = "/" + mount["destination"].lstrip("/")  # relative means relative to "/"
+    mount["destination"] = "/" + mount["destination"].lstrip("/")  # podman writes "" for --tmpfs /
     if bool(mount.get("uidMappings")) != bool(mount.get("gidMappings")):
         fail(where, "uidMappings and gidMappings go together")
     for name in ("uidMappings", "gidMappings"):

@@ -175,7 +175,6 @@ MALFORMED = [
     one("domainname", "d" * 65),
     # paths
     one("process.cwd", ""), one("process.cwd", "tmp"), one("process.cwd", "./"),
-    one("mounts[0].destination", ""),
     one("hooks.prestart[0].path", "true"), one("hooks.prestart[0].path", ""),
     one("hooks.startContainer", [{"path": "/x"}, {"path": "y"}], "hooks.startContainer[1].path"),
     one("linux.devices[0].path", "dev/x"), one("linux.devices[0].path", "/"),

@@ -46,6 +46,18 @@ def test_default_devices_and_links(bundle: Bundle) -> None:
     ]  # fmt: skip
 
 
+def test_a_tunnel_may_be_opened(bundle: Bundle) -> None:
+    """By the rules that each container has; without a driver it is "No such device"."""
+    rows = [device("c", "/dev/net/tun", 10, 200), device("c", "/dev/other", 1, 11)]
+    rules = [{"allow": False, "access": "rwm"}]
+    said = bundle.says(
+        "for d in net/tun other; do (: < /dev/$d) 2>&1; done; true",
+        linux__devices=rows, linux__resources={"devices": rules},
+    )  # fmt: skip
+    assert "/dev/other: Operation not permitted" in said
+    assert "/dev/net/tun: Operation not permitted" not in said
+
+
 def test_a_device_that_is_there_already(bundle: Bundle) -> None:
     (bundle.rootfs / "here").write_text("a file")
     said = bundle.refuses(linux__devices=[device("c", "/here")])

@@ -153,14 +153,14 @@ def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
 
 
 def test_the_mode_of_a_tmpfs(bundle: Bundle) -> None:
-    """That of the directory below it; a new one is the user's alone to write to."""
+    """That of the directory below it; where none is, a tmpfs' own, so that each user can write."""
     (bundle.rootfs / "private").mkdir(mode=0o700)
     (bundle.rootfs / "sticky").mkdir()
     (bundle.rootfs / "sticky").chmod(0o1777)
     places = ("/private", "/sticky", "/new/one", "/given")
     rows = [tmpfs(*(["mode=711"] if at == "/given" else []), at=at) for at in places]
     said = bundle.says(f"stat -c %a {' '.join(places)}", mounts=bundle.mounts(*rows))
-    assert said.split() == ["700", "1777", "755", "711"]
+    assert said.split() == ["700", "1777", "1777", "711"]
 
 
 def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
@@ -171,6 +171,15 @@ def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
     said = bundle.run(script, mounts=bundle.mounts(*rows)).stdout
     assert said.startswith("of the host")
     assert said.count("Read-only file system") == 2
+
+
+@pytest.mark.parametrize(("source", "at"), [("file", "/etc"), ("sub", "/etc/passwd")])
+def test_a_file_and_a_directory_on_each_other(
+    bundle: Bundle, host: Path, source: str, at: str
+) -> None:
+    """docker asks "Are you trying to mount a directory onto a file?" where it reads these words."""
+    said = bundle.refuses(mounts=bundle.mounts(bind(host / source, at=at)))
+    assert f"mounts[{len(bundle.config['mounts'])}]" in said and "Not a directory" in said
 
 
 @pytest.mark.parametrize("words", [(), ("ro",)])
@@ -184,6 +193,16 @@ def test_another_root(bundle: Bundle, words: tuple[str, ...]) -> None:
     done = bundle.run(script, mounts=rows)
     assert done.stdout.split("\n")[0] == "the other" and done.stdout.endswith("/named\n")
     assert ("written" in done.stdout) == (other / "x").exists() == (not words)
+    assert not (bundle.rootfs / "x").exists()
+
+
+@pytest.mark.parametrize("at", ["/", ""])
+def test_a_tmpfs_as_the_root(bundle: Bundle, at: str) -> None:
+    """podman's --tmpfs / names its place "", and asks for the image's files in it."""
+    (bundle.rootfs / "named").write_text("of the image\n")
+    rows = [tmpfs("tmpcopyup", at=at), *bundle.config["mounts"]]
+    said = bundle.says("cat /named; grep ' / ' /proc/mounts; : > /x", mounts=rows)
+    assert said.startswith("of the image\ntmpfs / tmpfs rw")
     assert not (bundle.rootfs / "x").exists()
 
 

@@ -91,8 +91,8 @@ def mount(
         _refuse_links(root, path, where)
     late = kind == "tmpfs" or path == "/dev"  # still to be filled, and read-only in stage 7
     flags = wanted.flags & ~mounts.MS_RDONLY if late else wanted.flags
-    below = root.make_dir(path) if wanted.copy_up else -1
     data = _with_mode(root, path, wanted.data) if kind == "tmpfs" else wanted.data
+    below = root.make_dir(path) if wanted.copy_up else -1
     try:
         operations.MountFs(kind, row.get("source") or kind, path, flags, data).execute(root)
     except OSError as error:
@@ -114,10 +114,16 @@ def hold_top(config: Config, root: Root, path: str) -> None:
 
 
 def _with_mode(root: Root, path: str, data: str) -> str:
-    """Return a tmpfs' options: without mode= it has that of the directory below, as with runc."""
+    """Return a tmpfs' options: without mode= it has that of the directory below, as with runc.
+
+    Where nothing is there yet it keeps its own, 1777: any user of the container can write in it.
+    """
     if "mode=" in data:
         return data
-    fd = root.make_dir(path)
+    try:
+        fd = root.open(path)
+    except FileNotFoundError:
+        return data
     mode = os.fstat(fd).st_mode & 0o7777
     os.close(fd)
     return f"{data},mode={mode:o}".lstrip(",")

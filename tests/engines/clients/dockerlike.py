@@ -155,6 +155,15 @@ def volume_of_one_file(engine: Dockerlike) -> None:
     assert engine.run(f"--volume={engine.home}/one:/etc/one:ro", "cat", "/etc/one") == "one file"
 
 
+def volume_of_one_file_on_a_folder(engine: Dockerlike) -> None:
+    """docker knows the mistake by the runtime's words, and gives the user a hint."""
+    (engine.home / "one").write_text("")
+    done = engine.error(f"--volume={engine.home}/one:/etc", "true")
+    assert done.returncode in (125, 126) and "not a directory" in done.stderr.lower(), done
+    if engine.client[0].endswith("docker"):
+        assert "Are you trying to mount a directory onto a file" in done.stderr, done
+
+
 def named_volume_lives_on(engine: Dockerlike) -> None:
     engine.run("--volume=kept:/data", "sh", "-c", "echo here > /data/x")
     assert engine.run("--volume=kept:/data", "cat", "/data/x") == "here"
@@ -178,6 +187,10 @@ def tmpfs(engine: Dockerlike) -> None:
 
 def tmpfs_takes_the_mode_of_the_folder_below(engine: Dockerlike) -> None:
     assert engine.run("--tmpfs=/run", "--tmpfs=/tmp", "stat", "-c", "%a", "/run") == "755"
+
+
+def tmpfs_on_a_new_folder_is_every_users(engine: Dockerlike) -> None:
+    assert engine.run("--tmpfs=/new", "--user=5:6", "sh", "-c", "cd /new; echo x > x; ls") == "x"
 
 
 def cgroups_of_the_host(engine: Dockerlike) -> None:
@@ -318,3 +331,9 @@ def out_of_memory_score(engine: Dockerlike) -> None:
 
 def background_process_keeps_no_pipe(engine: Dockerlike) -> None:
     assert engine.run("sh", "-c", "sleep 300 & echo left") == "left"
+
+
+def tunnel_of_the_host(engine: Dockerlike) -> None:
+    """How containers of VPNs are started: no --device, and so no rule of the engine's for it."""
+    flags = ("--cap-add=net_admin", "--volume=/dev/net/tun:/dev/net/tun")
+    engine.run(*flags, "sh", "-c", ": < /dev/net/tun")

@@ -121,6 +121,12 @@ def root_filesystem_of_the_user(engine: Podman) -> None:
         engine("image", "unmount", IMAGE)
 
 
+def tmpfs_as_the_root(engine: Podman) -> None:
+    """podman asks for the image's files in it (tmpcopyup), and names its place ""."""
+    line = engine.run("--tmpfs=/", "sh", "-c", "cat /etc/motd; grep ' / ' /proc/mounts; : > /x")
+    assert line.startswith("from the image\ntmpfs / tmpfs rw")
+
+
 def descriptors_are_kept(engine: Podman) -> None:
     words = (
         "run",
