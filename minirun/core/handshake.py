@@ -180,7 +180,7 @@ def _open_both(path: str) -> "tuple[int, int]":
 
 
 def start(directory: str) -> None:
-    """Let the init that waits at exec.fifo go on, and take the FIFO away: of several, one does it.
+    """Remove exec.fifo, then let the init that waits there go on. Of several callers one does it.
 
     Raises FileNotFoundError if there is no FIFO, and OSError ENXIO if no init waits.
     """
@@ -190,7 +190,7 @@ def start(directory: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)
         if os.fstat(fd).st_nlink == 0:
             raise FileNotFoundError(2, os.strerror(2), path)
+        os.unlink(path)  # first: what still has its exec.fifo is "created", and runs nothing
         os.write(fd, START)
-        os.unlink(path)
     finally:
         os.close(fd)

@@ -197,6 +197,22 @@ def test_start_lets_the_one_go_on_who_waits(tmp_path: Path) -> None:
     os.close(fd)
 
 
+def test_a_start_that_is_killed_has_started_nothing_or_has_removed_the_fifo(tmp_path: Path) -> None:
+    """A container that has its exec.fifo is "created": its command must not run then."""
+    handshake.make_fifos(str(tmp_path))
+    fd = os.open(tmp_path / places.EXEC, os.O_RDONLY | os.O_NONBLOCK)
+
+    def killed_at_unlink() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "unlink", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            handshake.start(str(tmp_path))
+
+    assert status(fork(killed_at_unlink)) == -signal.SIGKILL
+    assert (tmp_path / places.EXEC).exists()
+    assert os.read(fd, 16) == b""
+    os.close(fd)
+
+
 def test_no_end_is_handed_on_to_a_program(tmp_path: Path) -> None:
     handshake.make_fifos(str(tmp_path))
     ends = Ends(str(tmp_path))
