@@ -84,8 +84,7 @@ def become_user(
 ) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 
-    Without it the caller's groups stay (CVE-2022-36109), as they must where setgroups is `denied`:
-    user_namespaces(7). Raises OSError.
+    If setgroups is `denied`, the caller's groups stay: user_namespaces(7). Raises OSError.
     """
     groups = list(dict.fromkeys([*(user.get("additionalGids") or ()), *more_groups]))
     if groups or not denied:

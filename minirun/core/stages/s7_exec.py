@@ -59,6 +59,7 @@ def init(
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         rootfs = f"/proc/self/fd/{root.fd}"  # in which runc runs them as well
+        os.umask(0o022)  # or any user could write to the files that these hooks make
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, rootfs)
         streams.connect(container, container.console, root)
         streams.lead_session(container)
