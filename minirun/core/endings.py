@@ -1,8 +1,7 @@
 """The later life of a container: start, kill, destroy. Stages 1 to 7 are minirun.core.lifecycle's.
 
 A module of its own, since `start`, `kill` and `delete`, which an engine calls for each container,
-need none of the stages; what only one of them needs is imported there. Whichever command is
-killed, the next one finishes its work from state.json.
+need none of the stages; what only one of them needs is imported there.
 """
 
 import os
@@ -198,10 +197,11 @@ def _poststop(container: Container) -> None:
         return
     from minirun.core import hooks
 
+    bundle, document = container.config.bundle, container.oci_state(state.STOPPED)
+    cwd = bundle if os.path.isdir(bundle) else "/"  # the engine may have removed it by now
     for index, hook in enumerate(rows):
         try:
-            name = f"poststop hook {index} ({hook['path']})"
-            hooks.run(hook, name, container.oci_state(state.STOPPED), container.config.bundle)
+            hooks.run(hook, f"poststop hook {index} ({hook['path']})", document, cwd)
         except MinirunError as error:
             warn(error.line())
 

@@ -102,7 +102,7 @@ def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") ->
             step()
         process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
     except OSError as error:
-        os.write(2, f"{hook['path']}: {os.strerror(error.errno or 0)}".encode())
+        os.write(2, f"{error.filename or hook['path']}: {os.strerror(error.errno or 0)}".encode())
     finally:
         os._exit(127)
 
