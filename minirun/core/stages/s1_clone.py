@@ -140,6 +140,7 @@ def become_root(container: Container) -> None:
         process.setgroups([])
     process.setgid(0)
     process.setuid(0)
+    process.prctl(process.PR_SET_PDEATHSIG, 9, why="setuid has cleared it")
     if not container.is_open_to_owner:
         process.prctl(process.PR_SET_DUMPABLE, 0)
 
