@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEY = "choices"
-"""Where they stand in state.json."""
+"""Their key in state.json."""
 
 OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
@@ -57,4 +57,4 @@ class Choices(Record):
 
 
 NOTHING = Choices()
-"""What config.json alone chooses."""
+"""The defaults: the caller chose nothing."""

@@ -32,7 +32,7 @@ def start(
     Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """
     following, changes = "", {"status": state.RUNNING, "complete": True}
-    if not container.record["complete"]:  # of one that `create` has made, exec.fifo's end says it
+    if not container.record["complete"]:  # by `run`; after `create`, no exec.fifo means running
         # now, since the command may fill the disk
         following = state.write_next(container.directory, container.record | changes)
     try:
@@ -59,7 +59,7 @@ def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
     try:
         hooks.run_all(rows, "poststart", document, container.config.bundle)
     except MinirunError:
-        destroy(container)  # runtime.md, Lifecycle: what a poststart hook refuses is at its end
+        destroy(container)  # runtime.md, Lifecycle: a poststart hook that fails ends it
         raise
 
 
@@ -77,7 +77,7 @@ def _start_failure(container: Container, said: bytes) -> MinirunError:
 
 
 def kill(record: "dict[str, Any]", number: int) -> None:
-    """Send a signal to the container's init. Raises StateError where none runs."""
+    """Send a signal to the container's init. Raises StateError if none runs."""
     if record["status"] not in (state.CREATED, state.RUNNING, state.PAUSED):
         raise StateError("container not running")
     pid = record["init"]["pid"]
@@ -116,7 +116,7 @@ def destroy(container: Container) -> None:
         _stop(container)
     clear_cgroup(container)
     reap(record["init"])
-    outlive_supervisor(record["supervisor"])
+    await_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
     extras.door("keep_log")(container.settings.root, container.id)
@@ -124,9 +124,9 @@ def destroy(container: Container) -> None:
 
 
 def _await_init(container: Container) -> None:
-    """Wait while another process is still before its clone: what it makes later would be left over.
+    """Wait until the process that makes the container has made init, or has failed.
 
-    One that takes longer than PATIENCE is killed.
+    What it makes later would be left over. It is killed if it takes longer than PATIENCE.
     """
     record, deadline = container.record, time.monotonic() + PATIENCE
     maker = record["supervisor"]
@@ -153,8 +153,8 @@ def _empty(container: Container, fd: int) -> None:
 def clear_cgroup(container: Container) -> None:
     """Remove the container's cgroup, after killing what still runs in it.
 
-    If the record does not say that the cgroup was made for this container, its processes are
-    strangers: then it is removed only if it is empty.
+    If the record does not say that the cgroup was made for this container, its processes may be
+    another's: then it is removed only if it is empty.
     """
     try:
         container.cgroup.remove(0)
@@ -173,8 +173,8 @@ def reap(init: "dict[str, Any] | None") -> None:
         _is_gone(init)
 
 
-def outlive_supervisor(supervisor: "dict[str, Any]") -> None:
-    """Let another process that looks after the container finish; kill it where it does not."""
+def await_supervisor(supervisor: "dict[str, Any]") -> None:
+    """Wait for the container's supervisor, if it is another process; kill it after PATIENCE."""
     if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
         os.kill(supervisor["pid"], SIGKILL)
         _is_gone(supervisor)
@@ -191,7 +191,7 @@ def _is_gone(process: "dict[str, Any]") -> bool:
 
 
 def _poststop(container: Container) -> None:
-    """Run the poststop hooks, once; their failure is told, and stops nothing."""
+    """Run the poststop hooks, once; if one fails, warn and go on."""
     rows = container.config.hooks("poststop")
     if not rows or not container.record["init"] or not container.claim("poststop_done"):
         return

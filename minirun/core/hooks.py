@@ -37,10 +37,10 @@ def run_all(hooks: "list[Json]", kind: str, state: "Json", cwd: str, inside: "St
 
 
 def run(hook: "Json", name: str, state: "Json", cwd: str, inside: "Steps" = ()) -> None:
-    """Run one hook and wait for it. Raises HookError with the end of what it said.
+    """Run one hook and wait for it. Raises HookError with the end of its output.
 
     `inside`, after pivot_root: what the hook's process does before execve, as init does. It cannot
-    know its number on the host there, so it does not write to the log.
+    know its pid on the host there, so it does not write to the log.
     """
     why = f"{name}: it gets the container's state on stdin"
     running = start(
@@ -67,8 +67,8 @@ def start(
 ) -> "HookProcess":
     """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
 
-    It gets `timeout` seconds, None for as long as it takes, from the moment at which it has the
-    state. Raises OSError.
+    It gets `timeout` seconds, counted from :meth:`HookProcess.converse` on; None: no limit.
+    Raises OSError.
     """
     stdin, feed = os.pipe2(os.O_CLOEXEC)
     said, stdout = os.pipe2(os.O_CLOEXEC)
@@ -114,19 +114,19 @@ class HookProcess:
         self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None"
     ) -> None:
         self.pid = pid
-        """0: it has ended."""
+        """0 when it has ended."""
         self.pidfd = pidfd
         self.feed, self.said = pipes
         self.timeout = timeout
         self.output = b""
-        """What it wrote, or the last of it."""
+        """The last _LIMIT bytes that it wrote."""
 
     def converse(self, state: "Json", name: str) -> int:
-        """Give it `state` and listen until it ends; :meth:`close` follows, whatever happens.
+        """Send `state`, read the output until the hook ends; the caller calls :meth:`close` then.
 
-        Return its exit status, -n for signal n. All at once: a hook may speak before it reads, or
-        never read. Its own end counts, not the end of its output: a grandchild may hold the pipe
-        open. Raises HookError by `name` if it takes longer than its timeout, OSError.
+        Return its exit status, -n for signal n. Writing and reading alternate: a hook may write
+        first, or never read. The hook's end counts, not its output's: a child of it may hold the
+        pipe open. Raises HookError by `name` if it takes longer than its timeout, OSError.
         """
         rest = jsonlite.dumps(state).encode()
         deadline = None
@@ -134,7 +134,7 @@ class HookProcess:
             deadline = events.now() + self.timeout * 1_000_000_000
         os.set_blocking(self.feed, False)
         poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)  # first: a dead process has said it all
+        poll.register(self.pidfd, select.POLLIN)  # first: the output of a dead process is whole
         poll.register(self.said, select.POLLIN)
         poll.register(self.feed, select.POLLOUT)
         while True:
@@ -159,7 +159,7 @@ class HookProcess:
                 return os.waitstatus_to_exitcode(status)
 
     def _feed(self, data: bytes) -> bytes:
-        """Write what fits; return the rest. A hook that does not read is free not to."""
+        """Write what fits; return the rest: nothing if the hook has closed its end."""
         try:
             return data[os.write(self.feed, data) :]
         except BrokenPipeError:
@@ -174,6 +174,6 @@ class HookProcess:
             return
         try:
             os.killpg(self.pid, _SIGKILL)
-        except ProcessLookupError:  # it has not come to make its group
+        except ProcessLookupError:  # it has not made its group yet
             os.kill(self.pid, _SIGKILL)
         os.waitpid(self.pid, 0)

@@ -59,7 +59,7 @@ def create(container: Container) -> Init:
 
 
 def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:
-    """Turn what failed into an error; where init was killed, that is the reason for the rest."""
+    """Return `error` as a MinirunError; if a signal killed init, an error that says so instead."""
     failure = from_os(error) if isinstance(error, OSError) else error
     died = isinstance(failure, handshake.PeerDied)
     options = os.WEXITED | os.WNOWAIT | (0 if died else os.WNOHANG)

@@ -162,7 +162,7 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def is_frozen(cgroup: "dict[str, Any] | None") -> bool:
-    """Return True if the cgroup of a record has been frozen: `pause`, or any other tool's doing."""
+    """Return True if the cgroup of a record is frozen: by `pause`, or by any other tool."""
     if not cgroup:
         return False
     dirs = cgroup["dirs"]

@@ -42,7 +42,7 @@ _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def say(text: str) -> None:
-    """Print one line on standard error, with the program's name before it; cleaned."""
+    """Print one line, cleaned, on standard error, with the program's name before it."""
     try:
         os.write(2, f"minirun: {clean(text)}\n".encode())
     except OSError:

@@ -17,7 +17,7 @@ _MAX_SIZE = 1 << 20  # bytes of /etc/passwd that are read: it is the image's, an
 class Home(Extra):
     """The home directory of one container's user."""
 
-    def look(self, root: Root) -> None:
+    def before_pivot(self, root: Root) -> None:
         """Find it; see :func:`add`."""
         add(self.config.process, root)
 

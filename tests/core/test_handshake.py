@@ -143,7 +143,7 @@ def test_a_long_error_is_cut(tmp_path: Path) -> None:
     pid, channel = pair(tmp_path, lambda c: c.fail(MinirunError("x" * 300_000, "h" * 300_000)))
     with pytest.raises(MinirunError) as caught:
         channel.expect(Message.READY)
-    assert str(caught.value) == "x" * handshake.PATIENCE
+    assert str(caught.value) == "x" * handshake.LONGEST_ERROR
     assert set(caught.value.hint) == {"h"}
     assert status(pid) == 0
     channel.close()

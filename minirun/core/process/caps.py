@@ -25,7 +25,7 @@ NUMBERS = {
 
 
 def mask(names: "Iterable[str]") -> int:
-    """Return the bit mask of capabilities by name; a name this kernel cannot have is left out."""
+    """Return the bit mask of capabilities by name; a name that is not in NUMBERS is left out."""
     return sum(1 << NUMBERS[name] for name in set(names) if name in NUMBERS)
 
 

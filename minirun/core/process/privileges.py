@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
-    """Make the working directory where the image lacks it, as docker does. Raises OSError."""
+    """Make the working directory if the image lacks it, as docker does. Raises OSError."""
     try:
         os.close(root.make_dir(process_config["cwd"]))
     except OSError as error:
@@ -73,7 +73,7 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
     become_user(user, more_groups, denied=bool(container.record.get("groups_denied")))
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
-        go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
+        go_to(wanted["cwd"])  # because a network file system may refuse root, and let in the user
     os.umask(user.get("umask", 0o022))
     if wanted.get("noNewPrivileges"):
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
     """Return the argument list for the container in `state`; None if it asks for no GPU.
 
-    Reads config.json in the bundle that `state` names, as the real hook does. What config.json has
-    no say in is `chosen`, from the container's record. Raises GPUError, OSError.
+    Reads config.json in the bundle that `state` names, as the real hook does. `chosen`,
+    from the container's record, is what config.json cannot choose. Raises GPUError, OSError.
     """
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
