@@ -42,7 +42,7 @@ def letters(mask: int) -> str:
 def not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
     """Take from each rule the access that a later rule decides otherwise for all of its nodes.
 
-    A rule that says nothing new goes; one that says something new stays as it was written.
+    A rule that decides nothing is left out; another one keeps its kind and numbers.
     """
     kept: "list[DeviceRule]" = []
     decided: "dict[_Key, tuple[int, int]]" = {}  # by later rules: what is denied, what is allowed

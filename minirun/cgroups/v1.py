@@ -1,11 +1,11 @@
 """cgroup version 1: one hierarchy per controller, and the device list as files.
 
 cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in each
-hierarchy that is mounted, as runc's have: who looks for it, or limits it later, finds it there. On
+hierarchy that is mounted, as runc's have, so that other tools find it there, or limit it later. On
 a hybrid host it has one in cgroup2 too, without controllers: init is cloned into that.
 
 The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
-devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
+devices.allow permits some, one rule a write; devices.list has the rules in force. A new cgroup has
 its parent's rules, so /minirun, the parent, keeps everything allowed.
 """
 
@@ -154,7 +154,7 @@ class CgroupV1(Cgroup):
             self._devices().write(file, str(rule), "open the container's cgroup to this device")
 
     def effective_device_rules(self) -> "list[DeviceRule]":
-        """Read devices.list. If everything is allowed, it is silent about exceptions."""
+        """Read devices.list. If everything is allowed, the kernel does not list exceptions."""
         return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
 
     def _freezer(self) -> str:

@@ -51,7 +51,7 @@ class CgroupV2(Cgroup):
         try:
             self._hand_down(ALWAYS)
         except OSError:
-            pass  # a limit that needs the controller says so
+            pass  # a limit that needs the controller is an error later
 
     def _hand_down(self, controllers: "Iterable[str]") -> None:
         """Enable those of `controllers` that exist in every ancestor. Raises OSError."""

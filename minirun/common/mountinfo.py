@@ -1,4 +1,4 @@
-r"""What is mounted where, as a process sees it: /proc/PID/mountinfo, proc_pid_mountinfo(5).
+r"""The mounts that a process sees: /proc/PID/mountinfo, proc_pid_mountinfo(5).
 
     36 35 98:0 /sub /mnt/a\040b rw,noatime shared:1 - ext3 /dev/root rw,errors=continue
     │  │  │    │    │           │          │        │ │    │         └ super_options

@@ -52,7 +52,7 @@ def close_log() -> None:
 
 
 def divert(fd: int) -> None:
-    """Write events into the pipe `fd` from now on, and let go of the log file.
+    """Write events into the pipe `fd` from now on, and close the log file.
 
     For a process whose descriptors the container's processes could open: its caller reads the pipe
     and passes the lines on to the log. Without a log nothing changes.
@@ -131,7 +131,7 @@ class stage:
             emit("end", self.name, {"error": str(error)}, ret=-1, dur=now() - self.started)
 
     def end(self) -> None:
-        """Write the end. Called by hand where a stage's last act does not return (execve)."""
+        """Write the end. Called by hand if a stage's last act does not return (execve)."""
         emit("end", self.name, dur=now() - self.started)
         if gatekeeper:
             gatekeeper(self.number, "end")

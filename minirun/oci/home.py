@@ -18,12 +18,12 @@ class Home(Extra):
     """The home directory of one container's user."""
 
     def before_pivot(self, root: Root) -> None:
-        """Find it; see :func:`add`."""
+        """Add HOME to the environment; see :func:`add`."""
         add(self.config.process, root)
 
 
 def add(process: "dict[str, Any]", root: Root) -> None:
-    """Add HOME to process.env of config.json where it has none; the last counts, "" is none."""
+    """Add HOME to process.env if it has none. Of several the last counts; an empty one is none."""
     env = process.get("env") or []
     homes = [entry for entry in env if entry.startswith("HOME=")]
     if homes[-1:] in ([], ["HOME="]):

@@ -97,7 +97,7 @@ def plan(container: Container) -> "Plan":
 
 
 def enter(root: Root, config: Config) -> None:
-    """Swap the root of this mount namespace for the container's, and let go of the old one.
+    """Make `root` the root of this mount namespace, and unmount the old one.
 
     pivot_root(".", ".") stacks the old root upon the new one, so that no directory for it is
     needed: pivot_root(2), NOTES.
