@@ -58,7 +58,7 @@ def make(container: "Container") -> None:
     cgroup.create()
     _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
-    cgroup.open_doors()  # while they can be opened: not from within a user namespace
+    cgroup.prepare_join()
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
 

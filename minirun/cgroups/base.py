@@ -90,8 +90,8 @@ class Cgroup(ABC):
         """
 
     @abstractmethod
-    def open_doors(self) -> None:
-        """Open what :meth:`join` needs: before a clone into a user namespace, which could not."""
+    def prepare_join(self) -> None:
+        """Open the files that :meth:`join` writes to: in a user namespace init cannot open them."""
 
     @abstractmethod
     def join(self, *, cloned: bool = False) -> None:

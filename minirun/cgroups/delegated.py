@@ -146,7 +146,7 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
             raise ConfigError(f"{where}: {text}", f"needs {DELEGATE}")
         self.warn_of(resources, "there is no cgroup")
 
-    def open_doors(self) -> None:
+    def prepare_join(self) -> None:
         """Do nothing: there is no file to open."""
 
     def join(self, *, cloned: bool = False) -> None:

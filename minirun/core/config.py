@@ -113,7 +113,7 @@ def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     path = f"{bundle}/{places.CONFIG}"
     try:
-        document = extras.door("check_config")(jsonlite.loads(_read(path)))
+        document = extras.function("check_config")(jsonlite.loads(_read(path)))
         return Config(document, bundle, choices)
     except FileNotFoundError:
         hint = "a bundle is a directory with a config.json; minirun spec makes one"

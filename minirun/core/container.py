@@ -44,7 +44,7 @@ class Container:
     def cgroup(self) -> "Cgroup":
         """Its cgroup, opened when it is first used: `start`, for one, does not use it."""
         if self._cgroup is None:
-            self._cgroup = extras.door("open_cgroup")(self)
+            self._cgroup = extras.function("open_cgroup")(self)
         return self._cgroup
 
     @cgroup.setter

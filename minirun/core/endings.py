@@ -119,7 +119,7 @@ def destroy(container: Container) -> None:
     await_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
-    extras.door("keep_log")(container.settings.root, container.id)
+    extras.function("keep_log")(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
@@ -147,7 +147,7 @@ def _empty(container: Container, fd: int) -> None:
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
-        extras.door("empty_directory")(container, fd)
+        extras.function("empty_directory")(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:
@@ -160,7 +160,7 @@ def clear_cgroup(container: Container) -> None:
         container.cgroup.remove(0)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         if container.record.get("cgroup"):
-            extras.door("clear_cgroup")(container.cgroup, PATIENCE)
+            extras.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 
 def reap(init: "dict[str, Any] | None") -> None:

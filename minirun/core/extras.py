@@ -174,7 +174,7 @@ def _has(value: "Any", names: "list[str]") -> bool:
     return _has(found, names[1:])
 
 
-DOORS = {
+FUNCTIONS = {
     "check_config": "minirun.oci.validate.check",
     "check_record": "minirun.running.record_fields.check",
     "open_cgroup": "minirun.cgroups.of_container",
@@ -186,12 +186,12 @@ DOORS = {
     "keep_log": "minirun.running.history.keep",
     "gpu_holders": "minirun.engines.holders.holders",
 }
-"""What the core calls in the rings for every config.json: name → function."""
+"""Functions of the rings that the core calls for every config.json: name → path."""
 
 
-def door(name: str) -> "Any":
-    """Return the function that has this name in DOORS; its module is imported now."""
-    return _imported(DOORS[name])
+def function(name: str) -> "Any":
+    """Return the function that has this name in FUNCTIONS; its module is imported now."""
+    return _imported(FUNCTIONS[name])
 
 
 def _imported(path: str) -> "Any":

@@ -70,16 +70,16 @@ def start(
     It gets `timeout` seconds, counted from :meth:`HookProcess.converse` on; None: no limit.
     Raises OSError.
     """
-    stdin, feed = os.pipe2(os.O_CLOEXEC)
-    said, stdout = os.pipe2(os.O_CLOEXEC)
+    stdin, input_fd = os.pipe2(os.O_CLOEXEC)
+    output_fd, stdout = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
-        os.close(feed)
-        os.close(said)
+        os.close(input_fd)
+        os.close(output_fd)
         main(stdin, stdout)
     os.close(stdin)
     os.close(stdout)
-    return HookProcess(pid, pidfd, (feed, said), timeout)
+    return HookProcess(pid, pidfd, (input_fd, output_fd), timeout)
 
 
 def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") -> "NoReturn":
@@ -116,7 +116,7 @@ class HookProcess:
         self.pid = pid
         """0 when it has ended."""
         self.pidfd = pidfd
-        self.feed, self.said = pipes
+        self.input_fd, self.output_fd = pipes
         self.timeout = timeout
         self.output = b""
         """The last _LIMIT bytes that it wrote."""
@@ -132,27 +132,27 @@ class HookProcess:
         deadline = None
         if self.timeout is not None:
             deadline = events.now() + self.timeout * 1_000_000_000
-        os.set_blocking(self.feed, False)
+        os.set_blocking(self.input_fd, False)
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)  # first: the output of a dead process is whole
-        poll.register(self.said, select.POLLIN)
-        poll.register(self.feed, select.POLLOUT)
+        poll.register(self.output_fd, select.POLLIN)
+        poll.register(self.input_fd, select.POLLOUT)
         while True:
             left = None if deadline is None else (deadline - events.now()) // 1_000_000
             if left is not None and left <= 0:
                 raise HookError(f"{name} took longer than its timeout of {self.timeout} s")
             ready = [fd for fd, _ in poll.poll(left and min(left, _LONGEST_POLL))]
-            if self.feed in ready:
+            if self.input_fd in ready:
                 rest = self._feed(rest)
                 if not rest:
-                    poll.unregister(self.feed)
-                    os.close(self.feed)
-                    self.feed = -1
-            if self.said in ready:
-                chunk = os.read(self.said, 65536)  # at most what a pipe holds
+                    poll.unregister(self.input_fd)
+                    os.close(self.input_fd)
+                    self.input_fd = -1
+            if self.output_fd in ready:
+                chunk = os.read(self.output_fd, 65536)  # at most what a pipe holds
                 self.output = (self.output + chunk)[-_LIMIT:]
                 if not chunk:
-                    poll.unregister(self.said)
+                    poll.unregister(self.output_fd)
             if self.pidfd in ready:
                 status = os.waitpid(self.pid, 0)[1]
                 self.pid = 0
@@ -161,13 +161,13 @@ class HookProcess:
     def _feed(self, data: bytes) -> bytes:
         """Write what fits; return the rest: nothing if the hook has closed its end."""
         try:
-            return data[os.write(self.feed, data) :]
+            return data[os.write(self.input_fd, data) :]
         except BrokenPipeError:
             return b""
 
     def close(self) -> None:
         """Close its pipes; if it has not ended, end it and all of its process group."""
-        for fd in (self.feed, self.said, self.pidfd):
+        for fd in (self.input_fd, self.output_fd, self.pidfd):
             if fd >= 0:
                 os.close(fd)
         if not self.pid:

@@ -82,7 +82,7 @@ def _read(fd: int, directory: str) -> "dict[str, Any]":
         value = jsonlite.loads(text)
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
             raise ForeignDirectory(directory, f"{places.STATE} is another program's")
-        extras.door("check_record")(value, directory)
+        extras.function("check_record")(value, directory)
     except FileNotFoundError:
         raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
     except (ValueError, OSError) as error:

@@ -103,7 +103,7 @@ def configure(
     called with the edits before they are made, and may raise. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
-    join = extras.door("cgroup_entrance")(pid)
+    join = extras.function("cgroup_entrance")(pid)
     owner = apply.enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)

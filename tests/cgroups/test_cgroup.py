@@ -22,7 +22,7 @@ from minirun.cgroups import open_cgroup
 from minirun.core.kernel import namespaces
 cgroup = open_cgroup(sys.argv[1], sys.argv[2])
 cgroup.create()
-cgroup.open_doors()
+cgroup.prepare_join()
 flags = namespaces.CLONE_NEWUSER if sys.argv[3] == "user" else 0
 pid, _ = namespaces.clone3(flags, cgroup_fd=cgroup.clone_fd())
 if pid == 0:

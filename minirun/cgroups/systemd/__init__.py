@@ -226,7 +226,7 @@ class _Scope(Cgroup):
         return {**plain, "slice": self.slice, "scope": self.scope}
 
     def close(self) -> None:
-        """Close every directory and door, and the connection."""
+        """Close every directory and file, and the connection."""
         self._hang_up()
         super().close()  # type: ignore[safe-super]
 

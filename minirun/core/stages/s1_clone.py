@@ -42,7 +42,7 @@ class Init(Record):
 def make_places(container: Container) -> None:
     """Make FIFOs and cgroup, before any process is. Raises OSError, MinirunError."""
     make_fifos(container.directory)
-    extras.door("make_cgroup")(container)
+    extras.function("make_cgroup")(container)
 
 
 def plan(container: Container) -> "Plan":

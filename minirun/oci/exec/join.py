@@ -72,7 +72,7 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
     pidfd = os.pidfd_open(target["pid"])
     if not state.is_alive(target):
         raise StateError(f"container {container.id} is not running")
-    container.cgroup.open_doors()
+    container.cgroup.prepare_join()
     report, report_end = os.pipe2(os.O_CLOEXEC)
     listen, answer = os.pipe2(os.O_CLOEXEC)
     into = container.cgroup.clone_fd()
