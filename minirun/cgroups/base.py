@@ -105,7 +105,7 @@ class Cgroup(ABC):
 
     @abstractmethod
     def clone_fd(self) -> int:
-        """Return cgroup2's directory for CLONE_INTO_CGROUP, or -1; it stays this object's."""
+        """Return cgroup2's directory for CLONE_INTO_CGROUP, or -1. The caller does not close it."""
 
     @abstractmethod
     def set_resources(self, resources: "dict[str, Any]") -> None:

@@ -1,4 +1,4 @@
-"""A container as the runtime holds it while it works on it: its directory, config and record."""
+"""A container while a command works on it: its directory, its config and its record."""
 
 import fcntl
 import os

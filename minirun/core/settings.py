@@ -13,7 +13,7 @@ LANGUAGES = ("en", "ko")
 """The languages of minirun.knowledge; errors and the log are in English."""
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
-"""Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""
+"""The points at which a run can be held, and snapshots are taken: 1:begin … 7:end."""
 
 _HOST = b"         0          0 4294967295\n"
 """uid_map of the host's own user namespace, as the kernel writes it."""

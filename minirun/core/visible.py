@@ -1,4 +1,4 @@
-"""A container's texts, as they may be printed: the one place where they are cleaned.
+"""Cleaning a container's texts before they are printed: no other module does it.
 
 An image chooses its command, its name and its labels: bytes that a terminal would obey. ESC [ 2 J
 clears it (console_codes(4)), a newline adds a row to a table, U+202E turns a line around (Unicode

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from minirun.gpu.steps import Step
 
     Seen = dict[str, str | None]
-    """Place without links on the way → where the link there leads; "" for no link, None for
+    """Path without links on the way → the target of the link there; "" for no link, None for
     nothing."""
 
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")

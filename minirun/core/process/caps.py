@@ -59,7 +59,7 @@ class Sets:
         """Names that were asked for and cannot be granted: a warning, says the spec."""
 
     def drop_bounding(self) -> None:
-        """Take everything else out of the bounding set. Raises OSError."""
+        """Drop what config.json does not list from the bounding set. Raises OSError."""
         for number in NUMBERS.values():
             if self.grantable >> number & 1 and not self.bounding >> number & 1:
                 process.prctl(process.PR_CAPBSET_DROP, number)
@@ -76,6 +76,6 @@ class Sets:
                 process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)
 
     def finish(self) -> None:
-        """Take out what was kept for the last steps. Raises OSError."""
+        """Drop what :meth:`apply` has kept for the last steps. Raises OSError."""
         why = "what the last steps needed goes"
         process.capset(self.effective, self.permitted, self.inheritable, why=why)

@@ -132,7 +132,7 @@ class Root:
 
 
 def _target(parent: int, name: str, path: str, links: int) -> str:
-    """Return where the link `name` in `parent` leads from `path`. Raises OSError."""
+    """Return the path that `name` in `parent`, a link at `path`, leads to. Raises OSError."""
     if links == _MOST_LINKS:
         raise OSError(40, os.strerror(40), path)  # ELOOP
     target = os.readlink(name, dir_fd=parent)

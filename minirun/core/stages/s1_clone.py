@@ -40,13 +40,13 @@ class Init(Record):
 
 
 def make_places(container: Container) -> None:
-    """Make FIFOs and cgroup, before any process is. Raises OSError, MinirunError."""
+    """Make the FIFOs and the cgroup, before any process. Raises OSError, MinirunError."""
     make_fifos(container.directory)
     extras.function("make_cgroup")(container)
 
 
 def plan(container: Container) -> "Plan":
-    """Return all that init will do to its root filesystem in this stage, in order.
+    """Return what init will do to its root filesystem in this stage, in order.
 
     The cgroup namespace comes first: it decides which cgroups a mount of them shows.
     """
