@@ -19,7 +19,7 @@ def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
 
 
 def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> str:
-    """Return what rules allow of one node, out of "rwm": the last one that speaks of it decides."""
+    """Return what rules allow of one node, out of "rwm": the last one that covers it decides."""
     mask = 0
     for rule in rules:
         fits = rule.kind in ("a", kind) and rule.major in (None, major)

@@ -135,7 +135,7 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
 
 
 def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
-    """One of version 1's four counters: memory, memory and swap, the kernel's, its TCP buffers."""
+    """Return a counter of version 1: memory, memory and swap, the kernel's, its TCP buffers."""
     return {
         "limit": memory.count(f"{prefix}limit_in_bytes") or 0,
         **_known(

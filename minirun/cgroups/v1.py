@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from minirun.cgroups.rules import DeviceRule
 
 _UNIFIED = "/sys/fs/cgroup/unified"
-"""Where a hybrid host has cgroup2, for runc and for systemd."""
+"""The mount point of cgroup2 on a hybrid host, as runc and systemd have it."""
 _WHY_JOIN = "if a thread moves itself, the kernel need not wait for the other CPUs"
 
 

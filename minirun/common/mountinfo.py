@@ -32,7 +32,7 @@ class Mount(Record):
     root: str
     """Which directory or file of the file system is mounted; it ends in //deleted if that is."""
     mount_point: str
-    """Where, from the root directory of the process."""
+    """The path at which it is mounted, from the root directory of the process."""
     options: str
     """The options of this mount, with commas between them."""
     propagation: "tuple[str, ...]"

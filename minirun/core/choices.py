@@ -38,7 +38,7 @@ class Choices(Record):
     gpus: "str | None" = None
     """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
     driver_root: str = ""
-    """Where the GPU driver's files, nodes and /sys or /proc are; "" for the host's own root."""
+    """The folder with the GPU driver's files, nodes and /sys or /proc; "" for the host's root."""
     load_kmods: bool = False
     """The in-line step loads the driver's kernel modules and makes its nodes first."""
     gpu_hook: bool = False

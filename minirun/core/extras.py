@@ -1,4 +1,4 @@
-"""How the core does without knowing the rings around it: one table.
+"""One table: how the core uses the rings around it without importing them itself.
 
 A row has a property of config.json, the class (or function) of a ring that handles it, and the
 points of the stages at which that acts. Before clone, the class of each property that this

@@ -64,7 +64,7 @@ class Target(Record):
     join: "Callable[[], None] | None" = None
     """Moves its caller into the container's cgroups."""
     cgroup: "Cgroup | DeviceCgroup | None" = None
-    """Where the device rules go; None leaves them alone."""
+    """The cgroup whose device rules are changed; None: no rule is changed."""
 
 
 def apply(

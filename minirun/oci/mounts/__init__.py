@@ -82,7 +82,7 @@ class ListedMount(Record):
     where: str
     sources: "MountSources | None"
     mount: "Mount"
-    """For a new file system, or for a bind mount."""
+    """The function that mounts it: of rows for a new file system, of binds for a bind mount."""
 
     def describe(self) -> str:
         """Return it as a shell would say it."""

@@ -281,7 +281,7 @@ def _drop(owner: "tuple[int, int]") -> None:
 
 
 def _lock_securebits() -> None:
-    """Let user 0 have no rights by its number: PR_SET_SECUREBITS(2const). Raises OSError."""
+    """Keep execve(2) from giving user 0 capabilities: PR_SET_SECUREBITS(2const). Raises OSError."""
     shown = {"option": "PR_SET_SECUREBITS", "arg2": "|".join(_SECUREBITS)}
     raw = (_PR_SET_SECUREBITS, sum(_SECUREBITS.values()), 0, 0, 0)
     libc.logged("prctl", _prctl, raw, shown, None, "no capability comes back")

@@ -52,7 +52,7 @@ _PROFILE = (
 
 
 class LibraryPlaces(Record):
-    """Where libraries belong in the container, and which CUDA libraries its image brings."""
+    """The container's folders for libraries, and the CUDA libraries that its image brings."""
 
     libraries: str
     libraries32: str
