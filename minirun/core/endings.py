@@ -37,7 +37,9 @@ def start(
         following = state.write_next(container.directory, container.record | changes)
     try:
         handshake.start(container.directory)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (2, 6):  # ENOENT, ENXIO
+            raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
     said = channel.read_rest()
     if said:

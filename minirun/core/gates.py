@@ -5,8 +5,7 @@ writes a gate event and waits for one byte; the viewer (the live view, --step, a
 it. Nothing is simulated: while a gate is closed the kernel objects are as they are at this moment.
 
 Runtime and init sometimes work at the same time. So the process at the gate holds a lock on it
-(fcntl(2), "Advisory record locking": the lock ends with its process), and one byte lets exactly one
-process through.
+(fcntl(2), "Advisory record locking": it ends with its process), and one byte lets one process pass.
 """
 
 import fcntl

@@ -2,8 +2,7 @@
 
 Every function raises ``OSError(errno, strerror, path)`` and carries the man page it was written
 from. Those that make a container write themselves into the log, so that the log says what the
-kernel was asked. The functions for that are here, without ctypes, since `start` and `delete` need
-no ctypes.
+kernel was asked. Their helpers are here, without ctypes: `start` and `delete` do without it.
 """
 
 from minirun.core import events
