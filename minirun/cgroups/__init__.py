@@ -29,7 +29,7 @@ _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
 
 
 def of_container(container: "Container") -> Cgroup:
-    """Return a container's cgroup: as its record has it, else where it is to be made.
+    """Return a container's cgroup: the one in its record, else the one that is to be made.
 
     Raises ConfigError, MinirunError, OSError.
     """
@@ -58,12 +58,12 @@ def make(container: "Container") -> None:
     cgroup.create()
     _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
-    cgroup.open_doors()  # while they can be opened: not from within a user namespace
+    cgroup.prepare_join()
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
 
 def _set_limits(container: "Container", resources: "dict[str, Any]") -> None:
-    """Set the limits; a mere default is left out if it cannot be set.
+    """Set the limits; leave out the default limit of processes if it cannot be set.
 
     Raises ConfigError, OSError.
     """
@@ -121,7 +121,7 @@ def open_scope(cgroups_path: str, version: str) -> Cgroup:
 def from_record(record: "CgroupRecord", init: "dict[str, Any] | None" = None) -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json.
 
-    `init` is the identity of the container's: without a cgroup, its processes are found by it.
+    `init` is the identity of the container's init: without a cgroup, it leads to the processes.
     """
     if record.get("rootless"):
         from minirun.cgroups import delegated

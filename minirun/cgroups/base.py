@@ -1,4 +1,4 @@
-"""What a cgroup is to the rest of minirun, whichever version of cgroups is behind it.
+"""The interface of a cgroup, the same for both versions of cgroups.
 
 The order of a container's life: create, set_resources, set_device_rules (stage 1, by the runtime);
 then init gets in, by clone_fd (CLONE_INTO_CGROUP) and by join; allow_devices
@@ -64,8 +64,8 @@ class CgroupMount(Record):
 class ContainerMounts(Record):
     """All that belongs at /sys/fs/cgroup in a container.
 
-    `links` holds (target, name): version 1's cpu -> cpu,cpuacct. `tmpfs` tells that the mounts
-    need a tmpfs below them; without it there is one mount, and its path is empty.
+    `links` holds (target, name): version 1's cpu -> cpu,cpuacct. `tmpfs` is True if the mounts
+    need a tmpfs below them; if not, there is one mount, and its path is empty.
     """
 
     tmpfs: bool
@@ -93,8 +93,8 @@ class Cgroup(ABC):
         """
 
     @abstractmethod
-    def open_doors(self) -> None:
-        """Open what :meth:`join` needs: before a clone into a user namespace, which could not."""
+    def prepare_join(self) -> None:
+        """Open the files that :meth:`join` writes to: in a user namespace init cannot open them."""
 
     @abstractmethod
     def join(self, *, cloned: bool = False) -> None:
@@ -104,11 +104,11 @@ class Cgroup(ABC):
         """
 
     def entered(self) -> None:  # noqa: B027  (few have anything to do then)
-        """Let go of what kept the cgroup until init was in it."""
+        """Called when init has joined: end the process that held the cgroup (systemd's alone)."""
 
     @abstractmethod
     def clone_fd(self) -> int:
-        """Return cgroup2's directory for CLONE_INTO_CGROUP, or -1; it stays this object's."""
+        """Return cgroup2's directory for CLONE_INTO_CGROUP, or -1. The caller does not close it."""
 
     @abstractmethod
     def set_resources(self, resources: "dict[str, Any]") -> None:
@@ -128,11 +128,11 @@ class Cgroup(ABC):
 
     @abstractmethod
     def effective_device_rules(self) -> "list[DeviceRule]":
-        """Return the rules in force as the kernel tells them now. Raises MinirunError, OSError."""
+        """Return the rules in force, as read from the kernel now. Raises MinirunError, OSError."""
 
     @abstractmethod
     def _places(self) -> "list[str]":
-        """Return where the cgroup's directories are, or would be."""
+        """Return the paths of the cgroup's directories, made or not."""
 
     @abstractmethod
     def frozen(self) -> bool:
@@ -166,7 +166,7 @@ class Cgroup(ABC):
         """Close the descriptors that this object holds."""
 
     def directories(self) -> "list[str]":
-        """Return where the cgroup's directories are, or would be; none of a foreign cgroup."""
+        """Return the paths of the cgroup's directories, made or not; none if it is another's."""
         return [] if self._is_foreign else self._places()
 
     def refuse_occupied(self, directory: str) -> None:
@@ -187,7 +187,7 @@ class Cgroup(ABC):
     def refuse_frozen(self) -> None:
         """Raise StateError if the cgroup, or one above it, is frozen: init would never begin.
 
-        The cgroup is not this object's then. runc refuses it too.
+        This object does not touch the cgroup then. runc refuses it too.
         """
         place, path, frozen = self._freezer(), self.path, None
         mount = place.removesuffix(path)

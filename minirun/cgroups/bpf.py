@@ -4,7 +4,7 @@ bpf(2): one system call, a command number, and a union of structs whose unused r
 (linux/bpf.h). A program is loaded, checked by the kernel's verifier, held by a descriptor, and
 attached to a cgroup, which keeps it alive from then on; BPF_F_REPLACE exchanges one attached
 program for another with no moment in between in which neither decides. runc and crun use the same
-six commands; systemd pins its programs to a file system as well, which minirun has no need of.
+commands; systemd pins its programs to a file system as well, which minirun has no need of.
 """
 
 import ctypes
@@ -76,7 +76,7 @@ def load_device_program(instructions: bytes, name: str) -> int:
     try:
         return load(None)
     except OSError as error:
-        # EPERM is about us, E2BIG about the size; EACCES and EINVAL are about an instruction
+        # EPERM: this process may not load one; E2BIG: too large; EACCES, EINVAL: an instruction
         if error.errno in (errno.EPERM, errno.E2BIG):
             raise
     log = ctypes.create_string_buffer(_LOG_SIZE)
@@ -132,7 +132,7 @@ def program_name(program_fd: int) -> str:
 def program_instructions(program_fd: int) -> bytes:
     """Return the instructions of a program as the kernel holds them after verification.
 
-    Empty if the kernel does not tell (blinded constants: net.core.bpf_jit_harden without
+    Empty if the kernel hides them (blinded constants: net.core.bpf_jit_harden without
     CAP_SYSLOG). Raises OSError.
     """
     buffer = ctypes.create_string_buffer(4096)

@@ -35,7 +35,7 @@ _NEEDED = ("", "/cgroup.procs", "/cgroup.subtree_control")
 def open_cgroup(path: str, *, named: bool) -> Cgroup:
     """Return the cgroup of a container that is to be made, by a caller without privileges.
 
-    `named`: config.json says `path`, from the top of cgroup2; else a place is looked for.
+    `named`: config.json has `path`, from the top of cgroup2; else this function chooses the parent.
     Raises ConfigError for a bad path.
     """
     path = checked_path(path)
@@ -90,13 +90,13 @@ class _WithoutDeviceRules:
             warn(text)
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
-        """Keep none: :meth:`set_resources` has said so."""
+        """Do nothing: :meth:`set_resources` has warned of it."""
 
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
-        """Nothing is denied."""
+        """Do nothing: no device is denied."""
 
     def effective_device_rules(self) -> "list[DeviceRule]":
-        """Everything is allowed, as far as the nodes' own permissions go."""
+        """Return a rule that allows all: only the nodes' own permissions count."""
         return [ruleset.ALL]
 
 
@@ -109,12 +109,12 @@ class Delegated(_WithoutDeviceRules, CgroupV2):
         self.warn_of(resources, "a device program needs CAP_BPF")
 
     def record(self) -> "CgroupRecord":
-        """Return what a plain one does, and that it is one of these."""
+        """Return the record of a plain cgroup, marked as `rootless`."""
         return {**super().record(), "rootless": True}
 
 
 class NoCgroup(_WithoutDeviceRules, Cgroup):
-    """What stands in for a cgroup if the caller may make none: the processes of init's."""
+    """In place of a cgroup, if the caller may make none: the processes of init's pid namespace."""
 
     def __init__(
         self,
@@ -146,14 +146,14 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
             raise ConfigError(f"{where}: {text}", f"needs {DELEGATE}")
         self.warn_of(resources, "there is no cgroup")
 
-    def open_doors(self) -> None:
-        """There is none."""
+    def prepare_join(self) -> None:
+        """Do nothing: there is no file to open."""
 
     def join(self, *, cloned: bool = False) -> None:
         """Do nothing: there is no cgroup to join."""
 
     def clone_fd(self) -> int:
-        """There is none."""
+        """Return -1: there is no directory."""
         return -1
 
     def _places(self) -> "list[str]":
@@ -178,7 +178,7 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
         """Remove nothing: all goes with init, which minirun.core.endings.destroy kills."""
 
     def frozen(self) -> bool:
-        """Never."""
+        """Return False: without a cgroup nothing can be frozen."""
         return False
 
     def set_frozen(self, frozen: bool) -> None:
@@ -197,11 +197,11 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
         return ContainerMounts(True, (), ())
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: no descriptor is open."""
 
 
 def _pid_namespace(pid: "str | int") -> int:
-    """Return the number of a process's pid namespace; 0 if it may not be known."""
+    """Return the number of a process's pid namespace; 0 if the caller may not read it."""
     try:
         return os.stat(f"/proc/{pid}/ns/pid").st_ino
     except OSError:

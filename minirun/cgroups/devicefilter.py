@@ -11,8 +11,8 @@ mknod of a device node by a process in it. It gets a struct bpf_cgroup_dev_ctx a
         __u32 minor;
     };
 
-The program looks at the rules from the last to the first, and the first one that speaks of what
-is wanted decides. w2 holds the wanted access; a permission takes its own share out of it, and when
+The program looks at the rules from the last to the first, and the first one that covers the
+request decides. w2 holds the wanted access; a permission takes its own share out of it, and when
 nothing is left, the answer is yes. A denial that touches what is left answers no, and so does the
 end. Per rule, for "c 195:0 rw":
 

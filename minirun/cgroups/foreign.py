@@ -10,7 +10,7 @@ does this:
     for each rule   if kind, major, minor are the device's and no more than its access is wanted:
                     r0 = 1; exit
 
-The real one fails where no program is attached; nothing is denied there, so nothing is to be done.
+The real one fails if no program is attached. Nothing is denied then, so this does nothing.
 cgroups(7); Documentation/admin-guide/cgroup-v2.rst, "Device controller".
 """
 
@@ -56,7 +56,7 @@ class DeviceCgroup:
 def of_process(pid: str) -> DeviceCgroup:
     """Return the cgroup that decides over the devices of a process ("self" for this one).
 
-    Version 1's devices controller where it is mounted, else version 2. Where both are, a runtime
+    Version 1's devices controller if it is mounted, else version 2. If both are, a runtime
     may have taken version 2, and left the process in version 1's root, which denies nothing: it is
     version 2 then, as long as that is another cgroup than its root. (nvidia-container-cli takes
     version 1, widens the host's root, and the container gets no GPU.) Raises GPUError, OSError.

@@ -1,12 +1,12 @@
-"""Which cgroup file systems this machine has mounted, where in them a process is, and following it.
+"""The mounted cgroup file systems, the cgroups of a process in them, and moving to these.
 
 cgroups(7): version 1 mounts one hierarchy per controller (or for a few together, "cpu,cpuacct"),
 version 2 one for all; a controller belongs to either side, and a hybrid machine has both, version 2
 then often without a single controller. runc and crun read it out of /proc/self/mountinfo too.
 
 A program that works on a container's files is the container's work: its memory limit holds for the
-program, and what kills the container's cgroup kills the program. So the program goes where the
-container's process is, whichever runtime made that.
+program, and what kills the container's cgroup kills the program. So the program joins the
+cgroups of the container's process, whichever runtime made them.
 """
 
 from minirun.cgroups import tree
@@ -69,7 +69,7 @@ def paths_of(pid: "int | str") -> "dict[str, str]":
 
 
 def entrance(pid: int) -> "Callable[[], None]":
-    """Return a function that moves its caller, a process of one thread, to where `pid` is.
+    """Return a function that moves its caller, a process of one thread, into the cgroups of `pid`.
 
     All that it needs is imported by now: its caller may be in the container then. If a user without
     privileges may not do it, the process stays, and the log says so. The function raises OSError.

@@ -1,8 +1,8 @@
-"""Out of memory: how the kernel tells, as `minirun events ID` waits for it.
+"""Out of memory: the kernel's notification, for which `minirun events ID` waits.
 
 Version 1 writes to an eventfd that is given to cgroup.event_control (memory.rst, "OOM Control"),
-version 2 makes memory.events readable for poll(2) as an exception (cgroup-v2.rst, "[un]populated
-Notification").
+version 2 makes memory.events readable for poll(2) as an exception (cgroup-v2.rst, "Memory Interface
+Files").
 """
 
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OomNotice:
-    """How the kernel tells that a cgroup was out of memory; `fd` is -1 if it cannot."""
+    """The kernel's notification that a cgroup was out of memory; `fd` is -1 if there is none."""
 
     def __init__(self, record: "CgroupRecord") -> None:
         self.wanted = select.POLLIN
@@ -45,7 +45,7 @@ class OomNotice:
         return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
     def times(self) -> int:
-        """Return how often it has happened since the last time that this was asked."""
+        """Return how often it has happened since the last call."""
         if self.version == 1:
             return os.eventfd_read(self.fd)
         before, self.seen = self.seen, self._kills()

@@ -1,4 +1,4 @@
-"""What a list of device rules says, for who reads it: the shortest form, one node, a listing."""
+"""What a list of device rules allows: its shortest form, the access to one node, a listing."""
 
 from itertools import dropwhile
 
@@ -19,7 +19,7 @@ def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
 
 
 def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> str:
-    """Return what rules allow of one node, out of "rwm": the last one that speaks of it decides."""
+    """Return what rules allow of one node, out of "rwm": the last one that covers it decides."""
     mask = 0
     for rule in rules:
         fits = rule.kind in ("a", kind) and rule.major in (None, major)
@@ -31,7 +31,7 @@ def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> 
 def listing(rules: "Iterable[DeviceRule]", names: "dict[tuple[str, int, int], str]") -> "list[str]":
     """Return rules as aligned lines: c 195:0 rw   # /dev/nvidia0.
 
-    `names` maps (kind, major, minor) to a path. A denial says so behind the #.
+    `names` maps (kind, major, minor) to a path. A denial has the word denied behind the #.
     """
     rows = [(str(rule), _remark(rule, names)) for rule in rules]
     width = max((len(text) for text, _ in rows), default=0)

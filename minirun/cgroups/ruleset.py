@@ -1,16 +1,16 @@
-"""What a list of device rules means, before any kernel interface is spoken to.
+"""The meaning of a list of device rules, the same for both versions of cgroups.
 
 runtime-spec (config-linux.md, "Allowed Device list"): the entries are applied in order. So each
-kind of access (r, w, m) to each node is decided by the last rule that speaks of it, and what no
-rule speaks of is denied. An open for reading and writing needs both.
+kind of access (r, w, m) to each node is decided by the last rule that covers it, and a node that
+no rule covers is denied. An open for reading and writing needs both.
 
 The v1 controller can hold less than that: a default, and exceptions from it, all of one verdict
-(Documentation/admin-guide/cgroup-v1/devices.rst). It takes a denial that cuts a hole into a wider
-permission without a word and does nothing; runc refuses such a list, and so do we. On cgroup2 a
-program decides, and every list can be had.
+(Documentation/admin-guide/cgroup-v1/devices.rst). It accepts a denial that cuts a hole into a wider
+permission, and ignores it; runc refuses such a list, and so does minirun. On cgroup2 a program
+decides, and every list is possible.
 
-A list may have tens of thousands of rules, so no rule is compared with all others: those that
-matter to it are found by kind and numbers, or the wildcards in their places.
+A list may have tens of thousands of rules, so no rule is compared with all others: the
+rules that overlap with it are found by kind and numbers, or by wildcards in their places.
 """
 
 from itertools import product
@@ -42,7 +42,7 @@ def letters(mask: int) -> str:
 def not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
     """Take from each rule the access that a later rule decides otherwise for all of its nodes.
 
-    A rule that says nothing new goes; one that says something new stays as it was written.
+    A rule that decides nothing is left out; another one keeps its kind and numbers.
     """
     kept: "list[DeviceRule]" = []
     decided: "dict[_Key, tuple[int, int]]" = {}  # by later rules: what is denied, what is allowed
@@ -61,7 +61,7 @@ def not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
 
 
 class _Overlaps:
-    """Rules, to be found by any node that they speak of."""
+    """Rules, found by the nodes that they cover."""
 
     def __init__(self) -> None:
         self._rules: "dict[_Key, list[DeviceRule]]" = {}
@@ -72,7 +72,7 @@ class _Overlaps:
             self._rules.setdefault(key, []).append(rule)
 
     def with_a_node_of(self, rule: DeviceRule) -> "Iterator[DeviceRule]":
-        """Return those that speak of a node that `rule` speaks of too, each once."""
+        """Yield the rules that cover a node which `rule` covers too, each once."""
         kinds = ("*",) if rule.kind == "a" else (rule.kind, "a")
         majors = ("*",) if rule.major is None else (rule.major, None)
         minors = ("*",) if rule.minor is None else (rule.minor, None)

@@ -1,7 +1,7 @@
 """What a cgroup has used, in the shape of runc's `events`: cadvisor and others read it.
 
 Version 1: Documentation/admin-guide/cgroup-v1/{memory,cpuacct,cpusets,blkio-controller}.rst;
-version 2: cgroup-v2.rst. A number that no file tells is left out, as in runc, whose members are
+version 2: cgroup-v2.rst. A number that is in no file is left out, as in runc, whose members are
 `omitempty`; a limit that is not set is the kernel's highest number. Times are nanoseconds, sizes
 bytes. runc's Go types: types/events.go.
 """
@@ -84,7 +84,7 @@ class _Files(Dir):
 
 
 def _known(**values: "int | dict[str, Any] | list[Any] | None") -> "dict[str, Any]":
-    """Leave out what is not known."""
+    """Return the values that are not None, by name."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -135,7 +135,7 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
 
 
 def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
-    """One of version 1's four counters: memory, memory and swap, the kernel's, its TCP buffers."""
+    """Return a counter of version 1: memory, memory and swap, the kernel's, its TCP buffers."""
     return {
         "limit": memory.count(f"{prefix}limit_in_bytes") or 0,
         **_known(

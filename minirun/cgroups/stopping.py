@@ -58,7 +58,7 @@ def kill(cgroup: "Cgroup", signal: int = SIGKILL) -> None:
 
 
 def clear(cgroup: "Cgroup", seconds: float) -> None:
-    """Kill whatever is in a cgroup and remove it: at once if nothing is in it any more.
+    """Kill all processes in a cgroup and remove it; at once if it is empty.
 
     Freezing waits in vain for processes that are dying already, so it is used only if killing
     one by one was not enough: a fork bomb, or a cgroup that was frozen.

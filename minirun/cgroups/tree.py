@@ -42,7 +42,7 @@ class Dir:
         return self._fd
 
     def close(self) -> None:
-        """Let go of the directory; the next use opens it again."""
+        """Close the descriptor; the next use opens the directory again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -87,7 +87,7 @@ def write(fd: int, data: str, path: str, why: str = "") -> None:
 
 
 def make(mount: str, path: str, why: str = "") -> bool:
-    """Make the cgroup `path` ("/a/b") and its parents; tell whether it is new. Raises OSError.
+    """Make the cgroup `path` ("/a/b") and its parents; return True if it is new. Raises OSError.
 
     A parent that another container's end removes in the meantime is made again.
     """
@@ -116,7 +116,7 @@ def make(mount: str, path: str, why: str = "") -> bool:
 def is_frozen(path: str) -> "bool | None":
     """Return True if the cgroup directory `path` is frozen; None if there is none. Raises OSError.
 
-    One below a frozen one says so, too: freezer-subsystem.rst, cgroup-v2.rst.
+    So is one below a frozen one: freezer-subsystem.rst, cgroup-v2.rst.
     """
     for name in ("freezer.state", "cgroup.events"):
         try:

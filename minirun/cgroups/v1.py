@@ -1,11 +1,11 @@
 """cgroup version 1: one hierarchy per controller, and the device list as files.
 
 cgroups(7); Documentation/admin-guide/cgroup-v1/. A container has a directory in each
-hierarchy that is mounted, as runc's have: who looks for it, or limits it later, finds it there. On
+hierarchy that is mounted, as runc's have, so that other tools find it there, or limit it later. On
 a hybrid host it has one in cgroup2 too, without controllers: init is cloned into that.
 
 The devices controller (devices.rst): a write of "a" to devices.deny denies all, then each write to
-devices.allow permits some, one rule a write; devices.list tells what is in force. A new cgroup has
+devices.allow permits some, one rule a write; devices.list has the rules in force. A new cgroup has
 its parent's rules, so /minirun, the parent, keeps everything allowed.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from minirun.cgroups.rules import DeviceRule
 
 _UNIFIED = "/sys/fs/cgroup/unified"
-"""Where a hybrid host has cgroup2, for runc and for systemd."""
+"""The mount point of cgroup2 on a hybrid host, as runc and systemd have it."""
 _WHY_JOIN = "if a thread moves itself, the kernel need not wait for the other CPUs"
 
 
@@ -44,7 +44,7 @@ class CgroupV1(Cgroup):
         self._mounts = {name: h for h in hierarchies for name in h.names}
         self._dirs: "dict[str, tree.Dir]" = {}  # by path
         self._joined: "dict[str, tree.Dir]" = {}  # by controller; some are mounted together
-        self._doors: "list[tuple[int, str]]" = []
+        self._join_files: "list[tuple[int, str]]" = []
         is_hybrid = any(hierarchy.path == _UNIFIED for hierarchy in hierarchies)
         self._unified = tree.Dir(_UNIFIED + path) if is_hybrid else None
         if dirs is None:
@@ -90,20 +90,20 @@ class CgroupV1(Cgroup):
             finally:
                 level.close()
 
-    def open_doors(self) -> None:
+    def prepare_join(self) -> None:
         """Open tasks in every hierarchy."""
-        if not self._doors:
-            self._doors = [
+        if not self._join_files:
+            self._join_files = [
                 (directory.open("tasks", os.O_WRONLY), f"{directory.path}/tasks")
                 for directory in self._dirs.values()
             ]
 
     def join(self, *, cloned: bool = False) -> None:
         """Write 0 into every tasks file, and into cgroup.procs of cgroup2."""
-        self.open_doors()
-        for fd, path in self._doors:
+        self.prepare_join()
+        for fd, path in self._join_files:
             tree.write(fd, "0", path, _WHY_JOIN)
-        self._close_doors()
+        self._close_join_files()
         if self._unified and not cloned and self.clone_fd() >= 0:
             self._unified.write("cgroup.procs", "0")
 
@@ -154,7 +154,7 @@ class CgroupV1(Cgroup):
             self._devices().write(file, str(rule), "open the container's cgroup to this device")
 
     def effective_device_rules(self) -> "list[DeviceRule]":
-        """Read devices.list. If everything is allowed, it is silent about exceptions."""
+        """Read devices.list. If everything is allowed, the kernel does not list exceptions."""
         return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
 
     def _freezer(self) -> str:
@@ -202,14 +202,14 @@ class CgroupV1(Cgroup):
             links += [(place, name) for name in hierarchy.names if len(hierarchy.names) > 1]
         return ContainerMounts(True, tuple(mounts), tuple(links))
 
-    def _close_doors(self) -> None:
-        for fd, _ in self._doors:
+    def _close_join_files(self) -> None:
+        for fd, _ in self._join_files:
             os.close(fd)
-        self._doors = []
+        self._join_files = []
 
     def close(self) -> None:
-        """Close every directory and door."""
-        self._close_doors()
+        """Close every directory and every tasks file."""
+        self._close_join_files()
         for directory in (*self._dirs.values(), self._unified):
             if directory:
                 directory.close()

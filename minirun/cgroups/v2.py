@@ -41,7 +41,7 @@ class CgroupV2(Cgroup):
         super().__init__(path)
         self._mount = mount
         self._dir = tree.Dir(mount + path)
-        self._door = -1
+        self._join_fd = -1
         self._base: "list[DeviceRule] | None" = None  # what this process has set
 
     def create(self) -> None:
@@ -51,7 +51,7 @@ class CgroupV2(Cgroup):
         try:
             self._hand_down(ALWAYS)
         except OSError:
-            pass  # a limit that needs the controller says so
+            pass  # a limit that needs the controller is an error later
 
     def _hand_down(self, controllers: "Iterable[str]") -> None:
         """Enable those of `controllers` that exist in every ancestor. Raises OSError."""
@@ -69,17 +69,17 @@ class CgroupV2(Cgroup):
                 level.close()
             path = f"{path}/{part}"
 
-    def open_doors(self) -> None:
+    def prepare_join(self) -> None:
         """Open cgroup.procs."""
-        if self._door < 0:
-            self._door = self._dir.open("cgroup.procs", os.O_WRONLY)
+        if self._join_fd < 0:
+            self._join_fd = self._dir.open("cgroup.procs", os.O_WRONLY)
 
     def join(self, *, cloned: bool = False) -> None:
         """Write 0 into cgroup.procs; clone_fd is the quicker way in."""
         if not cloned:
-            self.open_doors()
-            tree.write(self._door, "0", f"{self._dir.path}/cgroup.procs")
-        self._close_door()
+            self.prepare_join()
+            tree.write(self._join_fd, "0", f"{self._dir.path}/cgroup.procs")
+        self._close_join_fd()
 
     def clone_fd(self) -> int:
         """Return the directory's descriptor."""
@@ -211,12 +211,12 @@ class CgroupV2(Cgroup):
         mount = CgroupMount("cgroup2", "", "", self._dir.path)
         return ContainerMounts(False, (mount,), ())
 
-    def _close_door(self) -> None:
-        if self._door >= 0:
-            os.close(self._door)
-            self._door = -1
+    def _close_join_fd(self) -> None:
+        if self._join_fd >= 0:
+            os.close(self._join_fd)
+            self._join_fd = -1
 
     def close(self) -> None:
-        """Close the directory and the door."""
-        self._close_door()
+        """Close the directory and cgroup.procs."""
+        self._close_join_fd()
         self._dir.close()

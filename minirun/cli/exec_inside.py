@@ -148,6 +148,8 @@ def _from_flags(container: Container, flags: Exec, managed: bool) -> "dict[str, 
     process["terminal"] = flags.tty
     process["env"] = [*(process.get("env") or []), *variables(flags.env)]
     if flags.workdir:
+        if not flags.workdir.startswith("/"):
+            raise UsageError(f"the working directory {flags.workdir!r} must be an absolute path")
         process["cwd"] = flags.workdir
     if flags.user:
         process["user"] = _user(container, flags.user, managed)

@@ -1,4 +1,4 @@
-"""How this process was called, for a process that is to be another one like it."""
+"""The command line that starts this program again, for a process that does so."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-r"""What is mounted where, as a process sees it: /proc/PID/mountinfo, proc_pid_mountinfo(5).
+r"""The mounts that a process sees: /proc/PID/mountinfo, proc_pid_mountinfo(5).
 
     36 35 98:0 /sub /mnt/a\040b rw,noatime shared:1 - ext3 /dev/root rw,errors=continue
     │  │  │    │    │           │          │        │ │    │         └ super_options
@@ -32,7 +32,7 @@ class Mount(Record):
     root: str
     """Which directory or file of the file system is mounted; it ends in //deleted if that is."""
     mount_point: str
-    """Where, from the root directory of the process."""
+    """The path at which it is mounted, from the root directory of the process."""
     options: str
     """The options of this mount, with commas between them."""
     propagation: "tuple[str, ...]"

@@ -84,7 +84,7 @@ class WriteFile(Record):
 
 
 class MountFs(Record):
-    """Mount a file system (proc, tmpfs, overlay, …) on a directory that is made where missing."""
+    """Mount a file system (proc, tmpfs, overlay, …) on a directory, made if it is missing."""
 
     fstype: str
     source: str
@@ -142,7 +142,7 @@ def bind_fd(
 ) -> None:
     """Mount what `source_fd` refers to at `path` in the root: open_tree, mount_setattr, move_mount.
 
-    The mount point is made where missing: a directory for a directory, else an empty file.
+    The mount point is made if it is missing: a directory for a directory, else an empty file.
     Raises OSError.
     """
     flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
@@ -158,7 +158,7 @@ def bind_fd(
 
 
 def attach(root: Root, tree: int, path: str) -> None:
-    """Hang the detached mount `tree` at `path` in the root; the mount point is made where missing.
+    """Attach the detached mount `tree` at `path` in the root; a missing mount point is made.
 
     Raises OSError.
     """

@@ -39,7 +39,7 @@ def absolute(path: str, where: str) -> None:
 
 
 def without_nulls(value: "Any", where: str = "", depth: int = 0) -> "Any":
-    """Take null properties, which mean as much as none, out of `value`, and return it.
+    """Remove null properties, which mean the same as missing ones, from `value`; return it.
 
     Raises SchemaError for what cannot be handed on: text that the kernel would cut short or no file
     could hold, a number that is none, too many levels.
@@ -76,8 +76,8 @@ def _text(text: "Any", where: str) -> None:
 class Checker:
     """Checks documents of one kind.
 
-    `name` is what the whole document is called; `most` is path → how long a list there may be;
-    `strict` is whose properties all have to be known, "" if others are ignored.
+    `name` is what the whole document is called; `most`: path → the most entries of the list there;
+    `strict`: "" if unknown properties are ignored, else what errors call the one who knows all.
     """
 
     def __init__(self, name: str, most: "dict[str, int]", strict: str = "") -> None:

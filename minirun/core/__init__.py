@@ -17,7 +17,7 @@ What the two sides say to each other, and what all of them write down.
     handshake           two FIFOs, drawn as a diagram; each side notices when the other dies
     hooks               one hook: its standard input, its time, its end
     events              the log: one line for each system call that makes the container
-    gates               where a run can be held, for a lesson
+    gates               the points at which a run can be held, for a lesson
     errors              every error, with the exit status that runc or docker has for it
 
 The container, and what is known of it.

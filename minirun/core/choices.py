@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEY = "choices"
-"""Where they stand in state.json."""
+"""Their key in state.json."""
 
 OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
@@ -38,7 +38,7 @@ class Choices(Record):
     gpus: "str | None" = None
     """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
     driver_root: str = ""
-    """Where the GPU driver's files, nodes and /sys or /proc are; "" for the host's own root."""
+    """The folder with the GPU driver's files, nodes and /sys or /proc; "" for the host's root."""
     load_kmods: bool = False
     """The in-line step loads the driver's kernel modules and makes its nodes first."""
     gpu_hook: bool = False
@@ -57,4 +57,4 @@ class Choices(Record):
 
 
 NOTHING = Choices()
-"""What config.json alone chooses."""
+"""The defaults: the caller chose nothing."""

@@ -20,7 +20,7 @@ LOG = ANNOTATION + "log"
 """stages or syscalls: what its log holds (core.container.detail). No other one is obeyed."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 MOST_BYTES = 4 << 20
-"""How large a config.json may be. Read, it takes up to forty times that."""
+"""The most that a config.json may have. In memory it takes up to forty times as much."""
 
 
 def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
@@ -37,7 +37,7 @@ def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
 
 
 class Config:
-    """A validated config.json, the directory (bundle) that it lies in, and what is not its word."""
+    """A validated config.json, its directory (the bundle), and what the caller chose beside it."""
 
     def __init__(self, raw: "dict[str, Any]", bundle: str, choices: Choices = NOTHING) -> None:
         self.raw = raw
@@ -60,7 +60,7 @@ class Config:
 
     @property
     def layers(self) -> "list[str]":
-        """Directories of the image's layers, lowest first; empty where root.path is used as is."""
+        """Directories of the image's layers, lowest first; empty if root.path is used as is."""
         return list(self.choices.layers)
 
     @property
@@ -75,7 +75,7 @@ class Config:
 
     @property
     def cgroups_path(self) -> str:
-        """linux.cgroupsPath; empty where the runtime chooses."""
+        """linux.cgroupsPath; empty if the runtime chooses."""
         return self.linux.get("cgroupsPath") or ""
 
     def new_namespace(self, kind: str) -> bool:
@@ -113,7 +113,7 @@ def load(bundle: str, choices: Choices = NOTHING) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     path = f"{bundle}/{places.CONFIG}"
     try:
-        document = extras.door("check_config")(jsonlite.loads(_read(path)))
+        document = extras.function("check_config")(jsonlite.loads(_read(path)))
         return Config(document, bundle, choices)
     except FileNotFoundError:
         hint = "a bundle is a directory with a config.json; minirun spec makes one"
@@ -127,7 +127,7 @@ def load(bundle: str, choices: Choices = NOTHING) -> Config:
 
 
 def _read(path: str) -> str:
-    """Return the text of a config.json. Raises ValueError for too much of it, OSError."""
+    """Return the text of a config.json. Raises ValueError if it is too large, OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         return state_file.read_regular(fd, MOST_BYTES).decode()

@@ -1,4 +1,4 @@
-"""A container as the runtime holds it while it works on it: its directory, config and record."""
+"""A container while a command works on it: its directory, its config and its record."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minirun.core.gates import Gates
 
 LOG_LIMIT = 1 << 20
-"""Bytes: a log that has grown beyond it is closed. Its begin is the start; each exec adds to it."""
+"""Bytes. A larger log is not opened again: it begins with the start, and each exec adds to it."""
 DETAILS = ("off", "stages", "syscalls")
 
 
@@ -42,9 +42,9 @@ class Container:
 
     @property
     def cgroup(self) -> "Cgroup":
-        """Its cgroup, looked for when it is first asked for: `start`, for one, needs none."""
+        """Its cgroup, opened when it is first used: `start`, for one, does not use it."""
         if self._cgroup is None:
-            self._cgroup = extras.door("open_cgroup")(self)
+            self._cgroup = extras.function("open_cgroup")(self)
         return self._cgroup
 
     @cgroup.setter
@@ -55,8 +55,8 @@ class Container:
     def is_open_to_owner(self) -> bool:
         """Return True if init stays dumpable until stage 7, when the first program runs in there.
 
-        A user without privileges could not write its id maps else, nor enter it for stage 5; and in
-        a new user namespace nobody else is who could look.
+        Else a user without privileges could not write its id maps, nor enter it for stage 5; and in
+        a new user namespace there is no other process that could look into init.
         """
         return self.unprivileged and self.config.new_namespace("user")
 
@@ -68,7 +68,7 @@ class Container:
         self.extras = extras.load(self, points)
 
     def lower_places(self) -> "list[str]":
-        """Where init finds the image's layers: in a user namespace, at id-mapped mounts of them."""
+        """Return the layers' paths as init sees them: in a user namespace, id-mapped mounts."""
         if "user" not in self.config.namespaces or self.unprivileged:
             return self.config.layers  # a user's own images have the right owner as they are
         return [f"{self.directory}/{places.LOWER}/{n}" for n in range(len(self.config.layers))]
@@ -89,9 +89,9 @@ class Container:
         state.save(self.directory, self.record)
 
     def claim(self, key: str) -> bool:
-        """Set `key` in the record on the disk; False where it was set: of several, one does it.
+        """Set `key` in the record on the disk; return True if this call, and no other, has set it.
 
-        False as well where the container has gone. Raises OSError.
+        False if it was set already, or if the container is gone. Raises OSError.
         """
         try:
             fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

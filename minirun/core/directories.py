@@ -49,8 +49,8 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
     """Remove a container's directory, the record last. Do nothing if it does not exist.
 
     Several processes may call this at once: the first one works, the others wait for it. `clear`
-    gets a descriptor of the directory and removes what is in it, but for the record. What takes the
-    directory's place meanwhile is not touched, and nothing that is mounted below it is entered.
+    gets a descriptor of the directory and removes what is in it, but for the record. A mount
+    below it is not entered, and another directory that takes its name meanwhile is not touched.
     Raises StateError if the directory is not minirun's, OSError.
     """
     directory = f"{root}/{container_id}"

@@ -1,8 +1,7 @@
 """The later life of a container: start, kill, destroy. Stages 1 to 7 are minirun.core.lifecycle's.
 
 A module of its own, since `start`, `kill` and `delete`, which an engine calls for each container,
-need none of the stages; what only one of them needs is imported there. Whichever command is
-killed, the next one finishes its work from state.json.
+need none of the stages; what only one of them needs is imported there.
 """
 
 import os
@@ -33,12 +32,14 @@ def start(
     Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """
     following, changes = "", {"status": state.RUNNING, "complete": True}
-    if not container.record["complete"]:  # of one that `create` has made, exec.fifo's end says it
+    if not container.record["complete"]:  # by `run`; after `create`, no exec.fifo means running
         # now, since the command may fill the disk
         following = state.write_next(container.directory, container.record | changes)
     try:
         handshake.start(container.directory)
-    except OSError:
+    except OSError as error:
+        if error.errno not in (2, 6):  # ENOENT, ENXIO
+            raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
     said = channel.read_rest()
     if said:
@@ -60,7 +61,7 @@ def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
     try:
         hooks.run_all(rows, "poststart", document, container.config.bundle)
     except MinirunError:
-        destroy(container)  # runtime.md, Lifecycle: what a poststart hook refuses is at its end
+        destroy(container)  # runtime.md, Lifecycle: a poststart hook that fails ends it
         raise
 
 
@@ -78,7 +79,7 @@ def _start_failure(container: Container, said: bytes) -> MinirunError:
 
 
 def kill(record: "dict[str, Any]", number: int) -> None:
-    """Send a signal to the container's init. Raises StateError where none runs."""
+    """Send a signal to the container's init. Raises StateError if none runs."""
     if record["status"] not in (state.CREATED, state.RUNNING, state.PAUSED):
         raise StateError("container not running")
     pid = record["init"]["pid"]
@@ -117,17 +118,17 @@ def destroy(container: Container) -> None:
         _stop(container)
     clear_cgroup(container)
     reap(record["init"])
-    outlive_supervisor(record["supervisor"])
+    await_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
-    extras.door("keep_log")(container.settings.root, container.id)
+    extras.function("keep_log")(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
 def _await_init(container: Container) -> None:
-    """Wait while another process is still before its clone: what it makes later would be left over.
+    """Wait until the process that makes the container has made init, or has failed.
 
-    One that takes longer than PATIENCE is killed.
+    What it makes later would be left over. It is killed if it takes longer than PATIENCE.
     """
     record, deadline = container.record, time.monotonic() + PATIENCE
     maker = record["supervisor"]
@@ -148,20 +149,20 @@ def _empty(container: Container, fd: int) -> None:
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
-        extras.door("empty_directory")(container, fd)
+        extras.function("empty_directory")(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:
     """Remove the container's cgroup, after killing what still runs in it.
 
-    If the record does not say that the cgroup was made for this container, its processes are
-    strangers: then it is removed only if it is empty.
+    If the record does not say that the cgroup was made for this container, its processes may be
+    another's: then it is removed only if it is empty.
     """
     try:
         container.cgroup.remove(0)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         if container.record.get("cgroup"):
-            extras.door("clear_cgroup")(container.cgroup, PATIENCE)
+            extras.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 
 def reap(init: "dict[str, Any] | None") -> None:
@@ -174,8 +175,8 @@ def reap(init: "dict[str, Any] | None") -> None:
         _is_gone(init)
 
 
-def outlive_supervisor(supervisor: "dict[str, Any]") -> None:
-    """Let another process that looks after the container finish; kill it where it does not."""
+def await_supervisor(supervisor: "dict[str, Any]") -> None:
+    """Wait for the container's supervisor, if it is another process; kill it after PATIENCE."""
     if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
         os.kill(supervisor["pid"], SIGKILL)
         _is_gone(supervisor)
@@ -192,16 +193,17 @@ def _is_gone(process: "dict[str, Any]") -> bool:
 
 
 def _poststop(container: Container) -> None:
-    """Run the poststop hooks, once; their failure is told, and stops nothing."""
+    """Run the poststop hooks, once; if one fails, warn and go on."""
     rows = container.config.hooks("poststop")
     if not rows or not container.record["init"] or not container.claim("poststop_done"):
         return
     from minirun.core import hooks
 
+    bundle, document = container.config.bundle, container.oci_state(state.STOPPED)
+    cwd = bundle if os.path.isdir(bundle) else "/"  # the engine may have removed it by now
     for index, hook in enumerate(rows):
         try:
-            name = f"poststop hook {index} ({hook['path']})"
-            hooks.run(hook, name, container.oci_state(state.STOPPED), container.config.bundle)
+            hooks.run(hook, f"poststop hook {index} ({hook['path']})", document, cwd)
         except MinirunError as error:
             warn(error.line())
 

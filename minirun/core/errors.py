@@ -18,7 +18,7 @@ import os
 from minirun.core.visible import clean
 
 _LONGEST = 500
-"""Characters of an error: of a longer one, which quotes what is wrong, the middle is left out."""
+"""Characters of an error. A longer one quotes a wrong input; its middle is left out."""
 
 
 class MinirunError(Exception):
@@ -84,7 +84,7 @@ HINTS = {
     ("mount", "ELOOP"): "the image has a symbolic link where a directory is needed",
     ("open_tree", "ENOENT"): "the path on the host does not exist",
     ("open_tree", "ENOSYS"): "minirun needs Linux 5.12 or newer",
-    ("move_mount", "ENOTDIR"): "a directory can only be mounted on a directory, a file on a file",
+    ("move_mount", "EINVAL"): "a directory can only be mounted on a directory, a file on a file",
     ("openat2", "ENOSYS"): "minirun needs Linux 5.12 or newer",
     ("openat2", "EXDEV"): "the path leads out of the container's root filesystem",
     ("openat2", "ELOOP"): "the path runs through a link that minirun does not follow",
@@ -115,12 +115,12 @@ _GENERAL = {
 
 
 def errno_name(number: int) -> str:
-    """ENOENT for 2; the number itself where it has no name."""
+    """Return ENOENT for 2; the number as text if it has no name."""
     return _errno.errorcode.get(number, str(number))
 
 
 def from_os(error: OSError, doing: str = "") -> MinirunError:
-    """Turn an OSError into the one line a user sees: doing: call path: text (hint)."""
+    """Turn an OSError into the one line a user sees: doing: call: path: text (hint)."""
     name = errno_name(error.errno or 0)
     call = getattr(error, "call", "")
     parts = [doing, call, str(error.filename or ""), os.strerror(error.errno or 0)]

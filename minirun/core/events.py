@@ -34,7 +34,7 @@ observer: "Callable[[str, str, dict[str, Any]], None] | None" = None
 
 
 def open_log(path: str, container_id: str, mode: int = 0o600, *, brief: bool = False) -> None:
-    """Append events of `container_id` to the file `path` too; `brief`: but for system calls.
+    """Append events of `container_id` to the file `path` too; `brief` leaves out system calls.
 
     Raises OSError.
     """
@@ -52,10 +52,10 @@ def close_log() -> None:
 
 
 def divert(fd: int) -> None:
-    """Write events into the pipe `fd` from now on, and let go of the log file.
+    """Write events into the pipe `fd` from now on, and close the log file.
 
-    For a process that strangers see, and whose descriptors they could open: its caller, who reads
-    the pipe, passes the lines on. Without a log nothing changes.
+    For a process whose descriptors the container's processes could open: its caller reads the pipe
+    and passes the lines on to the log. Without a log nothing changes.
     """
     if _sinks:
         close_log()
@@ -74,7 +74,7 @@ def become(actor: str, pid: int) -> None:
 
 
 def mark(word: str) -> None:
-    """From now on the reason of each event of this process says `word` too: SIMULATED."""
+    """From now on add `word` (SIMULATED) to the `why` of each event of this process."""
     global _mark
     _mark = word
 
@@ -98,7 +98,7 @@ def emit(
         try:
             os.write(fd, line)
         except OSError:
-            pass  # a full disk under the log must not decide over the container
+            pass  # a full disk under the log must not end the container
     if observer:
         observer(kind, name, args or {})
 
@@ -131,7 +131,7 @@ class stage:
             emit("end", self.name, {"error": str(error)}, ret=-1, dur=now() - self.started)
 
     def end(self) -> None:
-        """Write the end. Called by hand where a stage's last act does not return (execve)."""
+        """Write the end. Called by hand if a stage's last act does not return (execve)."""
         emit("end", self.name, dur=now() - self.started)
         if gatekeeper:
             gatekeeper(self.number, "end")

@@ -1,13 +1,13 @@
-"""How the core does without knowing the rings around it: one table.
+"""One table: how the core uses the rings around it without importing them itself.
 
-A row names a property of config.json, what knows in a ring what to do about it, and the points of
-the stages at which that is done. Before clone, each property that this config.json has brings in
-its module, since after pivot_root nothing may be imported any more: every file is the container's
-then. The class (or function) that the row names checks the property, and gives an
-:class:`Extra`. At their points the stages call it.
+A row has a property of config.json, the class (or function) of a ring that handles it, and the
+points of the stages at which that acts. Before clone, the class of each property that this
+config.json has is imported: after pivot_root every file is the container's, and nothing may be
+imported any more. The class, called with the container, checks the property and returns an
+:class:`Extra`, whose methods the stages call at their points.
 
-A property is a path of names. In a list, one member that has it is enough; `type=user` asks for
-that word, be it the value or in it. What begins with -- is a flag of the caller's.
+A property is a path of names. Of a list, one member that has it is enough; `type=user`: the value
+is user, or a list with user in it. A name that begins with -- is a flag of the caller.
 """
 
 from minirun.core.choices import OTHER_VENDORS
@@ -48,7 +48,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.maskedPaths", *_HIDE),
     ("linux.readonlyPaths", *_HIDE),
     ("root.readonly", *_HIDE),
-    ("process.args", "minirun.oci.home.Home", ("look",)),
+    ("process.args", "minirun.oci.home.Home", ("before_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.compiled",
      ("hand_over", "before_user", "after_user", "before_exec")),
@@ -80,11 +80,11 @@ class Extra:
         """Stage 1, runtime, after clone: do for init what it cannot do for itself."""
 
     def isolate(self) -> bool:
-        """Stage 1, init: say what mounts spread to and from the host. Return True if it did."""
+        """Stage 1, init: set which mounts spread to and from the host. Return True if it did."""
         return False
 
     def inside(self) -> None:
-        """Stage 1, init: it is in its new namespaces, and root of them."""
+        """Stage 1, init: called when it is in its new namespaces, and root there."""
 
     def mounts(self) -> "Plan":
         """Stage 1, init: what is mounted before the device nodes are made."""
@@ -97,29 +97,29 @@ class Extra:
     def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
 
-    def look(self, root: "Root") -> None:
-        """Stage 7, init, while hooks run: the last look at the image's files as the host's."""
+    def before_pivot(self, root: "Root") -> None:
+        """Stage 7, init, while hooks run: read the image's files, as long as / is the host's."""
 
     def connect(self, root: "Root", console: "Console", *, console_node: bool) -> bool:
         """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""
         return False
 
     def lead_session(self) -> None:
-        """Stage 7, init: it leads a new session by now."""
+        """Stage 7, init: called when it leads a new session."""
 
     def enter(self, root: "Root") -> bool:
         """Stage 7, init: make `root` the root without pivot_root. Return True if it did."""
         return False
 
     def after_pivot(self) -> None:
-        """Stage 7, init: the container's root is the root, and nothing in it is hidden yet."""
+        """Stage 7, init: called when the container's root is /, before anything in it is hidden."""
 
     def hide(self) -> "Plan":
         """Stage 7, init: what is made read-only, and what is hidden."""
         return ()
 
     def after_hiding(self) -> None:
-        """Stage 7, init: all that the container may not see is hidden."""
+        """Stage 7, init: called when all is hidden that the container may not see."""
 
     def limit(self) -> None:
         """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
@@ -129,13 +129,13 @@ class Extra:
         return ()
 
     def before_user(self, channel: "Channel") -> None:
-        """Stage 7, init: the last moment with all privileges."""
+        """Stage 7, init: called while it still has all privileges."""
 
     def after_user(self, channel: "Channel") -> None:
-        """Stage 7, init: it is the container's user, with the container's capabilities."""
+        """Stage 7, init: called when it is the container's user, with its capabilities."""
 
     def before_exec(self) -> None:
-        """Stage 7, init: execve is next."""
+        """Stage 7, init: called right before execve."""
 
 
 POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
@@ -174,7 +174,7 @@ def _has(value: "Any", names: "list[str]") -> bool:
     return _has(found, names[1:])
 
 
-DOORS = {
+FUNCTIONS = {
     "check_config": "minirun.oci.validate.check",
     "check_record": "minirun.running.record_fields.check",
     "open_cgroup": "minirun.cgroups.of_container",
@@ -186,12 +186,12 @@ DOORS = {
     "keep_log": "minirun.running.history.keep",
     "gpu_holders": "minirun.engines.holders.holders",
 }
-"""What the core asks of a ring whatever config.json says: name → function."""
+"""Functions of the rings that the core calls for every config.json: name → path."""
 
 
-def door(name: str) -> "Any":
-    """Return the function that has this name in DOORS; its module is imported now."""
-    return _imported(DOORS[name])
+def function(name: str) -> "Any":
+    """Return the function that has this name in FUNCTIONS; its module is imported now."""
+    return _imported(FUNCTIONS[name])
 
 
 def _imported(path: str) -> "Any":

@@ -1,12 +1,11 @@
 """Gates: a run can be held at the boundaries of its stages, or at each event, to be looked at.
 
-A gate is a FIFO in the container's state directory. Who reaches a boundary that is on the list
+A gate is a FIFO in the container's state directory. A process that reaches a boundary on the list
 writes a gate event and waits for one byte; the viewer (the live view, --step, a test) sends
 it. Nothing is simulated: while a gate is closed the kernel objects are as they are at this moment.
 
-Runtime and init work at the same time now and then. So the process at the gate holds a lock on it
-(fcntl(2), "Advisory record locking", which is the process's own and ends with it), and there is
-never more than one to be let through.
+Runtime and init sometimes work at the same time. So the process at the gate holds a lock on it
+(fcntl(2), "Advisory record locking": it ends with its process), and one byte lets one process pass.
 """
 
 import fcntl
@@ -43,12 +42,12 @@ class Gates:
             events.observer = self.wait_after
 
     def wait(self, stage: int, edge: str) -> None:
-        """Wait where `stage`:`edge` is on the list."""
+        """Wait if `stage`:`edge` is on the list."""
         if f"{stage}:{edge}" in self.stops:
             self._wait(f"{stage}:{edge}", {})
 
     def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
-        """Wait after an event."""
+        """Wait after an event of a kind at which --step=syscall stops."""
         if kind in _EVENTS:
             self._wait(EVERY_EVENT, {"after": name})
 

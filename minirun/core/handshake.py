@@ -19,8 +19,8 @@
        │ ◀──────────── ERROR, from either side ─▶ │
 
 Only the side that has the turn begins or ends a stage, so the log is in order by construction.
-Either side's death closes its end of a FIFO, and the other reads the end of file: no wait is
-without an end. The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo,
+If a side dies, its end of a FIFO closes, and the other side reads the end of file: so neither waits
+forever. The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo,
 for `start`.
 """
 
@@ -33,7 +33,7 @@ from minirun.core.errors import MinirunError
 
 
 class Message:
-    """What can be said. (A class of strings: importing ``enum`` would cost 3 ms.)"""
+    """The messages. (A class of strings: importing ``enum`` would cost 3 ms.)"""
 
     MAPPED = "MAPPED"
     READY = "READY"
@@ -48,13 +48,13 @@ class Message:
 
 START = b"start\n"
 MOST_BYTES = 1 << 24
-"""So much is taken from one process: a container may have got hold of it."""
-PATIENCE = 3000
-"""The longest error text that is passed on: a line stays below PIPE_BUF (4096), so it is atomic."""
+"""The most that is read from one process: a container may have got hold of it."""
+LONGEST_ERROR = 3000
+"""Characters of an error that are passed on."""
 
 
 class PeerDied(MinirunError):
-    """The other side of the handshake closed its FIFO without a word."""
+    """The other side closed its end of the FIFO before it sent what it should."""
 
 
 class Channel:
@@ -78,9 +78,9 @@ class Channel:
             raise PeerDied(f"{self.peer} died while {message} was being sent") from None
 
     def fail(self, error: MinirunError) -> None:
-        """Send an error, as the last word."""
+        """Send an error: the last message of this side. Do nothing if the other side has died."""
         fields = {
-            "text": str(error)[:PATIENCE], "hint": error.hint[:500], "status": error.status,
+            "text": str(error)[:LONGEST_ERROR], "hint": error.hint[:500], "status": error.status,
             "kind": type(error).__name__,
         }  # fmt: skip
         try:
@@ -110,7 +110,7 @@ class Channel:
         return line.decode(errors="replace")
 
     def read_rest(self) -> bytes:
-        """Return all that is still said until the other side closes its end."""
+        """Return all that the other side still sends until it closes its end."""
         while self._read_more():
             pass
         rest, self.buffer = self.buffer, b""
@@ -180,7 +180,7 @@ def _open_both(path: str) -> "tuple[int, int]":
 
 
 def start(directory: str) -> None:
-    """Let the init that waits at exec.fifo go on, and take the FIFO away: of several, one does it.
+    """Remove exec.fifo, then let the init that waits there go on. Of several callers one does it.
 
     Raises FileNotFoundError if there is no FIFO, and OSError ENXIO if no init waits.
     """
@@ -190,7 +190,7 @@ def start(directory: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX)
         if os.fstat(fd).st_nlink == 0:
             raise FileNotFoundError(2, os.strerror(2), path)
+        os.unlink(path)  # first: what still has its exec.fifo is "created", and runs nothing
         os.write(fd, START)
-        os.unlink(path)
     finally:
         os.close(fd)

@@ -37,10 +37,10 @@ def run_all(hooks: "list[Json]", kind: str, state: "Json", cwd: str, inside: "St
 
 
 def run(hook: "Json", name: str, state: "Json", cwd: str, inside: "Steps" = ()) -> None:
-    """Run one hook and wait for it. Raises HookError with the end of what it said.
+    """Run one hook and wait for it. Raises HookError with the end of its output.
 
     `inside`, after pivot_root: what the hook's process does before execve, as init does. It cannot
-    know its number on the host there, so it does not write to the log.
+    know its pid on the host there, so it does not write to the log.
     """
     why = f"{name}: it gets the container's state on stdin"
     running = start(
@@ -67,19 +67,19 @@ def start(
 ) -> "HookProcess":
     """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
 
-    It gets `timeout` seconds, None for as long as it takes, from the moment at which it has the
-    state. Raises OSError.
+    It gets `timeout` seconds, counted from :meth:`HookProcess.converse` on; None: no limit.
+    Raises OSError.
     """
-    stdin, feed = os.pipe2(os.O_CLOEXEC)
-    said, stdout = os.pipe2(os.O_CLOEXEC)
+    stdin, input_fd = os.pipe2(os.O_CLOEXEC)
+    output_fd, stdout = os.pipe2(os.O_CLOEXEC)
     pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
-        os.close(feed)
-        os.close(said)
+        os.close(input_fd)
+        os.close(output_fd)
         main(stdin, stdout)
     os.close(stdin)
     os.close(stdout)
-    return HookProcess(pid, pidfd, (feed, said), timeout)
+    return HookProcess(pid, pidfd, (input_fd, output_fd), timeout)
 
 
 def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") -> "NoReturn":
@@ -102,7 +102,7 @@ def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") ->
             step()
         process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
     except OSError as error:
-        os.write(2, f"{hook['path']}: {os.strerror(error.errno or 0)}".encode())
+        os.write(2, f"{error.filename or hook['path']}: {os.strerror(error.errno or 0)}".encode())
     finally:
         os._exit(127)
 
@@ -114,66 +114,66 @@ class HookProcess:
         self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None"
     ) -> None:
         self.pid = pid
-        """0: it has ended."""
+        """0 when it has ended."""
         self.pidfd = pidfd
-        self.feed, self.said = pipes
+        self.input_fd, self.output_fd = pipes
         self.timeout = timeout
         self.output = b""
-        """What it wrote, or the last of it."""
+        """The last _LIMIT bytes that it wrote."""
 
     def converse(self, state: "Json", name: str) -> int:
-        """Give it `state` and listen until it ends; :meth:`close` follows, whatever happens.
+        """Send `state`, read the output until the hook ends; the caller calls :meth:`close` then.
 
-        Return its exit status, -n for signal n. All at once: a hook may speak before it reads, or
-        never read. Its own end counts, not the end of its output: a grandchild may hold the pipe
-        open. Raises HookError by `name` if it takes longer than its timeout, OSError.
+        Return its exit status, -n for signal n. Writing and reading alternate: a hook may write
+        first, or never read. The hook's end counts, not its output's: a child of it may hold the
+        pipe open. Raises HookError by `name` if it takes longer than its timeout, OSError.
         """
         rest = jsonlite.dumps(state).encode()
         deadline = None
         if self.timeout is not None:
             deadline = events.now() + self.timeout * 1_000_000_000
-        os.set_blocking(self.feed, False)
+        os.set_blocking(self.input_fd, False)
         poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)  # first: a dead process has said it all
-        poll.register(self.said, select.POLLIN)
-        poll.register(self.feed, select.POLLOUT)
+        poll.register(self.pidfd, select.POLLIN)  # first: the output of a dead process is whole
+        poll.register(self.output_fd, select.POLLIN)
+        poll.register(self.input_fd, select.POLLOUT)
         while True:
             left = None if deadline is None else (deadline - events.now()) // 1_000_000
             if left is not None and left <= 0:
                 raise HookError(f"{name} took longer than its timeout of {self.timeout} s")
             ready = [fd for fd, _ in poll.poll(left and min(left, _LONGEST_POLL))]
-            if self.feed in ready:
+            if self.input_fd in ready:
                 rest = self._feed(rest)
                 if not rest:
-                    poll.unregister(self.feed)
-                    os.close(self.feed)
-                    self.feed = -1
-            if self.said in ready:
-                chunk = os.read(self.said, 65536)  # at most what a pipe holds
+                    poll.unregister(self.input_fd)
+                    os.close(self.input_fd)
+                    self.input_fd = -1
+            if self.output_fd in ready:
+                chunk = os.read(self.output_fd, 65536)  # at most what a pipe holds
                 self.output = (self.output + chunk)[-_LIMIT:]
                 if not chunk:
-                    poll.unregister(self.said)
+                    poll.unregister(self.output_fd)
             if self.pidfd in ready:
                 status = os.waitpid(self.pid, 0)[1]
                 self.pid = 0
                 return os.waitstatus_to_exitcode(status)
 
     def _feed(self, data: bytes) -> bytes:
-        """Write what fits; return the rest. A hook that does not read is free not to."""
+        """Write what fits; return the rest: nothing if the hook has closed its end."""
         try:
-            return data[os.write(self.feed, data) :]
+            return data[os.write(self.input_fd, data) :]
         except BrokenPipeError:
             return b""
 
     def close(self) -> None:
         """Close its pipes; if it has not ended, end it and all of its process group."""
-        for fd in (self.feed, self.said, self.pidfd):
+        for fd in (self.input_fd, self.output_fd, self.pidfd):
             if fd >= 0:
                 os.close(fd)
         if not self.pid:
             return
         try:
             os.killpg(self.pid, _SIGKILL)
-        except ProcessLookupError:  # it has not come to make its group
+        except ProcessLookupError:  # it has not made its group yet
             os.kill(self.pid, _SIGKILL)
         os.waitpid(self.pid, 0)

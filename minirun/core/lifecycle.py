@@ -1,9 +1,9 @@
 """The life of a container: the table of contents of this program.
 
-    create   stages 1 to 7, up to where init waits at exec.fifo
+    create   stages 1 to 7, until init waits at exec.fifo
     start    lets init go on; the container's command runs    (minirun.core.endings, from here on)
     kill     a signal to init
-    delete   whatever is left goes: processes, cgroup, directory
+    delete   removes all that is left: processes, cgroup, directory
 
 Whichever command is killed, the next one finishes its work from state.json.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def create(container: Container) -> Init:
-    """Make the container, up to the point where its command waits for :func:`start`.
+    """Make the container, until its init waits for `start`.
 
     On any error nothing is left behind. Raises MinirunError.
     """
@@ -59,7 +59,7 @@ def create(container: Container) -> Init:
 
 
 def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:
-    """Turn what failed into an error; where init was killed, that is the reason for the rest."""
+    """Return `error` as a MinirunError; if a signal killed init, an error that says so instead."""
     failure = from_os(error) if isinstance(error, OSError) else error
     died = isinstance(failure, handshake.PeerDied)
     options = os.WEXITED | os.WNOWAIT | (0 if died else os.WNOHANG)

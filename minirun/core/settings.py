@@ -1,4 +1,4 @@
-"""What one run of the program works with, out of global flags and environment.
+"""The settings of one run of the program, from its global flags and its environment.
 
 A leaf: commands that only read files (`replay`, `timeline FILE`) run without Linux.
 """
@@ -10,10 +10,10 @@ from minirun.core.places import ROOT, STORE
 from minirun.core.record import Record
 
 LANGUAGES = ("en", "ko")
-"""What minirun.knowledge speaks; errors and the log are in English."""
+"""The languages of minirun.knowledge; errors and the log are in English."""
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
-"""Where a run can be held, and where snapshots are taken: 1:begin … 7:end."""
+"""The points at which a run can be held, and snapshots are taken: 1:begin … 7:end."""
 
 _HOST = b"         0          0 4294967295\n"
 """uid_map of the host's own user namespace, as the kernel writes it."""
@@ -22,7 +22,7 @@ _HOST = b"         0          0 4294967295\n"
 def unprivileged() -> bool:
     """Return True if the caller is not the host's root: another user, or 0 of a user namespace.
 
-    User 0 who has no capability is no root either; what it lacks, the kernel says call by call.
+    User 0 without capabilities counts as root here: the kernel refuses it one call at a time.
     """
     if os.geteuid() != 0:
         return True
@@ -46,7 +46,7 @@ class Settings(Record):
     systemd_cgroup: bool = False
     rootless: str = "auto"
     named: bool = False
-    """True if the root was named (--root, $MINIRUN_ROOT), so that no other one is looked at."""
+    """True if the root was named (--root, $MINIRUN_ROOT), so that no other one is searched."""
     choices: Choices = NOTHING
     """What the flags before the command choose for each container that is made: for engines."""
     lang: str = ""

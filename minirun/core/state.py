@@ -68,7 +68,7 @@ def boot_id() -> str:
 
 
 def identity(pid: int) -> "dict[str, Any]":
-    """Return what tells process `pid` from a later one with the same number."""
+    """Return what distinguishes process `pid` from a later one with the same number."""
     return {"pid": pid, "start": start_time(pid), "boot": boot_id()}
 
 
@@ -132,7 +132,7 @@ def write(path: str, text: str) -> None:
 def load(root: str, container_id: str) -> "dict[str, Any]":
     """Return the record of a container, its status brought up to date.
 
-    Raises StateError: minirun.core.state_file tells of which kinds; OSError.
+    Raises StateError, of the kinds in minirun.core.state_file; OSError.
     """
     directory = f"{root}/{check_id(container_id)}"
     try:
@@ -162,7 +162,7 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def is_frozen(cgroup: "dict[str, Any] | None") -> bool:
-    """Return True if the cgroup of a record has been frozen: `pause`, or any other tool's doing."""
+    """Return True if the cgroup of a record is frozen: by `pause`, or by any other tool."""
     if not cgroup:
         return False
     dirs = cgroup["dirs"]

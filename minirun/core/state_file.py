@@ -1,7 +1,7 @@
 """The one reader of state.json: what it returns has been checked, field by field.
 
-Written by root, a record is believed in what it says: processes are killed and cgroups removed by
-it. So it counts only where it certainly is minirun's, of this container, and whole: a regular file
+minirun kills processes and removes cgroups, as root, because a record names them. So a record
+counts only if it is certainly minirun's, of this container, and whole: a regular file
 in a directory of the caller's own that no other user may write to, one JSON object, every field
 that a command reads of the right type and size. runc's and crun's containers lie below the same
 roots at times, and runc has a state.json too, of other fields.
@@ -70,7 +70,7 @@ def open_directory(directory: str) -> int:
 
 
 def _not_own(found: os.stat_result) -> str:
-    """Return why a file may be another user's work; empty where only the caller writes it."""
+    """Return why another user may have written a file; empty if only the caller can."""
     if found.st_uid != os.geteuid():
         return f"it belongs to user {found.st_uid}"
     return "other users may write to it" if found.st_mode & 0o022 else ""
@@ -82,7 +82,7 @@ def _read(fd: int, directory: str) -> "dict[str, Any]":
         value = jsonlite.loads(text)
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
             raise ForeignDirectory(directory, f"{places.STATE} is another program's")
-        extras.door("check_record")(value, directory)
+        extras.function("check_record")(value, directory)
     except FileNotFoundError:
         raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
     except (ValueError, OSError) as error:
@@ -95,7 +95,7 @@ def _read(fd: int, directory: str) -> "dict[str, Any]":
 def read_file(fd: int, name: str) -> bytes:
     """Return what is in a regular file of the directory `fd`. Raises ValueError, OSError.
 
-    A link is not followed, and nothing is waited for.
+    Does not follow a link, and does not wait for the writer of a FIFO.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -115,7 +115,7 @@ def read_file(fd: int, name: str) -> bytes:
 def read_regular(fd: int, limit: int) -> bytes:
     """Return what is in the open file `fd`, a regular one of at most `limit` bytes.
 
-    Raises ValueError if it is another one, OSError.
+    Raises ValueError if it is no regular file or a larger one, OSError.
     """
     info = os.fstat(fd)
     if not stat.S_ISREG(info.st_mode):

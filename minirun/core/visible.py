@@ -1,4 +1,4 @@
-"""A container's texts, as they may be printed: the one place where they are cleaned.
+"""Cleaning a container's texts before they are printed: no other module does it.
 
 An image chooses its command, its name and its labels: bytes that a terminal would obey. ESC [ 2 J
 clears it (console_codes(4)), a newline adds a row to a table, U+202E turns a line around (Unicode
@@ -42,7 +42,7 @@ _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def say(text: str) -> None:
-    """Print one line on standard error, with the program's name before it; cleaned."""
+    """Print one line, cleaned, on standard error, with the program's name before it."""
     try:
         os.write(2, f"minirun: {clean(text)}\n".encode())
     except OSError:

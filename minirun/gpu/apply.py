@@ -8,12 +8,13 @@ does the same work in the same order, ldconfig last. Where it allows each device
 goes, minirun allows all of them at the end in one call, which on cgroup2 is one eBPF program.
 
 The real one leaves 26 mounts and as many empty files behind when the node of a GPU is missing. Here
-the places that will be written to are looked at before anything happens: which exist, what is
-mounted, which links and which ld.so.cache ldconfig may replace. When a step fails, what is new is
-unmounted and removed and what was replaced is put back.
+the state of all paths that the steps will write is recorded first: which exist, what is mounted,
+which links and which ld.so.cache ldconfig may replace. When a step fails, new mounts and files are
+removed, and replaced files are put back.
 
-The look follows links by hand: openat2(RESOLVE_IN_ROOT) keeps every look-up inside, but in silence.
-nvidia-container-cli refuses an image whose links pass above the root, and so does this.
+The record is made by following links by hand: openat2(RESOLVE_IN_ROOT) keeps a link that passes
+above the root inside without an error, but nvidia-container-cli refuses such an image. So does
+this.
 """
 
 import os
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from minirun.gpu.steps import Step
 
     Seen = dict[str, str | None]
-    """Place without links on the way → where the link there leads; "" for no link, None for
+    """Path without links on the way → the target of the link there; "" for no link, None for
     nothing."""
 
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
@@ -63,13 +64,13 @@ class Target(Record):
     join: "Callable[[], None] | None" = None
     """Moves its caller into the container's cgroups."""
     cgroup: "Cgroup | DeviceCgroup | None" = None
-    """Where the device rules go; None leaves them alone."""
+    """The cgroup whose device rules are changed; None: no rule is changed."""
 
 
 def apply(
-    edits: "Edits", target: Target, tell: "Callable[[Step | str], None]" = lambda _: None
+    edits: "Edits", target: Target, before_step: "Callable[[Step | str], None]" = lambda _: None
 ) -> None:
-    """Put `edits` into the container; `tell` is called with each step before it is done.
+    """Put `edits` into the container; `before_step` is called with each step.
 
     Raises GPUError, OSError; the container is as it was before then.
     """
@@ -82,10 +83,10 @@ def apply(
     try:
         place = Place(target.root, edits.driver_root, target.owner != (0, 0))
         for step in edits.steps:
-            tell(step)
+            before_step(step)
             _execute(step, place)
         if target.ldconfig >= 0:
-            tell(edits.ldconfig)
+            before_step(edits.ldconfig)
             ldconfig.run(target, edits.ldconfig, edits.library_folders)
         if target.cgroup is not None:
             target.cgroup.allow_devices(edits.device_rules())
@@ -101,7 +102,7 @@ def apply(
 def _execute(step: "Step", place: Place) -> None:
     try:
         step.execute(place)
-    except FileNotFoundError:  # a link to nothing: made where it points to, inside the root
+    except FileNotFoundError:  # a link to nothing: its target is made, inside the root
         path, _ = resolve(place.root, step.path, {})
         if path == step.path:
             raise
@@ -154,7 +155,7 @@ class Before:
         return found
 
     def restore(self) -> None:
-        """Put everything back. What cannot be is told in the log: only the first error counts."""
+        """Put everything back. An error in it is only logged: the caller raises the first one."""
         for row in reversed([row for row in _mounted(self.rootfs) if row not in self.mounted]):
             _try(row[1], _unmount, row[1])
         now = self._replaceable()
@@ -182,7 +183,7 @@ class Before:
 
 
 def _try(path: str, work: "Callable[[Any], None]", argument: object) -> None:
-    """Do a part of the undoing, whatever became of the others."""
+    """Do one part of the undoing; log an error of it, so that the other parts follow."""
     try:
         work(argument)
     except FileNotFoundError:

@@ -54,7 +54,7 @@ class Edits(Record):
     driver_root: str = ""
     """The folder out of which no source leads (minirun.gpu.driverroot); "" for the host's own."""
     simulated: bool = False
-    """True where no driver is behind all this (design, section 4)."""
+    """True if the driver is simulated: the nodes are real, but no driver serves them."""
     rules: "tuple[DeviceRule, ...]" = ()
     """Rules of the cgroup for devices without a node of their own here: MIG configuration."""
     hooks: "tuple[CdiHook, ...]" = ()

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 def is_simulated(config: Config) -> bool:
     """Return True if the caller, or the environment of the hook, asks for the simulated driver.
 
-    Without such a word it is the real one: an engine's container gets no other in its place.
+    If neither does, it is the real one: an engine's container gets no other in its place.
     """
     chosen = config.choices.gpu_driver
     return chosen == "simulated" or (not chosen and bool(_simulation(config)))
 
 
 def _simulation(config: Config) -> str:
-    """Return what the environment of the in-line hook says of the simulated driver ($MINIRUN_SIM).
+    """Return the simulation that the environment of the in-line hook names ($MINIRUN_SIM), or "".
 
-    An engine hands its hooks its whole environment: there it is asked for explicitly. Hooks come
-    from the engine's own configuration, never from an image.
+    The variable has to stand in the hook's own row of config.json. An engine takes its hooks from
+    its own configuration, never from an image.
     """
     for _, _, row in config.hooks_of_stage_3():
         simulation = environment_of(row.get("env")).get("MINIRUN_SIM")
@@ -49,9 +49,9 @@ def _simulation(config: Config) -> str:
 
 
 def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
-    """Do what `argv` says to the container whose init is `pid`; return what was done.
+    """Do what `argv` asks for in the container whose init is `pid`; return the edits.
 
-    This process is in its mount namespace then. Raises GPUError, UsageError, OSError.
+    This process is in init's mount namespace then. Raises GPUError, UsageError, OSError.
     """
     request = hook.read(argv)
     try:
@@ -77,14 +77,14 @@ def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | C
         return cards
     if is_simulated(config):
         return simulated.inventory(store, _simulation(config))
-    from minirun.gpu.nvidia.cli import host  # of a real driver alone
+    from minirun.gpu.nvidia.cli import host  # only for a real driver
 
     options = hook.settings(config.choices).options
     return host.find(options, request, load_kmods=config.choices.load_kmods)
 
 
 def _vendors() -> "ModuleType":
-    from minirun.gpu import vendors  # of few containers
+    from minirun.gpu import vendors  # few containers need it
 
     return vendors
 
@@ -99,11 +99,11 @@ def configure(
 ) -> "Edits":
     """Plan the edits, and put them into the container of `pid`; return them.
 
-    `found` is what the host has. All that is of the host is opened before entering. `before` is
-    called with what will be done, and may refuse it. Raises GPUError, OSError.
+    `found` is what the host has. Files of the host are opened before entering. `before` is
+    called with the edits before they are made, and may raise. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
-    join = extras.door("cgroup_entrance")(pid)
+    join = extras.function("cgroup_entrance")(pid)
     owner = apply.enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)

@@ -1,8 +1,8 @@
-"""Who the files of a container with a user namespace belong to: the root of that namespace.
+"""The owner of the files of a container with a user namespace: the root of that namespace.
 
-A file system that was mounted in a user namespace takes no file of a user whom it does not know:
-EOVERFLOW. So mount points are made, and ldconfig writes, as the user that the container's 0 is
-mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of /proc/PID.
+On a file system that was mounted in a user namespace, a user whose id is not mapped there can make
+no file: EOVERFLOW. So mount points are made, and ldconfig writes, as the user that the container's
+0 is mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of /proc/PID.
 """
 
 from ctypes import c_uint
@@ -32,7 +32,7 @@ def enter(pid: int) -> "tuple[int, int]":
 
 
 def _outside(path: str) -> int:
-    """Return what 0 is mapped to; where it is not mapped, what the first id is mapped to."""
+    """Return the host id that 0 is mapped to; if 0 is not mapped, the host id of the first row."""
     rows = [[int(word) for word in line.split()] for line in state.read_text(path).splitlines()]
     return next((row[1] for row in rows if row[0] == 0), rows[0][1] if rows else 0)
 

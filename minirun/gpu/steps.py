@@ -33,7 +33,7 @@ _TMPFS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 
 
 class Place(Record):
-    """Where steps are executed: a container's root, and where their sources come from."""
+    """The container in which steps are executed, and the driver root of their sources."""
 
     root: Root
     driver_root: str = ""
@@ -87,7 +87,7 @@ class DeviceNode(Record):
             self._make_node(at.root)
 
     def _bind(self, at: Place) -> None:
-        """Bind the host's node, after a look that it is the node it should be."""
+        """Bind the host's node, after a check that it is the right device."""
         try:
             flags = os.O_PATH | os.O_NOFOLLOW
             fd = driverroot.open_source(at.driver_root, self.host_path, flags)
@@ -104,7 +104,7 @@ class DeviceNode(Record):
             os.close(fd)
 
     def _make_node(self, root: Root) -> None:
-        """Make a node that no driver is behind, unless the very same is there already."""
+        """Make a node that no driver serves, unless the same one is there already."""
         try:
             node = operations.MakeNode(self.path, "c", self.major, self.minor, self.mode or 0)
             node.execute(root)

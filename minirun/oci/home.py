@@ -17,13 +17,13 @@ _MAX_SIZE = 1 << 20  # bytes of /etc/passwd that are read: it is the image's, an
 class Home(Extra):
     """The home directory of one container's user."""
 
-    def look(self, root: Root) -> None:
-        """Find it; see :func:`add`."""
+    def before_pivot(self, root: Root) -> None:
+        """Add HOME to the environment; see :func:`add`."""
         add(self.config.process, root)
 
 
 def add(process: "dict[str, Any]", root: Root) -> None:
-    """Add HOME to process.env of config.json where it has none; the last counts, "" is none."""
+    """Add HOME to process.env if it has none. Of several the last counts; an empty one is none."""
     env = process.get("env") or []
     homes = [entry for entry in env if entry.startswith("HOME=")]
     if homes[-1:] in ([], ["HOME="]):

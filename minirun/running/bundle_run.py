@@ -42,7 +42,7 @@ def _wait(container: Container, init: Init, streams: "output.Streams | None", *,
     status = wait(init.pid, init.pidfd)
     if keep:
         if not container.config.new_namespace("pid"):  # else init's end was that of all
-            extras.door("kill_cgroup")(container.cgroup)
+            extras.function("kill_cgroup")(container.cgroup)
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     else:
         endings.destroy(container)

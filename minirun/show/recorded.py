@@ -96,7 +96,7 @@ def _given(settings: Settings) -> dict[str, str]:
     """Return container → the GPUs that it has, of those that run."""
     found: dict[str, list[str]] = {}
     try:
-        for row in extras.door("gpu_holders")(settings):
+        for row in extras.function("gpu_holders")(settings):
             found.setdefault(row.container, []).append(row.gpu)
     except (MinirunError, OSError):
         pass  # `gpu ps` says why

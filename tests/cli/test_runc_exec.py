@@ -41,6 +41,7 @@ FAILING = (
     (("ID", "/nosuch/x"), 255, "stat /nosuch/x: no such file or directory"),
     (("ID", "/etc/passwd"), 255, 'exec: "/etc/passwd": permission denied'),
     (("--cwd", "/nosuch", "ID", "pwd"), 255, "no such file or directory"),
+    (("--cwd", "tmp", "ID", "pwd"), 255, "must be an absolute path"),
     (("ID",), 255, ""),
     ((), 1, ""),
     (("--nosuch", "ID", "true"), 1, "nosuch"),

@@ -2,9 +2,11 @@
 
 import errno
 import re
+from pathlib import Path
 
 import pytest
 
+from conftest import Program
 from minirun.core import errors
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, process
@@ -94,3 +96,12 @@ def test_every_hint_is_for_a_real_errno_and_reads_well(call: str, name: str) -> 
     text = errors.HINTS[(call, name)]
     assert re.fullmatch(r"[^\n]{10,}[^.\n]", text)
     assert _hint(call, getattr(errno, name)) == text
+
+
+def test_a_mount_of_another_kind_has_its_hint(minirun: Program, tmp_path: Path) -> None:
+    """A file on a directory is EINVAL for move_mount(2), and ENOTDIR for mount(2)."""
+    file = tmp_path / "file"
+    file.touch()
+    done = minirun("run", "--rm", "-v", f"{file}:/etc", "busybox", "true")
+    assert done.returncode != 0
+    assert "a directory can only be mounted on a directory, a file on a file" in done.stderr

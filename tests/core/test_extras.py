@@ -30,9 +30,9 @@ def test_all_points_are_known() -> None:
     assert {point for _, _, points in TABLE for point in points} == NAMES
 
 
-@pytest.mark.parametrize("name", extras.DOORS)
+@pytest.mark.parametrize("name", extras.FUNCTIONS)
 def test_behind_each_door_is_a_function(name: str) -> None:
-    assert inspect.isfunction(extras.door(name))
+    assert inspect.isfunction(extras.function(name))
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_a_long_error_is_cut(tmp_path: Path) -> None:
     pid, channel = pair(tmp_path, lambda c: c.fail(MinirunError("x" * 300_000, "h" * 300_000)))
     with pytest.raises(MinirunError) as caught:
         channel.expect(Message.READY)
-    assert str(caught.value) == "x" * handshake.PATIENCE
+    assert str(caught.value) == "x" * handshake.LONGEST_ERROR
     assert set(caught.value.hint) == {"h"}
     assert status(pid) == 0
     channel.close()
@@ -194,6 +194,22 @@ def test_start_lets_the_one_go_on_who_waits(tmp_path: Path) -> None:
         said = os.read(fd, 16)
     starter.join()
     assert said == handshake.START
+    os.close(fd)
+
+
+def test_a_start_that_is_killed_has_started_nothing_or_has_removed_the_fifo(tmp_path: Path) -> None:
+    """A container that has its exec.fifo is "created": its command must not run then."""
+    handshake.make_fifos(str(tmp_path))
+    fd = os.open(tmp_path / places.EXEC, os.O_RDONLY | os.O_NONBLOCK)
+
+    def killed_at_unlink() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "unlink", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            handshake.start(str(tmp_path))
+
+    assert status(fork(killed_at_unlink)) == -signal.SIGKILL
+    assert (tmp_path / places.EXEC).exists()
+    assert os.read(fd, 16) == b""
     os.close(fd)
 
 

@@ -134,7 +134,7 @@ def test_a_program_that_cannot_run(tmp_path: Path, make: Any, text: str) -> None
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
     row = {"path": program(tmp_path, "true")}
-    with pytest.raises(HookError, match="No such file"):
+    with pytest.raises(HookError, match=f": {tmp_path}/nosuch: No such file"):
         hooks.run(row, "h", STATE, str(tmp_path / "nosuch"))
 
 

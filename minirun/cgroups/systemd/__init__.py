@@ -1,18 +1,18 @@
 """The systemd cgroup driver: `--systemd-cgroup`, a container in a transient scope unit.
 
-On a host with systemd the cgroup tree is systemd's: it moves or resets groups that are made beside
-it in secret. So the driver asks for a *scope*, a unit of processes that systemd has not started
-itself (systemd.scope(5); org.freedesktop.systemd1(5), StartTransientUnit), with Delegate= for
-what lies below it. config.json's linux.cgroupsPath then reads slice:prefix:name, and the scope is
+On a host with systemd the cgroup tree is systemd's: it moves or resets groups that others make
+without it. So the driver asks for a *scope*, a unit of processes that systemd has not started
+itself (systemd.scope(5); org.freedesktop.systemd1(5), StartTransientUnit), with Delegate= for what
+lies below it. config.json's linux.cgroupsPath then reads slice:prefix:name, and the scope is
 prefix-name.scope in that slice; a-b.slice lies in a.slice/a-b.slice (systemd.slice(5)).
 
 A scope needs a process to begin with, and in minirun the cgroup, its limits and device rules come
 before init. So a holder, a copy of this process that only sleeps, goes first, and ends once init is
-in the scope; runc hands over its init, still unconfined. What systemd knows as a property it is
-told (minirun.cgroups.systemd.properties), lest it write its own value at the next daemon-reload:
-that is how containers lose their GPUs elsewhere. Each time it is told anything it writes all that
-it knows. So all is written by hand after it, as systemd knows less than config.json says, of
-version 1 only some hierarchies, and of CPU quotas whole percents.
+in the scope; runc hands over its init, still unconfined. Each value that systemd has a property
+for is set as one (minirun.cgroups.systemd.properties), or systemd would write its own value at the
+next daemon-reload: that is how containers lose their GPUs elsewhere. Whenever a property is set,
+systemd writes all files that it knows. So minirun writes its values after that, by hand: systemd
+knows less than config.json, of version 1 only some hierarchies, and of CPU quotas whole percents.
 
 Simplified: scopes only, of the system's manager only (runc also asks a user's), from systemd 244 on
 (2019), and no org.systemd.property annotations.
@@ -125,7 +125,7 @@ def _top() -> str:
 
 
 class _Scope(Cgroup):
-    """What both versions have in common: the unit, and who holds it until init is there."""
+    """What both versions have in common: the unit, and the process in it until init joins."""
 
     slice = ""
     scope = ""
@@ -164,7 +164,7 @@ class _Scope(Cgroup):
         accounting = "BlockIOAccounting" if self.version == 1 else "IOAccounting"
         names = ("MemoryAccounting", "CPUAccounting", "TasksAccounting", accounting)
         # version 1: else its devices would be the slice's; on version 2 systemd would attach a
-        # program, and leave it there when it is told of another policy
+        # program, and leave it there when the policy changes
         policy = [("DevicePolicy", ("s", "strict"))] if self.version == 1 else []
         self._bus().start_scope(
             self.scope,
@@ -191,21 +191,21 @@ class _Scope(Cgroup):
             self._holder, self._holder_fd = 0, -1
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
-        """Tell systemd what it knows of, then write each limit by hand."""
+        """Set the limits as properties, as far as systemd has one; then write each to its file."""
         self._limits = resources
-        self._tell(systemd_properties.of_resources(resources, self.version))
+        self._set_properties(systemd_properties.of_resources(resources, self.version))
 
-    def _tell(self, properties: "Properties") -> None:
-        """Tell systemd, and write the limits after it."""
+    def _set_properties(self, properties: "Properties") -> None:
+        """Set properties of the unit, and write the limits after it."""
         if properties:
             self._bus().set_properties(self.scope, properties)
         if self._limits:
             super().set_resources(self._limits)  # type: ignore[safe-super]
 
     def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
-        """Tell systemd, then put the rules in force by hand."""
+        """Set the rules as properties, then set them as a plain cgroup does."""
         rules = list(rules)
-        self._tell(systemd_properties.of_devices(rules, self.version))
+        self._set_properties(systemd_properties.of_devices(rules, self.version))
         super().set_device_rules(rules)  # type: ignore[safe-super]
 
     def remove(self, seconds: float = REMOVE_SECONDS) -> None:
@@ -226,7 +226,7 @@ class _Scope(Cgroup):
         return {**plain, "slice": self.slice, "scope": self.scope}
 
     def close(self) -> None:
-        """Close every directory and door, and the connection."""
+        """Close every directory and file, and the connection."""
         self._hang_up()
         super().close()  # type: ignore[safe-super]
 
@@ -253,8 +253,8 @@ def _hold(runtime: int) -> "NoReturn":
 class ScopeV1(_Scope, CgroupV1):
     """A scope on version 1, in every hierarchy."""
 
-    def _tell(self, properties: "Properties") -> None:
-        """Tell systemd while no process runs: it denies all devices before it allows some again."""
+    def _set_properties(self, properties: "Properties") -> None:
+        """Set them while no process runs: systemd denies all devices before it allows some."""
         stop = not (self._holder or self.frozen())
         try:
             if stop:
@@ -262,20 +262,21 @@ class ScopeV1(_Scope, CgroupV1):
         except StateError:
             stop = False  # no freezer, or it takes too long
         try:
-            super()._tell(properties)
+            super()._set_properties(properties)
         finally:
             if stop:
                 self.set_frozen(False)
 
     def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
-        """Tell systemd, then write each rule by hand."""
+        """Set the rules as properties, then write each to its file."""
         rules = list(rules)
-        self._tell(systemd_properties.of_devices([*self.effective_device_rules(), *rules], 1))
+        all_rules = [*self.effective_device_rules(), *rules]
+        self._set_properties(systemd_properties.of_devices(all_rules, 1))
         super().allow_devices(rules)
 
 
 class ScopeV2(_Scope, CgroupV2):
-    """A scope on version 2. allow_devices is set_device_rules, and that tells systemd."""
+    """A scope on version 2. allow_devices calls set_device_rules, which sets the properties."""
 
     def _open_attached(self) -> int:
         """Return a descriptor of our program; systemd's own may be attached beside it."""

@@ -115,7 +115,7 @@ class Bus:
         self._forget(scope)
 
     def _forget(self, scope: str) -> None:
-        """Have systemd drop a failed unit, as far as it has one."""
+        """Have systemd drop the unit, if it keeps a failed one of this name."""
         try:
             self._manager("ResetFailedUnit", "s", (scope,))
         except Refused:
@@ -166,7 +166,7 @@ class Bus:
         return self._jobs.pop(job)
 
     def _receive(self, deadline: float) -> Message:
-        """Return the next message, and note it if it tells a job's end."""
+        """Return the next message; if it is the end of a job, keep the result."""
         while (message := self._parser.get_next_message()) is None:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._socket], [], [], left)[0]:

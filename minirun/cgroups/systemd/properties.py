@@ -1,13 +1,13 @@
-"""What systemd knows of a container's limits: config.json's linux.resources as unit properties.
+"""config.json's linux.resources and device rules as properties of a systemd unit.
 
 systemd.resource-control(5). The files that systemd has a property for are few; for any other the
 file alone counts. It starts from the files and values that minirun writes by hand, so that both
 ways say the same, also for linux.resources.unified.
 
 Devices: DevicePolicy=strict and a DeviceAllow= for each rule. A rule without major but with a
-minor, or a list of denials, has no such form. On cgroup2 systemd is then told to allow everything
+minor, or a list of denials, has no such form. On cgroup2 the policy is then to allow everything
 (auto), since its program and minirun's must both consent; on version 1, where the last to write
-wins, it is told what can be said, so that a daemon-reload takes devices away rather than adds any.
+wins, what can be expressed is set, so that a daemon-reload takes devices away rather than adds any.
 """
 
 from minirun.cgroups import resources, resources_v2, ruleset

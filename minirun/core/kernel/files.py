@@ -45,8 +45,8 @@ def openat2(dirfd: int, path: str, flags: int, resolve: int, mode: int = 0) -> i
 def reopen(fd: int, flags: int) -> int:
     """Open what the O_PATH descriptor `fd` refers to, with other flags: proc_pid_fd(5).
 
-    What is opened is what has been looked at, while a path may lead elsewhere by now. Raises
-    OSError; ENOSYS where /proc is no procfs.
+    This opens the file that `fd` was checked to be; a path may lead to another one by now. Raises
+    OSError; ENOSYS if /proc is no procfs.
     """
     folder = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -71,8 +71,8 @@ def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
 def may_execute(path: str) -> bool:
     """Return True if this process, as what it is now, may execute `path`: faccessat(2), AT_EACCESS.
 
-    EPERM is no answer of the file's: a seccomp filter from before Linux 5.8 does not let the
-    question through. Then yes: execve, which asks once more, will tell.
+    EPERM comes not from the file, but from a seccomp filter that does not know faccessat2(2), of
+    Linux 5.8. Return True then: execve(2) checks again.
     """
     raw = path.encode(errors="surrogateescape")
     ret = _faccessat(_AT_FDCWD, raw, os.X_OK, _AT_EACCESS)

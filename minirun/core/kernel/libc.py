@@ -70,7 +70,7 @@ def logged(
 
 
 def flag_names(value: int, names: "dict[str, int]") -> str:
-    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 where no flag is set."""
+    """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 if no flag is set."""
     return "|".join(name for name, bit in names.items() if bit and value & bit == bit) or "0"
 
 

@@ -1,6 +1,6 @@
 """Mounting: the old calls, mount(2) and umount2(2), and the new ones, which work on descriptors.
 
-The new calls make a mount that hangs nowhere and is then moved onto a directory descriptor: no
+The new calls make a mount that is not attached, and then move it onto a directory descriptor: no
 path is looked up twice, so an image cannot swap a directory for a link in between
 (CVE-2021-30465 and its many descendants).
 """
@@ -113,7 +113,7 @@ def open_tree(
 def move_mount(
     mount_fd: int, target_fd: int, name: str = "", *, shown: str = "", why: str = ""
 ) -> None:
-    """Hang the detached mount `mount_fd` onto the file or directory `target_fd`: move_mount(2).
+    """Attach the detached mount `mount_fd` to the file or directory `target_fd`: move_mount(2).
 
     Or onto `name` in it, which is not followed if it is a link.
     """

@@ -23,7 +23,7 @@ FLAGS = {
 """config.json's names of namespaces (runtime-spec, config-linux.md) and clone's flags."""
 
 PROC_NAMES = {"mount": "mnt", "network": "net"}
-"""Where /proc/PID/ns uses another word than config.json."""
+"""The names in /proc/PID/ns that differ from those of config.json."""
 
 NAMES = libc.table(globals(), "CLONE_")
 
@@ -70,7 +70,7 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
         raise error
     try:
         events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
-    except BaseException:  # ^C at a gate: the caller will never hear of the child
+    except BaseException:  # ^C at a gate: the caller will not get the child's pid
         os.kill(pid, 9)
         raise
     os.set_inheritable(pidfd.value, False)

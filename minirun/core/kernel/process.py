@@ -90,7 +90,7 @@ def setuid(uid: int, *, why: str = "") -> None:
 
 
 def pidfd_send_signal(pidfd: int, number: int) -> None:
-    """Signal what `pidfd` holds, never a stranger with its pid: pidfd_send_signal(2); Linux 5.1."""
+    """Signal the process of `pidfd`, no later one of its pid: pidfd_send_signal(2); Linux 5.1."""
     libc.check("pidfd_send_signal", _pidfd_send_signal(424, pidfd, number, None, 0))
 
 

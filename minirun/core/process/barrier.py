@@ -1,7 +1,7 @@
 """The import barrier: after pivot_root the interpreter loads nothing more.
 
-Imports, codecs and name services would be looked up below the container's root then, and run the
-image's code with the runtime's privileges (docker cp fell to it: CVE-2019-14271).
+Imports, codecs and name services would load files below the container's root then, and run the
+image's code with the runtime's privileges, as `docker cp` did (CVE-2019-14271).
 """
 
 import sys

@@ -25,7 +25,7 @@ NUMBERS = {
 
 
 def mask(names: "Iterable[str]") -> int:
-    """Return the bit mask of capabilities by name; a name this kernel cannot have is left out."""
+    """Return the bit mask of capabilities by name; a name that is not in NUMBERS is left out."""
     return sum(1 << NUMBERS[name] for name in set(names) if name in NUMBERS)
 
 
@@ -59,7 +59,7 @@ class Sets:
         """Names that were asked for and cannot be granted: a warning, says the spec."""
 
     def drop_bounding(self) -> None:
-        """Take everything else out of the bounding set. Raises OSError."""
+        """Drop what config.json does not list from the bounding set. Raises OSError."""
         for number in NUMBERS.values():
             if self.grantable >> number & 1 and not self.bounding >> number & 1:
                 process.prctl(process.PR_CAPBSET_DROP, number)
@@ -76,6 +76,6 @@ class Sets:
                 process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)
 
     def finish(self) -> None:
-        """Take out what was kept for the last steps. Raises OSError."""
+        """Drop what :meth:`apply` has kept for the last steps. Raises OSError."""
         why = "what the last steps needed goes"
         process.capset(self.effective, self.permitted, self.inheritable, why=why)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
-    """Make the working directory where the image lacks it, as docker does. Raises OSError."""
+    """Make the working directory if the image lacks it, as docker does. Raises OSError."""
     try:
         os.close(root.make_dir(process_config["cwd"]))
     except OSError as error:
@@ -62,7 +62,7 @@ def limit(container: "Container") -> None:
 
 
 def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
-    """Give up privileges, but for the capabilities `more`; be in the working directory then."""
+    """Give up privileges, but for the capabilities `more`; go to the working directory."""
     wanted = container.config.process
     user = wanted.get("user") or {}
     if sets.refused:
@@ -73,7 +73,7 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
     become_user(user, more_groups, denied=bool(container.record.get("groups_denied")))
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
-        go_to(wanted["cwd"])  # because root may not be let in: a file system over the network
+        go_to(wanted["cwd"])  # because a network file system may refuse root, and let in the user
     os.umask(user.get("umask", 0o022))
     if wanted.get("noNewPrivileges"):
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
@@ -84,8 +84,7 @@ def become_user(
 ) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 
-    Without it the caller's groups stay (CVE-2022-36109), as they must where setgroups is `denied`:
-    user_namespaces(7). Raises OSError.
+    If setgroups is `denied`, the caller's groups stay: user_namespaces(7). Raises OSError.
     """
     groups = list(dict.fromkeys([*(user.get("additionalGids") or ()), *more_groups]))
     if groups or not denied:

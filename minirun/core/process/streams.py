@@ -38,11 +38,11 @@ def connect(
         for number, fd in enumerate(high):
             os.dup2(fd, number, inheritable=True)
             os.close(fd)
-    give_to((container.config.process.get("user") or {}).get("uid", 0))
+    chown_streams((container.config.process.get("user") or {}).get("uid", 0))
 
 
 def _inside(root: "Root", fd: int) -> int:
-    """Return a copy of a stream; for the host's /dev/null, which chmod reaches, the container's."""
+    """Return a copy of `fd`; for the host's /dev/null, which chmod reaches, the container's own."""
     if os.fstat(fd).st_rdev == _NULL:
         try:
             own = root.open("/dev/null", os.O_RDWR)
@@ -73,13 +73,13 @@ def lead_session(container: "Container") -> None:
         extra.lead_session()
 
 
-def give_to(uid: int) -> None:
-    """Make user `uid` the owner of 0, 1 and 2 where they are pipes or terminals.
+def chown_streams(uid: int) -> None:
+    """Make user `uid` the owner of 0, 1 and 2 if they are pipes or terminals.
 
     /dev/stdout is a link to /proc/self/fd/1, and opening it asks the pipe's or terminal's owner
-    and mode. runc gives everything away but /dev/null, the host's files too; here they stay whose
-    they are, and so do sockets, which cannot be opened by a path at all. Where a user namespace
-    knows no such owner (EINVAL, EPERM), or the file system is read-only, the owner stays.
+    and mode. runc does so with all but /dev/null, also with host files; here a file keeps its
+    owner, and so does a socket, which no path can open at all. If the user namespace does not map
+    the owner (EINVAL, EPERM), or the file system is read-only, the owner stays.
     Raises OSError.
     """
     for fd in range(3):

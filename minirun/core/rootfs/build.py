@@ -37,7 +37,7 @@ class RootMount(Record):
         self._check()
         if self.layers:
             layers, why = self.layers, "the image stays untouched: what is written goes to upper"
-            if len(self._data(layers)) > _PAGE:  # so many that only their descriptors are named
+            if len(self._data(layers)) > _PAGE:  # too long: their descriptors' numbers are shorter
                 layers = tuple(str(os.open(layer, os.O_PATH)) for layer in layers)
                 os.chdir("/proc/self/fd")
             mounts.mount("overlay", self.path, "overlay", 0, self._data(layers), why=why)

@@ -36,7 +36,7 @@ class Root:
         """
         if not flags & os.O_PATH:
             flags |= os.O_NOCTTY | os.O_NONBLOCK
-        # Relative, although RESOLVE_IN_ROOT makes "/x" the same: two fences are better than one.
+        # RESOLVE_IN_ROOT takes "/x" for "x"; the relative path is a second safeguard.
         try:
             return files.openat2(self.fd, path.lstrip("/") or ".", flags, RESOLVE, mode)
         except OSError as error:
@@ -67,7 +67,7 @@ class Root:
         return current
 
     def _step(self, parent: int, name: str, path: str, mode: int, links: int) -> int:
-        """Return the directory `path`, made as `name` in `parent` where nothing is there."""
+        """Return the directory `path`, made as `name` in `parent` if nothing is there."""
         if name not in ("..", "."):
             try:
                 os.mkdir(name, mode, dir_fd=parent)
@@ -79,7 +79,7 @@ class Root:
             return self.make_dir(_target(parent, name, path, links), mode, links + 1)
 
     def make_file(self, path: str, mode: int = 0o644, links: int = 0) -> int:
-        """Make an empty file `path` where nothing is there; return an O_PATH descriptor of it.
+        """Make an empty file `path` if nothing is there; return an O_PATH descriptor of it.
 
         Of a link to nothing (an image's /etc/resolv.conf) the target is made, inside the root.
         """
@@ -109,7 +109,7 @@ class Root:
         """Return the content of a regular file, at most `limit` bytes of it.
 
         Raises OSError; a device, a FIFO or a directory is EINVAL (CVE-2022-4318 and others read
-        an endless or blocking /etc/passwd), and is not even opened: that starts a watchdog.
+        an endless or blocking /etc/passwd), and is not even opened: to open a watchdog starts it.
         """
         found = self.open(path)
         try:
@@ -127,12 +127,12 @@ class Root:
             os.close(fd)
 
     def close(self) -> None:
-        """Let go of the root."""
+        """Close the descriptor of the root."""
         os.close(self.fd)
 
 
 def _target(parent: int, name: str, path: str, links: int) -> str:
-    """Return where the link `name` in `parent` leads from `path`. Raises OSError."""
+    """Return the path that `name` in `parent`, a link at `path`, leads to. Raises OSError."""
     if links == _MOST_LINKS:
         raise OSError(40, os.strerror(40), path)  # ELOOP
     target = os.readlink(name, dir_fd=parent)

@@ -41,13 +41,13 @@ def remove_tree(path: str) -> None:
 
 
 def remove_at(parent: int, name: str) -> None:
-    """Do the same for what the directory `parent` has by that name. Raises OSError."""
+    """Remove `name` in the directory `parent`, and all below it. Raises OSError."""
     if not _unlink(parent, name):
         _remove_directory(parent, name, _empty)
 
 
 def _unlink(parent: int, name: str) -> bool:
-    """Remove a file, or find that it is gone; False for a directory."""
+    """Remove a file; return True if it is gone now, False if `name` is a directory."""
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Stage 1: clone() makes the container's init process in new namespaces; OverlayFS its root.
 
-The runtime copies itself, so init starts with everything imported that it will ever need: after
-stage 7's pivot_root an import would load the container's files. The real runc re-executes itself
-twice here, because a Go program cannot enter namespaces once its threads run.
+The runtime copies itself, so init has imported all that it will need: after stage 7's pivot_root
+an import would load the container's files. runc executes itself anew here, and its C code enters
+the namespaces before Go starts threads: with threads it could not enter a user one (setns(2)).
 """
 
 import os
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
-its root is wherever the process is at that moment: cgroup_namespaces(7)."""
+its root is the cgroup that the process is in at that moment: cgroup_namespaces(7)."""
 
 _EINVAL = 22
 
@@ -40,13 +40,13 @@ class Init(Record):
 
 
 def make_places(container: Container) -> None:
-    """Make FIFOs and cgroup, before any process is. Raises OSError, MinirunError."""
+    """Make the FIFOs and the cgroup, before any process. Raises OSError, MinirunError."""
     make_fifos(container.directory)
-    extras.door("make_cgroup")(container)
+    extras.function("make_cgroup")(container)
 
 
 def plan(container: Container) -> "Plan":
-    """Return all that init will do to its root filesystem in this stage, in order.
+    """Return what init will do to its root filesystem in this stage, in order.
 
     The cgroup namespace comes first: it decides which cgroups a mount of them shows.
     """
@@ -86,7 +86,7 @@ def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") ->
 
 
 def wait(container: Container, init: Init) -> None:
-    """Do for init what it cannot do, and wait for its root filesystem.
+    """Do for init what it cannot do for itself, and wait until its root filesystem is built.
 
     Raises OSError, MinirunError.
     """
@@ -106,7 +106,7 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
 
     `planned` is what :func:`plan` has returned. Raises OSError, MinirunError.
     """
-    container.record["pid"] = int(os.readlink("/proc/self"))  # the host's /proc: our pid out there
+    container.record["pid"] = int(os.readlink("/proc/self"))  # as the host's /proc has it
     events.become("init", container.record["pid"])
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
     if not container.is_open_to_owner:
@@ -140,6 +140,7 @@ def become_root(container: Container) -> None:
         process.setgroups([])
     process.setgid(0)
     process.setuid(0)
+    process.prctl(process.PR_SET_PDEATHSIG, 9, why="setuid has cleared it")
     if not container.is_open_to_owner:
         process.prctl(process.PR_SET_DUMPABLE, 0)
 
@@ -155,7 +156,7 @@ def set_names(container: Container) -> None:
 
 
 def isolate_mounts(container: Container) -> None:
-    """Part this mount namespace, a copy of the host's, from the host.
+    """Keep mounts in this mount namespace, a copy of the host's, from spreading to the host.
 
     Raises OSError; MinirunError in a chroot(2), where pivot_root(2) would fail too.
     """

@@ -87,7 +87,7 @@ def _start(container: Container, init: "Init", timeout: "int | None") -> HookPro
     """Clone the process of the in-line hook. Raises OSError."""
     parent = os.getpid()
     if container.gates:
-        timeout = None  # the time that it is looked at does not count
+        timeout = None  # a viewer may hold it at a gate for as long as they like
     return hooks.start(
         lambda stdin, stdout: _hook(container, init, stdin, stdout, parent),
         timeout, why="the GPU hook, in-line: the real runtime executes a program here",

@@ -1,10 +1,9 @@
 """Stage 4: the hook turns config.json and environment into arguments for nvidia-container-cli.
 
-It is an interface and nothing else: what it decides is all in the argument list that it makes, and
-the list is in the log; stages/s5_inject does what it says. The real one is
-nvidia-container-runtime-hook, and the function that makes the list is that program's too:
-minirun.gpu.nvidia.hook. For the GPUs of another vendor the list is as short as its
-step is: which devices, for which container.
+It is an interface and nothing else: all that it decides is in the argument list, and the list is in
+the log; stages/s5_inject does what the list says. The real one is nvidia-container-runtime-hook,
+and that program of minirun's makes the list with the same function: minirun.gpu.nvidia.hook. For
+the GPUs of another vendor the list only names the devices and the container.
 """
 
 from minirun.core import events, extras, jsonlite, places
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
     """Return the argument list for the container in `state`; None if it asks for no GPU.
 
-    Reads config.json in the bundle that `state` names, as the real hook does. What config.json has
-    no say in is `chosen`, from the container's record. Raises GPUError, OSError.
+    Reads config.json in the bundle that `state` names, as the real hook does. `chosen`,
+    from the container's record, is what config.json cannot choose. Raises GPUError, OSError.
     """
     why = "an interface only: OCI in, command line out"
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):

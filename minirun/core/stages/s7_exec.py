@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 class Ready:
-    """What init can have ready before pivot_root; it is idle while the hooks run."""
+    """What init prepares before pivot_root, while the runtime runs the hooks."""
 
     def __init__(self, container: Container, root: Root) -> None:
-        """Make it. Raises OSError, MinirunError."""
+        """Prepare it. Raises OSError, MinirunError."""
         self.document = {**container.oci_state("creating"), "pid": os.getpid()}
-        """For hooks in the container's namespaces: with the pid that it has in there."""
+        """The state for hooks in the container's namespaces: with the pid that init has there."""
         self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
         self.sets = caps.Sets(container.config.process.get("capabilities") or {}, caps.held())
         for extra in container.extras.values():
-            extra.look(root)
+            extra.before_pivot(root)
 
 
 def runtime(container: Container, init: Init) -> None:
@@ -58,7 +58,8 @@ def init(
     if container.is_open_to_owner:
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
-        rootfs = f"/proc/self/fd/{root.fd}"  # in which runc runs them as well
+        rootfs = f"/proc/self/fd/{root.fd}"  # runc runs them there, too
+        os.umask(0o022)  # or any user could write to the files that these hooks make
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, rootfs)
         streams.connect(container, container.console, root)
         streams.lead_session(container)
@@ -72,7 +73,7 @@ def init(
         execute(plan(container), inside)
         inside.close()
         for extra in container.extras.values():
-            extra.after_hiding()  # because what is unbindable could not be hidden any more
+            extra.after_hiding()  # because no part of an unbindable root can be bound read-only
         privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
@@ -96,7 +97,7 @@ def plan(container: Container) -> "Plan":
 
 
 def enter(root: Root, config: Config) -> None:
-    """Swap the root of this mount namespace for the container's, and let go of the old one.
+    """Make `root` the root of this mount namespace, and unmount the old one.
 
     pivot_root(".", ".") stacks the old root upon the new one, so that no directory for it is
     needed: pivot_root(2), NOTES.
@@ -107,7 +108,7 @@ def enter(root: Root, config: Config) -> None:
     mounts.pivot_root(".", ".", why="from now on / is the container's")
     os.fchdir(old)
     os.close(old)
-    if config.linux.get("rootfsPropagation"):  # or the host would lose what is unmounted here
+    if config.linux.get("rootfsPropagation"):  # or umount2 below would unmount it on the host, too
         mounts.mount(None, ".", None, mounts.MS_SLAVE | mounts.MS_REC, why="no way back")
     mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
     os.chdir("/")
@@ -116,7 +117,7 @@ def enter(root: Root, config: Config) -> None:
 def wait_for_start(exec_fd: int) -> None:
     """Wait until `start` writes to exec.fifo. Raises MinirunError if it is closed instead.
 
-    `kill` may end it: process 1 gets no signal that it does not handle (pid_namespaces(7)).
+    Handlers let `kill` end it: process 1 gets only signals that it handles (pid_namespaces(7)).
     """
     for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM):
         _signal.signal(number, lambda number, _: os._exit(128 + number))

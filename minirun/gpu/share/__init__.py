@@ -137,7 +137,7 @@ def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulate
         return
     settings = container.settings
     shared = claim(settings.root, rows)
-    others = extras.door("gpu_holders")(settings, container.directory) if exclusive else []
+    others = extras.function("gpu_holders")(settings, container.directory) if exclusive else []
     for held in (*others, *exclusive_elsewhere(settings)):
         for row in rows:
             if row.driver == held.driver and overlap(row.gpu, held.gpu):

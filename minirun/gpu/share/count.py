@@ -23,7 +23,7 @@ def choose(
         raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
     settings, container_id = place
     root = settings.root
-    others: list[Holder] = extras.door("gpu_holders")(settings)
+    others: list[Holder] = extras.function("gpu_holders")(settings)
     others += exclusive_elsewhere(settings)
     if not container_id:
         held = [*others, *(row for row in read(root) if row.counts(root))]

@@ -1,7 +1,7 @@
-"""`exec`: what the newcomer says to its caller, and the events among it, which go to the log.
+"""`exec`: the messages of the new process to its caller, and the events between them, for the log.
 
 A process that the container may look into does not hold the log (minirun.core.events.divert): its
-events come down the pipe, between its messages. The container may have got hold of that pipe.
+events come through the pipe, between its messages. The container may have got hold of that pipe.
 """
 
 import os
@@ -10,7 +10,7 @@ from minirun.core import events, jsonlite
 from minirun.core.handshake import Channel
 
 _EVENT = b'{"v":1,'
-"""How a line begins that is an event."""
+"""The beginning of a line that is an event."""
 _MOST_EVENTS = 1000
 
 
@@ -29,7 +29,7 @@ class CallerChannel(Channel):
         return line
 
     def read_rest(self) -> bytes:
-        """Return all that is still said until the other side closes its end, but for events."""
+        """Return all that the other side still sends until it closes its end, but for events."""
         rest = super().read_rest()
         while rest.startswith(_EVENT):
             line, _, rest = rest.partition(b"\n")
@@ -37,7 +37,7 @@ class CallerChannel(Channel):
         return rest
 
     def _pass_on(self, line: str) -> None:
-        """Pass an event on to the log, if it is one: a container may have written it."""
+        """Write a line to the log if it is an event of this container, which may have forged it."""
         try:
             event = jsonlite.loads(line)
             kinds = tuple(type(event[key]) for key in ("pid", "kind", "name", "args"))

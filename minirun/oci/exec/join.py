@@ -8,10 +8,10 @@
 setns into a pid namespace takes effect for children only, so the joiner makes one more, as the
 caller's child, and is gone. The container's processes see that child from its birth, and with
 CAP_SYS_PTRACE nothing of it is hidden from them: neither its memory nor its descriptors, and they
-may act as it (CVE-2016-9962). So there is nothing to find. The interpreter has started anew with
-a clean environment (minirun.oci.exec.sealed); the joiner, whom they do not see, gives up what it
-may do before it makes the child; of the host the child has two pipes, and neither the log, whose
-events it sends through one of them, nor a file. It is not dumpable either.
+may act as it (CVE-2016-9962). So it holds nothing that is of use to them. The interpreter has
+started anew with a clean environment (minirun.oci.exec.sealed); the joiner, which they do not see,
+gives up its privileges before it makes the child; the child has two pipes of the host, but no file,
+and not the log: it sends its events through one of the pipes. It is not dumpable either.
 
 What the real stack does: runc's `init` is not dumpable, and drops its privileges once it is inside.
 """
@@ -72,8 +72,8 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
     pidfd = os.pidfd_open(target["pid"])
     if not state.is_alive(target):
         raise StateError(f"container {container.id} is not running")
-    container.cgroup.open_doors()
-    report, tell = os.pipe2(os.O_CLOEXEC)
+    container.cgroup.prepare_join()
+    report, report_end = os.pipe2(os.O_CLOEXEC)
     listen, answer = os.pipe2(os.O_CLOEXEC)
     into = container.cgroup.clone_fd()
     if config.process.get("execCPUAffinity"):
@@ -84,9 +84,9 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
     joiner, _ = namespaces.clone3(0, cgroup_fd=into, why=why)
     if joiner == 0:
         os.close(answer)
-        channel = handshake.Channel(listen, tell, "the caller")
+        channel = handshake.Channel(listen, report_end, "the caller")
         _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
-    for fd in (tell, listen, pidfd):
+    for fd in (report_end, listen, pidfd):
         os.close(fd)
     return _follow(container, config, CallerChannel(report, answer, container.id), joiner)
 
@@ -94,7 +94,7 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
 def _follow(
     container: Container, config: Config, channel: handshake.Channel, joiner: int
 ) -> Joined:
-    """Listen to the command's process until it has become the command, or says why not."""
+    """Read messages until the process has become the command; raise the error that it sends."""
     try:
         try:
             pid = int(channel.expect("PID"))
@@ -124,9 +124,9 @@ def _joiner(
     *,
     inside: bool,
 ) -> "NoReturn":
-    """In the joiner: enter everything, make the command's process, report its pid, go.
+    """In the joiner: enter cgroup and namespaces, make the command's process, report its pid, exit.
 
-    `inside`: the container's cgroup on cgroup2 is its own already.
+    `inside`: it was cloned into the container's cgroup of cgroup2.
     """
     try:
         events.become("exec", os.getpid())
@@ -170,7 +170,7 @@ def _make_sibling(
 
 
 def _find_home(container: Container, config: Config, root: str) -> None:
-    """Set HOME. In the container's namespaces its /proc knows no such process as the joiner."""
+    """Set HOME. Later the container's /proc, in which the joiner has no pid, would be needed."""
     place = Root.at(f"/proc/{container.record['init']['pid']}/root{root}")
     home.add(config.process, place)
     place.close()
@@ -189,7 +189,7 @@ def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
 
 
 def _prepare(container: Container, config: Config, console: Console) -> "tuple[caps.Sets, int]":
-    """Do what a child inherits: streams, privileges.
+    """Set what a child inherits: streams, privileges.
 
     Return the capabilities that it is granted, and the trampoline. Raises OSError, MinirunError.
     """

@@ -1,11 +1,11 @@
 """`exec`: giving up privileges, in two parts: before the command's process is made, and in it.
 
-The container's processes see the newcomer from its first moment, and CAP_SYS_PTRACE lets them use
-all that it may do. So what a child inherits is done by its parent, whom they do not see: groups,
-user, capabilities, working directory, and the filter of system calls. What is left to the child
-needs no privilege, but for two things that few containers have: a filter that would not let the
-last steps through, installed without no_new_privs, needs CAP_SYS_ADMIN; a real-time policy, which
-a fork may not inherit, CAP_SYS_NICE.
+The container's processes see the new process from its first moment, and CAP_SYS_PTRACE lets them
+use its privileges. So its parent, which they do not see, sets all that a child inherits: groups,
+user, capabilities, working directory, and the filter of system calls. The rest, in the child, needs
+no privilege, but for two things that few containers have: a filter that refuses the last steps,
+if it is installed without no_new_privs, needs CAP_SYS_ADMIN; a real-time policy, which a fork may
+not inherit, needs CAP_SYS_NICE.
 """
 
 from minirun.core.kernel import files, libc, namespaces, process
@@ -41,9 +41,9 @@ def drop_outside(container: "Container", sets: caps.Sets) -> None:
 
 
 def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") -> bool:
-    """Last before the child: install the filter, if it lets through what is still to be done.
+    """Last before the child: install the filter, if it allows the calls that are still to be made.
 
-    Return True if that is so. Raises OSError, MinirunError.
+    Return True if it was installed. Raises OSError, MinirunError.
     """
     seccomp, wanted = _seccomp(container), container.config.process
     if not seccomp or seccomp.filter.listener or seccomp.late or _TUNING in container.extras:

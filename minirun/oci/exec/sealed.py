@@ -1,6 +1,6 @@
 """A read-only interpreter with a clean environment, for a pid namespace that has other processes.
 
-They can see the newcomer in /proc, and its /proc/PID/exe is the host's python3. A copy of the
+They can see the new process in /proc, and its /proc/PID/exe is the host's python3. A copy of the
 mount that the interpreter lies on, made read-only and attached nowhere, has the same file, but
 no process can open that for writing (CVE-2019-5736). It costs a second start of the interpreter, so
 `run`, whose init is alone in a new pid namespace and ends in the trampoline, does without.
@@ -53,7 +53,7 @@ def _is_sealed(fd: int) -> bool:
 
 
 def ensure(keep: "tuple[str, ...]" = ()) -> None:
-    """Start this program again, read-only and with a clean environment, unless that is done.
+    """Start this program again, read-only and with a clean environment, unless it has been.
 
     `keep` names variables that the new start needs besides minirun's own.
     Returns only in the new process. Raises OSError, MinirunError.

@@ -1,4 +1,4 @@
-"""What a compiled filter says of one system call, before it is installed.
+"""What a compiled filter decides about one system call, before it is installed.
 
 A seccomp filter is a program in classic BPF that reads struct seccomp_data (the call's number, the
 processor, six arguments) and returns an action: seccomp(2). This is that machine, as far as

@@ -65,7 +65,7 @@ class Mounts(Extra):
         return CgroupMounts(row, where, view, self.config.new_namespace("cgroup"))
 
     def hide(self) -> "Plan":
-        """Return what makes read-only that was still to be filled: /dev, and each tmpfs."""
+        """Return what makes /dev and each tmpfs read-only, which had to be filled first."""
         late = ("tmpfs", *_CGROUPS)
         return tuple(
             ReadOnly(row["destination"])
@@ -82,7 +82,7 @@ class ListedMount(Record):
     where: str
     sources: "MountSources | None"
     mount: "Mount"
-    """For a new file system, or for a bind mount."""
+    """The function that mounts it: of rows for a new file system, of binds for a bind mount."""
 
     def describe(self) -> str:
         """Return it as a shell would say it."""

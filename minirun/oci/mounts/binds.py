@@ -55,7 +55,7 @@ def mount(
 
 
 def _below(root: Root, path: str, where: str) -> int:
-    """Open what the image has where it declares a volume. Raises ConfigError, OSError."""
+    """Open the image's directory at the path of a volume. Raises ConfigError, OSError."""
     try:
         return root.make_dir(path)
     except NotADirectoryError:
@@ -64,7 +64,7 @@ def _below(root: Root, path: str, where: str) -> int:
 
 
 def source_of(config: Config, row: "dict[str, Any]", where: str) -> str:
-    """Return the path on the host that an entry binds. Raises ConfigError if nothing is."""
+    """Return the path on the host that an entry binds. Raises ConfigError if it does not exist."""
     source: str = row.get("source") or ""
     if not source.startswith("/"):
         source = f"{config.bundle}/{source}"

@@ -32,7 +32,7 @@ class Hide(Extra):
 
 
 def _paths(config: Config, name: str) -> "list[tuple[str, str]]":
-    """Return the paths of a list of config.json, each once (mounts pile up), and where it is."""
+    """Return the paths of a list of config.json, each once, and where each is listed."""
     places: dict[str, str] = {}
     for index, path in enumerate(config.linux.get(name) or ()):
         places.setdefault(path, f"config.json: linux.{name}[{index}]")

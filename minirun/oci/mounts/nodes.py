@@ -1,7 +1,7 @@
 """Stage 1, init's half: device nodes, FIFOs and links of a container's /dev.
 
 What the spec says: runtime-spec, config-linux.md, "Devices" and "Default Devices": what config.json
-lists must be there, at any path; where another file is there already, that is an error.
+lists must be there, at any path; if another file is there already, that is an error.
 
 Where we simplify: without a mount at /dev, the /dev of the image is taken as it is, but for what
 config.json lists. runc makes the default devices there too, in the image's own files.
@@ -114,7 +114,7 @@ class Device(Record):
 
 
 def _bind(root: Root, node: operations.MakeNode) -> None:
-    """Bind the host's own node. Raises ConfigError where it has none, OSError."""
+    """Bind the host's own node. Raises ConfigError if it has none, OSError."""
     source = _find(node)
     if not source:
         number = f"{node.kind} {node.major}:{node.minor}"
@@ -124,7 +124,7 @@ def _bind(root: Root, node: operations.MakeNode) -> None:
 
 
 def _find(node: operations.MakeNode) -> str:
-    """Return where the host has such a node: at the same path, else in /dev; "" for nowhere."""
+    """Return the path of such a node on the host: the same path, else below /dev; "" for none."""
     wanted = operations.KINDS[node.kind], os.makedev(node.major, node.minor)
     for folder, _, names in chain([("", [], [node.path])], os.walk("/dev")):
         for name in names:
@@ -139,7 +139,7 @@ def _find(node: operations.MakeNode) -> str:
 
 
 def _check_same(root: Root, node: operations.MakeNode) -> None:
-    """Raise ConfigError where the file that is there is not the device that is wanted."""
+    """Raise ConfigError unless the file that is there is the device that config.json lists."""
     fd = root.open(node.path, os.O_PATH | os.O_NOFOLLOW)
     info = os.fstat(fd)
     os.close(fd)

@@ -1,4 +1,4 @@
-"""Whether mounts spread: between the host and the container, and below the container's root.
+"""The propagation of mounts: between host and container, and below the container's root.
 
 What the spec says: runtime-spec, config-linux.md, "Rootfs Mount Propagation"; the kernel:
 mount_namespaces(7), "Shared subtrees". What the real stack does: runc, as here, gives the whole

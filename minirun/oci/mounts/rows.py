@@ -1,7 +1,7 @@
 """Stage 1, init's half: one entry of config.json's `mounts`, from its words to a new file system.
 
 What the spec says: runtime-spec, config.md, "Mounts" and "Linux mount options": words that are no
-option belong to the file system. What makes none: minirun.oci.mounts.binds.
+option belong to the file system. Bind mounts, which make none, are in minirun.oci.mounts.binds.
 
 What may be mounted over a container's /proc: procfs at /proc itself, and lxcfs' files below it.
 Runtime and command trust what /proc says and obeys: a mount over /proc/self/attr or /proc/sys makes
@@ -48,7 +48,7 @@ class MountPoints(Root):
         self._above = _path_of(root.fd).rstrip("/")
 
     def allow(self, source_fd: int) -> None:
-        """Take what is to be bound for procfs if it is procfs. Raises OSError."""
+        """Allow /proc as mount point if the source of the bind mount is procfs. Raises OSError."""
         self._is_procfs = files.filesystem_magic(source_fd) == files.PROC_SUPER_MAGIC
 
     def open(self, path: str, flags: int = os.O_PATH, mode: int = 0) -> int:
@@ -73,7 +73,7 @@ class MountPoints(Root):
 
 
 def _path_of(fd: int) -> str:
-    """Return where a descriptor lies, seen from init before pivot_root: /proc is the host's."""
+    """Return the path of an open file, as init sees it before pivot_root: /proc is the host's."""
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
@@ -89,7 +89,7 @@ def mount(
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
         _refuse_links(root, path, where)
-    late = kind == "tmpfs" or path == "/dev"  # still to be filled, and read-only in stage 7
+    late = kind == "tmpfs" or path == "/dev"  # to be filled first; read-only in stage 7
     flags = wanted.flags & ~mounts.MS_RDONLY if late else wanted.flags
     data = _with_mode(root, path, wanted.data) if kind == "tmpfs" else wanted.data
     below = root.make_dir(path) if wanted.copy_up else -1
@@ -106,7 +106,7 @@ def mount(
 
 
 def hold_top(config: Config, root: Root, path: str) -> None:
-    """After a mount at / itself, hold that one as the root: the descriptor is of what it hides."""
+    """After a mount at / itself, make `root` refer to that mount, not to what it covers."""
     if not os.path.normpath(path).strip("/"):
         top = Root.at(config.rootfs)
         os.dup2(top.fd, root.fd, inheritable=False)

@@ -2,11 +2,11 @@
 
 What happens: a source that is to be id-mapped is cloned into a detached mount, and that gets the
 ids of a user namespace which exists for this alone (mount_setattr(2), "ID-mapped mounts"; Linux
-5.12). Only who rules the file system on the host may do so, hence the runtime; init inherits the
-descriptor and attaches it. A source that init cannot reach is cloned, too: in a user namespace init
-is one of the host's other users, and some directory above the source may be root's alone. (Others
-init binds itself: nosuid, ro and the like of the host's mounts are locked in its namespace, and not
-on a clone. See mount_namespaces(7).)
+5.12). That needs CAP_SYS_ADMIN in the file system's user namespace, so the runtime does it; init
+inherits the descriptor and attaches it. A source that init cannot reach is cloned, too: in a user
+namespace init is another user of the host, and a directory above the source may be closed to all
+but root. (init binds other sources itself: nosuid, ro and the like of the host's mounts are locked
+in its namespace, and not on a clone. See mount_namespaces(7).)
 
 What the spec says: runtime-spec, config.md, "Linux mount options", idmap: the entry's own mappings,
 or those of the container's user namespace; without either, an error. What the real stack does: runc
@@ -37,7 +37,7 @@ class MountSources:
     """Detached mounts by the place of their entry in config.json: mounts[3]."""
 
     def __init__(self, config: Config, is_another_user: bool) -> None:
-        """Make them, also for what init, another user, cannot reach.
+        """Make them, also for sources that init, which is another user then, cannot reach.
 
         Raises ConfigError, with the exact path, OSError.
         """
@@ -57,7 +57,7 @@ class MountSources:
             raise
 
     def copy_up(self, root: Root, path: str, below: int, *, whole: bool = False) -> None:
-        """Fill what is mounted at `path` with what lies `below`; `whole`: like that itself too."""
+        """Copy the directory `below` into the mount at `path`; `whole`: also its owner and mode."""
         target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             copyup.copy_directory(below, target)
@@ -68,7 +68,7 @@ class MountSources:
             os.close(below)
 
     def close(self) -> None:
-        """Close all; what is attached stays."""
+        """Close the descriptors. Mounts that init has attached stay."""
         while self.trees:
             os.close(self.trees.popitem()[1])
 

@@ -97,6 +97,25 @@ def test_read_only_state_root(minirun: Program, tmp_path: Path) -> None:
     assert_nothing(minirun, NAME)
 
 
+def test_start_on_a_read_only_state_root(minirun: Program, layer: Path) -> None:
+    """The error is the file system's, and not that no container waits."""
+    config = json.loads(minirun("spec", "busybox", "true").stdout)
+    config["root"]["path"] = str(layer)
+    (layer.parent / "config.json").write_text(json.dumps(config))
+    assert call(minirun, "create", "--bundle", str(layer.parent), NAME)[0] == 0
+    root = str(minirun.root)
+    mounts.mount(root, root, None, mounts.MS_BIND)
+    mounts.mount(None, root, None, mounts.MS_REMOUNT | mounts.MS_BIND | mounts.MS_RDONLY)
+    try:
+        done = minirun("start", NAME, env={"MINIRUN_LOG": "off"})
+    finally:
+        mounts.umount2(root)
+    assert done.returncode == 1
+    assert "exec.fifo: Read-only file system" in one_line(done)
+    assert minirun("delete", "--force", NAME).returncode == 0
+    assert_nothing(minirun, NAME)
+
+
 def limit(kind: int, value: int) -> Preparation:
     return lambda: resource.setrlimit(kind, (value, value))
 

@@ -84,6 +84,24 @@ def test_failing_hooks_after_the_start(minirun: Program, bundle: Bundle, tmp_pat
     assert_nothing(minirun, NAME)
 
 
+def test_a_poststop_hook_outlives_the_bundle(
+    minirun: Program, bundle: Bundle, tmp_path: Path
+) -> None:
+    """An engine may have removed the bundle, in which the other hooks run."""
+    mark, own = tmp_path / "mark", tmp_path / "own"
+    path = bundle({"poststop": f"pwd >{mark}"})
+    config = json.loads((path / "config.json").read_text())
+    own.mkdir()
+    (own / "config.json").write_text(json.dumps(config))
+    assert call(minirun, "create", "--bundle", str(own), NAME)[0] == 0
+    (own / "config.json").unlink()
+    own.rmdir()
+    done = minirun("delete", "--force", NAME)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert mark.read_text() == "/\n"
+    assert_nothing(minirun, NAME)
+
+
 def test_a_child_that_holds_stderr_past_the_timeout(minirun: Program, layer: Path) -> None:
     config = json.loads(minirun("spec", "busybox", "true").stdout)
     config["root"]["path"] = str(layer)

@@ -31,6 +31,17 @@ def test_runtime_killed_at_a_boundary(
         assert_nothing(minirun, held.name, held.family)
 
 
+@pytest.mark.parametrize("flags", [(), ("--uidmap", "0:100000:65536")], ids=["root", "user"])
+def test_init_dies_with_the_runtime(reachable: Program, flags: tuple[str, ...]) -> None:
+    """At once, and not only when the next command cleans up: a setuid(2) clears the signal."""
+    held = Held(reachable, "2:begin", *flags)
+    held.runtime.kill()
+    held.end()
+    wait_until(lambda: not held.family.alive())
+    assert held.name in reachable("gc").stdout
+    assert_nothing(reachable, held.name, held.family)
+
+
 @pytest.mark.parametrize("boundary", ALL[1:-1])
 def test_init_killed_at_a_boundary(minirun: Program, boundary: str) -> None:
     held = Held(minirun, boundary, "--rm", *GPUS)

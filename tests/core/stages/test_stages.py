@@ -120,6 +120,21 @@ def test_stage_3_hooks_get_the_state_and_run_in_order(
     assert namespaces[2] != host  # createContainer: the container's
 
 
+def test_stage_7_only_their_owner_may_write_to_what_hooks_make(
+    minirun: Program, bundle: Bundle, tmp_path: Path
+) -> None:
+    kinds = ("prestart", "createRuntime", "createContainer", "poststart", "poststop")
+
+    def change(config: dict[str, Any]) -> None:
+        config["hooks"] = {
+            kind: [hook(tmp_path / kind, f">{tmp_path}/{kind}.made")] for kind in kinds
+        }
+
+    assert run(minirun, bundle("true", change=change)).returncode == 0
+    modes = {kind: (tmp_path / f"{kind}.made").stat().st_mode & 0o777 for kind in kinds}
+    assert modes == dict.fromkeys(kinds, 0o644)
+
+
 def test_stage_3_nvidias_hook_has_its_turn_among_the_others(
     minirun: Program, bundle: Bundle, tmp_path: Path
 ) -> None:

@@ -78,7 +78,7 @@ class Processes:
             new_devpts()
             root, before = Root.at("/"), os.listdir("/proc/self/fd")
             terminal.take(root, theirs.fileno(), **options)  # type: ignore[arg-type]
-            streams.give_to(uid)
+            streams.chown_streams(uid)
             streams.lead_session(made)
             if os.listdir("/proc/self/fd") != before:
                 os._exit(9)

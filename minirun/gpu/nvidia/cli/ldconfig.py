@@ -67,7 +67,7 @@ _prctl = libc.bind("prctl", c_int, *[c_ulong] * 4)
 
 
 def open_host(ldconfig: str) -> int:
-    """Open the host's program that `@PATH` names; -1, with a note, where there is none to run.
+    """Open the host's program that `@PATH` names; return -1, with a note, if there is none to run.
 
     On Ubuntu /sbin/ldconfig is a script and the program is ldconfig.real beside it.
     Raises GPUError for a program that would load code of the image.
@@ -93,7 +93,7 @@ def open_host(ldconfig: str) -> int:
 
 
 def _is_static(fd: int) -> bool:
-    """Tell whether this is an ELF program without PT_INTERP: elf(5)."""
+    """Return True if this is a 64-bit ELF program without PT_INTERP: elf(5)."""
     header = os.pread(fd, 4096, 0)
     if not stat.S_ISREG(os.fstat(fd).st_mode) or header[:5] != b"\x7fELF\x02":
         return False
@@ -133,7 +133,8 @@ def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
 def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
     """Wait for the end of the process: `failure` and `said` are pipes from it.
 
-    The first ends when it is ldconfig, or brings the reason why not; the second what that prints.
+    The first closes when the process has become ldconfig, or carries the reason why it could not;
+    the second carries ldconfig's output.
     """
     text = None
     try:
@@ -191,7 +192,7 @@ def _drain(fd: int, seconds: "float | None", pidfd: int = -1) -> "bytes | None":
 
 
 def _sleeps(pidfd: int) -> bool:
-    """Return True if the process waits for something else than a disk: proc_pid_stat(5), state."""
+    """Return True if the process is in state S (a wait for a disk is D): proc_pid_stat(5)."""
     try:
         with open(f"/proc/self/fdinfo/{pidfd}", "rb") as file:
             pid = int(file.read().partition(b"\nPid:")[2].split()[0])
@@ -206,7 +207,7 @@ def _clean(said: bytes) -> str:
     return clean(" ".join(said.decode(errors="replace").split()))[-_SHOWN:]
 
 
-# --- the process that becomes ldconfig: what it changes is its own, and goes with it --------------
+# --- in the process that becomes ldconfig: all that it changes ends with it -----------------------
 
 
 def _become(
@@ -214,7 +215,7 @@ def _become(
 ) -> "NoReturn":
     """Become the target's ldconfig, from which the folders `hidden` are covered.
 
-    It prints into `output`. Write to the pipe `failed` why it cannot be.
+    It prints into `output`. If that fails, write the reason to the pipe `failed`.
     """
     try:
         events.become("cli", int(os.readlink("/proc/self")))  # the host's /proc: the pid out there
@@ -265,7 +266,7 @@ def _unlock(path: str) -> None:
 
 
 def _drop(owner: "tuple[int, int]") -> None:
-    """Become the files' owner, with one capability: some may be another's. Raises OSError."""
+    """Become the files' owner, with CAP_DAC_OVERRIDE for files of others. Raises OSError."""
     process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
     _lock_securebits()
     if owner != (0, 0):
@@ -280,7 +281,7 @@ def _drop(owner: "tuple[int, int]") -> None:
 
 
 def _lock_securebits() -> None:
-    """Let user 0 have no rights by its number: PR_SET_SECUREBITS(2const). Raises OSError."""
+    """Keep execve(2) from giving user 0 capabilities: PR_SET_SECUREBITS(2const). Raises OSError."""
     shown = {"option": "PR_SET_SECUREBITS", "arg2": "|".join(_SECUREBITS)}
     raw = (_PR_SET_SECUREBITS, sum(_SECUREBITS.values()), 0, 0, 0)
     libc.logged("prctl", _prctl, raw, shown, None, "no capability comes back")

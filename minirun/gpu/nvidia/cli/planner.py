@@ -52,7 +52,7 @@ _PROFILE = (
 
 
 class LibraryPlaces(Record):
-    """Where libraries belong in the container, and which CUDA libraries its image brings."""
+    """The container's folders for libraries, and the CUDA libraries that its image brings."""
 
     libraries: str
     libraries32: str
@@ -61,9 +61,9 @@ class LibraryPlaces(Record):
 
 
 def find_library_places(root: Root, request: NvidiaRequest) -> LibraryPlaces:
-    """Return where the container keeps its libraries: as Debian does, or as all others do.
+    """Return the container's library folders: as Debian has them, or as other images do.
 
-    If `request` has to do with them, its CUDA compatibility libraries are opened. Raises GPUError.
+    If `request` is for compute, it opens the image's CUDA compatibility libraries. Raises GPUError.
     """
     multiarch = _MULTIARCH.get(os.uname().machine)
     if multiarch and has(root, "/etc/debian_version"):
@@ -130,7 +130,7 @@ def _driver_files(
     gpus: "tuple[Gpu, ...]",
     container: LibraryPlaces,
 ) -> "tuple[list[Step], tuple[str, ...]]":
-    """Return what the container gets of the driver, but for GPUs; and where ldconfig looks."""
+    """Return the steps for all files but the GPUs', and the folders for ldconfig."""
     capabilities = frozenset(request.capabilities)
     steps: "list[Step]" = []
     if inventory.simulated:
@@ -164,7 +164,7 @@ def _driver_files(
 
 
 def _proc_view(inventory: Inventory) -> Tmpfs:
-    """Copies of the driver's files; the driver must not make nodes in a container by itself."""
+    """Return copies of the driver's files, changed so that it makes no nodes in a container."""
     files = []
     base = proc_root(inventory.root)
     for name in ("params", "version", "registry"):
@@ -179,7 +179,7 @@ def _proc_view(inventory: Inventory) -> Tmpfs:
 
 
 def own_libraries(root: Root, edits: Edits) -> "list[str]":
-    """Return the files that stand in a container where ldconfig would link a driver's library.
+    """Return the image's files that have the name of a link which ldconfig makes for the driver.
 
     The loader takes such a file, which the image brought, and not the library beside it.
     """
@@ -190,7 +190,7 @@ def own_libraries(root: Root, edits: Edits) -> "list[str]":
 
 
 def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:
-    """Tell EGL which GPUs are the container's: a bit for each minor."""
+    """Return the profile that lists the container's GPUs for EGL: a bit for each minor."""
     mask = sum(1 << gpu.minor for gpu in gpus)
     path = f"{_PROFILE_FOLDER}/10-container.conf"
     return Tmpfs(_PROFILE_FOLDER, (WriteFile(path, (_PROFILE % mask).encode(), 0o555),))
@@ -232,7 +232,7 @@ def _libraries(
 def node_of(
     inventory: Inventory, path: str, major: int, minor: int, mode: int = 0o666
 ) -> DeviceNode:
-    """A node: the host's own, bound; where the driver is simulated there is none to bind."""
+    """Return a node: the host's own, to bind; if the driver is simulated, a node to make."""
     host_path = "" if inventory.simulated else inventory.root + path
     return DeviceNode(path, "c", major, minor, mode, host_path=host_path)
 

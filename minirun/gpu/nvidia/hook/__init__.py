@@ -1,4 +1,4 @@
-"""nvidia-container-runtime-hook, stage 4: what it makes of a container, and nothing more.
+"""nvidia-container-runtime-hook, stage 4: from a container's config to an argument list.
 
     config.json + state JSON  →  [global options] configure [options] --pid=N ROOTFS
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 _LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requirements"}
 """Option that may be repeated → field of NvidiaRequest; all others are called as their field is."""
 _OURS = ("NVIDIA_", "CUDA_")
-"""How the variables begin that the hook reads."""
+"""The prefixes of the variables that the hook reads."""
 _read: "list[HookSettings]" = []
-"""What config.toml says, once it was read."""
+"""The settings of config.toml, after the first read; else empty."""
 
 
 def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
@@ -79,7 +79,7 @@ def _load() -> HookSettings:
 def command_line(
     config: "dict[str, Any]", state: "dict[str, Any]", settings: HookSettings = DEFAULTS
 ) -> "list[str] | None":
-    """Return the arguments for nvidia-container-cli; None where no GPU is asked for.
+    """Return the arguments for nvidia-container-cli; None if no GPU is asked for.
 
     Of `state`, the OCI state, pid and bundle are read. Raises GPUError.
     """
@@ -123,7 +123,7 @@ def _option(name: str, value: str) -> str:
 def read(argv: "list[str]") -> NvidiaRequest:
     """Read an argument list as :func:`arguments` writes it: whole words, and the root last.
 
-    What is no option of a container says nothing. Raises UsageError.
+    An option that NvidiaRequest has no field for is ignored. Raises UsageError.
     """
     *words, rootfs = argv
     fields = NvidiaRequest(rootfs=rootfs)._asdict()
@@ -145,7 +145,7 @@ def read(argv: "list[str]") -> NvidiaRequest:
 
 
 def _pid(text: str) -> int:
-    """Return a pid; 0, which is the caller's parent, for less. Raises UsageError."""
+    """Return a pid; 0, which means the caller's parent, for a negative one. Raises UsageError."""
     digits = text.removeprefix("-")
     is_number = digits.isascii() and digits.isdigit()
     if not is_number or len(digits) > 10 or int(digits) >> 31:

@@ -63,7 +63,7 @@ def of_config(config: "dict[str, Any]") -> "dict[str, str]":
 
 
 def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "NvidiaRequest | None":
-    """Return what a config.json asks for, but for pid and root; None where it asks for nothing.
+    """Return the request in a config.json, without pid and root; None if it asks for nothing.
 
     Raises GPUError.
     """
@@ -83,7 +83,7 @@ def environment_request(
     privileged: bool = False,
     devices_from_mounts: "tuple[str, ...]" = (),
 ) -> "NvidiaRequest | None":
-    """Return what a container with this environment asks for; None where it asks for nothing.
+    """Return the request in a container's environment; None if it asks for nothing.
 
     `privileged` is CAP_SYS_ADMIN in its bounding set; `devices_from_mounts` are the names of its
     mounts below /var/run/nvidia-container-devices. Raises GPUError.
@@ -251,7 +251,7 @@ def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
 
 
 def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
-    """Return what mounts of /dev/null name (a GPU, imex/N, cdi/…): the device plugin asks so."""
+    """Return the names (a GPU, imex/N, cdi/…) in mounts of /dev/null, as device plugins ask."""
     rows = ((row.get("source", ""), os.path.normpath(row["destination"])) for row in mounts)
     return tuple(
         dict.fromkeys(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def row(driver: str, store: str) -> "dict[str, Any]":
     """Return the hook as config.json names it: the installed program. Raises UsageError.
 
-    Hooks get no environment but this. If the driver is simulated, it says so to minirun's own hook;
-    the real one fails then.
+    Hooks get no environment but this. If the driver is simulated, it has MINIRUN_SIM for minirun's
+    own hook; the real hook fails then.
     """
     path = lookup.program(GPU_HOOK)
     if not path:
@@ -32,7 +32,7 @@ def row(driver: str, store: str) -> "dict[str, Any]":
 
 
 def record(container: Container) -> None:
-    """Write down who has which GPU: what the environment asks for. Raises GPUError, OSError."""
+    """Record that this container has the GPUs of its environment. Raises GPUError, OSError."""
     config = container.config
     found = drivers.inventory(config.choices.gpu_driver, container.settings.store)
     devices = environment.visible(config.environment) or ()

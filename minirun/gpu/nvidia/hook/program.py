@@ -2,7 +2,7 @@
 
 The arguments are minirun.gpu.nvidia.hook's; around them are config.toml, the mode, and what the
 real hook prints on stderr, in its words: a runtime shows them when the hook fails. The real one
-then turns into nvidia-container-cli by execve, and so does this where config.toml names one.
+then executes nvidia-container-cli, and so does this if config.toml names one.
 """
 
 import os

@@ -117,7 +117,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = f"{bundle}/{places.CONFIG}"
     try:
-        config = extras.door("check_config")(jsonlite.loads(read_text(path)))
+        config = extras.function("check_config")(jsonlite.loads(read_text(path)))
     except (OSError, ValueError, ConfigError) as error:
         raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
     try:
