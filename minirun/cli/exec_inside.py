@@ -60,13 +60,11 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     held = at_gate and state.is_alive(container.record["init"])
     if status in (state.STOPPED, state.CREATING) and not held:
         raise StateError(f"container {container.id} is not running", status=1)
-    if status == state.CREATED and container.unprivileged:
-        text = f"container {container.id} is not started: until then only root can enter it"
-        raise StateError(text, f"minirun start {container.id}")
     container.preserve_fds = handover.preserved(flags.preserve_fds)
     container.open_log()
     events.become("exec", os.getpid())
-    process = _process(container, flags, managed)
+    way = join.access(container)
+    process = _process(container, flags, way, managed)
     score = container.config.process.get("oomScoreAdj")
     if score is not None:
         process.setdefault("oomScoreAdj", score)  # every process of the container has it
@@ -78,11 +76,13 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
         container.cgroup = below.open_below(container.cgroup, flags.cgroup)
     if managed and not flags.console_socket:  # without -i no input; with -d no output either
         streams = output.Streams(container, flags.interactive, flags.detach)
-        return _run(container, config, flags, streams)
-    return _as_runc(container, config, flags)
+        return _run(container, config, flags, streams, way)
+    return _as_runc(container, config, flags, way)
 
 
-def _process(container: Container, flags: Exec, managed: bool) -> "dict[str, Any]":
+def _process(
+    container: Container, flags: Exec, way: join.Access, managed: bool
+) -> "dict[str, Any]":
     """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
     if flags.process:
         try:
@@ -94,35 +94,37 @@ def _process(container: Container, flags: Exec, managed: bool) -> "dict[str, Any
             raise ConfigError(f"{flags.process}: {error}") from None
         process = validate.process(raw)
     else:
-        process = _from_flags(container, flags, managed)
+        process = _from_flags(container, flags, way, managed)
     if flags.console_socket and not process.get("terminal"):
         raise UsageError("--console-socket needs a terminal", "exec --tty, or leave it out")
     return process
 
 
-def _as_runc(container: Container, config: Config, flags: Exec) -> int:
+def _as_runc(container: Container, config: Config, flags: Exec, way: join.Access) -> int:
     """The caller's streams; a terminal of which the master end goes to the socket, or is relayed.
 
     Raises UsageError for a terminal whose other end no process would hold.
     """
     if flags.console_socket:
         socket = handover.connect_console(flags.console_socket)
-        joined = _join(container, config, Console(socket=socket), flags)
+        joined = _join(container, config, Console(socket=socket), flags, way)
         os.close(socket)
     elif config.terminal:
         if flags.detach:
             raise UsageError("a detached command with a terminal needs --console-socket")
-        return _run(container, config, flags, output.Streams(container, True, False))
+        return _run(container, config, flags, output.Streams(container, True, False), way)
     else:
-        joined = _join(container, config, Console(), flags)
+        joined = _join(container, config, Console(), flags, way)
     if flags.detach:
         return 0
     signals.forward(joined.pidfd)
     return endings.wait(joined.pidfd, joined.pid)
 
 
-def _run(container: Container, config: Config, flags: Exec, streams: output.Streams) -> int:
-    joined = _join(container, config, streams.console, flags)
+def _run(
+    container: Container, config: Config, flags: Exec, streams: output.Streams, way: join.Access
+) -> int:
+    joined = _join(container, config, streams.console, flags, way)
     streams.close_containers_ends()
     if flags.detach:
         return 0
@@ -130,16 +132,20 @@ def _run(container: Container, config: Config, flags: Exec, streams: output.Stre
     return streams.relay(joined.pid, joined.pidfd)
 
 
-def _join(container: Container, config: Config, console: Console, flags: Exec) -> join.Joined:
+def _join(
+    container: Container, config: Config, console: Console, flags: Exec, way: join.Access
+) -> join.Joined:
     """Start the command, and tell those who wait for its pid."""
     if not flags.detach:
         signals.queue()
-    joined = join.enter(container, config, console, join.root_before_pivot(container))
+    joined = join.enter(container, config, console, way)
     handover.announce(flags.pid_file, flags.pidfd_socket, joined.pid, joined.pidfd)
     return joined
 
 
-def _from_flags(container: Container, flags: Exec, managed: bool) -> "dict[str, Any]":
+def _from_flags(
+    container: Container, flags: Exec, way: join.Access, managed: bool
+) -> "dict[str, Any]":
     """Return the process that the flags describe. Raises UsageError, MinirunError, OSError."""
     if not managed and (bad := [text for text in flags.env if "=" not in text]):
         raise UsageError(f"invalid environment variable: {bad[0]!r}", "-e NAME=VALUE")  # as runc
@@ -152,7 +158,7 @@ def _from_flags(container: Container, flags: Exec, managed: bool) -> "dict[str, 
             raise UsageError(f"the working directory {flags.workdir!r} must be an absolute path")
         process["cwd"] = flags.workdir
     if flags.user:
-        process["user"] = _user(container, flags.user, managed)
+        process["user"] = _user(container, flags.user, way, managed)
     if flags.additional_gids:
         groups = [_id("--additional-gids", text) for text in flags.additional_gids]
         old = process.get("user") or {}
@@ -168,15 +174,13 @@ def _from_flags(container: Container, flags: Exec, managed: bool) -> "dict[str, 
     return process
 
 
-def _user(container: Container, text: str, managed: bool) -> "dict[str, Any]":
+def _user(container: Container, text: str, way: join.Access, managed: bool) -> "dict[str, Any]":
     """Find a user: numbers, as runc takes them; else, as docker does, by the image's own names."""
     if not managed and text.replace(":", "").isdigit():
         numbers = (_id("--user", word) for word in text.split(":", 1))
         old = container.config.process.get("user") or {}
         return {**old, **dict(zip(("uid", "gid"), numbers, strict=False))}
-    root = Root.at(f"/proc/{container.record['init']['pid']}/root")
-    found = user.resolve_user(root, text)
-    root.close()
+    found = user.resolve_user(Root(way.root), text)
     return {"uid": found.uid, "gid": found.gid, "additionalGids": list(found.groups)}
 
 

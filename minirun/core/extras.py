@@ -14,6 +14,7 @@ from minirun.core.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import select
     from collections.abc import Sequence
     from typing import Any
 
@@ -33,8 +34,7 @@ _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
 TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
-    ("linux.namespaces.path", *_NAMED),
-    ("linux.namespaces.type=time", *_NAMED),
+    ("linux.namespaces.path", *_NAMED), ("linux.namespaces.type=time", *_NAMED),
     ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps", ("from_outside",)),
     ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
@@ -45,9 +45,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.devices", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
     ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("enter",)),
     ("linux.sysctl", "minirun.oci.tuning.sysctl.Sysctl", ("after_pivot",)),
-    ("linux.maskedPaths", *_HIDE),
-    ("linux.readonlyPaths", *_HIDE),
-    ("root.readonly", *_HIDE),
+    ("linux.maskedPaths", *_HIDE), ("linux.readonlyPaths", *_HIDE), ("root.readonly", *_HIDE),
     ("process.args", "minirun.oci.home.Home", ("before_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.compiled",
@@ -59,6 +57,8 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("linux.mountLabel", *_TUNING), ("linux.intelRdt", *_TUNING),
     ("--gpu-driver=amd", *_VENDORS), ("--gpu-driver=intel", *_VENDORS),
     ("--gpu-driver=gaudi", *_VENDORS),
+    ("--rootless", "minirun.oci.exec.created.NamespaceSender",
+     ("before_pivot", "after_pivot", "while_waiting")),
 )  # fmt: skip
 
 
@@ -134,6 +134,9 @@ class Extra:
     def after_user(self, channel: "Channel") -> None:
         """Stage 7, init: called when it is the container's user, with its capabilities."""
 
+    def while_waiting(self, poll: "select.poll") -> None:
+        """Stage 7, init, at exec.fifo: serve what has come, and let `poll` wake it for more."""
+
     def before_exec(self) -> None:
         """Stage 7, init: called right before execve."""
 
@@ -150,6 +153,7 @@ def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str
     flags = {
         "--no-pivot": container.record.get("no_pivot"),
         "--gpu-driver": container.config.choices.gpu_driver,
+        "--rootless": container.unprivileged,
     }
     asked = container.config.raw | flags
     for path, name, where in TABLE:

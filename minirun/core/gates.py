@@ -59,8 +59,7 @@ class Gates:
             poll.register(self.fd, select.POLLIN)
             for fd in self.watched:
                 poll.register(fd, select.POLLIN)
-            ready = poll.poll()
-            if any(fd == self.fd for fd, _ in ready):
+            if self.fd in dict(poll.poll()):
                 os.read(self.fd, 1)
         finally:
             fcntl.lockf(self.fd, fcntl.LOCK_UN)

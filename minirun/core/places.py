@@ -21,6 +21,7 @@
         events.jsonl              the log: each process writes its own events  core/events
         init.fifo, runtime.fifo   what init says, what the runtime answers     core/handshake
         exec.fifo                 init waits here until `start`                core/handshake
+        join.sock                 where init answers a user's `exec` till then oci/exec/created
         gate.fifo                 a run waits here at the boundary of a stage  core/gates
         edits.json                what was put in for the GPUs                 core/stages/s5_inject
         rootfs/                   where the root filesystem is mounted         core/rootfs/build
@@ -45,12 +46,13 @@ NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
 STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"
 EVENTS, EDITS = "events.jsonl", "edits.json"
 TO_RUNTIME, TO_INIT, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
+JOIN = "join.sock"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID = "log.json", "criu.pid"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, TO_RUNTIME, TO_INIT, EXEC, GATE, ROOTFS, UPPER, WORK, LOWER,
-        VOLUMES, CRIU_PID,
+        VOLUMES, CRIU_PID, JOIN,
     )
 )  # fmt: skip
 

@@ -27,18 +27,9 @@ def clean(text: str, unicode: bool = True) -> str:
 
 
 def _shown(sign: str) -> str:
-    """Return an escape, without a codec: those are imported on their first use."""
+    """Return an escape, as ascii() has it; of a byte that was no UTF-8 (PEP 383), the byte."""
     number = ord(sign)
-    if 0xDC80 <= number <= 0xDCFF:  # a byte that was no UTF-8: os.fsdecode (PEP 383)
-        return f"\\x{number - 0xDC00:02x}"
-    if sign in _NAMED:
-        return _NAMED[sign]
-    if number < 0x100:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else ascii(sign)[1:-1]
 
 
 def say(text: str) -> None:

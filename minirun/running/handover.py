@@ -54,22 +54,20 @@ def send_pidfd(path: str, pidfd: int) -> None:
 
     unix(7). A pidfd stays that process's, while its number may become another's.
     """
-    import _socket
+    from minirun.oci import descriptors
 
-    socket = _socket.socket(fileno=connect_console(path))
+    socket = descriptors.stream()
     try:
-        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, pidfd.to_bytes(4, "little"))
-        socket.sendmsg([b"pidfd"], [rights])
+        descriptors.connect(socket, path)
+        descriptors.send(socket, b"pidfd", [pidfd])
     finally:
         socket.close()
 
 
 def connect_console(path: str) -> int:
     """Connect to a socket, such as a console's, and return its descriptor. Raises OSError."""
-    import _socket
+    from minirun.oci import descriptors
 
-    from minirun.oci.terminal import terminal
-
-    socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    terminal.connect(socket, path)
+    socket = descriptors.stream()
+    descriptors.connect(socket, path)
     return socket.detach()

@@ -191,10 +191,5 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "runc starts without one (if no path is to be hidden), and changes the host's mounts.",
         "spec/test_namespaces.py::test_the_hosts_mount_namespace_is_refused",
     ),
-    (
-        "A user without root cannot exec into a container that is created and not started.",
-        "Until start its init is the host's interpreter, which no program in there may reach.",
-        "engines/rootless/test_one_id.py::test_a_bundle_by_runcs_commands",
-    ),
 )
 """(what minirun does otherwise than runc on purpose, why, a test that shows it)."""

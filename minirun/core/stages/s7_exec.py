@@ -78,7 +78,7 @@ def init(
         target = command.find(config.process["args"][0], config.environment)
         process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
         channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
-        wait_for_start(exec_fd)
+        wait_for_start(container, exec_fd)
         document["status"] = "created"
         rows = [{"env": config.process.get("env"), **row} for row in config.hooks("startContainer")]
         last_steps = [extra.before_exec for extra in container.extras.values()]
@@ -114,7 +114,7 @@ def enter(root: Root, config: Config) -> None:
     os.chdir("/")
 
 
-def wait_for_start(exec_fd: int) -> None:
+def wait_for_start(container: Container, exec_fd: int) -> None:
     """Wait until `start` writes to exec.fifo. Raises MinirunError if it is closed instead.
 
     Handlers let `kill` end it: process 1 gets only signals that it handles (pid_namespaces(7)).
@@ -123,7 +123,11 @@ def wait_for_start(exec_fd: int) -> None:
         _signal.signal(number, lambda number, _: os._exit(128 + number))
     poll = select.poll()
     poll.register(exec_fd, select.POLLIN)
-    poll.poll()
+    while True:
+        for extra in container.extras.values():
+            extra.while_waiting(poll)
+        if exec_fd in dict(poll.poll()):
+            break
     said = os.read(exec_fd, 16)
     os.close(exec_fd)
     if not said:

@@ -29,7 +29,7 @@ from minirun.core.process.streams import Console
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.oci import home
-from minirun.oci.exec import newcomer, sibling
+from minirun.oci.exec import created, newcomer, sibling
 from minirun.oci.exec.channel import CallerChannel
 
 TYPE_CHECKING = False
@@ -53,25 +53,39 @@ class Joined(Record):
     pidfd: int
 
 
-def root_before_pivot(container: Container) -> str:
-    """Return the root filesystem's path in init's mount namespace; empty once it is init's root.
+class Access(Record):
+    """The descriptors by which `exec` enters a container."""
 
-    Raises OSError.
-    """
-    points = {mount.mount_point for mount in mountinfo.read(container.record["init"]["pid"])}
-    return container.config.rootfs if container.config.rootfs in points else ""
+    root: int
+    """Of the container's root directory."""
+    namespaces: "tuple[tuple[int, int], ...]"
+    """For setns(2), in this order: a descriptor, and the kinds (CLONE_NEW*) that it is for."""
+    directory: str = "/"
+    """The root directory in the container's mount namespace: another one before pivot_root."""
 
 
-def enter(container: Container, config: Config, console: Console, root: str = "") -> Joined:
-    """Start config.process in the container; return when it runs.
-
-    `root` is the root filesystem of a container that has not made pivot_root yet.
-    Raises StateError, CommandError (126, 127), OSError.
-    """
+def access(container: Container) -> Access:
+    """Open what `exec` enters a living container by. Raises StateError, OSError."""
     target = container.record["init"]
+    if container.unprivileged and container.record["status"] == state.CREATED:
+        root, found = created.receive(container)
+        kinds = sorted(found, key=lambda kind: kind != "user")  # in "user" it may enter the others
+        return Access(root, tuple((found[kind], namespaces.FLAGS[kind]) for kind in kinds))
     pidfd = os.pidfd_open(target["pid"])
     if not state.is_alive(target):
         raise StateError(f"container {container.id} is not running")
+    points = {mount.mount_point for mount in mountinfo.read(target["pid"])}
+    before_pivot = container.config.rootfs if container.config.rootfs in points else ""
+    flags = sum(namespaces.FLAGS[kind] for kind in container.config.namespaces)
+    root = Root.at(f"/proc/{target['pid']}/root{before_pivot}").fd
+    return Access(root, ((pidfd, flags),), before_pivot or "/")
+
+
+def enter(container: Container, config: Config, console: Console, way: Access) -> Joined:
+    """Start config.process in the container; return when it runs. Closes the descriptors of `way`.
+
+    Raises StateError, CommandError (126, 127), OSError.
+    """
     container.cgroup.prepare_join()
     report, report_end = os.pipe2(os.O_CLOEXEC)
     listen, answer = os.pipe2(os.O_CLOEXEC)
@@ -85,8 +99,8 @@ def enter(container: Container, config: Config, console: Console, root: str = ""
     if joiner == 0:
         os.close(answer)
         channel = handshake.Channel(listen, report_end, "the caller")
-        _joiner(container, config, console, pidfd, channel, root, inside=into >= 0)
-    for fd in (report_end, listen, pidfd):
+        _joiner(container, config, console, way, channel, inside=into >= 0)
+    for fd in (report_end, listen, way.root, *(fd for fd, _ in way.namespaces)):
         os.close(fd)
     return _follow(container, config, CallerChannel(report, answer, container.id), joiner)
 
@@ -118,9 +132,8 @@ def _joiner(
     container: Container,
     config: Config,
     console: Console,
-    pidfd: int,
+    way: Access,
     channel: handshake.Channel,
-    root: str,
     *,
     inside: bool,
 ) -> "NoReturn":
@@ -139,9 +152,10 @@ def _joiner(
         container.cgroup.close()
         ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
         barrier.close_imports()
-        sibling.close_all_but({*console, pidfd, *ends})
-        _find_home(container, config, root)
-        _enter(container, config, pidfd, root)
+        sibling.close_all_but({*console, way.root, *(fd for fd, _ in way.namespaces), *ends})
+        # Later the container's /proc, in which the joiner has no pid, would be needed.
+        home.add(config.process, Root(way.root))
+        _enter(container, config, way)
         sets, memfd = _prepare(container, config, console)
         _make_sibling(container, sets, channel, memfd, ends)
         os._exit(0)
@@ -169,22 +183,15 @@ def _make_sibling(
     os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
 
 
-def _find_home(container: Container, config: Config, root: str) -> None:
-    """Set HOME. Later the container's /proc, in which the joiner has no pid, would be needed."""
-    place = Root.at(f"/proc/{container.record['init']['pid']}/root{root}")
-    home.add(config.process, place)
-    place.close()
-
-
-def _enter(container: Container, config: Config, pidfd: int, root: str) -> None:
+def _enter(container: Container, config: Config, way: Access) -> None:
     """Enter the container's namespaces, and its root filesystem. Raises OSError."""
-    flags = sum(namespaces.FLAGS[kind] for kind in config.namespaces)
-    namespaces.setns(pidfd, flags, why="into all namespaces of the container at once")
+    for fd, kinds in way.namespaces:
+        namespaces.setns(fd, kinds, why="into the container's namespaces")
     if "user" in config.namespaces:
         privileges.become_user({}, denied=bool(container.record.get("groups_denied")))
         process.prctl(process.PR_SET_DUMPABLE, 0)
-    os.chdir(root or "/")
-    if root:
+    os.chdir(way.directory)
+    if way.directory != "/":
         mounts.chroot(".", why="where pivot_root will lead to")
 
 

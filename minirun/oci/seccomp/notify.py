@@ -13,7 +13,6 @@ What the real stack does: runc does the same, and like here refuses `write` amon
 init needs it to speak of the listener. Imported only if config.json has a listener.
 """
 
-import _socket  # the C half of socket; the Python half costs 5 ms at import
 import os
 from ctypes import c_int, c_uint
 
@@ -23,7 +22,7 @@ from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.handshake import Channel, Message
 from minirun.core.kernel import libc
 from minirun.core.record import Record
-from minirun.oci.terminal import terminal
+from minirun.oci import descriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,11 +61,10 @@ class Listener(Record):
         channel.say(Message.TAKEN, why="the listener is with the program at listenerPath")
 
     def _send(self, listener: int, data: bytes) -> None:
-        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+        connection = descriptors.stream()
         try:
-            terminal.connect(connection, self.path)
-            rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, "little"))
-            sent = connection.sendmsg([data], [rights])
+            descriptors.connect(connection, self.path)
+            sent = descriptors.send(connection, data, [listener])
             if sent < len(data):  # to send nothing would fail where the program has closed already
                 connection.sendall(data[sent:])
         except OSError as error:

@@ -33,6 +33,7 @@ from minirun.core.errors import MinirunError
 from minirun.core.extras import Extra
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import RESOLVE, Root
+from minirun.oci import descriptors
 from minirun.oci.terminal.relay import set_size
 
 TYPE_CHECKING = False
@@ -160,33 +161,17 @@ def send_master(socket: "str | int", master: int) -> None:
     if isinstance(socket, int):
         connected = _socket.socket(fileno=os.dup(socket))
     else:
-        connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+        connected = descriptors.stream()
     try:
         if not isinstance(socket, int):
-            connect(connected, socket)
-        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", master))
+            descriptors.connect(connected, socket)
         events.emit(
             "message", "console", {"to": "caller", "terminal": name},
             why="the master end of the container's terminal goes through the console socket",
         )  # fmt: skip
-        connected.sendmsg([name.encode()], [rights])
+        descriptors.send(connected, name.encode(), [master])
     finally:
         connected.close()
-
-
-def connect(socket: _socket.socket, path: str) -> None:
-    """Connect to the socket at `path`, which may be longer than sun_path (108 bytes, unix(7)).
-
-    Raises OSError with the path.
-    """
-    directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        socket.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
-    except OSError as error:
-        error.filename = path
-        raise
-    finally:
-        os.close(directory)
 
 
 def receive_master(socket: _socket.socket) -> int:
@@ -194,14 +179,7 @@ def receive_master(socket: _socket.socket) -> int:
 
     Raises OSError; MinirunError if the other side closes without sending one terminal.
     """
-    room = _socket.CMSG_SPACE(4 * 4)
-    _, rights, _, _ = socket.recvmsg(4096, room, _socket.MSG_CMSG_CLOEXEC)
-    received: "list[int]" = [
-        descriptor
-        for level, kind, data in rights
-        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS)
-        for (descriptor,) in struct.iter_unpack("i", data[: len(data) // 4 * 4])
-    ]
+    _, received = descriptors.receive(socket)
     try:
         if len(received) != 1:
             raise MinirunError(f"the container sent {len(received)} descriptors, not its terminal")

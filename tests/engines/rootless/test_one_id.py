@@ -71,9 +71,6 @@ def test_a_bundle_by_runcs_commands(user: User) -> None:
     bundle = str(user.bundle("sleep", "60"))
     assert quietly(user.argv("create", "--bundle", bundle, "b")) == 0
     assert json.loads(user("state", "b").stdout)["status"] == "created"
-    early = user("exec", "b", "id")
-    assert early.returncode == 255
-    assert "is not started: until then only root can enter it (minirun start b)" in early.stderr
     assert user("start", "b").returncode == 0
     assert user("exec", "b", "id").stdout == "uid=0(root) gid=0(root)\n"
     assert user("exec", "b", "hostname").stdout == "minirun\n"
@@ -84,6 +81,35 @@ def test_a_bundle_by_runcs_commands(user: User) -> None:
     wait_until(lambda: json.loads(user("state", "b").stdout)["status"] == "stopped")
     assert user("delete", "b").returncode == 0
     assert user("state", "b").returncode == 1
+
+
+def test_exec_before_the_start(user: User) -> None:
+    """init waits as the host's interpreter: it passes its namespaces, and shows nothing else."""
+    bundle = str(user.bundle("sleep", "60"))
+    assert quietly(user.argv("create", "--bundle", bundle, "b")) == 0
+    script = "id -u; hostname; echo $$ $HOME; cat /proc/1/comm; ls /proc/1/fd/; ls /proc/1/root/"
+    done = user("exec", "b", "sh", "-c", script)
+    assert done.stdout.splitlines()[:2] == ["0", "minirun"]
+    assert done.stdout.splitlines()[2].endswith(" /root")
+    assert done.stdout.splitlines()[3:] == ["minirun:init"]
+    assert done.stderr.count("Permission denied") == 2
+    inside = "cat /proc/1/environ || readlink /proc/1/exe || : > /proc/1/exe"
+    assert user("exec", "b", "sh", "-c", inside).stdout == ""
+    assert user("exec", "b", "sh", "-c", "exit 7").returncode == 7
+    assert user("start", "b").returncode == 0
+    assert user("exec", "b", "cat", "/proc/1/comm").stdout == "sleep\n"
+
+
+def test_exec_while_start_goes_on(user: User) -> None:
+    """Each exec either enters, or says in one line that init does not answer any more."""
+    bundle = str(user.bundle("sleep", "60"))
+    assert quietly(user.argv("create", "--bundle", bundle, "b")) == 0
+    execs = [user.start("exec", "b", "echo", "in") for _ in range(4)]
+    assert user("start", "b").returncode == 0
+    for each in execs:
+        said, error = each.communicate(timeout=60)
+        assert (said, error) == ("in\n", "") or "does not answer" in error, error
+    assert user("exec", "b", "echo", "in").stdout == "in\n"
 
 
 def test_run_a_bundle(user: User) -> None:
