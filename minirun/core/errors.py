@@ -84,7 +84,7 @@ HINTS = {
     ("mount", "ELOOP"): "the image has a symbolic link where a directory is needed",
     ("open_tree", "ENOENT"): "the path on the host does not exist",
     ("open_tree", "ENOSYS"): "minirun needs Linux 5.12 or newer",
-    ("move_mount", "EINVAL"): "a directory can only be mounted on a directory, a file on a file",
+    ("move_mount", "ENOTDIR"): "a directory can only be mounted on a directory, a file on a file",
     ("openat2", "ENOSYS"): "minirun needs Linux 5.12 or newer",
     ("openat2", "EXDEV"): "the path leads out of the container's root filesystem",
     ("openat2", "ELOOP"): "the path runs through a link that minirun does not follow",

@@ -33,11 +33,12 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 SPENDER = """
-while "/minirun/" not in open("/proc/self/cgroup").read(): pass
+import os, sys
+while not os.path.exists(sys.argv[1]): pass
 memory = bytearray(b"x") * (9 << 20)
 while True: pass
 """
-"""Spends memory and time, but not before it is in its cgroup."""
+"""Spends memory once the file of its argument is there: when it is in its cgroup altogether."""
 
 
 def wait_for(condition, seconds=5.0):
@@ -203,11 +204,12 @@ def test_a_cgroup_of_somebody_else_is_refused_and_left_alone(open_cgroup, sleepe
 
 
 @BOTH
-def test_usage_counts(open_cgroup, sleeper, version):
+def test_usage_counts(open_cgroup, sleeper, version, tmp_path):
     cgroup = open_cgroup(version)
     cgroup.create()
-    process = sleeper(sys.executable, "-I", "-S", "-c", SPENDER)
+    process = sleeper(sys.executable, "-I", "-S", "-c", SPENDER, str(tmp_path / "inside"))
     add(cgroup, process.pid)
+    (tmp_path / "inside").touch()
     wait_for(lambda: (stats.usage(cgroup.record())["cpu"] or 0) > 50_000_000)
     if version == "v1":  # on a busy machine it may have spent time, but no memory yet
         wait_for(lambda: (stats.usage(cgroup.record())["memory"] or 0) > 4 << 20)

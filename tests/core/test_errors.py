@@ -99,7 +99,7 @@ def test_every_hint_is_for_a_real_errno_and_reads_well(call: str, name: str) -> 
 
 
 def test_a_mount_of_another_kind_has_its_hint(minirun: Program, tmp_path: Path) -> None:
-    """A file on a directory is EINVAL for move_mount(2), and ENOTDIR for mount(2)."""
+    """A file on a directory is EINVAL for move_mount(2); it is told as mount(2) does, ENOTDIR."""
     file = tmp_path / "file"
     file.touch()
     done = minirun("run", "--rm", "-v", f"{file}:/etc", "busybox", "true")

@@ -1,5 +1,6 @@
 """linux.seccomp, on real processes."""
 
+import ctypes
 import errno
 import json
 import os
@@ -154,6 +155,7 @@ def test_every_mistake_is_named_with_its_path(config: dict[str, Any], text: str)
 
 def test_a_machine_without_libseccomp_says_what_to_install() -> None:
     """In a mount namespace of its own, where an empty file hides the library."""
+    ctypes.CDLL("libseccomp.so.2")  # so that it is mapped, whatever ran before
     with open("/proc/self/maps") as maps:
         (library, *_) = {line.split()[-1] for line in maps if "libseccomp.so" in line}
     program = """
