@@ -121,9 +121,7 @@ def test_a_mount_namespace_by_path(bundle: Bundle, neighbour: Neighbour) -> None
     init = bundle.create("sleep 100", linux__namespaces=rows)["pid"]
     assert inode(init, "mnt") == inode(pid, "mnt") != inode(os.getpid(), "mnt")
     new = set(Path("/proc/self/mounts").read_text().splitlines()) - set(before)
-    assert not [
-        line for line in new if str(bundle.rootfs.parent) in line
-    ]  # of this test
+    assert not [line for line in new if str(bundle.rootfs.parent) in line]  # of this test
     seen = [Path(f"/proc/{each}/mounts").read_text() for each in (init, pid)]
     assert seen[0] == seen[1], "one namespace, one root"
     assert os.readlink(f"/proc/{init}/root") == "/"
