@@ -12,7 +12,7 @@
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
-# make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, ARCH=arm64, PYTEST="…"
+# make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 # make bats    runc's own tests against minirun and runc, side by side; FILES="exec tty" for some
 
@@ -47,7 +47,6 @@ BATS_PACKAGES := apt bats gawk gcc golang-go golang-dbus-dev golang-github-ciliu
 	libc6-dev libseccomp-dev pkgconf runc tar util-linux xz-utils
 RUNTIME ?= $(abspath $(MINIRUN))
 SUITE ?= trixie
-ARCH ?= amd64
 IMAGES := busybox debian ubuntu
 # With CI set, a test that would skip for want of an ability that can be had fails instead.
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
@@ -123,8 +122,8 @@ matrix: setup
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
 test-v2: setup
-	@.ci/packages $(if $(filter arm64,$(ARCH)),qemu-system-arm qemu-user-static arch-test,qemu-system-x86)
-	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --arch $(ARCH) --pytest '$(PYTEST)'
+	@.ci/packages qemu-system-x86
+	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --pytest '$(PYTEST)'
 
 conformance: setup
 	@.ci/packages $(GO_PACKAGES)

@@ -61,15 +61,9 @@ class Bare:
     """A bare Debian in a directory."""
 
     def __init__(
-        self,
-        path: Path,
-        suite: str,
-        lent: list[str],
-        include: tuple[str, ...] = ("make",),
-        arch: str = "",
+        self, path: Path, suite: str, lent: list[str], include: tuple[str, ...] = ("make",)
     ) -> None:
         self.path = path
-        self.arch = [f"--architectures={arch}"] if arch else []
         self.include = ",".join(include)
         self.suite = suite
         self.env = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
@@ -99,7 +93,6 @@ class Bare:
             "--mode=root",
             "--variant=minbase",
             f"--include={self.include}",
-            *self.arch,
             *options,
         ]
         argv += ["--format=directory", self.suite, str(self.path)]

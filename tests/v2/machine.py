@@ -6,8 +6,7 @@ of it. The tests come in on a second disk, a tar archive, and the report goes ou
 The guest has no network.
 
 QEMU translates each instruction (TCG) where the processor cannot run guests: everything in there
-takes ten times as long and more. So it does for the other processor that minirun knows: ARCH=arm64
-makes a Debian of arm64, whose programs this machine runs through qemu-user while it is made.
+takes ten times as long and more.
 """
 
 import hashlib
@@ -18,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "setup"))
@@ -28,32 +26,10 @@ from bare import CLONE, Bare, folder  # noqa: E402
 DISKS = TOP / ".v2"
 DISK_GIB = 16
 MEMORY_MIB = 6144
-PACKAGES = ("initramfs-tools", "systemd-sysv", "udev", "dbus", "e2fsprogs", "make")
+PACKAGES = ("linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "udev", "dbus",
+            "e2fsprogs", "make")  # fmt: skip
 REPORT = "report.xml"
-TRANSLATED = "/proc/sys/fs/binfmt_misc/qemu-aarch64"
-"""Is there if this machine runs programs of arm64: binfmt_misc, with the flag F for a chroot."""
-
-
-class Kind(NamedTuple):
-    """A processor: how Debian, QEMU and Linux name what belongs to it."""
-
-    kernel: str
-    qemu: tuple[str, ...]
-    console: str
-    tested: str = ""
-    """Packages for the tests, in place of the Makefile's list: each is installed by qemu-user."""
-
-
-KINDS = {
-    "amd64": Kind("linux-image-cloud-amd64", ("qemu-system-x86_64",), "ttyS0"),
-    "arm64": Kind(
-        "linux-image-cloud-arm64",
-        ("qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a72", "-accel",
-         "tcg,thread=multi"),
-        "ttyAMA0",
-        "busybox-static gcc libc6-dev strace runc crun tmux iproute2 nftables uidmap umoci zstd",
-    ),
-}  # fmt: skip
+KERNEL = "root=/dev/vda rw console=ttyS0 quiet systemd.mask=serial-getty@ttyS0.service panic=-1"
 UNIT = """
 [Unit]
 Description=minirun's tests
@@ -61,7 +37,7 @@ After=multi-user.target
 [Service]
 Type=oneshot
 ExecStart=/usr/local/sbin/minirun-tests
-StandardOutput=file:/dev/console
+StandardOutput=file:/dev/ttyS0
 StandardError=inherit
 TimeoutStartSec=infinity
 SuccessAction=reboot-immediate
@@ -85,30 +61,28 @@ echo b > /proc/sysrq-trigger  # at once, whatever a test has left behind: QEMU e
 """
 
 
-def disk(suite: str, arch: str) -> Path:
+def disk(suite: str) -> Path:
     """Return the folder of a release's disk, kernel and initrd; makes them if there are none."""
     made_of = (TOP / "Makefile", TOP / "pyproject.toml", Path(__file__))
     key = hashlib.sha256(b"".join(path.read_bytes() for path in made_of)).hexdigest()[:12]
-    path = DISKS / f"{suite}-{arch}-{key}"
+    path = DISKS / f"{suite}-{key}"
     if path.exists():
         return path
-    for old in DISKS.glob(f"{suite}-{arch}-*"):
+    for old in DISKS.glob(f"{suite}-*"):
         shutil.rmtree(old)
     DISKS.mkdir(exist_ok=True)
-    kind = KINDS[arch]
     with folder() as place, tempfile.TemporaryDirectory(dir=DISKS) as new:
-        bare = Bare(place / suite, suite, [], (kind.kernel, *PACKAGES), arch)
-        _make(bare, Path(new), (f"TESTED={kind.tested}",) if kind.tested else ())
+        _make(Bare(place / suite, suite, [], PACKAGES), Path(new))
         os.rename(new, path)
         os.mkdir(new)  # for TemporaryDirectory to remove
     return path
 
 
-def _make(bare: Bare, target: Path, variables: tuple[str, ...]) -> None:
+def _make(bare: Bare, target: Path) -> None:
     """Install what the tests need, put the tests' unit in, and make a file system of it."""
-    row = bare.make("tested", *variables)
+    row = bare.make("tested")
     assert row.status == 0, "make tested failed in the bare Debian"
-    row = bare.make("images", *variables)
+    row = bare.make("images")
     assert row.status == 0, "no image could be built in the bare Debian"
     root = bare.path
     (root / "usr/local/sbin/minirun-tests").write_text(SCRIPT)
@@ -127,14 +101,12 @@ def _make(bare: Bare, target: Path, variables: tuple[str, ...]) -> None:
     subprocess.run(list(argv), check=True)
 
 
-def run(suite: str, arch: str, arguments: list[str], archive: bytes) -> bytes:
+def run(suite: str, arguments: list[str], archive: bytes) -> bytes:
     """Start the machine, run pytest with these arguments in it, and return its JUnit report.
 
     `archive` is a tar of the checkout. What the guest prints comes out on stdout.
     """
-    made, kind = disk(suite, arch), KINDS[arch]
-    console = kind.console
-    kernel = f"root=/dev/vda rw console={console} quiet panic=-1"
+    made = disk(suite)
     with tempfile.TemporaryDirectory(dir=DISKS) as name:
         place = Path(name)
         (place / "in").write_bytes(archive)
@@ -144,10 +116,10 @@ def run(suite: str, arch: str, arguments: list[str], archive: bytes) -> bytes:
         with open(place / "out", "wb") as out:
             out.truncate(64 << 20)
         argv = [
-            *kind.qemu, *(accelerator() if arch == "amd64" else ()), "-smp", str(os.cpu_count()),
+            "qemu-system-x86_64", *accelerator(), "-smp", str(os.cpu_count()),
             "-m", str(MEMORY_MIB), "-nographic", "-nic", "none", "-no-reboot",
             "-kernel", made / "vmlinuz", "-initrd", made / "initrd.img",
-            "-append", f"{kernel} systemd.mask=serial-getty@{console}.service",
+            "-append", KERNEL,
             *_drive(made / "disk", "snapshot=on"), *_drive(place / "in", "readonly=on"),
             *_drive(place / "out"),
         ]  # fmt: skip

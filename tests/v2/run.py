@@ -1,8 +1,7 @@
 """Runs tests on a machine of pure cgroup v2, in QEMU: `make test-v2`.
 
-`make test-v2 PYTEST="tests/cgroups"` takes some tests, SUITE=bookworm another Debian, ARCH=arm64
-another processor. Prints a table by folder of tests; `--write` puts it into
-tutorials/reference/cgroup-v2.md.
+`make test-v2 PYTEST="tests/cgroups"` takes some tests, SUITE=bookworm another Debian. Prints a
+table by folder of tests; `--write` puts it into tutorials/reference/cgroup-v2.md.
 """
 
 import argparse
@@ -65,22 +64,15 @@ def table(found: dict[str, Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", default="trixie", help="a release of Debian: %(default)s")
-    parser.add_argument("--arch", default="amd64", choices=machine.KINDS, help="%(default)s")
     parser.add_argument("--pytest", default="", metavar="WORDS", help="for pytest: tests, options")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     options = parser.parse_args()
-    if options.arch != "amd64" and not Path(machine.TRANSLATED).exists():
-        print("this machine runs no program of arm64: apt-get install qemu-user-static,"
-              f" and see that {machine.TRANSLATED} is there", file=sys.stderr)  # fmt: skip
-        return 1
     archive = ["git", "archive", "HEAD"]
     tar = subprocess.run(archive, cwd=machine.TOP, check=True, capture_output=True).stdout
     start = time.monotonic()
-    words = shlex.split(options.pytest or f"-n 2 {TESTS}")
-    report = machine.run(options.suite, options.arch, words, tar)
+    report = machine.run(options.suite, shlex.split(options.pytest or f"-n 2 {TESTS}"), tar)
     found = rows(report)
-    seconds = time.monotonic() - start
-    text = f"{table(found)}\n\nDebian {options.suite}, {options.arch}, {seconds:.0f} s."
+    text = f"{table(found)}\n\nDebian {options.suite}, {time.monotonic() - start:.0f} s."
     print(text)
     if options.write:
         head, _, tail = PAGE.read_text().partition(START)
