@@ -31,7 +31,7 @@ _KINDS = {versions.LEGACY: ("bind",)}
 
 
 def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
-    """Add what is asked for beside the hook to `config`; return True if there is any.
+    """Add to `config` what it asks for besides the hook; return True if there is any.
 
     A request that is wrong is left to the hook, which says why. Raises GPUError, OSError.
     """
