@@ -1,5 +1,6 @@
 """Fixtures of the views' tests."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,17 @@ from show.pages import shipped, show
 from show.terminal import Start, Terminal
 
 
+_NUMBERS = itertools.count()
+"""Of tmux's sockets: a server that is about to end still answers at its own."""
+
+
 @pytest.fixture
 def terminal() -> Iterator[Start]:
     """Opens terminals (tmux) with a command in them; they are closed at the test's end."""
     opened: list[Terminal] = []
 
     def start(argv: list[str], columns: int = 80, lines: int = 40) -> Terminal:
-        opened.append(Terminal(f"minirun-{os.getpid()}-{len(opened)}", argv, columns, lines))
+        opened.append(Terminal(f"minirun-{os.getpid()}-{next(_NUMBERS)}", argv, columns, lines))
         return opened[-1]
 
     yield start
