@@ -12,7 +12,6 @@ from show.browser import Browser
 from show.pages import shipped, show
 from show.terminal import Start, Terminal
 
-
 _NUMBERS = itertools.count()
 """Of tmux's sockets: a server that is about to end still answers at its own."""
 
