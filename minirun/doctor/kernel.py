@@ -174,11 +174,14 @@ def hooks(place: Workplace) -> str:
 
 
 def mknod(place: Workplace) -> str:
-    """A device node made where containers are kept, and opened by its number."""
-    path = os.path.join(place.scratch, "null")
-    files.mknodat(mounts.AT_FDCWD, path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    os.close(os.open(path, os.O_WRONLY))
-    return f"on {_filesystem(place.scratch)}"
+    """A device node made in a tmpfs of its own, as a container's /dev is, and opened."""
+    _own_mounts()
+    path = os.path.join(place.scratch, "dev")
+    os.mkdir(path)
+    mounts.mount("tmpfs", path, "tmpfs", mounts.MS_NOSUID, "size=64k")
+    files.mknodat(mounts.AT_FDCWD, f"{path}/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.close(os.open(f"{path}/null", os.O_WRONLY))
+    return "on a tmpfs, as a container's /dev is"
 
 
 def pivot_root(place: Workplace) -> str:

@@ -36,7 +36,7 @@ ABILITIES = (
     Ability("fifo", 2, True, k.fifo, "--root on a file system that holds FIFOs"),
     Ability("hooks", 3, True, k.hooks, "hooks are programs of this machine: see the reason"),
     Ability("nvidia tools", 4, False, m.nvidia_tools, _IN_LINE),
-    Ability("mknod", 5, True, k.mknod, "--root on a file system mounted without nodev"),
+    Ability("mknod", 5, True, k.mknod, "run it with CAP_MKNOD, and not in a user namespace"),
     Ability("device rules v1", 5, False, k.device_rules("v1"), _OTHER_VERSION),
     Ability("device rules v2", 5, False, k.device_rules("v2"), _OTHER_VERSION),
     Ability("gpu", 5, False, m.gpu, _GPUS),

@@ -63,6 +63,7 @@ def test_a_recording_needs_nothing_of_unix() -> None:
 import sys
 for name in ("fcntl", "ctypes", "pwd", "grp", "termios", "tty", "resource", "_prctl"):
     sys.modules[name] = None
+import shutil  # which looks at the platform once it is imported
 sys.platform = "win32"
 import minirun
 timeline = minirun.replay("gpus-0-1")

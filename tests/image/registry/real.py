@@ -40,10 +40,14 @@ class Authority:
             "req", "-new", *_NEW_KEY, "-keyout", f"{base}.key", "-out", f"{base}.csr",
             "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}",
         )  # fmt: skip
-        self._openssl(
-            "x509", "-req", "-in", f"{base}.csr", "-out", f"{base}.crt", "-days", days,
+        sign = (
+            "x509", "-req", "-in", f"{base}.csr", "-out", f"{base}.crt",
             "-CA", self.certificate, "-CAkey", self.key, "-copy_extensions", "copy",
         )  # fmt: skip
+        try:
+            self._openssl(*sign, "-days", days)
+        except subprocess.CalledProcessError:  # OpenSSL 3.5 refuses an end before the start
+            self._openssl(*sign, "-not_before", "20200101000000Z", "-not_after", "20200102000000Z")
         return base
 
     def _openssl(self, *words: object) -> None:
