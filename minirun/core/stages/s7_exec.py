@@ -33,6 +33,7 @@ class Ready:
 
     def __init__(self, container: Container, root: Root) -> None:
         """Prepare it. Raises OSError, MinirunError."""
+        os.umask(0o022)  # the root is built; or any user could write to what hooks make from here
         self.document = {**container.oci_state("creating"), "pid": os.getpid()}
         """The state for hooks in the container's namespaces: with the pid that init has there."""
         self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
@@ -59,7 +60,6 @@ def init(
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         rootfs = f"/proc/self/fd/{root.fd}"  # runc runs them there, too
-        os.umask(0o022)  # or any user could write to the files that these hooks make
         hooks.run_all(config.hooks("createContainer"), "createContainer", document, rootfs)
         streams.connect(container, container.console, root)
         streams.lead_session(container)
