@@ -28,7 +28,8 @@ USEFUL := python3-prctl
 # what tests and bench call
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
 	containerd containernetworking-plugins nftables docker.io docker-cli|docker.io buildah slurmctld \
-	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl
+	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl \
+	util-linux-extra
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))

@@ -22,7 +22,7 @@ PACKAGE_OF = {
     "containerd": "containerd", "criu": "criu", "crun": "crun", "ctr": "containerd",
     "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "docker-registry": "docker-registry",
     "dockerd": "docker.io", "gcc": "gcc", "htpasswd": "apache2-utils", "munged": "munge",
-    "newgidmap": "uidmap", "newuidmap": "uidmap", "openssl": "openssl", "podman": "podman",
+    "newgidmap": "uidmap", "newuidmap": "uidmap", "openssl": "openssl", "pivot_root": "util-linux-extra", "podman": "podman",
     "runc": "runc", "skopeo": "skopeo", "slurmctld": "slurmctld", "slurmd": "slurmd",
     "srun": "slurm-client", "strace": "strace", "systemd": "systemd", "systemd-cat": "systemd",
     "tmux": "tmux",

@@ -62,6 +62,7 @@ class Session:
         return os.environ | {
             "PATH": f"{beside}:{os.environ.get('PATH', os.defpath)}", "LESSON": str(self._folder),
             "scratch": str(self._folder / "work"), "LC_ALL": "C.UTF-8", "PAGER": "cat",
+            "PYTHON_COLORS": "0",  # json.tool of Python 3.14, since Jupyter sets FORCE_COLOR
         }  # fmt: skip
 
     @property
