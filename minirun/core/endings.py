@@ -38,7 +38,7 @@ def start(
     try:
         handshake.start(container.directory)
     except OSError as error:
-        if error.errno not in (2, 6):  # ENOENT, ENXIO
+        if error.errno not in (2, 6, 32):  # ENOENT, ENXIO; EPIPE: init was killed just now
             raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
     said = channel.read_rest()

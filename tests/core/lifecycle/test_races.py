@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing, call, together
+from minirun.core import endings, handshake, places
+from minirun.core.errors import StateError
 
 
 @pytest.fixture
@@ -109,6 +112,16 @@ def test_start_against_kill(minirun: Program, bundle: Path, name: str) -> None:
             assert stderr.count("\n") <= 1, stderr
         assert minirun("delete", "--force", name).returncode == 0
         assert_nothing(minirun, name, family)
+
+
+def test_init_ends_while_start_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end of exec.fifo is gone between two calls of `start`: EPIPE, told in one line."""
+    handshake.make_fifos(str(tmp_path))
+    init = os.open(tmp_path / places.EXEC, os.O_RDONLY | os.O_NONBLOCK)
+    monkeypatch.setattr(os, "unlink", lambda _: os.close(init))
+    container = SimpleNamespace(id="c", record={"complete": True}, directory=str(tmp_path))
+    with pytest.raises(StateError, match="'c' is not waiting for a start"):
+        endings.start(container, None)
 
 
 def test_delete_against_create(minirun: Program, bundle: Path, name: str) -> None:
