@@ -269,9 +269,15 @@ def _containers() -> set[str]:
     return {str(path) for path in Path(ROOT).glob("[!.]*")}
 
 
+def _devices() -> set[str]:
+    """The owner and mode of nodes that all of this machine uses: an engine may change them."""
+    found = [(path, os.stat(path)) for path in ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")]
+    return {f"{path} {s.st_uid}:{s.st_gid} {s.st_mode:o}" for path, s in found}
+
+
 _SNAPSHOTS = {
     "mount": _mounts, "cgroup": _cgroups, "process": _processes, "link": _links, "image": _images,
-    "container": _containers,
+    "container": _containers, "device": _devices,
 }  # fmt: skip
 
 

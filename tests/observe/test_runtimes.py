@@ -62,23 +62,28 @@ class Runtime:
         """The mount namespace in which it was observed."""
         return (self.folder / "host").read_text().strip()
 
-    def seen(self, *args: str, **options: Any) -> "tuple[Done, Recording]":
+    def seen(self, *args: str, stays: bool = False, **options: Any) -> "tuple[Done, Recording]":
         """Observe a command; return how it ended, and what was seen.
 
-        Its standard error is a file: a container that was created keeps it open.
+        Its standard error is a file, and so is its output if the container `stays`, since it keeps
+        them open. Its input is a pipe: crun makes the container's root the owner of /dev/null.
         """
         self.names.append(args[-1])
         words = [self.program.path, "observe", "-o", str(self.log), "--", *self.argv(*args)]
         with self.errors.open("w") as errors:
-            streams = {"stdout": subprocess.PIPE, "stderr": errors, **options}
+            output = errors if stays else subprocess.PIPE
+            streams = {"stdout": output, "stderr": errors, **options}
+            if "stdin" not in options:
+                streams["input"] = ""
             words = self.apart(words, str(self.folder / "host"))
             done = subprocess.run(words, text=True, timeout=100, check=False, **streams)
         (found,) = read(self.log)
-        return Done(done.returncode, done.stdout, self.errors.read_text()), found
+        return Done(done.returncode, done.stdout or "", self.errors.read_text()), found
 
     def __call__(self, *args: str) -> str:
         words = self.apart(self.argv(*args))
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(words, input="", capture_output=True, text=True, check=True)
+        return done.stdout
 
     def clean(self) -> None:
         for name in self.names:
@@ -169,9 +174,7 @@ def test_create_and_start(runtime: Runtime, layer: Path, kind: str) -> None:
         layer = _outside(runtime, layer)
     bundle = bundle_of(layer, KINDS[kind])
     name = f"seen-{os.getpid()}"
-    done, found = runtime.seen(
-        "create", "--bundle", str(bundle.path), name, stdout=subprocess.DEVNULL
-    )
+    done, found = runtime.seen("create", "--bundle", str(bundle.path), name, stays=True)
     assert done.returncode == 0, done.stderr
     state = json.loads(runtime("state", name))
     assert state["status"] == "created"
@@ -333,7 +336,7 @@ def test_start_alone(runtime: Runtime, layer: Path) -> None:
     """Init waited already: it is followed too, and what is seen is the end of stage 7."""
     bundle = bundle_of(layer)
     name = f"seen-{os.getpid()}"
-    runtime.seen("create", "--bundle", str(bundle.path), name, stdout=subprocess.DEVNULL)
+    runtime.seen("create", "--bundle", str(bundle.path), name, stays=True)
     pid = json.loads(runtime("state", name))["pid"]
     done, found = runtime.seen("start", name)
     assert done.returncode == 0, done.stderr
