@@ -73,7 +73,7 @@ class Runtime:
         with self.errors.open("w") as errors:
             output = errors if stays else subprocess.PIPE
             streams = {"stdout": output, "stderr": errors, **options}
-            if "stdin" not in options:
+            if not options.keys() & {"stdin", "input"}:
                 streams["input"] = ""
             words = self.apart(words, str(self.folder / "host"))
             done = subprocess.run(words, text=True, timeout=100, check=False, **streams)
