@@ -19,7 +19,9 @@ from minirun.image.registry.errors import Unreachable
 from minirun.image.registry.pull import pull
 from minirun.image.registry.transport import Patience
 
-QUICK = Patience(connect=1, read=0.3, document=0.5, wait=1, attempts=3)
+USUAL = Patience(connect=5, read=10, document=10, wait=1, attempts=3)
+SHORT = Patience(connect=1, read=0.3, document=0.5, wait=1, attempts=3)
+"""Where the registry is slow on purpose; on a busy machine others are as slow."""
 SECRET = "c2VjcmV0"
 
 
@@ -45,11 +47,11 @@ def layer(data: bytes = b"hello" * 100_000) -> bytes:
     return out.getvalue()
 
 
-def refused(tmp_path: Path, name: str) -> str:
+def refused(tmp_path: Path, name: str, patience: Patience = USUAL) -> str:
     """Pull, see that it fails and that nothing has a name, and return the line."""
     store = tmp_path / "store"
     with pytest.raises(ImageError) as caught:
-        pull(str(store), name, patience=QUICK)
+        pull(str(store), name, patience=patience)
     assert not list(store.glob("images/[!.]*"))
     assert not list(store.glob("layers/[!.]*"))
     assert "\n" not in caught.value.line()
@@ -113,7 +115,7 @@ def test_a_layer_that_breaks_off_is_gone_on_with(here: Liar, tmp_path: Path, ran
         reply(data[start:], 206, Content_Range=said)(request)
 
     here.routes[blob(digest)] = once(cut(data), rest if ranges else reply(data))
-    image = pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=QUICK)
+    image = pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=USUAL)
     assert Path(image.layers[0], "file").read_bytes() == b"hello" * 100_000
     assert [each.get("Range", "") != "" for each in here.asked(digest)] == [False, True]
 
@@ -127,7 +129,7 @@ def test_a_layer_that_never_ends_well(here: Liar, tmp_path: Path) -> None:
     assert "the connection broke" in refused(tmp_path, f"{here.host}/app:1")
     assert len(here.asked(digest)) <= 8
     here.routes[blob(digest)] = reply(data)
-    pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=QUICK)
+    pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=USUAL)
     assert here.asked(digest)[-1]["Range"] == f"bytes={len(data) // 2}-"
 
 
@@ -145,12 +147,12 @@ def sleeping(request: Handler) -> None:
 
 def test_a_registry_that_stalls(here: Liar, tmp_path: Path) -> None:
     here.routes["/v2/app/manifests/1"] = sleeping
-    assert "the registry stalls" in refused(tmp_path, f"{here.host}/app:1")
+    assert "the registry stalls" in refused(tmp_path, f"{here.host}/app:1", SHORT)
     data = layer()
     [digest] = here.image("app", data)
     here.routes[blob(digest)] = sleeping
     with pytest.raises(ImageError, match="the registry stalls") as caught:
-        pull(str(tmp_path), f"{here.host}/app:1", patience=QUICK)
+        pull(str(tmp_path), f"{here.host}/app:1", patience=SHORT)
     assert not isinstance(caught.value, Unreachable)  # it has answered: nothing is made instead
 
 
@@ -163,7 +165,7 @@ def test_a_document_that_drips(here: Liar, tmp_path: Path) -> None:
             time.sleep(0.05)
 
     here.routes["/v2/app/manifests/1"] = drip
-    assert "takes too long" in refused(tmp_path, f"{here.host}/app:1")
+    assert "takes too long" in refused(tmp_path, f"{here.host}/app:1", SHORT)
 
 
 def test_a_manifest_without_an_end(here: Liar, tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ def test_credentials_stay_behind_at_another_host(here: Liar, tmp_path: Path) -> 
         other.routes["/x"] = reply(b"", 401, WWW_Authenticate='Basic realm="x"')
         refused(tmp_path, f"{here.host}/app:1")
         other.routes["/x"] = reply(data)
-        pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=QUICK)
+        pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=USUAL)
         assert here.asked("blobs")[-1]["Authorization"].startswith("Basic ")
         assert len(other.seen) == 2
         assert not [row for row in other.seen if "Authorization" in row[1]]
@@ -281,7 +283,7 @@ def test_busy(here: Liar, tmp_path: Path) -> None:
     here.image("app")
     good = here.routes["/v2/app/manifests/1"]
     here.routes["/v2/app/manifests/1"] = once(reply(b"", 429, Retry_After="0"), good)
-    pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=QUICK)
+    pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=USUAL)
     assert len(here.asked("manifests")) == 2
 
 
