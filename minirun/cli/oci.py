@@ -59,7 +59,8 @@ def main_start(args: "list[str]", settings: Settings) -> int:
 def main_kill(args: "list[str]", settings: Settings) -> int:
     """Send a signal (TERM by default) to a container's init, or with --all to all its processes.
 
-    With --all a container that has stopped is no error, since containerd's shim asks so.
+    With --all a container that has stopped is no error, since containerd's shim asks so. KILL is
+    for all of them too where the end of init is not theirs: without a pid namespace of its own.
     """
     flags = Kill(args)
     if not 1 <= len(flags.args) <= 2:
@@ -67,7 +68,8 @@ def main_kill(args: "list[str]", settings: Settings) -> int:
         raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
     number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
     container = existing.load(settings, flags.args[0])
-    if flags.all:
+    shared = not container.config.new_namespace("pid") and container.cgroup.exists()
+    if flags.all or (shared and number == _SIGKILL):
         from minirun.cgroups import stopping
 
         stopping.kill(container.cgroup, number)

@@ -3,6 +3,7 @@
 The signal is --signal, else `run --stop-signal`, else the image's StopSignal, else SIGTERM.
 """
 
+import errno
 import os
 import select
 import time
@@ -97,8 +98,8 @@ def _ends(container: Container, number: int, seconds: float) -> bool:
         return True
     try:
         endings.kill(container.record, number)
-        if container.record["status"] == state.PAUSED:  # a frozen process takes no signal
-            container.cgroup.set_frozen(False)
+        if container.record["status"] == state.PAUSED:
+            _thaw(container)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         return bool(poll.poll(int(seconds * 1000)))
@@ -106,6 +107,18 @@ def _ends(container: Container, number: int, seconds: float) -> bool:
         return True
     finally:
         os.close(pidfd)
+
+
+def _thaw(container: Container) -> None:
+    """Let a paused container go on: a frozen process takes no signal. Raises OSError.
+
+    One that the signal has ended may have no cgroup any more.
+    """
+    try:
+        container.cgroup.set_frozen(False)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
 
 
 def _seconds(text: str) -> float:

@@ -6,6 +6,7 @@ Both columns: the exit status must be the same, and so must be the texts that en
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -172,6 +173,31 @@ def test_what_a_kept_container_has_left_running_is_killed(runtime: Runtime) -> N
     done = runtime("run", "--keep", "-b", ".", "ID")
     assert done.returncode == 0
     wait_until(lambda: not os.path.exists(f"/proc/{done.stdout.strip()}"))
+    assert runtime("delete", "ID").returncode == 0
+
+
+@pytest.mark.parametrize("init_is_gone", [False, True])
+def test_kill_reaches_all_where_pids_are_the_hosts(runtime: Runtime, init_is_gone: bool) -> None:
+    """kill.bats of runc 1.3.6, "kill KILL [host pidns]"; runc 1.1 kills init alone."""
+    if "runc" in runtime.argv[0]:
+        pytest.skip("runc 1.1 kills init alone")
+    runtime.config(args=["sleep", "100"])
+    config = json.loads((runtime.bundle / "config.json").read_text())
+    config["linux"]["namespaces"].remove({"type": "pid"})
+    (runtime.bundle / "config.json").write_text(json.dumps(config))
+    assert runtime("run", "-d", "-b", ".", "ID").returncode == 0
+    init = json.loads(runtime("state", "ID").stdout)["pid"]
+    for _ in range(3):
+        assert runtime("exec", "-d", "ID", "sleep", "100").returncode == 0
+    pids = cgroups_of(runtime)[0].joinpath("cgroup.procs").read_text().split()
+    assert len(pids) == 4
+    if init_is_gone:
+        os.kill(init, signal.SIGKILL)
+        wait_until(lambda: runtime.status() == "stopped")
+    assert runtime("kill", "ID", "TERM").returncode == int(init_is_gone)
+    assert runtime("kill", "ID", "KILL").returncode == 0
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+    assert runtime.status() == "stopped"
     assert runtime("delete", "ID").returncode == 0
 
 

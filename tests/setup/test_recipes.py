@@ -30,7 +30,8 @@ def test_two_builds_of_debian_are_one_image_that_others_read(tmp_path: Path) -> 
     assert {"apt", "bash", "coreutils", "libc6", "procps"} <= {row[0] for row in rows}
     assert all(row[3].startswith("sha256:") and len(row[3]) == 71 for row in rows)
     release = bootstrap.os_release(images[0].layers[0])
-    assert found["annotations"]["org.opencontainers.image.version"] == release["VERSION_ID"]
+    version = found["annotations"].get("org.opencontainers.image.version")
+    assert version == release.get("VERSION_ID")  # sid has none
 
 
 def test_ubuntu_is_made_of_ubuntus_archive(tmp_path: Path) -> None:
