@@ -191,5 +191,10 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "runc starts without one (if no path is to be hidden), and changes the host's mounts.",
         "spec/test_namespaces.py::test_the_hosts_mount_namespace_is_refused",
     ),
+    (
+        "A mount's destination is a path inside the container, to the letter.",
+        "runc leaves out the path of the root filesystem where a destination begins with it.",
+        "spec/test_mounts.py::test_a_destination_that_begins_with_the_roots_path",
+    ),
 )
 """(what minirun does otherwise than runc on purpose, why, a test that shows it)."""

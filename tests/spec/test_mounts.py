@@ -379,3 +379,11 @@ def test_a_read_only_dev_with_a_terminal(bundle: Bundle) -> None:
     typed = ["script", "-qec", shlex.join(argv), "/dev/null"]
     done = subprocess.run(typed, capture_output=True, text=True, check=False)
     assert "touch: /dev/x: Read-only file system" in done.stdout
+
+
+def test_a_destination_that_begins_with_the_roots_path(bundle: Bundle) -> None:
+    """`mount order` of runc 1.3.6's mounts.bats mounts such a one at the rest of the path."""
+    place = f"{bundle.rootfs}/place"
+    script = f"grep -c ' {place} ' /proc/self/mountinfo; grep -c ' /place ' /proc/self/mountinfo"
+    rows = bundle.mounts(tmpfs(at=place))
+    assert bundle.run(script, mounts=rows).stdout.split() == ["1", "0"]
