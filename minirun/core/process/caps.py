@@ -54,8 +54,9 @@ class Sets:
         self.inheritable = asked["inheritable"] & grantable
         self.ambient = asked["ambient"] & self.permitted & self.inheritable
         self.grantable = grantable
-        known = {name for kind in wanted.values() for name in kind}
-        self.refused = sorted(n for n in known if not mask([n]) & grantable)
+        granted = dict.fromkeys(SETS, grantable) | {"ambient": self.ambient}
+        lost = {n for kind in SETS for n in wanted[kind] if not mask([n]) & granted[kind]}
+        self.refused = sorted(lost)
         """Names that were asked for and cannot be granted: a warning, says the spec."""
 
     def drop_bounding(self) -> None:
@@ -77,5 +78,4 @@ class Sets:
 
     def finish(self) -> None:
         """Drop what :meth:`apply` has kept for the last steps. Raises OSError."""
-        why = "what the last steps needed goes"
-        process.capset(self.effective, self.permitted, self.inheritable, why=why)
+        process.capset(self.effective, self.permitted, self.inheritable, why="no step needs more")

@@ -66,7 +66,7 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
     wanted = container.config.process
     user = wanted.get("user") or {}
     if sets.refused:
-        why = "this runtime does not hold them: the specification makes it a warning"
+        why = "not held here, or ambient and not inheritable: a warning, says the specification"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
     more_groups = [gid for extra in container.extras.values() for gid in extra.groups()]
