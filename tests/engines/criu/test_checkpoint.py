@@ -270,7 +270,7 @@ def test_memory_first(bundle: Bundle) -> None:
     bundle.run()
     argv = ["criu", "check", "--feature", "mem_dirty_track"]
     can = subprocess.run(argv, capture_output=True, check=False).returncode == 0
-    done = bundle.minirun("checkpoint", "--pre-dump", "--image-path", f"{bundle.path}/first", "c")
+    done = bundle.dump("--pre-dump", "--image-path", f"{bundle.path}/first", "c")
     assert bundle.status() == "running"
     if not can:
         assert done.returncode == 1 and "Tracking memory is not available" in done.stderr
@@ -330,8 +330,7 @@ def test_the_log_says_what_criu_was_told(bundle: Bundle) -> None:
 def test_the_default_place(bundle: Bundle, given: bool) -> None:
     bundle.run()
     flags = ["--image-path", "checkpoint"] if given else []
-    argv = bundle.minirun.argv("checkpoint", "--leave-running", *flags, "c")
-    subprocess.run(argv, cwd=bundle.path, check=True)
+    assert bundle.dump("--leave-running", *flags, "c", cwd=bundle.path).returncode == 0
     assert (bundle.path / "checkpoint" / "inventory.img").exists()
 
 
