@@ -60,7 +60,8 @@ def main_kill(args: "list[str]", settings: Settings) -> int:
     """Send a signal (TERM by default) to a container's init, or with --all to all its processes.
 
     With --all a container that has stopped is no error, since containerd's shim asks so. KILL is
-    for all of them too where the end of init is not theirs: without a pid namespace of its own.
+    for all of them too if the container has no pid namespace of its own: the end of init is not
+    theirs then.
     """
     flags = Kill(args)
     if not 1 <= len(flags.args) <= 2:

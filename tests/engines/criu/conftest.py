@@ -81,7 +81,7 @@ class Bundle:
         return self.dump("--image-path", str(self.images), *flags, name)
 
     def dump(self, *words: str, cwd: Path | None = None) -> Done:
-        """Run `checkpoint`; once more where CRIU waits in vain for a process that it has frozen.
+        """Run `checkpoint`; once more if CRIU waits in vain for a process that it has frozen.
 
         CRIU 4.2 does it on cgroup v1 in about one of eight dumps, for runc too. It gives up after
         ten seconds, and the container runs on.

@@ -21,7 +21,7 @@ from minirun.image.registry.transport import Patience
 
 USUAL = Patience(connect=5, read=10, document=10, wait=1, attempts=3)
 SHORT = Patience(connect=1, read=0.3, document=0.5, wait=1, attempts=3)
-"""Where the registry is slow on purpose; on a busy machine others are as slow."""
+"""For a registry that is slow on purpose: on a busy machine each is."""
 SECRET = "c2VjcmV0"
 
 
