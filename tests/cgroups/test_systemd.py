@@ -13,10 +13,11 @@ import pytest
 
 from cgroups.conftest import require_mounted
 from cgroups.systemd_cell import SYSTEMD, SystemdCell
-from conftest import Program, wait_until
+from conftest import STORE, Program, wait_until
 from layers import layer_of
 from minirun.cgroups import systemd
 from minirun.core.errors import MinirunError
+from minirun.gpu import simulated
 from required import installed, skip
 
 MINIRUN = f"{Path(sys.executable).with_name('minirun')} --root /run/mr"
@@ -148,6 +149,7 @@ def test_limits_are_told_and_written(cell: SystemdCell, bundle: dict[str, Any]) 
 
 def test_devices_stay_after_a_daemon_reload(cell: SystemdCell, bundle: dict[str, Any]) -> None:
     """Elsewhere a reload takes GPUs away, since systemd was not told what a hook has allowed."""
+    simulated.inventory(STORE)  # its files are made out here: the store is read-only in there
     args = "--systemd-cgroup run -d --name one --gpus 0 --gpu-driver=simulated busybox sleep 600"
     cell.sh(f"{MINIRUN} {args} > /run/said 2>&1 || {{ cat /run/said; false; }}")
     unit = json.loads(cell.sh("cat /run/mr/one/state.json"))["cgroup"]["scope"]
