@@ -12,6 +12,7 @@ waits for a hook.
 
 import _signal
 import select
+import sys
 
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import process
@@ -27,6 +28,8 @@ ENDING = (1, 2, 15)
 FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
 """SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
 
+_SIGALRM = 14
+
 _queued: "list[int]" = []
 
 
@@ -41,6 +44,7 @@ def block() -> None:
 
 def catch() -> None:
     """Let a signal end this command: the first one raises Interrupted (status 128 + number)."""
+    sys.unraisablehook = _raise_again
     handle(ENDING, _interrupt)
 
 
@@ -48,6 +52,23 @@ def _interrupt(number: int, frame: object) -> None:
     for each in ENDING:  # SIG_IGN would make the interpreter complain of one that waits
         _signal.signal(each, lambda number, frame: None)  # cleaning up is not interrupted
     raise Interrupted(f"interrupted by signal {number}", status=128 + number)
+
+
+def _raise_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Raise an Interrupted again, a millisecond later, that was raised where Python drops errors.
+
+    That is in a weak reference's callback, such as the import system's, and in __del__.
+    """
+    error = lost.exc_value
+    if not isinstance(error, Interrupted):
+        sys.__unraisablehook__(lost)
+        return
+
+    def later(number: int, frame: object) -> None:
+        raise error
+
+    handle((_SIGALRM,), later)
+    _signal.setitimer(_signal.ITIMER_REAL, 0.001)
 
 
 def forward_once_running(channel: "Channel", pidfd: int) -> None:

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,33 @@ def test_what_is_created_ends_by_a_signal(minirun: Program, layer: Path, number:
     wait_until(lambda: '"stopped"' in minirun("state", NAME).stdout)
     minirun("delete", NAME)
     assert_nothing(minirun, NAME)
+
+
+LOST = """
+import os, time, weakref
+from minirun.running import signals
+
+class Thing: pass
+
+def callback(reference):
+    os.kill(os.getpid(), 15)
+    for each in range(1000): pass
+
+signals.catch()
+thing = Thing()
+kept = weakref.ref(thing, callback)
+try:
+    del thing
+    time.sleep(10)
+except signals.Interrupted as error:
+    print(error, error.status)
+"""
+
+
+def test_a_signal_is_not_lost_where_python_drops_errors() -> None:
+    """The import system has such callbacks: a run was not interrupted, and a traceback shown."""
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("interrupted by signal 15 143\n", "")
 
 
 def _on_one_processor(argv: list[str]) -> str:
