@@ -164,13 +164,13 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
         return bool(self.processes())
 
     def processes(self) -> "list[int]":
-        """Return init and the processes in its pid namespace, if that is not the caller's too."""
+        """Return init, and all in its pid namespace if that is its own: init is number 1 there."""
         if not self._init or not state.is_alive(self._init):
             return []
         pid = self._init["pid"]
         theirs = _pid_namespace(pid)
-        if theirs in (_pid_namespace("self"), 0):
-            return [pid]
+        if theirs in (_pid_namespace("self"), 0) or not _is_first(pid):
+            return [pid]  # others live there: the caller's processes, or those of a pod
         numbers = [name for name in os.listdir("/proc") if name.isdigit()]
         return sorted(int(name) for name in numbers if _pid_namespace(name) == theirs)
 
@@ -198,6 +198,16 @@ class NoCgroup(_WithoutDeviceRules, Cgroup):
 
     def close(self) -> None:
         """Do nothing: no descriptor is open."""
+
+
+def _is_first(pid: int) -> bool:
+    """Return True if a process is number 1 in its pid namespace: proc_pid_status(5), NSpid."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            numbers = next((line.split()[1:] for line in file if line.startswith("NSpid:")), [])
+    except OSError:
+        return False
+    return numbers[-1:] == ["1"]
 
 
 def _pid_namespace(pid: "str | int") -> int:

@@ -177,7 +177,7 @@ def test_what_a_kept_container_has_left_running_is_killed(runtime: Runtime) -> N
 
 
 @pytest.mark.parametrize("init_is_gone", [False, True])
-def test_kill_reaches_all_where_pids_are_the_hosts(runtime: Runtime, init_is_gone: bool) -> None:
+def test_kill_reaches_all_if_pids_are_the_hosts(runtime: Runtime, init_is_gone: bool) -> None:
     """kill.bats of runc 1.3.6, "kill KILL [host pidns]"; runc 1.1 kills init alone."""
     if "runc" in runtime.argv[0]:
         pytest.skip("runc 1.1 kills init alone")

@@ -193,7 +193,7 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "A mount's destination is a path inside the container, to the letter.",
-        "runc leaves out the path of the root filesystem where a destination begins with it.",
+        "runc leaves out the path of the root filesystem if a destination begins with it.",
         "spec/test_mounts.py::test_a_destination_that_begins_with_the_roots_path",
     ),
 )

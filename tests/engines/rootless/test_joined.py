@@ -73,6 +73,20 @@ def test_exec_where_setgroups_is_denied(user: User, pod: int) -> None:
     assert user("exec", "j", "id").stdout == "uid=0(root) gid=0(root)\n"
 
 
+@pytest.mark.parametrize("words", [("kill", "j", "KILL"), ("kill", "--all", "j", "KILL"),
+                                   ("delete", "--force", "j")])  # fmt: skip
+def test_what_ends_a_container_spares_the_pod(user: User, pod: int, words: tuple[str, ...]) -> None:
+    """Without a cgroup the pid namespace tells which processes are the container's."""
+    bundle = changed(user.bundle("sleep", "60"), joining(pod, KINDS))
+    null = subprocess.DEVNULL
+    argv = user.argv("run", "--detach", "--bundle", bundle, "j")
+    assert subprocess.run(argv, stdin=null, stdout=null, stderr=null).returncode == 0
+    init = json.loads(user("state", "j").stdout)["pid"]
+    assert user(*words).returncode == 0
+    wait_until(lambda: not os.path.exists(f"/proc/{init}"))
+    assert Path(f"/proc/{pod}/comm").read_text() == "sleep\n"
+
+
 def test_clocks_of_its_own(user: User) -> None:
     def change(config: dict[str, Any]) -> None:
         config["linux"]["namespaces"].append({"type": "time"})
