@@ -78,8 +78,8 @@ ROWS = (
     Row("config.md", "mounts: order, type, source, destination", "yes",
         ("oci/mounts/rows.py", "oci/mounts/binds.py"),
         ("core/rootfs/test_build.py::test_later_mounts_lie_over_earlier_ones",
-         "spec/test_mounts.py::test_a_relative_destination"),
-        "cgroup file systems come after all others"),
+         "spec/test_mounts.py::test_the_order_is_that_of_the_list",
+         "spec/test_mounts.py::test_a_relative_destination")),
     Row("config.md", "mounts: destination over /proc", "part", ("oci/mounts/rows.py",),
         ("security/test_over_proc.py",),
         "procfs at /proc, and below it the files that lxcfs shows; any other is refused, as by"
@@ -195,6 +195,11 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "A mount's destination is a path inside the container, to the letter.",
         "runc leaves out the path of the root filesystem if a destination begins with it.",
         "spec/test_mounts.py::test_a_destination_that_begins_with_the_roots_path",
+    ),
+    (
+        "An id-mapped source is opened before the first entry of mounts is mounted.",
+        "runc 1.3 opens each in its turn: one below the root shows what an earlier entry put there.",
+        "spec/test_mounts.py::test_an_id_mapped_source_is_opened_before_the_first_mount",
     ),
 )
 """(what minirun does otherwise than runc on purpose, why, a test that shows it)."""

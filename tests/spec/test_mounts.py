@@ -265,6 +265,15 @@ def test_the_containers_own_mapping(bundle: Bundle, host: Path) -> None:
     assert _owners(bundle, bind(host, "idmap"), **changes) == ["0:0"] * 2
 
 
+def test_an_id_mapped_source_is_opened_before_the_first_mount(bundle: Bundle, host: Path) -> None:
+    """A plain bind's is opened in its turn, and shows what an earlier entry has put below it."""
+    (bundle.rootfs / "mnt").mkdir()
+    below = bundle.rootfs / "mnt"
+    mapped = bind(below, "idmap", at="/mapped", uidMappings=IDS, gidMappings=IDS)
+    rows = bundle.mounts(bind(host), bind(below, at="/plain"), mapped)
+    assert bundle.says("echo $(ls /plain), $(ls /mapped)", mounts=rows) == "file sub,"
+
+
 @pytest.mark.parametrize("words", [("bind",), ("rbind", "ro")])
 def test_a_source_below_a_directory_of_roots_alone(
     bundle: Bundle, host: Path, words: tuple[str, ...]
