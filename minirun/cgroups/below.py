@@ -1,13 +1,13 @@
-"""`exec --cgroup`: a cgroup below the container's own, for one more command.
+"""The cgroup of one more command, for `exec`: the container's own, or one below it.
 
-runc takes [controller:]path; on version 2 the path alone. It must exist, and a container's own
-processes make it, so it is hostile: what is opened are directories of the cgroup file system, and
-a path that leads out of the container's cgroup is refused.
+--cgroup names one: runc takes [controller:]path; on version 2 the path alone. It must exist, and a
+container's own processes make it, so it is hostile: what is opened are directories of the cgroup
+file system, and a path that leads out of the container's cgroup is refused.
 """
 
 import os
 
-from minirun.cgroups import from_record
+from minirun.cgroups import from_record, hierarchies
 from minirun.cgroups.base import Cgroup
 from minirun.core.errors import UsageError
 
@@ -35,3 +35,19 @@ def open_below(cgroup: Cgroup, texts: "list[str]") -> Cgroup:
         if record["version"] == 2:
             whole = record["path"] + inner
     return from_record({**record, "path": whole, "dirs": dirs})
+
+
+def with_init(cgroup: Cgroup, init: int) -> Cgroup:
+    """Return the cgroup below `cgroup` that process `init` is in, if `cgroup` takes no process.
+
+    On version 2 one that hands controllers down takes none: cgroups(7), "no internal processes".
+    systemd and docker, in a container, move its init before they do that. Raises OSError.
+    """
+    record = cgroup.record()
+    if record["version"] != 2:
+        return cgroup
+    with open(f"{record['dirs']['']}/cgroup.subtree_control") as file:
+        controllers = file.read()
+    path = hierarchies.paths_of(init).get("", "") if controllers.strip() else ""
+    inner = path.removeprefix(f"{record['path']}/")
+    return open_below(cgroup, [inner]) if inner != path else cgroup

@@ -6,6 +6,7 @@ docker's too; elsewhere the caller's streams are handed on.
 """
 
 import os
+import signal
 
 from minirun.cgroups import below
 from minirun.cli.exec import Exec
@@ -14,6 +15,7 @@ from minirun.core import endings, events, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
+from minirun.core.kernel.process import pidfd_send_signal
 from minirun.core.process.caps import NUMBERS
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 FAILED = 255
 """runc's exit status where the command could not be started."""
+
+_INHERITED = ("capabilities", "apparmorProfile", "selinuxLabel", "oomScoreAdj")
+"""What of the container's process one of --process has, unless it says so itself."""
 
 
 def run(flags: Exec, settings: Settings) -> int:
@@ -65,15 +70,14 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     events.become("exec", os.getpid())
     way = join.access(container)
     process = _process(container, flags, way, managed)
-    score = container.config.process.get("oomScoreAdj")
-    if score is not None:
-        process.setdefault("oomScoreAdj", score)  # every process of the container has it
     raw = {**container.config.raw, "process": process}
     config = Config(raw, container.config.bundle, container.config.choices)
     container.config = config
     container.prepare(join.POINTS)
     if flags.cgroup:
         container.cgroup = below.open_below(container.cgroup, flags.cgroup)
+    else:
+        container.cgroup = below.with_init(container.cgroup, container.record["init"]["pid"])
     if managed and not flags.console_socket:  # without -i no input; with -d no output either
         streams = output.Streams(container, flags.interactive, flags.detach)
         return _run(container, config, flags, streams, way)
@@ -92,12 +96,19 @@ def _process(
             raise ConfigError(f"open {flags.process}: {text}") from None
         except ValueError as error:
             raise ConfigError(f"{flags.process}: {error}") from None
-        process = validate.process(raw)
+        process = _with_the_containers(validate.process(raw), container.config.process)
     else:
         process = _from_flags(container, flags, way, managed)
     if flags.console_socket and not process.get("terminal"):
         raise UsageError("--console-socket needs a terminal", "exec --tty, or leave it out")
     return process
+
+
+def _with_the_containers(process: "dict[str, Any]", own: "dict[str, Any]") -> "dict[str, Any]":
+    """Return a process with what it has of the container's `own`, as runc's newInitConfig does."""
+    inherited = {name: own[name] for name in _INHERITED if name in own}
+    umask = {name: value for name, value in own.get("user", {}).items() if name == "umask"}
+    return {**inherited, **process, "user": {**umask, **process.get("user", {})}}
 
 
 def _as_runc(container: Container, config: Config, flags: Exec, way: join.Access) -> int:
@@ -135,11 +146,15 @@ def _run(
 def _join(
     container: Container, config: Config, console: Console, flags: Exec, way: join.Access
 ) -> join.Joined:
-    """Start the command, and tell those who wait for its pid."""
+    """Start the command, and tell those who wait for its pid; if they cannot be told, it ends."""
     if not flags.detach:
         signals.queue()
     joined = join.enter(container, config, console, way)
-    handover.announce(flags.pid_file, flags.pidfd_socket, joined.pid, joined.pidfd)
+    try:
+        handover.announce(flags.pid_file, flags.pidfd_socket, joined.pid, joined.pidfd)
+    except BaseException:
+        pidfd_send_signal(joined.pidfd, signal.SIGKILL)
+        raise
     return joined
 
 

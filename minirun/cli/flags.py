@@ -2,6 +2,7 @@
 
 GNU's rules: ``--name value``, ``--name=value``, ``-it`` for ``-i -t``, ``-eA=1``, ``--`` ends the
 flags. docker's: in a command that takes an image and a command, flags end at the first argument.
+Go's: a long name may have one dash, ``-no-subreaper``, as containerd writes it for runc.
 
 What each flag is for stands in help.toml, which is read for --help alone (minirun.cli.help).
 """
@@ -110,8 +111,10 @@ class Flags:
                 if self.mixed:
                     continue
                 break
-            if word.startswith("--"):
-                name, equals, value = word.partition("=")
+            name, equals, value = word.partition("=")
+            if len(name) > 2 and f"-{name}" in self._by_name:
+                name = f"-{name}"
+            if name.startswith("--"):
                 self._take(name, value if equals else None, rest)
             else:
                 self._read_letters(word, rest)

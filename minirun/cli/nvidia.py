@@ -39,7 +39,7 @@ class Hook(Flags):
 
 def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) -> int:
     """Run the hook; return its exit status."""
-    flags = Hook([_long(word) for word in args])
+    flags = Hook(args)
     if flags.version or flags.args[:1] == ["version"]:
         sys.stdout.write(f"NVIDIA Container Runtime Hook version {__version__} (minirun)\n")
         return 0
@@ -51,11 +51,6 @@ def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) ->
         return _prestart(flags.config, settings, debug=flags.debug)
     except (MinirunError, OSError) as error:
         return _fail(from_os(error) if isinstance(error, OSError) else error)
-
-
-def _long(word: str) -> str:
-    """Write -debug as --debug."""
-    return f"-{word}" if word.startswith("-") and word[1:2] != "-" and len(word) > 2 else word
 
 
 def _prestart(path: str, settings: Settings, *, debug: bool) -> int:

@@ -43,10 +43,24 @@ def listen_fds() -> int:
 def announce(pid_file: str, pidfd_socket: str, pid: int, pidfd: int) -> None:
     """Tell the caller which process it is, in each way whose path is not "". Raises OSError."""
     if pid_file:
-        with open(pid_file, "w") as file:  # as engines read it: decimal, no newline
-            file.write(str(pid))
+        write_pid(pid_file, pid)
     if pidfd_socket:
         send_pidfd(pidfd_socket, pidfd)
+
+
+def write_pid(path: str, pid: int) -> None:
+    """Write --pid-file, as engines read it: decimal, no newline; in one step. Raises OSError.
+
+    buildkit looks again and again for the file, and takes an empty one for a failure.
+    """
+    temporary = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}")
+    with open(temporary, "x") as file:  # no link of another user's is followed
+        file.write(str(pid))
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
 
 
 def send_pidfd(path: str, pidfd: int) -> None:

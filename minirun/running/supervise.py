@@ -11,7 +11,7 @@ from minirun.core.container import Container
 from minirun.core.errors import from_os
 from minirun.core.record import Record
 from minirun.core.visible import warn
-from minirun.running import output, signals
+from minirun.running import handover, output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _run(
         init = lifecycle.create(container)
         streams.close_containers_ends()
         if options.pid_file:
-            state.write(options.pid_file, str(init.pid))
+            handover.write_pid(options.pid_file, init.pid)
         signals.forward_once_running(init.channel, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # no gate is held after the start

@@ -78,6 +78,11 @@ def test_nothing() -> None:
         ("-e=A=1", {"env": ["A=1"]}, []),
         ("-e -i", {"env": ["-i"]}, []),
         ("--net host", {"net": "host"}, []),
+        (
+            "-net host -interactive -workdir=/x",
+            {"net": "host", "interactive": True, "workdir": "/x"},
+            [],
+        ),
         ("--step image", {"step": "stage"}, ["image"]),
         ("--step=x image", {"step": "x"}, ["image"]),
         ("--from /x --cdi.enabled", {"from_": "/x", "cdi__enabled": True}, []),

@@ -1,13 +1,17 @@
 """runc's `exec`: the same words to minirun and to the real runc, side by side."""
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.columns import Runtime
 from conftest import Program, cgroup, wait_until
+from minirun.cgroups import hierarchies
 
 EXEC = (
     (("--user", "5:6", "ID", "id"), "uid=5 gid=6"),
@@ -82,6 +86,27 @@ def test_exec_has_the_containers_score(runtime: Runtime) -> None:
     assert runtime(*words).stdout.strip() == "321"
 
 
+def test_a_process_has_the_containers_capabilities(runtime: Runtime) -> None:
+    runtime.config(
+        capabilities={
+            "bounding": ["CAP_KILL"],
+            "effective": ["CAP_KILL"],
+            "permitted": ["CAP_KILL"],
+        }
+    )
+    runtime.running()
+    process = {"cwd": "/", "args": ["grep", "CapEff", "/proc/self/status"], "env": ["PATH=/bin"]}
+    words = ("exec", "--process", own_file(runtime.bundle / "p.json", process), "ID")
+    assert runtime(*words).stdout.split()[1] == f"{1 << 5:016x}"
+
+
+def test_a_command_whose_pid_cannot_be_told_ends(runtime: Runtime) -> None:
+    runtime.running()
+    words = ("exec", "--detach", "--pid-file", "/nosuch/pid", "ID", "sleep", "432")
+    assert runtime(*words).returncode != 0
+    wait_until(lambda: len(json.loads(runtime("ps", "-f", "json", "ID").stdout)) == 1)
+
+
 def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
     minirun_both("run", "-d", "--name", "g", "busybox", "sleep", "100")
     parent = Path(cgroup(minirun_both, "g"))
@@ -92,6 +117,54 @@ def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
     assert any(line.endswith("/inner") for line in done.stdout.splitlines())
     refused = minirun_both("exec", "--cgroup", "../other", "g", "true")
     assert refused.returncode != 0 and "invalid --cgroup" in refused.stderr
+
+
+@pytest.fixture
+def v2(command: str, tmp_path: Path) -> Iterator[Program]:
+    """The program on cgroup2, where each cgroup has a controller that it can hand down."""
+    mount = next((h.path for h in hierarchies.mounted() if h.version == 2), "")
+    control = Path(mount, "cgroup.subtree_control")
+    before = control.read_text() if mount else ""
+    program = Program(command, tmp_path / "containers", "--cgroup", "v2")
+    if not before.strip():
+        if not mount or "hugetlb" not in Path(mount, "cgroup.controllers").read_text().split():
+            pytest.skip("cgroup2 has no controllers here")
+        control.write_text("+hugetlb")
+    yield program
+    program.clean()
+    if not before.strip():
+        with contextlib.suppress(OSError):  # another test uses it, too
+            control.write_text("-hugetlb")
+
+
+@pytest.mark.parametrize("affinity", [(), ("execCPUAffinity",)])
+def test_exec_beside_an_init_that_has_moved(v2: Program, affinity: tuple[str, ...]) -> None:
+    """systemd and docker in a container move init into a cgroup below, and hand controllers down.
+
+    The container's own cgroup takes no process any more: EBUSY, cgroups(7).
+    """
+    v2("run", "-d", "--name", "moved", "busybox", "sleep", "100")
+    own = Path(cgroup(v2, "moved"))
+    (own / "init").mkdir()
+    pids = (own / "cgroup.procs").read_text().split()
+    (own / "init/cgroup.procs").write_text(pids[0])
+    name = (own / "cgroup.controllers").read_text().split()[:1] or ["hugetlb"]
+    (own.parent / "cgroup.subtree_control").write_text(f"+{name[0]}")
+    (own / "cgroup.subtree_control").write_text(f"+{name[0]}")
+    words: tuple[str, ...] = ("moved", "cat", "/proc/self/cgroup")
+    if affinity:
+        args = {"cwd": "/", "args": list(words[1:]), "env": ["PATH=/bin"]}
+        process = own_file(v2.root.parent / "p.json", {**args, affinity[0]: {"initial": "0"}})
+        words = ("--process", process, "moved")
+    done = v2("exec", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0::/init" in done.stdout.splitlines()
+    (own / "cgroup.subtree_control").write_text(f"-{name[0]}")
+
+
+def own_file(path: Path, content: Any) -> str:
+    path.write_text(json.dumps(content))
+    return str(path)
 
 
 def test_a_cgroup_for_each_controller(runtime: Runtime) -> None:

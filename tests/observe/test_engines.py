@@ -15,8 +15,11 @@ from engines.clients.cri_engine import Cri
 from engines.clients.engine import IMAGE, Docker, Engine, Podman
 from minirun.show.recording import Recording, read
 
-FOLDERS = ("/etc/containers", "/etc/containerd", "/etc/docker")
-"""Where engines keep what a user has configured; each cell's own files are in its home."""
+FOLDERS = {Podman: "containers", Docker: "docker", Ctr: "containerd", Cri: "containerd"}
+"""Where engines keep, below /etc, what a user has configured; a cell's own files are in its home.
+
+Each engine's alone: dockerd, in the cell of another test, may make a key of its own meanwhile.
+"""
 
 
 @pytest.fixture(params=[Podman, Docker, Ctr, Cri], ids=["podman", "docker", "containerd", "cri"])
@@ -29,7 +32,7 @@ def engine(request: pytest.FixtureRequest, command: str) -> Iterator[Engine]:
 
 def files(engine: Engine) -> dict[str, str]:
     """Every file of an engine's configuration, and what it holds."""
-    paths = [path for folder in FOLDERS for path in Path(folder).rglob("*")]
+    paths = list(Path("/etc", FOLDERS[type(engine)]).rglob("*"))
     paths += [path for kind in ("*.toml", "*.json", "*.conf") for path in engine.home.glob(kind)]
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file()

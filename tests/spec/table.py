@@ -198,7 +198,7 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "An id-mapped source is opened before the first entry of mounts is mounted.",
-        "runc 1.3 opens each in its turn: one below the root shows what an earlier entry put there.",
+        "runc 1.3 opens it in its turn: one below the root shows what an earlier entry put there.",
         "spec/test_mounts.py::test_an_id_mapped_source_is_opened_before_the_first_mount",
     ),
 )

@@ -342,13 +342,18 @@ def test_ids_reach_below_only_with_ridmap(bundle: Bundle, host: Path) -> None:
      ("unbindable", "unbindable"), ("", "")],
 )  # fmt: skip
 def test_propagation_of_the_root(bundle: Bundle, word: str, shown: str) -> None:
-    """In a mount namespace of our own, whose mounts are all shared, as systemd has them."""
+    """In a mount namespace of our own, whose mounts are all shared, as systemd has them.
+
+    They are private first, so that what other tests mount does not come in.
+    """
     bundle.write(["awk", '$5 == "/"', "/proc/self/mountinfo"], linux__rootfsPropagation=word)
     argv = bundle.program.argv("run", "--bundle", str(bundle.path), bundle.name)
     count = "wc -l </proc/self/mountinfo"
-    script = f'before=$({count}); "$@"; test $before = $({count}) || echo lost'
+    script = (
+        f'mount --make-rshared /; before=$({count}); "$@"; test $before = $({count}) || echo lost'
+    )
     done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "shared", "sh", "-c", script, "sh", *argv],
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *argv],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -1,9 +1,14 @@
 """Names, kernel parameters and paths of a container, seen from inside."""
 
+import json
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import wait_until
 from spec.conftest import Bundle
 
 
@@ -32,6 +37,29 @@ def test_a_sysctl_that_is_refused(bundle: Bundle, key: str, text: str) -> None:
     assert f"config.json: linux.sysctl.{key}: {text}" in said
 
 
+@pytest.mark.parametrize("key", ["net.ipv4.conf.all.log_martians", "kernel.shmmni"])
+def test_a_sysctl_of_the_hosts_namespace_by_path(bundle: Bundle, key: str) -> None:
+    """docker's --network host names the host's namespace by a path, and passes --sysctl on."""
+    file = Path("/proc/sys", key.replace(".", "/"))
+    before = file.read_text()
+    kind, name = ("network", "net") if key.startswith("net.") else ("ipc", "ipc")
+    rows = bundle.namespaces({"type": kind, "path": f"/proc/self/ns/{name}"})
+    said = bundle.refuses(linux__namespaces=rows, linux__sysctl={key: before.strip()})
+    assert f"linux.sysctl.{key}: needs a {kind} namespace of the container's own" in said
+    with subprocess.Popen(["unshare", f"--{name}", "sleep", "60"]) as other:
+        wait_until(
+            lambda: (
+                os.readlink(f"/proc/{other.pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")
+            )
+        )
+        rows = bundle.namespaces({"type": kind, "path": f"/proc/{other.pid}/ns/{name}"})
+        script = f"cat {file}"
+        changes = {"linux__namespaces": rows, "linux__sysctl": {key: "1"}}
+        said = bundle.says(script, **changes)
+        other.kill()
+    assert said == "1" and file.read_text() == before
+
+
 def test_masked_and_read_only_paths(bundle: Bundle) -> None:
     said = bundle.says(
         "wc -c </proc/version; ls /proc/bus | wc -l; echo 2>/dev/null >/proc/sys/kernel/x; echo $?",
@@ -46,3 +74,13 @@ def test_masked_and_read_only_paths(bundle: Bundle) -> None:
 )
 def test_what_it_does_not_know_it_passes_over(bundle: Bundle, changes: dict[str, Any]) -> None:
     assert bundle.says("echo ran", **changes) == "ran"
+
+
+def test_a_second_process_has_the_containers_umask(bundle: Bundle) -> None:
+    """`exec --process` with a file that says none: as with runc from 1.2 on."""
+    bundle.create(process__user={"uid": 0, "gid": 0, "umask": 0o27})
+    bundle.program("start", bundle.name)
+    process = {"cwd": "/", "args": ["sh", "-c", "umask"], "env": ["PATH=/bin"]}
+    (bundle.path / "p.json").write_text(json.dumps(process))
+    done = bundle.program("exec", "--process", f"{bundle.path}/p.json", bundle.name)
+    assert done.stdout == "0027\n", done.stderr

@@ -1,14 +1,17 @@
 """linux.sysctl: parameters of the kernel that each namespace has for itself: sysctl(8), proc(5).
 
-Written once the container's root is the root, and before /proc/sys becomes read-only.
+Written once the container's root is the root, and before /proc/sys becomes read-only. The host's
+own namespace does not count, named by path or not: docker --network host names it so, and leaves it
+to the runtime to refuse net.* there, as runc does (libcontainer/configs/validate).
 """
 
 import os
 
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.extras import Extra
-from minirun.core.kernel import files
+from minirun.core.kernel import files, namespaces
 from minirun.core.rootfs.inroot import Root
 
 NAMESPACED = (
@@ -21,19 +24,21 @@ NAMESPACED = (
 class Sysctl(Extra):
     """The parameters of one container."""
 
+    def __init__(self, container: Container) -> None:
+        """Check that each belongs to a namespace of the container. Raises ConfigError."""
+        super().__init__(container)
+        self._paths = {key: _checked(self.config, key) for key in self.config.linux["sysctl"]}
+
     def after_pivot(self) -> None:
         """Write them. Raises ConfigError, MinirunError."""
         root = Root.at("/")
-        for key, value in self.config.linux["sysctl"].items():
-            write_sysctl(self.config, root, key, value)
+        for key, path in self._paths.items():
+            _write(root, key, path, self.config.linux["sysctl"][key])
         root.close()
 
 
-def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
-    """Write one sysctl that belongs to a namespace of the container. Raises ConfigError.
-
-    The path is looked up on a checked procfs, across no mount and no link (CVE-2025-52881).
-    """
+def _checked(config: Config, key: str) -> str:
+    """Return a sysctl's path below /proc. Raises ConfigError if it is not the container's own."""
     where = f"config.json: linux.sysctl.{key}"
     parts = key.split("/") if "/" in key else key.split(".")
     if any(part in ("", ".", "..") for part in parts):
@@ -44,20 +49,36 @@ def write_sysctl(config: Config, root: Root, key: str, value: str) -> None:
     kind = next((kind for prefix, kind in NAMESPACED if dotted.startswith(prefix)), None)
     if kind is None:
         raise ConfigError(f"{where}: is not separate per container")
-    if not config.namespaces.get(kind, None) and not config.new_namespace(kind):
+    path = config.namespaces.get(kind)
+    if not config.new_namespace(kind) and (not path or _is_the_hosts(kind, path)):
         raise ConfigError(f"{where}: needs a {kind} namespace of the container's own")
+    return "/".join(["sys", *parts])
+
+
+def _is_the_hosts(kind: str, path: str) -> bool:
+    """Return True if a namespace is the runtime's own. One that is not there, clone refuses."""
+    own = f"/proc/self/ns/{namespaces.PROC_NAMES.get(kind, kind)}"
+    return os.path.exists(path) and os.path.samestat(os.stat(path), os.stat(own))
+
+
+def _write(root: Root, key: str, path: str, value: str) -> None:
+    """Write one. Raises ConfigError, MinirunError.
+
+    The path is looked up on a checked procfs, across no mount and no link (CVE-2025-52881).
+    """
     proc = root.open("/proc", os.O_PATH | os.O_DIRECTORY)
     try:
         if files.filesystem_magic(proc) != files.PROC_SUPER_MAGIC:
             raise MinirunError("/proc in the container is not procfs")
         resolve = files.RESOLVE_BENEATH | files.RESOLVE_NO_XDEV | files.RESOLVE_NO_SYMLINKS
-        fd = files.openat2(proc, "/".join(["sys", *parts]), os.O_WRONLY, resolve)
+        fd = files.openat2(proc, path, os.O_WRONLY, resolve)
         try:
             os.write(fd, value.encode())
         finally:
             os.close(fd)
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
+        where = f"config.json: linux.sysctl.{key}"
         raise ConfigError(f"{where}: cannot be set to {value!r}: {text}") from None
     finally:
         os.close(proc)
