@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cgroups.base import CgroupRecord
+    from minirun.core.config import Config
     from minirun.core.container import Container
 
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
@@ -39,7 +40,7 @@ def of_container(container: "Container") -> Cgroup:
     if saved:
         return from_record(saved, record["init"])
     if record.get("systemd_cgroup"):
-        return open_scope(path, version)
+        return open_scope(path, version, of_user=container.unprivileged)
     if container.unprivileged and version != "v1" and settings.rootless != "false":
         from minirun.cgroups import delegated
 
@@ -58,8 +59,21 @@ def make(container: "Container") -> None:
     cgroup.create()
     _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
+    if _may_be_written(container.config) and not container.unprivileged:
+        from minirun.cgroups import ownership  # few may: systemd, docker in a container
+
+        ownership.give(cgroup, container.config)
     cgroup.prepare_join()
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
+
+
+def _may_be_written(config: "Config") -> bool:
+    """Return True if a container sees only its own cgroups, and has them mounted to write."""
+    rows = config.raw.get("mounts") or ()
+    return config.new_namespace("cgroup") and any(
+        row.get("type") in ("cgroup", "cgroup2") and "ro" not in (row.get("options") or ())
+        for row in rows
+    )
 
 
 def _set_limits(container: "Container", resources: "dict[str, Any]") -> None:
@@ -106,15 +120,21 @@ def open_cgroup(path: str, version: str = "auto") -> Cgroup:
     )
 
 
-def open_scope(cgroups_path: str, version: str) -> Cgroup:
+def open_scope(cgroups_path: str, version: str, *, of_user: bool = False) -> Cgroup:
     """Return the cgroup of the systemd scope slice:prefix:name, made or not.
 
-    Raises ConfigError, MinirunError.
+    `of_user`: a scope of the caller's own manager, on version 2. Raises ConfigError, MinirunError.
     """
     from minirun.cgroups import systemd
 
-    path, slice_name, scope = systemd.locate(cgroups_path)
-    plain = open_cgroup(path, version).record()
+    if of_user:
+        from minirun.cgroups.systemd import user
+
+        path, slice_name, scope = user.locate(cgroups_path)
+        plain: "CgroupRecord" = {**open_cgroup(path, "v2").record(), "rootless": True}
+    else:
+        path, slice_name, scope = systemd.locate(cgroups_path)
+        plain = open_cgroup(path, version).record()
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 
@@ -123,14 +143,14 @@ def from_record(record: "CgroupRecord", init: "dict[str, Any] | None" = None) ->
 
     `init` is the identity of the container's init: without a cgroup, it leads to the processes.
     """
-    if record.get("rootless"):
-        from minirun.cgroups import delegated
-
-        return delegated.from_record(record, init)
     if record.get("scope"):
         from minirun.cgroups import systemd
 
         return systemd.from_record(record)
+    if record.get("rootless"):
+        from minirun.cgroups import delegated
+
+        return delegated.from_record(record, init)
     if record["version"] == 2:
         return _v2(record["path"], record["dirs"][""].removesuffix(record["path"]))
     from minirun.cgroups.v1 import CgroupV1

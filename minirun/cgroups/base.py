@@ -52,13 +52,15 @@ class CgroupMount(Record):
     """One mount(2) that shows a container its own cgroups; `path` is below /sys/fs/cgroup.
 
     `directory` is the container's own cgroup there: what a container without a cgroup namespace
-    gets bound, since a new mount would show it the host's root.
+    gets bound, since a new mount would show it the host's root. `hierarchy` is where all of it is
+    mounted out here.
     """
 
     fstype: str
     path: str
     data: str
     directory: str
+    hierarchy: str
 
 
 class ContainerMounts(Record):

@@ -79,7 +79,7 @@ def _refused(directory: str) -> str:
     return ""
 
 
-class _WithoutDeviceRules:
+class WithoutDeviceRules:
     """What takes the place of device rules, of which a caller without privileges can set none."""
 
     def warn_of(self, resources: "dict[str, Any]", reason: str) -> None:
@@ -100,7 +100,7 @@ class _WithoutDeviceRules:
         return [ruleset.ALL]
 
 
-class Delegated(_WithoutDeviceRules, CgroupV2):
+class Delegated(WithoutDeviceRules, CgroupV2):
     """A cgroup2 that belongs to the caller: everything but device rules."""
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
@@ -113,7 +113,7 @@ class Delegated(_WithoutDeviceRules, CgroupV2):
         return {**super().record(), "rootless": True}
 
 
-class NoCgroup(_WithoutDeviceRules, Cgroup):
+class NoCgroup(WithoutDeviceRules, Cgroup):
     """In place of a cgroup, if the caller may make none: the processes of init's pid namespace."""
 
     def __init__(

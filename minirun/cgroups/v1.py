@@ -198,7 +198,7 @@ class CgroupV1(Cgroup):
         for hierarchy in dict.fromkeys(self._mounts[name] for name in self._joined):
             place = hierarchy.path.rpartition("/")[2]
             names, own = ",".join(hierarchy.names), hierarchy.path + self.path
-            mounts.append(CgroupMount("cgroup", place, names, own))
+            mounts.append(CgroupMount("cgroup", place, names, own, hierarchy.path))
             links += [(place, name) for name in hierarchy.names if len(hierarchy.names) > 1]
         return ContainerMounts(True, tuple(mounts), tuple(links))
 

@@ -208,7 +208,7 @@ class CgroupV2(Cgroup):
 
     def mounts_for_container(self) -> ContainerMounts:
         """Return the one mount."""
-        mount = CgroupMount("cgroup2", "", "", self._dir.path)
+        mount = CgroupMount("cgroup2", "", "", self._dir.path, self._mount)
         return ContainerMounts(False, (mount,), ())
 
     def _close_join_fd(self) -> None:

@@ -72,7 +72,7 @@ def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") 
     if not saved:
         return ""
     path: str = saved["path"]
-    if record["systemd_cgroup"] and not saved.get("rootless"):
+    if record["systemd_cgroup"]:
         right = path.endswith(f"{named.rpartition(':')[2]}.scope") and "scope" in saved
     else:
         right = [part for part in named.split("/") if part not in ("", ".")] == path[1:].split("/")

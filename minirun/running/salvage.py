@@ -15,7 +15,7 @@ from minirun.core import directories
 from minirun.core import state_file as records
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.kernel import mounts
-from minirun.core.settings import Settings
+from minirun.core.settings import Settings, unprivileged
 from minirun.running import existing, history, own_cgroup
 
 _PATIENCE = 10.0
@@ -68,7 +68,7 @@ def _cgroups(name: str) -> list[Cgroup]:
     for version in ("v1", "v2"):
         try:
             if ":" in name:
-                group = cgroups.open_scope(name, version)
+                group = cgroups.open_scope(name, version, of_user=unprivileged())
             else:
                 group = cgroups.open_cgroup(name, version)
         except MinirunError:

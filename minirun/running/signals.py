@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 ENDING = (1, 2, 15)
 """SIGHUP, INT, TERM."""
-FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28)
-"""SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH go on to the container's init."""
+FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28, 29, 30, *range(34, 65))
+"""SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH, IO, PWR and the real-time signals go on to the
+container's init: systemd there ends at SIGRTMIN+3. (32 and 33 are the C library's own.)"""
 
 _SIGALRM = 14
 

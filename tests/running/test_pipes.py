@@ -105,12 +105,22 @@ def test_exec_does_not_wait_for_what_goes_on_in_the_background(minirun: Program)
     assert set(done.stdout.splitlines()[:-1]) == {"more"}
 
 
-def test_a_signal_still_reaches_the_command(shell: Words) -> None:
-    argv = shell("trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.1; done")
+def test_exec_ends_even_if_the_pipe_stays_full(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "c", "busybox", "sleep", "100")
+    argv = minirun.argv("exec", "c", "sh", "-c", "yes & sleep 0.2; exit 6")
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as started:
+        assert started.wait(timeout=10) == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGPWR, signal.SIGRTMIN + 3])
+def test_a_signal_still_reaches_the_command(shell: Words, number: int) -> None:
+    """systemd, as the command, ends at SIGRTMIN+3."""
+    script = f"trap 'echo got; exit 9' {int(number)}; echo ready; while :; do sleep 0.1; done"
+    argv = shell(script)
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as started:
         assert started.stdout
         assert started.stdout.readline() == b"ready\n"
-        started.send_signal(signal.SIGTERM)
+        started.send_signal(number)
         assert started.stdout.read() == b"got\n"
     assert started.returncode == 9
 

@@ -74,6 +74,12 @@ class Bundle:
         state: dict[str, Any] = json.loads(self.program("state", self.name).stdout)
         return state
 
+    def let_others_in(self) -> None:
+        """Let other users, such as a user namespace's root, through the directories above it."""
+        for path in (self.path, *self.path.parents):
+            if not path.stat().st_mode & 0o001:
+                path.chmod(path.stat().st_mode | 0o011)
+
     def mounts(self, *rows: dict[str, Any]) -> list[dict[str, Any]]:
         """The usual mounts, and these."""
         return [*self.config["mounts"], *rows]

@@ -123,6 +123,8 @@ ROWS = (
     Row("config-linux.md", "netDevices", "yes", ("net/devices.py",),
         ("spec/test_namespaces.py::test_a_network_device",
          "spec/test_namespaces.py::test_a_name_that_is_taken")),
+    Row("config-linux.md", "cgroup ownership", "yes", ("cgroups/ownership.py",),
+        ("spec/test_namespaces.py::test_who_owns_the_containers_cgroup",)),
     Row("config-linux.md", "cgroupsPath", "yes", ("cgroups/base.py",),
         ("cgroups/test_cgroup.py::test_paths_are_taken_from_the_root_of_the_mount",
          "cgroups/test_frozen.py"), "one that is frozen is refused"),
@@ -180,6 +182,11 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "A label of AppArmor or SELinux on a kernel without the module is a warning.",
         "The same config.json works on both; crun does not even warn.",
         "spec/test_devices.py::test_a_label_without_its_module",
+    ),
+    (
+        "errnoRet or defaultErrnoRet beside an action that returns no number is refused.",
+        "runtime-spec asks for an error; runc passes it over.",
+        "spec/test_seccomp.py::test_what_is_wrong",
     ),
     (
         "A hook on the host without env has an empty environment.",

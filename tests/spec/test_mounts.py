@@ -259,7 +259,7 @@ def test_the_containers_own_mapping(bundle: Bundle, host: Path) -> None:
         "linux__namespaces": bundle.namespaces({"type": "user"}),
         "linux__uidMappings": maps, "linux__gidMappings": maps,
     }  # fmt: skip
-    _reachable(bundle)
+    bundle.let_others_in()
     (bundle.rootfs / "mnt").mkdir()
     assert _owners(bundle, bind(host), **changes) == ["65534:65534"] * 2
     assert _owners(bundle, bind(host, "idmap"), **changes) == ["0:0"] * 2
@@ -280,7 +280,7 @@ def test_a_source_below_a_directory_of_roots_alone(
 ) -> None:
     """The container's root is another user of the host, whom it does not let through."""
     maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
-    _reachable(bundle)
+    bundle.let_others_in()
     (bundle.rootfs / "mnt").mkdir()
     (host / "sub/word").write_text("reached")
     host.chmod(0o700)
@@ -294,12 +294,6 @@ def test_a_source_below_a_directory_of_roots_alone(
     assert word == "reached"
     assert "shared:" not in mounted, "nothing spreads back to the host"
     assert touched.endswith("Read-only file system" if "ro" in words else "Permission denied")
-
-
-def _reachable(bundle: Bundle) -> None:
-    for path in (bundle.path, *bundle.path.parents):
-        if not path.stat().st_mode & 0o001:
-            path.chmod(path.stat().st_mode | 0o011)
 
 
 def test_no_mapping_at_all(bundle: Bundle, host: Path) -> None:

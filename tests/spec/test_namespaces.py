@@ -236,3 +236,49 @@ def test_the_hosts_cgroup_namespace(bundle_both: Bundle) -> None:
     else:  # of version 1's hierarchies the container's own directory alone is shown
         script = "grep -c . /sys/fs/cgroup/pids/cgroup.procs"
     assert int(bundle_both.says(script, linux__namespaces=kept)) >= 1
+
+
+MAPS = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+
+
+def _of_another_user(bundle: Bundle, *kinds: str) -> dict[str, Any]:
+    """Changes of config.json: a user namespace, whose root reaches the root filesystem."""
+    bundle.let_others_in()
+    for name in ("sys", "dev", "proc"):
+        (bundle.rootfs / name).mkdir(exist_ok=True)
+    rows = bundle.namespaces({"type": "user"})
+    return {
+        "linux__namespaces": [row for row in rows if row["type"] not in kinds],
+        "linux__uidMappings": MAPS, "linux__gidMappings": MAPS,
+    }  # fmt: skip
+
+
+def _cgroup_mount(bundle: Bundle, *words: str) -> list[dict[str, Any]]:
+    kept = [row for row in bundle.config["mounts"] if row["destination"] != "/sys/fs/cgroup"]
+    row = {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"}
+    return [*kept, {**row, "options": ["nosuid", "noexec", "nodev", *words]}]
+
+
+def test_a_user_namespace_in_the_hosts_cgroup_namespace(bundle_both: Bundle) -> None:
+    """docker's userns-remap with --cgroupns=host: a new mount of cgroup2 is refused, a bind not."""
+    changes = _of_another_user(bundle_both, "cgroup")
+    mounts = _cgroup_mount(bundle_both, "ro")
+    script = "d=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup); grep -c . $d/cgroup.procs"
+    if bundle_both.program.flags[-1] == "v1":
+        script = "grep -c . /sys/fs/cgroup/pids/cgroup.procs"
+    assert bundle_both.says(f"{script}; ! mkdir $d/new 2>/dev/null", mounts=mounts, **changes)
+
+
+@pytest.mark.parametrize(("words", "may"), [(("rw",), True), ((), True), (("ro",), False)])
+@pytest.mark.parametrize("minirun_both", ["v2"], indirect=True)
+def test_who_owns_the_containers_cgroup(
+    bundle_both: Bundle, words: tuple[str, ...], may: bool
+) -> None:
+    """runtime-spec, "Cgroup ownership": root in a user namespace, if it may write there."""
+    changes = _of_another_user(bundle_both)
+    script = """cd /sys/fs/cgroup; stat -c %u . cgroup.procs cgroup.subtree_control
+        mkdir new 2>/dev/null && echo 0 >new/cgroup.procs && cat /proc/self/cgroup"""
+    done = bundle_both.run(script, mounts=_cgroup_mount(bundle_both, *words), **changes)
+    owners, said = done.stdout.split()[:3], done.stdout.splitlines()
+    assert owners == ["0" if may else "65534"] * 3, done.stderr
+    assert any(line == "0::/new" for line in said) == may

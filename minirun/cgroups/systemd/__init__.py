@@ -14,8 +14,9 @@ next daemon-reload: that is how containers lose their GPUs elsewhere. Whenever a
 systemd writes all files that it knows. So minirun writes its values after that, by hand: systemd
 knows less than config.json, of version 1 only some hierarchies, and of CPU quotas whole percents.
 
-Simplified: scopes only, of the system's manager only (runc also asks a user's), from systemd 244 on
-(2019), and no org.systemd.property annotations.
+Without root it is a user's own manager that is asked: minirun.cgroups.systemd.user.
+
+Simplified: scopes only, from systemd 244 on (2019), and no org.systemd.property annotations.
 """
 
 import os
@@ -23,6 +24,7 @@ import select
 
 from minirun.cgroups import bpf, hierarchies
 from minirun.cgroups.base import REMOVE_SECONDS, Cgroup
+from minirun.cgroups.delegated import WithoutDeviceRules
 from minirun.cgroups.stopping import SIGKILL, freeze
 from minirun.cgroups.systemd import properties as systemd_properties
 from minirun.cgroups.v1 import CgroupV1
@@ -45,15 +47,12 @@ BOOTED = "/run/systemd/system"
 
 
 def check() -> None:
-    """Raise MinirunError if this process cannot use the driver."""
+    """Raise MinirunError if nobody here can use the driver."""
     if not os.path.isdir(BOOTED):
         raise MinirunError(
             "--systemd-cgroup: systemd is not running on this host",
             "leave the flag out, and have the engine use its cgroupfs manager",
         )
-    if os.geteuid():
-        text = "--systemd-cgroup: only root can ask the system's manager for a scope"
-        raise MinirunError(text, "leave the flag out")
     try:
         import jeepney  # noqa: F401  (minirun.cgroups.systemd.bus needs it)
     except ImportError:
@@ -80,10 +79,7 @@ def expand(slice_name: str) -> str:
 
 
 def parse(cgroups_path: str) -> "tuple[str, str]":
-    """Return (slice, scope) that slice:prefix:name names; the slice is system.slice by default.
-
-    Raises ConfigError.
-    """
+    """Return (slice, scope) that slice:prefix:name names; "" for no slice. Raises ConfigError."""
     parts = cgroups_path.split(":")
     if len(parts) != 3 or not parts[2] or "/" in cgroups_path:
         raise ConfigError(
@@ -93,7 +89,7 @@ def parse(cgroups_path: str) -> "tuple[str, str]":
     slice_name, prefix, name = parts
     if name.endswith(".slice"):
         raise ConfigError(f"linux.cgroupsPath: {cgroups_path!r}: a slice cannot hold a container")
-    return slice_name or "system.slice", f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
+    return slice_name, f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
 
 
 def locate(cgroups_path: str) -> "tuple[str, str, str]":
@@ -103,16 +99,18 @@ def locate(cgroups_path: str) -> "tuple[str, str, str]":
     """
     check()
     slice_name, scope = parse(cgroups_path)
+    slice_name = slice_name or "system.slice"
     return f"{_top()}{expand(slice_name)}/{scope}", slice_name, scope
 
 
 def from_record(record: "CgroupRecord") -> Cgroup:
     """Return the cgroup that :meth:`_Scope.record` described, from state.json."""
-    if record["version"] == 2:
-        mount: str = record["dirs"][""].removesuffix(record["path"])
-        found: ScopeV1 | ScopeV2 = ScopeV2(record["path"], mount)
-    else:
+    found: _Scope
+    if record["version"] == 1:
         found = ScopeV1(record["path"], hierarchies.mounted(), record["dirs"])
+    else:
+        mount: str = record["dirs"][""].removesuffix(record["path"])
+        found = (UserScope if record.get("rootless") else ScopeV2)(record["path"], mount)
     found.slice, found.scope = record["slice"], record["scope"]
     return found
 
@@ -138,10 +136,14 @@ class _Scope(Cgroup):
     def _bus(self) -> "Bus":
         """Return the connection; it is kept, since stage 5 runs in another mount namespace."""
         if not self._open_bus:
-            from minirun.cgroups.systemd import bus as systemd_bus
-
-            self._open_bus = systemd_bus.Bus()
+            self._open_bus = self._connected()
         return self._open_bus
+
+    def _connected(self) -> "Bus":
+        """Return a new connection to the manager that has the scope. Raises MinirunError."""
+        from minirun.cgroups.systemd import bus
+
+        return bus.Bus()
 
     def create(self) -> None:
         """Start the unit with the holder in it, and make the directories it leaves out.
@@ -286,3 +288,22 @@ class ScopeV2(_Scope, CgroupV2):
                 return program
             os.close(program)
         return -1
+
+
+class UserScope(WithoutDeviceRules, _Scope, CgroupV2):
+    """A scope of a user's manager. It belongs to the user, as any delegated cgroup does."""
+
+    def _connected(self) -> "Bus":
+        """Return a new connection to the user's manager. Raises MinirunError."""
+        from minirun.cgroups.systemd import user
+
+        return user.bus()
+
+    def set_resources(self, resources: "dict[str, Any]") -> None:
+        """Set the limits, as far as the user's manager has the controllers."""
+        super().set_resources(resources)
+        self.warn_of(resources, "a device program needs CAP_BPF")
+
+    def record(self) -> "CgroupRecord":
+        """Return the record of a scope, marked as `rootless`."""
+        return {**super().record(), "rootless": True}

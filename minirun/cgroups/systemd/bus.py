@@ -1,7 +1,7 @@
 """A connection to systemd, and the four things that a cgroup driver asks of it, over D-Bus.
 
 D-Bus specification, "Message Protocol"; org.freedesktop.systemd1(5), interface Manager. As runc
-does, the system bus comes first, and if there is none, systemd's own socket, which is for root
+does, the bus comes first, and if there is none, systemd's own socket, which is for its owner alone
 and speaks the same without a daemon in between (and so without Hello and AddMatch).
 
 Starting and stopping are jobs: the call returns at once with the job's path, and a signal,
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     Properties = list[tuple[str, tuple[str, Any]]]
     """(name, (D-Bus signature, value)): what systemd takes as a(sv)."""
 
-SYSTEM_BUS = "/run/dbus/system_bus_socket"
-PRIVATE = "/run/systemd/private"
+SYSTEM = ("/run/dbus/system_bus_socket", "/run/systemd/private")
+"""The sockets of the system's bus and of the system's manager itself."""
 _SECONDS = 30.0  # runc's patience with a job; a stop may have to kill
 _MANAGER = jeepney.DBusAddress(
     "/org/freedesktop/systemd1", "org.freedesktop.systemd1", "org.freedesktop.systemd1.Manager"
 )
 _PEER = _MANAGER.with_interface("org.freedesktop.DBus.Peer")
+_PROPERTIES = _MANAGER.with_interface("org.freedesktop.DBus.Properties")
 _ERROR = "org.freedesktop.systemd1."
 
 
@@ -47,16 +48,17 @@ class Refused(MinirunError):
 
 
 class Bus:
-    """A connection to systemd as root has it. Raises MinirunError if neither answers."""
+    """A connection to a manager: systemd's for the system, or a user's."""
 
-    def __init__(self) -> None:
+    def __init__(self, sockets: "tuple[str, str]" = SYSTEM) -> None:
+        """`sockets`: a bus's, and the manager's own. Raises MinirunError if neither answers."""
         self._serial = 0
         self._parser = Parser()
         self._jobs: "dict[str, str]" = {}  # how each job ended that has ended
         try:
-            self._socket = _connect(SYSTEM_BUS)
+            self._socket = _connect(sockets[0])
         except OSError:
-            self._socket = _private()
+            self._socket = _private(sockets)
         else:
             self._call(jeepney.message_bus, "Hello")
             rule = "type='signal',sender='org.freedesktop.systemd1',member='JobRemoved'"
@@ -66,6 +68,12 @@ class Bus:
     def close(self) -> None:
         """End the connection."""
         self._socket.close()
+
+    def top(self) -> str:
+        """Return the cgroup of the manager, in which all its units are; "" for the root."""
+        body = (_MANAGER.interface, "ControlGroup")
+        (_, path), *_ = self._call(_PROPERTIES, "Get", "ss", body)
+        return str(path).rstrip("/")
 
     def start_scope(self, scope: str, properties: "Properties") -> None:
         """Start a transient unit and wait until it is there.
@@ -190,21 +198,21 @@ def _connect(path: str) -> socket.socket:
 
     D-Bus specification, "Authentication Protocol". All is said at once and before the answer, as
     systemd's own clients do: a message that reaches systemd's socket together with BEGIN lies there
-    until another one comes.
+    until another one comes. No user is named: the kernel says who it is, also where a user
+    namespace has another number for it than the server.
     """
-    uid = str(os.geteuid()).encode()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_SECONDS)
         connection.connect(path)
-        connection.sendall(b"\0AUTH EXTERNAL %s\r\nBEGIN\r\n" % uid.hex().encode())
+        connection.sendall(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")
         answer = b""
-        while not answer.endswith(b"\r\n"):
+        while not answer.endswith(b"\r\n") or answer == b"DATA\r\n":
             data = connection.recv(256)
             if not data:
                 break
             answer += data
-        if not answer.startswith(b"OK "):
+        if not answer.startswith(b"DATA\r\nOK "):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     except BaseException:
         connection.close()
@@ -212,15 +220,16 @@ def _connect(path: str) -> socket.socket:
     return connection
 
 
-def _private() -> socket.socket:
+def _private(sockets: "tuple[str, str]") -> socket.socket:
     """Return a socket to systemd itself. Raises MinirunError."""
+    bus, private = sockets
     try:
-        return _connect(PRIVATE)
+        return _connect(private)
     except OSError as error:
         raise MinirunError(
-            f"systemd: neither {SYSTEM_BUS} nor {PRIVATE} answers:"
+            f"systemd: neither {bus} nor {private} answers:"
             f" {os.strerror(error.errno or 0).lower() if error.errno else error}",
-            "as root: systemctl start dbus",
+            "as root: systemctl start dbus" if sockets == SYSTEM else "loginctl enable-linger USER",
         ) from None
 
 

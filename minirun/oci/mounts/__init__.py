@@ -130,9 +130,17 @@ class CgroupMounts(Record):
     def execute(self, root: Root) -> None:
         """Do it. Raises ConfigError, OSError."""
         root = rows.MountPoints(root, self.row, self.where)
+        path = self.row["destination"]
         flags = options.parse(self.row.get("options") or []).flags & ~mounts.MS_RELATIME
-        for operation in _cgroup_plan(self.row["destination"], flags, self.view, new=self.new):
-            operation.execute(root)
+        try:
+            for operation in _cgroup_plan(path, flags, self.view, new=self.new):
+                operation.execute(root)
+        except PermissionError:
+            if self.new or self.view.tmpfs:
+                raise
+            # a user namespace may not mount the host's tree anew; runc binds it, too
+            source = self.view.mounts[0].hierarchy
+            operations.Bind(source, path, flags & _ATTRIBUTES, recursive=False).execute(root)
 
 
 def _as_shell(row: "dict[str, Any]") -> str:
