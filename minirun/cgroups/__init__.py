@@ -59,10 +59,8 @@ def make(container: "Container") -> None:
     cgroup.create()
     _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
-    if _may_be_written(container.config) and not container.unprivileged:
-        from minirun.cgroups import ownership  # few may: systemd, docker in a container
-
-        ownership.give(cgroup, container.config)
+    if cgroup.version == 2 and not container.unprivileged and _may_be_written(container.config):
+        cgroup.give_to(_user_on_the_host(container.config))
     cgroup.prepare_join()
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
@@ -74,6 +72,20 @@ def _may_be_written(config: "Config") -> bool:
         row.get("type") in ("cgroup", "cgroup2") and "ro" not in (row.get("options") or ())
         for row in rows
     )
+
+
+def _user_on_the_host(config: "Config") -> int:
+    """Return the number that process.user has outside the container's user namespace; -1 for none.
+
+    (To chown(2), -1 means no change.)
+    """
+    uid = int((config.process.get("user") or {}).get("uid", 0))
+    if "user" not in config.namespaces:
+        return uid
+    for row in config.linux.get("uidMappings") or ():
+        if 0 <= uid - row["containerID"] < row["size"]:
+            return int(row["hostID"] + uid - row["containerID"])
+    return -1
 
 
 def _set_limits(container: "Container", resources: "dict[str, Any]") -> None:
@@ -127,14 +139,10 @@ def open_scope(cgroups_path: str, version: str, *, of_user: bool = False) -> Cgr
     """
     from minirun.cgroups import systemd
 
+    path, slice_name, scope = systemd.locate(cgroups_path, of_user=of_user)
+    plain = open_cgroup(path, "v2" if of_user else version).record()
     if of_user:
-        from minirun.cgroups.systemd import user
-
-        path, slice_name, scope = user.locate(cgroups_path)
-        plain: "CgroupRecord" = {**open_cgroup(path, "v2").record(), "rootless": True}
-    else:
-        path, slice_name, scope = systemd.locate(cgroups_path)
-        plain = open_cgroup(path, version).record()
+        plain["rootless"] = True
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 

@@ -63,8 +63,9 @@ def paths_of(pid: "int | str") -> "dict[str, str]":
 
     cgroups(7), "/proc files". Raises OSError.
     """
-    with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-        rows = [line.rstrip("\n").split(":", 2) for line in file]
+    with open(f"/proc/{pid}/cgroup", "rb") as file:
+        lines = file.read().decode(errors="surrogateescape").split("\n")
+    rows = [line.split(":", 2) for line in lines if line]
     return {names: path for _, names, path in rows}
 
 

@@ -18,13 +18,15 @@ from minirun.core.kernel import log_failure, logged_python, name_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 OWN_PARENT = "minirun"
 """The one parent that is minirun's own, at the top of a hierarchy: removed when it is empty."""
 
 _RACES = 100  # how often another process may remove a parent meanwhile
 _LONGEST_PAUSE = 0.05  # seconds
+_PATH_MAX = 4096
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Dir:
@@ -37,8 +39,7 @@ class Dir:
     def fd(self) -> int:
         """Return the descriptor; it belongs to this object. Raises OSError."""
         if self._fd < 0:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._fd = os.open(self.path, flags)
+            self._fd = os.open(self.path, _DIRECTORY)
         return self._fd
 
     def close(self) -> None:
@@ -132,26 +133,67 @@ def is_frozen(path: str) -> "bool | None":
 
 def processes(path: str) -> "list[int]":
     """Return the processes in the cgroup directory `path` and below, as far as it is there."""
-    found: "set[int]" = set()
-    for directory in walk(path):
-        try:
-            with open(f"{directory}/cgroup.procs") as file:
-                found.update(map(int, file))
-        except OSError:
-            continue  # removed since, or threaded: its processes are counted further up
+    found = _processes_in(None, path)
+    for fd, name, _ in below(path):
+        found |= _processes_in(fd, name)
     return sorted(found - {0})  # 0: a process of a pid namespace outside of ours
 
 
-def walk(path: str) -> "list[str]":
-    """Return the directory `path` and all below it, parents first; links are not followed."""
-    found = [path]
-    for directory in found:
-        try:
-            with os.scandir(directory) as entries:
-                found += [e.path for e in entries if e.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-    return found if os.path.isdir(path) else []
+def _processes_in(fd: "int | None", name: str) -> "set[int]":
+    try:
+        procs = os.open(f"{name}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC, dir_fd=fd)
+        with open(procs) as file:
+            return set(map(int, file))
+    except OSError:
+        return set()  # removed since, or threaded: its processes are counted further up
+
+
+def below(path: str) -> "Iterator[tuple[int, str, str]]":
+    """Yield all directories below `path`, as far as they are there, the deepest first.
+
+    Each is (a descriptor of its parent, its name, its path, or "" if that is too long). However
+    deeply a container has nested its cgroups, one descriptor is open: ".." leads back, since a
+    cgroup does not move. No link is followed.
+    """
+    names: "list[str]" = []
+    fd = -1
+    try:
+        fd = os.open(path, _DIRECTORY)
+        left = [_folders(fd)]
+        while left[-1] or names:
+            if left[-1]:
+                names.append(left[-1].pop())
+                try:
+                    fd = _moved(fd, names[-1])
+                except OSError:  # removed meanwhile
+                    names.pop()
+                else:
+                    left.append(_folders(fd))
+            else:
+                left.pop()
+                fd = _moved(fd, "..")
+                whole = "/".join((path, *names)) if len(names) < _PATH_MAX // 2 else ""
+                yield fd, names.pop(), whole if len(whole) < _PATH_MAX else ""
+    except OSError:
+        pass  # the whole tree is gone
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _moved(fd: int, name: str) -> int:
+    """Open a directory in `fd`, and close `fd`. Raises OSError."""
+    following = os.open(name, _DIRECTORY, dir_fd=fd)
+    os.close(fd)
+    return following
+
+
+def _folders(fd: int) -> "list[str]":
+    try:
+        with os.scandir(fd) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
 
 
 def remove(paths: "Iterable[str]", seconds: float) -> None:
@@ -164,7 +206,7 @@ def remove(paths: "Iterable[str]", seconds: float) -> None:
     pause = 0.0005
     while left:
         # mostly nothing is below one: then there is nothing to look for
-        busy = [p for p in left if not _rmdir(p) and not all(map(_rmdir, reversed(walk(p))))]
+        busy = [p for p in left if not _rmdir(p) and not _remove_with_all_below(p)]
         if busy and time.monotonic() > deadline:
             pids = processes(busy[0])
             who = f"{len(pids)} processes are in it, such as {pids[0]}" if pids else "it is in use"
@@ -178,11 +220,19 @@ def remove(paths: "Iterable[str]", seconds: float) -> None:
         left = busy
 
 
-def _rmdir(path: str) -> bool:
-    """Remove one directory; False if it is in use. Raises OSError for any other reason."""
+def _remove_with_all_below(path: str) -> bool:
+    """Remove a directory and all below it; False if something is in use. Raises OSError."""
+    for fd, name, whole in below(path):
+        if not (_rmdir(whole) if whole else _rmdir(name, fd)):
+            return False
+    return _rmdir(path)
+
+
+def _rmdir(path: str, fd: "int | None" = None) -> bool:
+    """Remove a directory (in `fd`); False if it is in use. Raises OSError for another reason."""
     start = events.now()
     try:
-        os.rmdir(path)
+        os.rmdir(path, dir_fd=fd)
     except FileNotFoundError:
         return True
     except OSError as error:

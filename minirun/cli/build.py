@@ -11,6 +11,7 @@ from minirun.cli import as_runc, pull
 from minirun.cli.flags import Flags, flag
 from minirun.cli.images import exactly
 from minirun.core.errors import ImageError, from_os
+from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
 from minirun.image import recipe, store
@@ -86,38 +87,59 @@ def _context(flags: Build) -> Iterator[tuple[str, str]]:
     if flags.file:
         yield _read(flags.file), place
         return
-    for name in NAMES:
-        if os.path.exists(f"{place}/{name}"):
-            yield _read(f"{place}/{name}"), place
-            return
-    text = f"failed to read dockerfile: {place}: there is no Dockerfile"
-    raise ImageError(text, "-f FILE", status=1)
+    text = _read_in(place, *NAMES)
+    if text is None:
+        text = f"failed to read dockerfile: {place}: there is no Dockerfile"
+        raise ImageError(text, "-f FILE", status=1)
+    yield text, place
 
 
 def _read(path: str) -> str:
-    """Return the text of a Dockerfile. Raises ImageError."""
-    try:
+    """Return the text of the Dockerfile that the user names. Raises ImageError."""
+    with _failures(path):
         if path == "-":
             data = sys.stdin.buffer.read(parse.LIMIT + 1)
         else:
             with open(path, "rb") as file:
                 data = file.read(parse.LIMIT + 1)
         return data.decode()
+
+
+def _read_in(folder: str, *names: str) -> str | None:
+    """Return the text of the first of these files that is there; None if none is.
+
+    The folder may be a stranger's: no link leads out of it. Raises ImageError.
+    """
+    for name in names:
+        with _failures(f"{folder}/{name}"), closing(Root.at(folder)) as root:
+            try:
+                return root.read(name, parse.LIMIT + 1).decode()
+            except FileNotFoundError:
+                continue
+    return None
+
+
+@contextmanager
+def _failures(path: str) -> Iterator[None]:
+    """Make an ImageError of what fails while `path` is read."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise ImageError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
     except OSError as error:
-        found = from_os(error, "failed to read dockerfile")
-        raise ImageError(str(found), found.hint or "", status=1) from None
+        text = f"failed to read dockerfile: {path}: {error.strerror}"
+        raise ImageError(text, from_os(error).hint, status=1) from None
 
 
 def _ignored(flags: Build, folder: str) -> str:
     """Return the rules of what is left out: those beside -f's file before the folder's own."""
-    named = [f"{flags.file}.dockerignore"] if flags.file not in ("", "-") else []
-    own = [f"{folder}/{name}" for name in (".dockerignore", ".containerignore")]
-    for path in [*named, *own]:
-        if os.path.exists(path):
-            return _read(path)
-    return ""
+    named = None
+    if flags.file not in ("", "-"):
+        beside, name = os.path.split(flags.file)
+        named = _read_in(beside or ".", f"{name}.dockerignore")
+    if named is not None:
+        return named
+    return _read_in(folder, ".dockerignore", ".containerignore") or ""
 
 
 def _options(flags: Build) -> BuildOptions:

@@ -89,11 +89,16 @@ def signal_number(text: str) -> int:
     base, sign, step = name[:5], name[5:6], name[6:]
     if name in SIGNALS:
         return SIGNALS[name]
-    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and step.isdigit() and int(step[:3]) < 16:
+    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and _is_below(step, 16):
         return SIGNALS[base] + int(sign + step)
-    if text.isascii() and text.isdigit() and int(text) < 65:
+    if _is_below(text, 65):
         return int(text)
     raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
+
+
+def _is_below(text: str, limit: int) -> bool:
+    """Return True for a number of one or two digits that is less than `limit`."""
+    return text.isascii() and text.isdigit() and len(text) < 3 and int(text) < limit
 
 
 def main_delete(args: "list[str]", settings: Settings) -> int:

@@ -14,7 +14,7 @@ from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import warn
 from minirun.oci import validate
-from minirun.running import existing
+from minirun.running import existing, record_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +56,19 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise StateError("container not running", f"it is {container.record['status']}")
     limits = container.record.get("resources") or container.config.resources
     merged = validate.resources(merge(limits, changes))
+    _check_recordable(merged)
     names = merged if container.cgroup.takes_all_limits else changes
     container.cgroup.set_resources({name: merged[name] for name in names})
     container.save(resources=merged, cgroup=container.cgroup.record())
     return 0
+
+
+def _check_recordable(resources: "dict[str, Any]") -> None:
+    """Raise ConfigError for what a record that holds it could not be read back with."""
+    try:
+        record_fields.check_plain({"resources": resources})
+    except ValueError as error:
+        raise ConfigError(f"linux.resources: {error}") from None
 
 
 def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any]":

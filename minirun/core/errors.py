@@ -18,7 +18,7 @@ import os
 from minirun.core.visible import clean
 
 _LONGEST = 500
-"""Characters of an error. A longer one quotes a wrong input; its middle is left out."""
+"""Characters of an error, or a hint. A longer one quotes a wrong input; its middle is left out."""
 
 
 class MinirunError(Exception):
@@ -34,10 +34,10 @@ class MinirunError(Exception):
 
     def line(self) -> str:
         """The one line that is printed: what, where, and what to do; cleaned."""
-        text = " ".join(str(self).split("\n"))
-        if len(text) > _LONGEST:
-            text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-        return clean(f"{text} ({self.hint})" if self.hint else text)
+        parts = (" ".join(part.split("\n")) for part in (str(self), self.hint))
+        half = _LONGEST // 2
+        text, hint = (p if len(p) <= _LONGEST else f"{p[:half]} … {p[-half:]}" for p in parts)
+        return clean(f"{text} ({hint})" if hint else text)
 
 
 class UsageError(MinirunError):
@@ -94,18 +94,18 @@ HINTS = {
     ("bpf", "EINVAL"): "the kernel was built without CONFIG_CGROUP_BPF",
     ("setns", "EPERM"): "run as root",
     ("setns", "EINVAL"): "the namespace is of another kind, or the process is not single-threaded",
-    ("write", "ENOSPC"): "the disk is full: minirun gc frees what ended containers left",
-    ("mkdir", "ENOSPC"): "the disk is full: minirun gc frees what ended containers left",
+    ("write", "ENOSPC"): "the disk is full: free some by minirun rm ID, or by minirun image gc",
+    ("mkdir", "ENOSPC"): "the disk is full: free some by minirun rm ID, or by minirun image gc",
     ("capset", "EPERM"): "minirun itself lacks a capability that the container asks for",
     ("sethostname", "EINVAL"): "a host name has at most 64 bytes",
     ("setuid", "EINVAL"): "that user id is not mapped in the container's user namespace",
     ("setgid", "EINVAL"): "that group id is not mapped in the container's user namespace",
     ("setrlimit", "EPERM"): "raising a hard limit needs CAP_SYS_RESOURCE",
 }
-"""What to try, per (system call, errno). `minirun explain` prints this table."""
+"""What to try, per (system call, errno). `minirun explain --hints` prints this table."""
 
 _GENERAL = {
-    "ENOSPC": "the disk is full: minirun gc frees what ended containers left",
+    "ENOSPC": "the disk is full: free some by minirun rm ID, or by minirun image gc",
     "EROFS": "that file system is read-only",
     "EACCES": "run as root",
     "EPERM": "run as root",

@@ -2,8 +2,8 @@
 
     runtime                                     init
        │ ── clone3 ─────────────────────────────▶ │   stage 1
-       │ ── MAPPED   (user namespace only) ─────▶ │
-       │                                          │   joins its cgroup, mounts
+       │                                          │   joins its cgroup
+       │ ── MAPPED   (user namespace only) ─────▶ │   mounts
        │ ◀──────────── READY   root filesystem ── │
        │ ── YOUR_TURN ──────────────────────────▶ │
        │ ◀──────────── RUN_HOOKS ──────────────── │   stage 2
@@ -20,8 +20,7 @@
 
 Only the side that has the turn begins or ends a stage, so the log is in order by construction.
 If a side dies, its end of a FIFO closes, and the other side reads the end of file: so neither waits
-forever. The real runc sends its messages over a socketpair and keeps one FIFO, exec.fifo,
-for `start`.
+forever. The real runc's messages go over a socketpair; its one FIFO is exec.fifo, for `start`.
 """
 
 import fcntl
@@ -133,10 +132,11 @@ class Channel:
 def error_from(line: str) -> MinirunError:
     """Return the error that an ERROR message carries, or one that says what came instead."""
     word, _, rest = line.partition(" ")
-    if word != Message.ERROR:
+    try:
+        fields = jsonlite.loads(rest) if word == Message.ERROR else {}
+        return MinirunError(str(fields["text"]), str(fields["hint"]), int(fields["status"]))
+    except (KeyError, TypeError, ValueError, OverflowError):  # another message, or a forged one
         return MinirunError(f"handshake: unexpected {word!r}")
-    fields = jsonlite.loads(rest)
-    return MinirunError(fields["text"], fields["hint"], fields["status"])
 
 
 class Ends:

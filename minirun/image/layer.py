@@ -11,6 +11,7 @@ OverlayFS's opaque mark is an attribute that containers in a user namespace do n
 So an opaque directory gets a whiteout for each name that it hides.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from contextlib import closing, suppress
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
+from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
 from minirun.image.lower import Lower, is_whiteout, resolve
@@ -27,6 +29,7 @@ from minirun.image.unpack import Unpacker, clear_attributes, copy_file, inside
 
 OPAQUE = ".wh..opq"
 """The name that makes its folder opaque: WHITEOUT + this."""
+_STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -187,10 +190,17 @@ class OverlayLayer(Unpacker):
         raise ImageError(f"archive: {path!r} is a file, and others lie below it")
 
     def _own(self, path: str) -> tuple[int, os.stat_result] | None:
+        """Return what this layer has there; None for nothing, or for a path through a link."""
         try:
-            return self.root.fd, os.lstat(path or ".", dir_fd=self.root.fd)
-        except FileNotFoundError:
-            return None
+            fd = files.openat2(self.root.fd, path or ".", os.O_PATH | os.O_NOFOLLOW, _STAY)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return None
+            raise
+        try:
+            return self.root.fd, os.fstat(fd)
+        finally:
+            os.close(fd)
 
     def _below(self, path: str) -> tuple[int, os.stat_result] | None:
         """Return what the lower layers show, unless this one hides it."""

@@ -116,6 +116,8 @@ class Layers:
             found = tree.summarize([f"{path}/{FS}"]).digest
         except OSError as error:
             return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
+        except (ValueError, KeyError, TypeError):
+            return f"{path}/{RECORD} is damaged"
         return (
             "" if found == stored else f"layer {chain_id[:19]} is {found}, was stored as {stored}"
         )
@@ -127,8 +129,8 @@ class Layers:
         """
         path, hidden = self._path(chain_id), f"{self._top}/{DRAFT}{_hex(chain_id)}"
         with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
-            diff_id = ""
-            with suppress(OSError, ValueError, KeyError), open(f"{path}/{RECORD}") as file:
+            diff_id, record = "", f"{path}/{RECORD}"
+            with suppress(OSError, ValueError, LookupError, TypeError), open(record) as file:
                 diff_id = str(json.load(file)["diff_id"])
             os.rename(path, hidden)
             remove_tree(hidden)

@@ -24,6 +24,7 @@ DOCUMENT_LIMIT = 4 << 20
 LAYER_LIMIT = 500
 """OverlayFS takes no more (OVL_MAX_STACK)."""
 BLOB_LIMIT = 1 << 40
+_INT64 = 1 << 63
 
 INDEXES = (
     "application/vnd.oci.image.index.v1+json",
@@ -211,6 +212,9 @@ def _healthcheck(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return what docker knows of it. Source: moby's docker image specification, v1.3."""
     numbers = ("Interval", "Timeout", "StartPeriod", "StartInterval", "Retries")
     found = {key: entry[key] for key in numbers if type(entry.get(key)) is int}
+    for key, number in found.items():
+        if abs(number) >= _INT64:
+            raise ImageError(f"Healthcheck: {key}: a number of more than 64 bits")
     return {"Test": list(test), **found} if (test := _strings(entry, "Test")) else {}
 
 
@@ -259,6 +263,8 @@ def _string(entry: Mapping[str, Any], key: str) -> str:
         raise ImageError(f"{key}: {str(found)[:80]!r} is no text")
     if found and "\0" in found:
         raise ImageError(f"{key}: a NUL byte in {found[:80]!r}")
+    if found and any("\ud800" <= sign <= "\udfff" for sign in found):
+        raise ImageError(f"{key}: half of a surrogate pair in {found[:80]!r}")
     return found or ""
 
 
@@ -290,6 +296,8 @@ def _mapping(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = entry.get(key)
     if found is not None and not isinstance(found, dict):
         raise ImageError(f"{key}: not an object")
+    for name in found or ():
+        _string({key: name}, key)
     return found or {}
 
 

@@ -5,7 +5,6 @@ An overlay's options name its layers; those of an image are named by the image.
 
 import os
 import re
-from collections.abc import Iterator
 
 from minirun.common import mountinfo
 from minirun.common.mountinfo import Mount
@@ -20,22 +19,25 @@ _SHARED = re.compile(r"/layers/[0-9a-f]{64}/fs$")
 
 def tree(container: Container, pid: int) -> list[MountFacts]:
     """Return the mounts that process `pid` sees, parents before children. Raises OSError."""
-    masked = container.config.linux.get("maskedPaths") or []
+    masked = set(container.config.linux.get("maskedPaths") or ())
     rows = [_row(container, mount) for mount in mountinfo.read(pid)]
     below: dict[int, list[MountFacts]] = {}
     known = {row["id"] for row in rows}
     for row in rows:
         row["masked"] = row["path"] in masked
-        parent = row["parent"] if row["parent"] in known - {row["id"]} else 0
+        has_parent = row["parent"] in known and row["parent"] != row["id"]
+        parent = row["parent"] if has_parent else 0
         below.setdefault(parent, []).append(row)
 
-    def walk(parent: int, depth: int) -> Iterator[MountFacts]:
-        for row in below.get(parent, []):
-            row["depth"] = depth
-            yield row
-            yield from walk(row["id"], depth + 1)
-
-    return list(walk(0, 0))
+    found: list[MountFacts] = []
+    waiting = below.pop(0, [])[::-1]
+    while waiting:
+        row = waiting.pop()
+        found.append(row)
+        for inner in reversed(below.pop(row["id"], [])):
+            inner["depth"] = row["depth"] + 1
+            waiting.append(inner)
+    return found
 
 
 def _row(container: Container, mount: Mount) -> MountFacts:

@@ -68,14 +68,14 @@ def _count(own: dict[str, int]) -> tuple[dict[str, int], int]:
 
 def cgroups(pid: int) -> dict[str, str]:
     """Return hierarchy ("memory", "cpu,cpuacct"; "" for version 2) → init's cgroup: cgroups(7)."""
-    lines = state.read_bytes(f"/proc/{pid}/cgroup").decode(errors="replace").splitlines()
-    return {names: path for _, names, path in (line.split(":", 2) for line in lines)}
+    lines = state.read_bytes(f"/proc/{pid}/cgroup").decode(errors="replace").split("\n")
+    return {names: path for _, names, path in (line.split(":", 2) for line in lines if line)}
 
 
 def status(pid: int) -> dict[str, str]:
     """Return the fields of /proc/PID/status. Raises OSError."""
-    lines = state.read_bytes(f"/proc/{pid}/status").decode(errors="replace").splitlines()
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    lines = state.read_bytes(f"/proc/{pid}/status").decode(errors="replace").split("\n")
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines if line)}
 
 
 def rights(pid: int) -> Rights:

@@ -7,7 +7,7 @@ stopped only from a debugger.
 
 import os
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NotRequired, TypedDict
 
 from minirun.cgroups.reading import listing
@@ -15,6 +15,7 @@ from minirun.common import mountinfo
 from minirun.core import places, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
+from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect import processes
 from minirun.inspect.given import device_names
@@ -57,6 +58,7 @@ class Snapshot(TypedDict):
 MOST_FILES = 5000
 """Of a container whose own layer is larger, the snapshot holds this many names and says so."""
 
+_STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS
 _WALKED = ("/dev", "/proc/driver")
 
 
@@ -135,21 +137,36 @@ def _walk_below(root: Root, path: str, found: list[str]) -> None:
 
 
 def _walk(fd: int, path: str, found: list[str]) -> None:
-    """Add what is below the directory `fd`, which is closed; no link is followed."""
+    """Add what is below the directory `fd`, which is closed; no link is followed.
+
+    Each directory is opened from the top: a container chooses how deep they are nested.
+    """
     try:
-        for name in sorted(os.listdir(fd)):
-            if len(found) > 2 * MOST_FILES:
-                return
-            try:
-                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                found.append(f"{path}/{name}{_kind(status, name, fd)}")
-                if stat.S_ISDIR(status.st_mode):
-                    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                    _walk(os.open(name, flags, dir_fd=fd), f"{path}/{name}", found)
-            except OSError:
-                continue
+        waiting = [""]
+        while waiting and len(found) <= 2 * MOST_FILES:
+            waiting += _entries(fd, waiting.pop(), path, found)
     finally:
         os.close(fd)
+
+
+def _entries(top: int, folder: str, path: str, found: list[str]) -> list[str]:
+    """Add what is in one directory; return the directories in it, the last first."""
+    inner: list[str] = []
+    try:
+        fd = files.openat2(top, folder or ".", os.O_RDONLY | os.O_DIRECTORY, _STAY)
+    except OSError:
+        return []  # gone, a link by now, or too deep
+    try:
+        for name in sorted(os.listdir(fd))[: 2 * MOST_FILES]:
+            with suppress(OSError):
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                here = f"{folder}/{name}" if folder else name
+                found.append(f"{path}/{here}{_kind(status, name, fd)}")
+                if stat.S_ISDIR(status.st_mode):
+                    inner.append(here)
+    finally:
+        os.close(fd)
+    return inner[::-1]
 
 
 def _kind(status: os.stat_result, name: str, fd: int) -> str:
@@ -180,7 +197,7 @@ def process(pid: int) -> ProcessFacts:
         "capabilities": f"0x{int(status.get('CapEff', '0'), 16):x}",
         "no_new_privs": status.get("NoNewPrivs", "") == "1",
         "seccomp": status.get("Seccomp", "0"),
-        "cgroup": os.fsdecode(state.read_bytes(f"/proc/{pid}/cgroup")).splitlines(),
+        "cgroup": os.fsdecode(state.read_bytes(f"/proc/{pid}/cgroup")).rstrip("\n").split("\n"),
         "descriptors": _descriptors(pid),
     }
 

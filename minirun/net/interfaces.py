@@ -40,7 +40,7 @@ def interfaces(pid: int) -> list[Interface]:
     found = [
         Interface(
             link["index"],
-            link.get_attr("IFLA_IFNAME"),
+            _text(link.get_attr("IFLA_IFNAME")),
             bool(link["flags"] & 1),  # IFF_UP
             link.get_attr("IFLA_ADDRESS") or "",
             tuple(
@@ -52,6 +52,11 @@ def interfaces(pid: int) -> list[Interface]:
         for link in links
     ]
     return sorted(found)
+
+
+def _text(name: str | bytes) -> str:
+    """Return a name as text: one that is not UTF-8, which the kernel allows, comes as bytes."""
+    return name if isinstance(name, str) else name.rstrip(b"\0").decode(errors="replace")
 
 
 @contextmanager

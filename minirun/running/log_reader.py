@@ -28,7 +28,9 @@ class OutputReader:
         """Show the whole lines that have come since; with `tail`, so many of them at the end."""
         lines = self._lines()
         for line in lines if tail is None else deque(lines, maxlen=tail):
-            row = jsonlite.loads(line.decode())
+            row = _row(line)
+            if not row:
+                continue
             stream = sys.stderr if row["stream"] == "stderr" else sys.stdout
             stream.write((f"{row['time']} " if self.timestamps else "") + row["log"])
             stream.flush()
@@ -57,6 +59,16 @@ class OutputReader:
         for file in files[:known]:
             file.close()
         return files[known:]
+
+
+def _row(line: bytes) -> "dict[str, str] | None":
+    """Return what a line of the log holds; None if it is broken: a disk was full."""
+    try:
+        row = jsonlite.loads(line.decode())
+    except ValueError:
+        return None
+    whole = isinstance(row, dict) and {"log", "stream", "time"} <= row.keys()
+    return row if whole and all(isinstance(value, str) for value in row.values()) else None
 
 
 def _whole_lines(file: "BinaryIO") -> "Iterator[bytes]":

@@ -59,7 +59,10 @@ class OutputLog:
         try:
             if self.size and 0 <= self.limits.max_size < self.size + len(data):
                 self._rotate()
-            self.size += os.write(self.fd, data)
+            if os.write(self.fd, data) < len(data):
+                os.ftruncate(self.fd, self.size)  # half a line: the next would be a part of it
+            else:
+                self.size += len(data)
         except OSError:
             pass  # a full disk ends the log, not the container
 

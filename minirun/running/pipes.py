@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CHUNK = 65536
 _PIPE_BUF = 4096
 _FIONREAD = 0x541B  # asm-generic/ioctls.h
+_MOST_HELD = 1 << 20
 
 
 class Flow:
@@ -63,20 +64,18 @@ class Flow:
 
         A process in the background may go on writing, so a pipe is read once, up to what it holds.
         """
-        while self.open and self._rest():
-            pass
+        self._write_all()
+        left = self._held() if self.open else 0
+        while self.open and left > 0 and (size := self._read(min(left, CHUNK))):
+            left -= size
+            self._write_all()
         self.end()
 
-    def _rest(self) -> bool:
-        """Pass on one chunk; False if no more is to come."""
-        self._write_all()
-        size = CHUNK
-        if stat.S_ISFIFO(os.fstat(self.source).st_mode):
-            size = int.from_bytes(fcntl.ioctl(self.source, _FIONREAD, bytes(4)), "little")
-        if not (size and self._read(size)):
-            return False
-        self._write_all()
-        return size == CHUNK
+    def _held(self) -> int:
+        """Return how many bytes are in a pipe now; more than any terminal holds for one."""
+        if not stat.S_ISFIFO(os.fstat(self.source).st_mode):
+            return _MOST_HELD
+        return int.from_bytes(fcntl.ioctl(self.source, _FIONREAD, bytes(4)), "little")
 
     def end(self) -> None:
         """Close our end: the other side reads the end of file, or gets SIGPIPE."""
@@ -84,22 +83,22 @@ class Flow:
             self.open = False
             os.close(self.owned)
 
-    def _read(self, size: int) -> bool:
-        """Read; False if there is nothing now, or nothing more."""
+    def _read(self, size: int) -> int:
+        """Read; return how many bytes: 0 if there is nothing now, or nothing more."""
         try:
             data = os.read(self.source, size)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:  # EIO: the terminal's last user has gone
             data = b""
         if not data:
             self.end()
-            return False
+            return 0
         if self.keep:
             self.keep(data)
         if self.target >= 0:
             self.waiting = memoryview(data)
-        return True
+        return len(data)
 
     def _write(self, most: int) -> None:
         try:

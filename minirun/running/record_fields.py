@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 STATUSES = (state.CREATING, state.CREATED, state.RUNNING, state.STOPPED, state.PAUSED)
 _DEEPEST = 32
-_LARGEST = 1 << 63
+_LARGEST = 1 << 64
+"""What the runtime-spec has the largest numbers for: uint64."""
 _MOST_PIDS = 1 << 22
 """The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
 
@@ -23,7 +24,7 @@ def check(value: "Any", directory: str) -> None:
     """Raise ValueError if a record is not one that minirun has written for this directory."""
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
-    _check_plain(value, _DEEPEST)
+    check_plain(value)
     for key, (is_right, what) in REQUIRED.items():
         if key not in value:
             raise ValueError(f"{key} is missing")
@@ -46,8 +47,11 @@ def _is_same(one: str, other: str) -> bool:
         return False
 
 
-def _check_plain(value: "Any", left: int) -> None:
-    """Raise ValueError for what could not be written again, or be part of a path."""
+def check_plain(value: "Any", left: int = _DEEPEST) -> None:
+    """Raise ValueError for what could not be written again, or be part of a path.
+
+    `left` is how many levels deep it may be.
+    """
     if not left:
         raise ValueError("nested too deeply")
     if isinstance(value, str):
@@ -56,11 +60,11 @@ def _check_plain(value: "Any", left: int) -> None:
         value.encode()
     elif isinstance(value, dict):
         for key, inner in value.items():
-            _check_plain(key, left)
-            _check_plain(inner, left - 1)
+            check_plain(key, left)
+            check_plain(inner, left - 1)
     elif isinstance(value, list):
         for inner in value:
-            _check_plain(inner, left - 1)
+            check_plain(inner, left - 1)
     elif isinstance(value, (int, float)) and not -_LARGEST < value < _LARGEST:
         raise ValueError("a number in it is too large")
 

@@ -1,7 +1,14 @@
 """mountinfo as other machines show it, and this one's."""
 
-from minirun.cgroups.hierarchies import Hierarchy, hierarchies_of, mounted
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from minirun.cgroups.hierarchies import Hierarchy, hierarchies_of, mounted, paths_of
 from minirun.common.mountinfo import parse
+from minirun.inspect import processes
 
 SYSTEMD_HYBRID = r"""
 25 30 0:23 / /proc rw,relatime shared:13 - proc proc rw
@@ -33,3 +40,21 @@ def test_this_machine_is_read():
     with open("/proc/self/cgroup") as file:
         names = {name for line in file for name in line.split(":")[1].split(",") if name}
     assert {name for h in mounted() for name in h.names} <= names
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\x0bb", "a\u2028b"])
+def test_only_a_newline_ends_a_line(name):
+    """A container names its cgroups, and the kernel forbids the newline alone."""
+    mount = next(h for h in mounted() if "pids" in h.names or h.version == 2)
+    directory = f"{mount.path}/minirun-{os.getpid()}{name}"
+    os.mkdir(directory)
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        Path(directory, "cgroup.procs").write_text(str(process.pid))
+        where = f"/{os.path.basename(directory)}"
+        assert paths_of(process.pid)[",".join(mount.names)] == where
+        assert processes.cgroups(process.pid)[",".join(mount.names)] == where
+    finally:
+        process.kill()
+        process.wait()
+        os.rmdir(directory)

@@ -59,7 +59,7 @@ def test_links_are_not_followed(tmp_path):
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path / "outside")
-    assert tree.walk(str(inside)) == [str(inside)]
+    assert list(tree.below(str(inside))) == []
     assert tree.processes(str(inside)) == []
     with pytest.raises(StateError, match="cannot be removed: it is in use"):
         tree.remove([str(inside)], 0)
@@ -81,3 +81,30 @@ def test_a_directory_may_be_closed_twice(tmp_path):
     assert directory.read("n") == "42\n"
     directory.close()
     directory.close()
+
+
+def test_cgroups_nested_deeper_than_a_path_reaches(mount):
+    """A container once made so many that no `delete` could remove it: PATH_MAX is 4096."""
+    top = f"{mount}/minirun-deep-{os.getpid()}"
+    os.mkdir(top)
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("n" * 200, dir_fd=here)
+        os.mkdir("beside", dir_fd=here)
+        following = os.open("n" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = following
+    process = subprocess.Popen(["sleep", "100"])
+    try:
+        file = os.open("cgroup.procs", os.O_WRONLY, dir_fd=here)
+        os.write(file, str(process.pid).encode())
+        os.close(file)
+        assert tree.processes(top) == [process.pid]
+        with pytest.raises(StateError, match=f"such as {process.pid}"):
+            tree.remove([top], 0)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(here)
+    tree.remove([top], 5)
+    assert not os.path.exists(top)

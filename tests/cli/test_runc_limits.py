@@ -125,6 +125,19 @@ def test_broken_json(minirun: Program) -> None:
     assert done.returncode == 1 and "linux.resources.memory.limit: expected" in done.stderr
 
 
+def test_what_a_record_cannot_hold_is_refused(minirun: Program) -> None:
+    """Else every later command would call the record damaged; uint64 is the specification's."""
+    minirun("run", "-d", "--name", "u", "busybox", "sleep", "100")
+    deep = "{" + '"a":{' * 40 + "}" * 41
+    for value, words in ((str(1 << 64), "a number in it is too large"), (deep, "nested too")):
+        done = minirun("update", "-r", "-", "u", input=f'{{"unknown": {{"x": {value}}}}}')
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert f"linux.resources: {words}" in done.stderr
+    text = json.dumps({"cpu": {"shares": 700}, "unknown": {"x": (1 << 64) - 1}})
+    assert minirun("update", "-r", "-", "u", input=text).returncode == 0
+    assert minirun("exec", "u", "true").stderr == ""
+
+
 def test_merging_keeps_what_is_not_named() -> None:
     before = {"memory": {"limit": 5, "swap": 9}, "cpu": {"quota": 4}}
     assert merge(before, {"cpu": {"period": 3}})["cpu"] == {"quota": 4, "period": 3}

@@ -51,6 +51,8 @@ def test_a_line_has_an_end() -> None:
     line = MinirunError("x" * 100_000 + ": no such file").line()
     assert len(line) < 600
     assert line.startswith("xxx") and line.endswith(": no such file")
+    line = MinirunError("no such image", f"there are {'x' * 100_000}\nlast").line()
+    assert len(line) < 600 and line.endswith("x last)")
 
 
 def test_an_oserror_of_the_kernel_room_becomes_one_line_with_a_hint() -> None:

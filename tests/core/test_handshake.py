@@ -220,3 +220,12 @@ def test_no_end_is_handed_on_to_a_program(tmp_path: Path) -> None:
     assert not any(os.get_inheritable(fd) for fd in fds)
     for fd in fds:
         os.close(fd)
+
+
+@pytest.mark.parametrize(
+    "rest", ["{}", "[]", "x", "", "1", '{"text": "a", "hint": "", "status": {}}', "[" * 100_000]
+)
+def test_a_forged_error_is_an_error(rest: str) -> None:
+    """A container may have got hold of the FIFO."""
+    error = handshake.error_from(f"ERROR {rest}")
+    assert str(error) == "handshake: unexpected 'ERROR'"

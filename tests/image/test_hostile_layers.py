@@ -20,7 +20,7 @@ from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import catalogue, oci
 from minirun.image.gc import collect
-from minirun.image.layer import apply_flat
+from minirun.image.layer import apply_flat, apply_overlay
 from minirun.image.take import take
 
 D, L, H, C = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
@@ -149,6 +149,19 @@ def test_the_trees_that_are_contained(host: Host, tmp_path: Path) -> None:
     flat(host.layers(CONTAINED["a link, then through it"]), tmp_path / "flat")
     inside = tmp_path / "flat" / str(host.path)[1:]
     assert (inside / "file").read_text() == "!"
+
+
+def test_an_opaque_folder_whose_parent_becomes_a_link(host: Host, tmp_path: Path) -> None:
+    """What is hidden is looked for below the layer, and not where a link of it leads."""
+    (host.path / "e").mkdir()
+    below = tar(member("d/", D), member("d/e/", D), member("d/e/x"))
+    rows = [member("d/e/", D), member("d/e/.wh..wh..opq"), member("d", L, linkname=HOST)]
+    for path in ("lower", "upper"):
+        (tmp_path / path).mkdir()
+    apply_overlay(io.BytesIO(below), str(tmp_path / "lower"), [])
+    layer = io.BytesIO(host.layers([rows])[0])
+    apply_overlay(layer, str(tmp_path / "upper"), [str(tmp_path / "lower")])
+    assert os.listdir(tmp_path / "upper") == ["d"]
 
 
 @pytest.mark.parametrize("cut", [1, 100, 511, 513, 1500])

@@ -19,6 +19,7 @@ from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.build import RootMount
 from minirun.doctor.attempts import in_child
 from minirun.image.layer import apply_flat
+from minirun.image.layers import Layers
 from minirun.image.take import take
 from required import installed
 
@@ -243,3 +244,15 @@ def test_zstd(tmp_path: Path) -> None:
         image = take(str(tmp_path / f"store-{name}"), "test", FolderSource(folder))
         made.append([os.path.relpath(layer, tmp_path / f"store-{name}") for layer in image.layers])
     assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.parametrize("text", ["", '{"diff_id": "x"}', "[]", "\xff"])
+def test_a_damaged_record_is_a_fault(tmp_path: Path, text: str) -> None:
+    """A power cut may leave less than half of layer.json."""
+    found = Layers(str(tmp_path))
+    layer = tmp_path / "layers" / ("a" * 64)
+    layer.mkdir(parents=True)
+    (layer / "layer.json").write_bytes(text.encode("latin-1"))
+    assert found.fault(f"sha256:{'a' * 64}") == f"{layer}/layer.json is damaged"
+    assert found.discard(f"sha256:{'a' * 64}") in ("", "x")
+    assert not layer.exists()

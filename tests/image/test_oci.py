@@ -85,7 +85,11 @@ def test_a_configuration_is_read() -> None:
 @pytest.mark.parametrize(
     "config",
     [{"config": []}, {"rootfs": {"diff_ids": ["x"]}}, {"config": {"Env": "A=1"}},
-     {"config": {"User": "a\0b"}}, {"config": {"Labels": {"a": 1}}}],
+     {"config": {"User": "a\0b"}}, {"config": {"Labels": {"a": 1}}},
+     {"config": {"Labels": {"a": "\ud800"}}}, {"config": {"Labels": {"\udfff": "a"}}},
+     {"config": {"Volumes": {"/a\0": {}}}}, {"config": {"Volumes": {"/\ud800": {}}}},
+     {"config": {"Healthcheck": {"Test": ["CMD"], "Interval": 1 << 63}}},
+     {"config": {"Healthcheck": {"Test": ["CMD", "\ud800"]}}}],
 )  # fmt: skip
 def test_a_wrong_configuration_is_refused(config: dict[str, object]) -> None:
     with pytest.raises(ImageError):

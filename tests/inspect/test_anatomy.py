@@ -1,5 +1,7 @@
 """Parts of the anatomy that can be looked at without a container."""
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +10,8 @@ import pytest
 from minirun.cgroups import reading
 from minirun.cgroups.ruleset import parse
 from minirun.common import mountinfo
-from minirun.inspect import mounts, page
+from minirun.core.rootfs.tree import remove_tree
+from minirun.inspect import mounts, page, snapshot
 
 CONTAINER: Any = SimpleNamespace(
     directory="/state/c",
@@ -63,3 +66,27 @@ def test_sizes() -> None:
     assert [page._size(n) for n in (None, 12, 1536, 64 << 20, 3 << 29)] == [
         None, "12 bytes", "1.5 KiB", "64 MiB", "1.5 GiB",
     ]  # fmt: skip
+
+
+def test_mounts_that_are_nested_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container may mount them, each on the one before."""
+    rows = [f"{n + 2} {n + 1} 0:1 / /m rw - tmpfs tmpfs rw" for n in range(5_000)]
+    found = mountinfo.parse("\n".join(rows))
+    monkeypatch.setattr(mountinfo, "read", lambda pid: found)
+    container: Any = SimpleNamespace(config=SimpleNamespace(linux={}))
+    assert [row["depth"] for row in mounts.tree(container, 1)] == list(range(5_000))
+
+
+def test_a_layer_that_is_nested_deeply(tmp_path: Path) -> None:
+    path, here = tmp_path / "top", ""
+    path.mkdir()
+    try:
+        for _ in range(1_200):
+            here += "/d"
+            os.mkdir(f"{path}{here}")
+        os.symlink("x", f"{path}{here}/link")
+        found: list[str] = []
+        snapshot._walk(os.open(path, os.O_RDONLY), ".", found)
+        assert len(found) == 1_201 and found[-1] == f".{here}/link -> x"
+    finally:
+        remove_tree(str(path))

@@ -1,8 +1,10 @@
 """lo, in network namespaces made for the test."""
 
+import fcntl
 import json
 import os
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +95,14 @@ def test_interfaces_of_a_container(container: int) -> None:
     assert lo.up
     assert lo.addresses == ("127.0.0.1/8", "::1/128")
     assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_a_name_that_is_not_utf_8(container: int) -> None:
+    """The kernel takes any bytes but a slash, a colon and white space."""
+    with interfaces.network_of(container), socket.socket() as asked:
+        fcntl.ioctl(asked, 0x8923, struct.pack("16s16s8x", b"lo", b"l\xff"))  # SIOCSIFNAME
+    (lo,) = interfaces.interfaces(container)
+    assert lo.name == "l\ufffd"
 
 
 def test_a_dead_process_is_an_oserror() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from minirun.core.errors import MinirunError
 from minirun.core.rootfs.inroot import Root
+from minirun.oci import home
 from minirun.oci.user import MAX_ID, MAX_SIZE, User, resolve_user
 
 PASSWD = """root:x:0:0:root:/root:/bin/sh
@@ -161,3 +162,11 @@ def test_any_file_and_any_text_end_in_a_user_or_an_error(
         return
     assert all(0 <= number <= MAX_ID for number in (user.uid, user.gid, *user.groups))
     assert "\0" not in user.home
+
+
+def test_a_home_with_a_nul_is_none(root: Root, tmp_path: Path) -> None:
+    """It cannot be part of the environment: execve(2) would not even be called."""
+    (tmp_path / "image/etc/passwd").write_bytes(b"a:x:7:7::/a\0b:\nb:x:7:7::/home:\n")
+    assert home.of(root, 7) == "/home"
+    (tmp_path / "image/etc/passwd").write_bytes(b"a:x:7:7::/a\0b:\n")
+    assert home.of(root, 7) == "/"

@@ -1,5 +1,6 @@
 """What `minirun logs` keeps has a bound: files of a size, so many of them, as docker's."""
 
+import json
 import os
 from pathlib import Path
 
@@ -94,3 +95,30 @@ def test_a_wrong_option(minirun: Program, option: str) -> None:
     assert done.stderr.count("\n") == 1
     assert "log-opt" in done.stderr or "size" in done.stderr
     assert minirun.left() == []
+
+
+def test_half_a_line_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk has room for half a line: it is taken back, and what comes later is whole."""
+    log = OutputLog(str(tmp_path), Limits())
+    log.write("stdout", b"one\n")
+    whole = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: whole(fd, data[: len(data) // 2]))
+        log.write("stdout", b"lost\n")
+    log.write("stdout", b"two\n")
+    log.close()
+    lines = (tmp_path / "log.json").read_text().splitlines()
+    assert [json.loads(line)["log"] for line in lines] == ["one\n", "two\n"]
+
+
+def test_a_broken_line_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = OutputLog(str(tmp_path), Limits())
+    log.write("stdout", b"one\n")
+    os.write(log.fd, b'{"log": "ha\n[]\n{"log": 1}\n\xff\n')
+    log.write("stdout", b"two\n")
+    log.close()
+    reader = log_reader.OutputReader(str(tmp_path), False)
+    reader.show()
+    assert reader.current
+    reader.current.close()
+    assert capsys.readouterr().out == "one\ntwo\n"

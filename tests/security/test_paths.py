@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Program
+from conftest import Program, wait_until
 from security.conftest import NAME, Evil
 
 
@@ -220,3 +220,13 @@ def test_cve_2024_9676_a_hostile_passwd(
     done = program("run", "--rm", "-u", "12:13", "evil", *status, timeout=10)
     assert done.returncode in (0, 125)
     assert done.returncode or done.stdout.split() == ["Uid:", *["12"] * 4, "Gid:", *["13"] * 4]
+
+
+def test_a_passwd_that_is_the_kernels_log(minirun: Program) -> None:
+    """It blocked exec for ever, and what it read were messages of the host."""
+    script = "ln -sf /proc/kmsg /etc/passwd; echo ready; sleep 100"
+    minirun("run", "-d", "--name", "c", "busybox", "sh", "-c", script)
+    wait_until(lambda: minirun("logs", "c").stdout == "ready\n")
+    assert minirun("exec", "c", "true", timeout=20).returncode == 0
+    done = minirun("exec", "-u", "root", "c", "true", timeout=20)
+    assert done.returncode == 125 and "not a regular file" in done.stderr

@@ -14,7 +14,10 @@ next daemon-reload: that is how containers lose their GPUs elsewhere. Whenever a
 systemd writes all files that it knows. So minirun writes its values after that, by hand: systemd
 knows less than config.json, of version 1 only some hierarchies, and of CPU quotas whole percents.
 
-Without root it is a user's own manager that is asked: minirun.cgroups.systemd.user.
+Without root it is the user's own manager that is asked: systemd runs one for each user who has
+logged in, or lingers, and has given it a part of the tree (user@.service(5)). podman without root
+wants that wherever version 2 is all there is. runc asks `busctl --user status` for the user's
+number, which a user namespace hides; here the kernel tells it to the server (bus._connect).
 
 Simplified: scopes only, from systemd 244 on (2019), and no org.systemd.property annotations.
 """
@@ -92,15 +95,16 @@ def parse(cgroups_path: str) -> "tuple[str, str]":
     return slice_name, f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
 
 
-def locate(cgroups_path: str) -> "tuple[str, str, str]":
+def locate(cgroups_path: str, *, of_user: bool = False) -> "tuple[str, str, str]":
     """Return (path of the cgroup, slice, scope) of the scope that `cgroups_path` names.
 
-    Raises ConfigError, MinirunError.
+    `of_user`: the caller's own manager has it. Raises ConfigError, MinirunError.
     """
     check()
     slice_name, scope = parse(cgroups_path)
-    slice_name = slice_name or "system.slice"
-    return f"{_top()}{expand(slice_name)}/{scope}", slice_name, scope
+    slice_name = slice_name or ("user.slice" if of_user else "system.slice")
+    top = _users_top() if of_user else _top()
+    return f"{top}{expand(slice_name)}/{scope}", slice_name, scope
 
 
 def from_record(record: "CgroupRecord") -> Cgroup:
@@ -120,6 +124,17 @@ def _top() -> str:
     paths = hierarchies.paths_of(1)
     path = paths.get("name=systemd", paths.get("", "/"))
     return path.removesuffix("/init.scope").rstrip("/")
+
+
+def _users_top() -> str:
+    """Return the cgroup below which the user's manager has its units. Raises MinirunError."""
+    from minirun.cgroups.systemd import bus
+
+    connection = bus.of_user()
+    try:
+        return connection.top()
+    finally:
+        connection.close()
 
 
 class _Scope(Cgroup):
@@ -295,9 +310,9 @@ class UserScope(WithoutDeviceRules, _Scope, CgroupV2):
 
     def _connected(self) -> "Bus":
         """Return a new connection to the user's manager. Raises MinirunError."""
-        from minirun.cgroups.systemd import user
+        from minirun.cgroups.systemd import bus
 
-        return user.bus()
+        return bus.of_user()
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Set the limits, as far as the user's manager has the controllers."""

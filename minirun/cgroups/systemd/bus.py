@@ -39,6 +39,17 @@ _PROPERTIES = _MANAGER.with_interface("org.freedesktop.DBus.Properties")
 _ERROR = "org.freedesktop.systemd1."
 
 
+def of_user() -> "Bus":
+    """Return a connection to the caller's own manager: user@.service(5). Raises MinirunError."""
+    folder = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
+    session = f"{folder}/bus"
+    for address in os.environ.get("DBUS_SESSION_BUS_ADDRESS", "").split(";"):
+        if address.startswith("unix:path="):  # D-Bus specification, "Server Addresses"
+            session = address.removeprefix("unix:path=").partition(",")[0]
+            break
+    return Bus((session, f"{folder}/systemd/private"))
+
+
 class Refused(MinirunError):
     """systemd's answer was an error; `name` is its D-Bus name."""
 

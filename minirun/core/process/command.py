@@ -86,8 +86,8 @@ def execute(
         for fd in range(3, status_fd):
             os.set_inheritable(fd, True)
         os.execve(memfd, [target, *args], env)
-    except OSError as error:
-        os.write(status_fd, (error.errno or 5).to_bytes(4, "little"))
+    except Exception as error:  # ValueError: a NUL in what config.json or the image says
+        os.write(status_fd, (getattr(error, "errno", 0) or 22).to_bytes(4, "little"))
     finally:
         os._exit(_REFUSED)
 

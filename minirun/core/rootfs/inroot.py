@@ -16,6 +16,8 @@ from minirun.core.kernel import files
 RESOLVE = files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
 _MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
+_PSEUDO = (0x9FA0, 0x62656572, 0x74726163, 0x64626720)
+"""procfs, sysfs, tracefs, debugfs (linux/magic.h): what is read there is not the image's."""
 
 
 class Root:
@@ -105,26 +107,23 @@ class Root:
             raise OSError(22, os.strerror(22), path)
         return self.make_dir(head or "/"), name
 
-    def read(self, path: str, limit: int) -> bytes:
+    def read(self, path: str, limit: int, *, pseudo: bool = False) -> bytes:
         """Return the content of a regular file, at most `limit` bytes of it.
 
         Raises OSError; a device, a FIFO or a directory is EINVAL (CVE-2022-4318 and others read
         an endless or blocking /etc/passwd), and is not even opened: to open a watchdog starts it.
+        So is a file of procfs and the like, such as /proc/kmsg, unless `pseudo`.
         """
         found = self.open(path)
         try:
-            if not stat.S_ISREG(os.fstat(found).st_mode):
+            is_plain = pseudo or files.filesystem_magic(found) not in _PSEUDO
+            if not (is_plain and stat.S_ISREG(os.fstat(found).st_mode)):
                 raise OSError(22, "not a regular file", path)
-            fd = files.reopen(found, os.O_RDONLY)
+            fd = files.reopen(found, os.O_RDONLY | os.O_NONBLOCK)
         finally:
             os.close(found)
-        try:
-            chunks = bytearray()
-            while len(chunks) < limit and (chunk := os.read(fd, limit - len(chunks))):
-                chunks += chunk
-            return bytes(chunks)
-        finally:
-            os.close(fd)
+        with open(fd, "rb") as file:
+            return file.read(limit) or b""
 
     def close(self) -> None:
         """Close the descriptor of the root."""

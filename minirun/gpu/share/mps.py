@@ -26,6 +26,7 @@ import time
 from minirun.core import places, state
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.record import Record
+from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.gpu import drivers
 from minirun.gpu.nvidia.runtime import lookup
@@ -38,6 +39,7 @@ PROGRAM = "nvidia-cuda-mps-control"
 INSIDE = "/run/nvidia-mps"
 """Where a container finds the pipe directory."""
 _PID_FILE = "nvidia-cuda-mps-control.pid"
+_PID_BYTES = 32
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _HINT = "it comes with the driver: nvidia-compute-utils, or xorg-x11-drv-nvidia-cuda"
 _LONGEST = 107
@@ -97,11 +99,23 @@ def daemon(root: str) -> int:
     It writes its pid file itself. That a process has this pid is not enough: it may be another's.
     """
     try:
-        pid = int(state.read_text(f"{pipes(root)}/{_PID_FILE}"))
+        pid = _written_pid(pipes(root))
         name = state.read_text(f"/proc/{pid}/comm").strip()
     except (OSError, ValueError):
         return 0
     return pid if name and PROGRAM.startswith(name) and state.start_time(pid) else 0
+
+
+def _written_pid(folder: str) -> int:
+    """Return what the pid file says; containers write to its folder. Raises OSError, ValueError."""
+    pipe = Root.at(folder)
+    try:
+        data = pipe.read(_PID_FILE, _PID_BYTES + 1)
+    finally:
+        pipe.close()
+    if len(data) > _PID_BYTES:
+        raise ValueError("too long for a pid")
+    return int(data)
 
 
 def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":

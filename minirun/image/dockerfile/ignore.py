@@ -76,8 +76,12 @@ def as_regex(pattern: str) -> str:
         at += 1
         if pattern[at - 1 : at + 2] == "**/":
             found, at = found + "(?:.*/)?", at + 2
+            while pattern[at : at + 3] == "**/":  # as much as one; to match each takes time
+                at += 3
         elif pattern[at - 1 : at + 1] == "**":
-            found, at = found + ".*", at + 1
+            found += ".*"
+            while pattern[at : at + 1] == "*":
+                at += 1
         elif letter == "*":
             found += "[^/]*"
         elif letter == "?":

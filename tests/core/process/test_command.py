@@ -1,9 +1,12 @@
 """Finding the container's command and becoming it."""
 
+import errno
 import os
 import subprocess
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -169,3 +172,16 @@ def test_a_count_of_descriptors_that_is_none(
     assert done.returncode == 1
     assert done.stderr.startswith("minirun: invalid --preserve-fds")
     assert done.stderr.count("\n") == 1
+
+
+def test_every_failure_of_execve_is_reported() -> None:
+    """A NUL is no OSError, and once ended init without a word: `start` called that a success."""
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        config: Any = SimpleNamespace(process={"args": ["a"]}, environment={"HOME": "/a\0b"})
+        command.execute(config, os.memfd_create("x"), 0, write_fd, "/a", None)
+    os.close(write_fd)
+    with open(read_fd, "rb") as file:
+        assert int.from_bytes(file.read(), "little") == errno.EINVAL
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 126

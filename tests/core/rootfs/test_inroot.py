@@ -8,9 +8,11 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 
 RENAME_EXCHANGE = 2
@@ -262,6 +264,24 @@ def test_read_does_not_even_open_a_device(root: Root, tree: Path) -> None:
         os.open(tree / "watchdog", os.O_RDONLY)
     with pytest.raises(OSError, match="not a regular file"):
         root.read("/watchdog", 10)
+
+
+def test_read_takes_no_file_of_the_kernel(tree: Path, isolated: Any) -> None:
+    """A container's /etc/passwd -> /proc/kmsg blocked, and read the host's messages."""
+    for name in ("proc", "sys"):
+        (tree / name).mkdir()
+    (tree / "passwd").symlink_to("/proc/kmsg")
+
+    def body() -> None:
+        mounts.mount("proc", str(tree / "proc"), "proc")
+        mounts.mount("sysfs", str(tree / "sys"), "sysfs")
+        inner = Root.at(str(tree))
+        for path in ("/passwd", "/proc/version", "/sys/kernel/notes"):
+            with pytest.raises(OSError, match="not a regular file"):
+                inner.read(path, 10)
+        assert inner.read("/proc/version", 5, pseudo=True) == b"Linux"
+
+    isolated(body)
 
 
 def test_an_error_names_the_path_and_the_call(root: Root) -> None:

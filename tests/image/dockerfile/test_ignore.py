@@ -1,5 +1,7 @@
 """.dockerignore: which paths a list of patterns leaves out."""
 
+import time
+
 import pytest
 
 from minirun.core.errors import ImageError
@@ -36,3 +38,12 @@ def test_patterns(text: str, left_out: set[str]) -> None:
 def test_a_pattern_without_an_end() -> None:
     with pytest.raises(ImageError, match="line 2: '\\[x' is no pattern"):
         Ignore("a\n[x")
+
+
+def test_repeated_stars_are_matched_in_time() -> None:
+    start = time.monotonic()
+    ignore = Ignore("**/" * 30 + "x\n" + "*" * 60 + "y\n")
+    path = "/".join(["a"] * 60)
+    assert path not in ignore
+    assert f"{path}/x" in ignore and f"{path}/zy" in ignore
+    assert time.monotonic() < start + 2

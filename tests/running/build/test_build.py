@@ -56,6 +56,33 @@ def test_what_was_built_is_not_built_again(builder: Program, context: Path) -> N
     assert build(builder, context, other, "-t", "x").count("using cache") == 0
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", ".dockerignore", "d.dockerignore"])
+def test_no_link_of_the_context_leads_out_of_it(
+    builder: Program, context: Path, tmp_path: Path, name: str
+) -> None:
+    """An error quotes a line of what is read: it once was one of the host's /etc/shadow."""
+    secret = tmp_path / "secret"
+    secret.write_text("root:[secret\n")
+    (context / "Dockerfile").write_text("FROM base\n")
+    (context / "d").write_text("FROM base\n")
+    (context / name).unlink(missing_ok=True)
+    (context / name).symlink_to(secret)
+    flags = ("-f", str(context / "d")) if name.startswith("d.") else ()
+    done = builder("build", "-t", "x", *flags, str(context))
+    assert "secret" not in done.stderr
+    assert done.returncode == (1 if name == "Dockerfile" else 0), done.stderr
+    (context / name).unlink()
+    os.mkfifo(context / name)
+    done = builder("build", "-t", "x", *flags, str(context), timeout=30)
+    assert done.returncode == 1 and "not a regular file" in done.stderr
+
+
+def test_a_link_inside_of_the_context_is_followed(builder: Program, context: Path) -> None:
+    (context / "real").write_text("FROM base\n")
+    (context / "Dockerfile").symlink_to("/real")
+    assert builder("build", "-t", "x", str(context)).returncode == 0
+
+
 def test_an_argument_is_part_of_the_cache_of_run(builder: Program, context: Path) -> None:
     text = "FROM base\nARG WHAT=a\nRUN echo $WHAT > /what\n"
     build(builder, context, text, "-t", "x")
