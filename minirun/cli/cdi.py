@@ -12,7 +12,6 @@ from minirun.cli.ctk import CtkFlags
 from minirun.cli.flags import flag
 from minirun.cli.output import write as write_out
 from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
-from minirun.core.settings import Settings
 from minirun.core.state import read_text
 from minirun.gpu.cdi import names, registry
 from minirun.gpu.cdi.check import check
@@ -65,7 +64,6 @@ class CdiGenerate(CtkFlags):
     csv__ignore_pattern: list[str]
 
 
-_NODES = "no-additional-gids-for-device-nodes"
 _VARIABLES = {
     "output": "OUTPUT_FILE_PATH", "format": "GENERATE_OUTPUT_FORMAT",
     "discovery_mode": "GENERATE_MODE",
@@ -82,9 +80,8 @@ _SPEC_DIRS = "NVIDIA_CTK_CDI_SPEC_DIRS"
 _ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
 
 
-def main_cdi(words: "list[str]", settings: Settings) -> int:
+def main(words: "list[str]", log: ToolkitLog) -> int:
     """Run one of the commands. Errors are logged as the real tool logs them, with status 1."""
-    log = ToolkitLog("info")
     try:
         if words[:1] == ["generate"]:
             return _generate(words[1:], log)
@@ -213,8 +210,8 @@ def _check_hooks(flags: CdiGenerate) -> None:
         if name not in (*recipe.HOOKS, "all"):
             raise UsageError(f"unknown hook: {name}", ", ".join(recipe.HOOKS), 1)
     for name in flags.feature_flags:
-        if name != _NODES:
-            raise UsageError(f"unknown feature flag: {name}", _NODES, 1)
+        if name != recipe.NO_GIDS:
+            raise UsageError(f"unknown feature flag: {name}", recipe.NO_GIDS, 1)
 
 
 def _recipe(flags: CdiGenerate) -> recipe.Recipe:
@@ -229,5 +226,5 @@ def _recipe(flags: CdiGenerate) -> recipe.Recipe:
         not flags.no_all_device,
         tuple(name for name in without if name not in flags.enable_hooks),
         flags.ldconfig_path,
-        _NODES not in flags.feature_flags,
+        recipe.NO_GIDS not in flags.feature_flags,
     )

@@ -7,43 +7,52 @@ name either. Engines run it as createContainer hook, with the container's state 
 minirun.gpu.nvidia.ctk.hooks.
 """
 
-import os
 import sys
 
-from minirun.cli import entry_of
+from minirun import __version__
+from minirun.cli import part
 from minirun.cli.flags import Flags, flag
+from minirun.cli.output import write
 from minirun.core import jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
-from minirun.gpu.nvidia.ctk import devchar, hooks
+from minirun.gpu.nvidia.ctk import hooks
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minirun.gpu.nvidia.ctk.engines import EngineSetup
-
 
 class CtkFlags(Flags):
     """The flags of one of its commands, which take no argument."""
 
-    mixed = False
+    mixed, wrong = False, 1
 
     def __init__(self, argv: "list[str]") -> None:
         """Read flags only. Raises UsageError, with exit status 1."""
-        try:
-            super().__init__(argv)
-        except UsageError as error:
-            error.status = 1
-            raise
+        super().__init__(argv)
         if self.args:
             raise UsageError(f"{self.command}: unexpected argument {self.args[0]!r}", status=1)
 
 
-class CdiHookFlags(Flags):
+class GlobalCtkFlags(Flags):
+    """What both programs know before the name of a command."""
+
+    wrong = 1
+    debug: bool = flag("-d")
+    quiet: bool
+    version: bool = flag("-v")
+
+    @property
+    def level(self) -> str:
+        """Return the lowest level of the log that is printed."""
+        return "error" if self.quiet else "debug" if self.debug else "info"
+
+
+class CdiHookFlags(GlobalCtkFlags):
     """A hook of a CDI spec."""
 
     command = "nvidia-cdi-hook"
@@ -59,110 +68,40 @@ class CdiHookFlags(Flags):
     container_spec: str
 
 
-class Ctk(Flags):
+class Ctk(GlobalCtkFlags):
     """NVIDIA's tool for administrators."""
 
     command, mixed = "nvidia-ctk", False
 
 
-class Configure(CtkFlags):
-    """Add a runtime to an engine's configuration."""
-
-    command = "nvidia-ctk runtime configure"
-    runtime: str = flag(default="docker")
-    config: str
-    drop_in_config: str
-    nvidia_runtime_name: str = flag(default="nvidia")
-    nvidia_runtime_path: str = flag("--runtime-path")
-    nvidia_set_as_default: bool = flag("--set-as-default")
-    cdi__enabled: bool = flag("--cdi.enable", "--enable-cdi")
-    dry_run: bool
-
-
-class Symlinks(CtkFlags):
-    """Link /dev/char/MAJOR:MINOR to the nodes."""
-
-    command = "nvidia-ctk system create-dev-char-symlinks"
-    create_all: bool
-    driver_root: str = flag(default="/")
-    dev_char_path: str = flag(default="/dev/char")
-    dry_run: bool
+_PARTS = {
+    "cdi": "cli.cdi", "config": "cli.ctk_config", "runtime": "cli.ctk_runtime",
+    "system": "cli.ctk_system",
+}  # fmt: skip
+"""Command of nvidia-ctk → its module."""
 
 
 def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
     """Run one of its commands."""
     flags = Ctk(args)
+    if flags.version:
+        return write(f"NVIDIA Container Toolkit CLI version {__version__} (minirun)\n")
     if not flags.args:
         flags.refuse()
     name, rest = flags.args[0], flags.args[1:]
     if name == "hook":
         return main_nvidia_cdi_hook(rest, settings)
-    if name == "cdi":
-        return entry_of(name, {name: "cli.cdi"})(rest, settings)  # hooks need nothing of it
-    commands = {"runtime configure": _configure, "system create-dev-char-symlinks": _symlinks}
-    command = commands.get(" ".join(flags.args[:2]))
-    if command is None:
-        hint = "see 'minirun nvidia-ctk --help'"
-        raise UsageError(f"unknown command 'nvidia-ctk {' '.join(flags.args[:2])}'", hint, status=1)
-    return command(rest[1:])
+    if name not in _PARTS:
+        raise unknown(flags.args[:2])
+    entry: "Callable[[list[str], ToolkitLog], int]"
+    entry = part(_PARTS[name], "main")  # hooks need nothing of them
+    return entry(rest, ToolkitLog(flags.level))
 
 
-def _configure(args: "list[str]") -> int:
-    flags = Configure(args)
-    from minirun.gpu.nvidia.ctk import engines  # tomlkit: 30 ms, for this command
-
-    log = ToolkitLog("info")
-    setup = _engine_setup(flags, log)
-    for file in engines.configure(setup, log):
-        if flags.dry_run:
-            if file.title:
-                log.info(file.title)
-            sys.stdout.write(file.text)
-            sys.stdout.flush()
-        else:
-            engines.save(file)
-            log.info(f"Wrote updated config to {file.path}")
-    if not flags.dry_run:
-        log.info(f"It is recommended that {setup.engine} daemon be restarted.")
-    return 0
-
-
-def _engine_setup(flags: Configure, log: ToolkitLog) -> "EngineSetup":
-    """Return what the flags ask for, checked as the real tool checks it. Raises UsageError."""
-    from minirun.gpu.nvidia.ctk import engines
-
-    engine = engines.ENGINES.get(flags.runtime)
-    if engine is None:
-        raise UsageError(f"unrecognized runtime '{flags.runtime}'", ", ".join(engines.ENGINES), 1)
-    path = flags.nvidia_runtime_path or "nvidia-container-runtime"
-    if path == "nvidia-container-runtime":
-        path = engine.runtime
-    if flags.runtime != "docker" and not path.startswith("/"):
-        raise UsageError(f'the NVIDIA runtime path "{path}" is not an absolute path', status=1)
-    drop_in = flags.drop_in_config if "drop_in_config" in flags.given else engine.drop_in
-    if drop_in and flags.runtime == "docker":
-        raise UsageError("runtime docker does not support drop-in configs", status=1)
-    if drop_in and not drop_in.startswith("/"):
-        raise UsageError(f'the drop-in-config path "{drop_in}" is not an absolute path', status=1)
-    if flags.cdi__enabled and flags.runtime == "crio":
-        log.warning("Ignoring cdi.enabled flag for crio")
-    return engines.EngineSetup(
-        engine=flags.runtime,
-        config=os.path.abspath(flags.config or engine.config),
-        drop_in=drop_in,
-        name=flags.nvidia_runtime_name,
-        path=path,
-        default=flags.nvidia_set_as_default,
-        cdi=flags.cdi__enabled,
-    )
-
-
-def _symlinks(args: "list[str]") -> int:
-    flags = Symlinks(args)
-    root = flags.driver_root.rstrip("/")
-    nodes = devchar.possible_nodes(root) if flags.create_all else devchar.existing_nodes(root)
-    devchar.link(nodes, flags.dev_char_path, ToolkitLog("info"), dry_run=flags.dry_run)
-    return 0
+def unknown(words: "list[str]") -> UsageError:
+    """Return the error about a command of nvidia-ctk that there is not."""
+    hint = "see 'minirun nvidia-ctk --help'"
+    return UsageError(f"unknown command 'nvidia-ctk {' '.join(words)}'", hint, status=1)
 
 
 def _create_symlinks(root: Root, flags: CdiHookFlags) -> None:
@@ -190,23 +129,34 @@ _HOOKS: "dict[str, Callable[[Root, CdiHookFlags], None]]" = {
     "disable-device-node-modification": lambda root, _: hooks.pin_device_nodes(root),
     "update-application-profile": lambda root, _: hooks.update_profile(root),
     "chmod": _chmod,
+    "noop": lambda root, _: None,
     "show-simulated-driver": lambda root, flags: hooks.show_driver(root, flags.source),
 }
 
 
 def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
-    """Run one hook. Raises MinirunError, OSError."""
+    """Run one hook; one that it does not know is no error. Raises MinirunError, OSError.
+
+    A spec may be made by a newer or older toolkit than the one that runs its hooks: as the real
+    program does, this lets the container start without such a hook.
+    """
+    name = next((word for word in args if not word.startswith("-")), "")
+    if name not in _HOOKS and not {"--help", "-h", "--version", "-v"} & set(args):
+        text = f"Unsupported CDI hook: {name}" if name else "No CDI hook specified"
+        ToolkitLog("error" if "--quiet" in args else "info").warning(text)
+        return 0
     flags = CdiHookFlags(args)
-    if not flags.args:
-        flags.refuse()
-    name = flags.args[0]
-    if name not in _HOOKS:
-        raise UsageError(f"unknown hook 'nvidia-cdi-hook {name}'", ", ".join(_HOOKS), 1)
+    if flags.version:
+        return write(f"NVIDIA CDI Hook CLI version {__version__} (minirun)\n")
+    if name == "noop":
+        return 0
     for text in flags.link:
         split(text)
     if name == "chmod":
         _mode(flags.mode)
-    root = Root.at(rootfs(flags.container_spec))
+    path = rootfs(flags.container_spec)
+    ToolkitLog(flags.level).debug(f"Running CDI hook {name} in {path}")
+    root = Root.at(path)
     try:
         _HOOKS[name](root, flags)
     finally:

@@ -20,6 +20,8 @@ class Mig(Record):
     ci: int
     gi_minor: int
     ci_minor: int
+    number: int = 0
+    """NVML's, M in the CDI name N:M; where an instance was taken away, there is a hole."""
 
 
 class Gpu(Record):
@@ -33,6 +35,8 @@ class Gpu(Record):
     brand: str = ""
     arch: str = ""
     migs: "tuple[Mig, ...]" = ()
+    mig_enabled: bool = False
+    """Whether it is split, if only into no MIG devices yet: as a whole it is of no use then."""
 
     @property
     def node(self) -> str:

@@ -60,11 +60,11 @@ def gpus(spec: SimulatedSpec) -> "tuple[Gpu, ...]":
     migs_made = 0
     for number in range(spec.gpus):
         domain, slot = divmod(number, len(_BUSES))
-        migs = []
+        migs: "list[Mig]" = []
         for gi in MIG_INSTANCES if number in spec.mig else ():
             uuid = f"MIG-bbbbbbbb-0000-4000-8000-{migs_made:012x}"
             minors = catalog.mig_minor(number, gi), catalog.mig_minor(number, gi, 0)
-            migs.append(Mig(uuid, gi, 0, *minors))
+            migs.append(Mig(uuid, gi, 0, *minors, len(migs)))
             migs_made += 1
         made.append(
             Gpu(
@@ -76,6 +76,7 @@ def gpus(spec: SimulatedSpec) -> "tuple[Gpu, ...]":
                 brand=brand,
                 arch=arch,
                 migs=tuple(migs),
+                mig_enabled=number in spec.mig,
             )
         )
     return tuple(made)

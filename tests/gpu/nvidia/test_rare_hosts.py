@@ -43,6 +43,15 @@ def test_display_brings_the_application_profile(host: Make) -> None:
     assert "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf" in after["tree"]
 
 
+def test_without_a_gpu_the_folder_of_the_profile_is_empty(host: Make) -> None:
+    case = case_of("--display")
+    words = [word for word in case["configure_args"] if not word.startswith("--device")]
+    after = host(case).run(lambda: configure(case | {"configure_args": words}))["after"]
+    folder = "/etc/nvidia/nvidia-application-profiles-rc.d"
+    assert folder in [mount["at"] for mount in after["mounts"]]
+    assert f"{folder}/10-container.conf" not in after["tree"]
+
+
 def no_control_node(made: Host, case: dict[str, Any]) -> None:
     made.change = lambda: os.unlink("/dev/nvidiactl")
 

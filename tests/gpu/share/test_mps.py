@@ -6,6 +6,7 @@ shows what minirun tells that program, and that container and daemon meet; not t
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,6 +166,41 @@ def test_a_daemon_that_died_is_no_daemon(minirun: Program, daemon: Path) -> None
     pid_file.write_text(str(os.getpid()))
     assert mps.daemon(root) == 0, "somebody else has it"
     assert minirun("gpu", "mps", "start").returncode == 0
+
+
+def test_the_pid_file_is_one_that_containers_may_have_made(tmp_path: Path) -> None:
+    """They write to the pipe directory: a link to the host, a FIFO or a huge file is no daemon."""
+    folder = Path(mps.pipes(str(tmp_path)))
+    folder.mkdir(parents=True)
+    file = folder / "nvidia-cuda-mps-control.pid"
+    process = subprocess.Popen(["sleep", "60"], executable=_named(tmp_path))
+    try:
+        wait_until(lambda: _comm(process.pid).startswith("nvidia"))
+        file.write_text(f"{process.pid}\n")
+        assert mps.daemon(str(tmp_path)) == process.pid
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+        assert mps.daemon(str(tmp_path)) == 0
+        file.unlink()
+        os.mkfifo(file)
+        assert mps.daemon(str(tmp_path)) == 0
+        file.unlink()
+        file.write_text(" " * 40 + str(process.pid))
+        assert mps.daemon(str(tmp_path)) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _named(folder: Path) -> str:
+    """A program with the daemon's name, which sleeps."""
+    path = folder / mps.PROGRAM
+    shutil.copy2(shutil.which("sleep") or "/bin/sleep", path)
+    return str(path)
+
+
+def _comm(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text()
 
 
 def test_a_daemon_that_does_not_start(minirun: Program, daemon: Path) -> None:

@@ -180,6 +180,7 @@ def _ask(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
         handle = nvml.nvmlDeviceGetHandleByIndex(number)
         major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
         node = 0 if is_wsl else nvml.nvmlDeviceGetMinorNumber(handle)
+        mig_enabled = not is_wsl and _mig_enabled(nvml, handle)
         rows.append({
             "number": number,
             "minor": node,
@@ -188,19 +189,23 @@ def _ask(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
             "model": nvml.nvmlDeviceGetName(handle),
             "brand": _BRANDS.get(nvml.nvmlDeviceGetBrand(handle), "Unknown"),
             "arch": f"{major}.{minor}",
-            "migs": [] if is_wsl else _migs(nvml, handle, node),
+            "migs": _migs(nvml, handle, node) if mig_enabled else [],
+            "mig_enabled": mig_enabled,
         })  # fmt: skip
     driver = nvml.nvmlSystemGetDriverVersion() if is_wsl else ""
     return {"cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "gpus": rows, "driver": driver}
 
 
-def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int, int]]":
-    """Return the MIG devices of a GPU as rows of Mig; none where it has no MIG or it is off."""
+def _mig_enabled(nvml: "Any", gpu: "Any") -> bool:
+    """Return True if MIG is on now; a GPU without MIG gives an error."""
     try:
-        if not nvml.nvmlDeviceGetMigMode(gpu)[0]:
-            return []
+        return bool(nvml.nvmlDeviceGetMigMode(gpu)[0])
     except nvml.NVMLError:
-        return []
+        return False
+
+
+def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int, int, int]]":
+    """Return the MIG devices of a GPU as rows of Mig."""
     rows = []
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
@@ -211,7 +216,7 @@ def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int,
         ci = nvml.nvmlDeviceGetComputeInstanceId(device)
         instance = f"/proc/driver/nvidia/capabilities/gpu{node}/mig/gi{gi}"
         minors = _caps_minor(f"{instance}/access"), _caps_minor(f"{instance}/ci{ci}/access")
-        rows.append((nvml.nvmlDeviceGetUUID(device), gi, ci, *minors))
+        rows.append((nvml.nvmlDeviceGetUUID(device), gi, ci, *minors, number))
     return rows
 
 

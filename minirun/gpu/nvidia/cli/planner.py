@@ -190,7 +190,12 @@ def own_libraries(root: Root, edits: Edits) -> "list[str]":
 
 
 def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:
-    """Return the profile that lists the container's GPUs for EGL: a bit for each minor."""
+    """Return the profile that lists the container's GPUs for EGL: a bit for each minor.
+
+    Without a GPU its folder stays empty: with no profile EGL takes what there is.
+    """
+    if not gpus:
+        return Tmpfs(_PROFILE_FOLDER)
     mask = sum(1 << gpu.minor for gpu in gpus)
     path = f"{_PROFILE_FOLDER}/10-container.conf"
     return Tmpfs(_PROFILE_FOLDER, (WriteFile(path, (_PROFILE % mask).encode(), 0o555),))

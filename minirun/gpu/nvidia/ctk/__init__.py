@@ -6,5 +6,6 @@ modes       specs for what is not using a GPU: management, IMEX, GPUDirect Stora
 make        the spec, made, logged and written; transform: a spec whose paths begin elsewhere
 hooks       what nvidia-cdi-hook does in a container
 engines     nvidia-ctk runtime configure: daemon.json, containerd's and CRI-O's TOML
-devchar     nvidia-ctk system create-dev-char-symlinks
+config_file nvidia-ctk config: config.toml, with other values
+devchar     nvidia-ctk system create-dev-char-symlinks, create-device-nodes
 """

@@ -11,6 +11,7 @@ changed stay as they are (tomlkit), where the real one writes all of it anew, so
 
 import json
 import os
+import subprocess
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -34,17 +35,20 @@ class Engine(Record):
     config: str
     drop_in: str
     runtime: str
+    commands: "tuple[tuple[str, ...], ...]" = ()
+    """Commands that print the configuration in force, the first that there is counts."""
 
 
 ENGINES = {
     "docker": Engine("/etc/docker/daemon.json", "", "nvidia-container-runtime"),
     "containerd": Engine(
         "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml",
-        "/usr/bin/nvidia-container-runtime",
+        "/usr/bin/nvidia-container-runtime", (("containerd", "config", "dump"),),
     ),
     "crio": Engine(
         "/etc/crio/crio.conf", "/etc/crio/conf.d/99-nvidia.toml",
         "/usr/bin/nvidia-container-runtime",
+        (("crio", "status", "config"), ("crio-status", "config")),
     ),
 }  # fmt: skip
 
@@ -60,6 +64,8 @@ class EngineSetup(Record):
     path: str
     default: bool
     cdi: bool
+    commands: "tuple[tuple[str, ...], ...]" = ()
+    """As in Engine, if the engine itself is asked and not its file."""
 
 
 class Written(Record):
@@ -98,8 +104,8 @@ def _docker(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
 
 
 def _containerd(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
-    main = _toml(setup.config)
-    version = main.get("version", 1 if len(main) else 2)
+    main, asked = read_toml(setup.config), _in_force(setup)
+    version = asked.get("version", 1 if len(asked) else 2)
     if version not in _PLUGINS:
         raise ConfigError(f"{setup.config}: version {version} is not known: 1, 2, 3", status=1)
     plugin = _PLUGINS[version]
@@ -110,21 +116,21 @@ def _containerd(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
     target["version"] = version
     cri = ("plugins", plugin)
     runtimes = (*cri, "containerd", "runtimes")
-    options = _options(main, (*cri, "containerd", "default_runtime_name"), runtimes, log)
+    options = _options(asked, (*cri, "containerd", "default_runtime_name"), runtimes, log)
     defaults = {
         "runtime_type": "io.containerd.runc.v2", "runtime_root": "", "runtime_engine": "",
         "privileged_without_host_devices": False,
     }  # fmt: skip
-    entry = _table(target, (*runtimes, setup.name), setup.config)
+    entry = table_at(target, (*runtimes, setup.name), setup.config)
     entry.update(options or defaults)
-    binary = _table(target, (*runtimes, setup.name, "options"), setup.config)
+    binary = table_at(target, (*runtimes, setup.name, "options"), setup.config)
     binary["BinaryName"] = setup.path
     if version == 1:
         binary["Runtime"] = setup.path
     if setup.default:
-        _table(target, (*cri, "containerd"), setup.config)["default_runtime_name"] = setup.name
+        table_at(target, (*cri, "containerd"), setup.config)["default_runtime_name"] = setup.name
     if setup.cdi:
-        _table(target, cri, setup.config)["enable_cdi"] = True
+        table_at(target, cri, setup.config)["enable_cdi"] = True
     if not drop_in:
         return (Written(setup.config, tomlkit.dumps(target), ""),)
     _import(main, version, f"{os.path.dirname(drop_in)}/*.toml", setup.config)
@@ -147,16 +153,44 @@ def _import(main: "tomlkit.TOMLDocument", version: int, pattern: str, path: str)
 
 
 def _crio(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
-    main = _toml(setup.config)
+    main = read_toml(setup.config)
     target = tomlkit.document() if setup.drop_in else main
     crio = ("crio", "runtime")
-    options = _options(main, (*crio, "default_runtime"), (*crio, "runtimes"), log)
+    options = _options(_in_force(setup), (*crio, "default_runtime"), (*crio, "runtimes"), log)
     if setup.default:
-        _table(target, crio, setup.config)["default_runtime"] = setup.name
-    entry = _table(target, (*crio, "runtimes", setup.name), setup.config)
+        table_at(target, crio, setup.config)["default_runtime"] = setup.name
+    entry = table_at(target, (*crio, "runtimes", setup.name), setup.config)
     entry.update(options)
     entry.update({"runtime_path": setup.path, "runtime_type": "oci"})
     return (Written(setup.drop_in or setup.config, tomlkit.dumps(target), ""),)
+
+
+def _in_force(setup: EngineSetup) -> "tomlkit.TOMLDocument":
+    """Return what the engine says that it has, or what is in its file. Raises ConfigError."""
+    failed = "there is no such program"
+    for words in setup.commands:
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            return tomlkit.parse(done.stdout)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, subprocess.CalledProcessError, TOMLKitError) as error:
+            failed = str(error)
+    if not setup.commands:
+        return read_toml(setup.config)
+    raise ConfigError(f"{' '.join(setup.commands[0])}: {failed}", "--config-source=file", 1)
+
+
+def oci_hook(program: str) -> str:
+    """Return the file that has podman or cri-o call a hook for every container: oci-hooks(5)."""
+    folders = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+    folder, _, name = program.rpartition("/")
+    if folder not in folders:
+        folders.append(folder)
+    hook = {"path": program, "args": [name, "prestart"], "env": [f"PATH={':'.join(folders)}"]}
+    when = {"always": True, "commands": [".*"]}
+    row = {"version": "1.0.0", "hook": hook, "when": when, "stages": ["prestart"]}
+    return f"{json.dumps(row, indent=2)}\n"
 
 
 def _options(
@@ -185,7 +219,7 @@ def _at(table: "Any", keys: "tuple[str, ...]") -> "Any":
     return table
 
 
-def _table(table: "Any", keys: "tuple[str, ...]", path: str) -> "Any":
+def table_at(table: "Any", keys: "tuple[str, ...]", path: str) -> "Any":
     """Return the table at `keys`, made where it is missing. Raises ConfigError."""
     for at, key in enumerate(keys):
         if key not in table:
@@ -196,7 +230,8 @@ def _table(table: "Any", keys: "tuple[str, ...]", path: str) -> "Any":
     return table
 
 
-def _toml(path: str) -> "tomlkit.TOMLDocument":
+def read_toml(path: str) -> "tomlkit.TOMLDocument":
+    """Return a file's document, an empty one where it is missing. Raises ConfigError."""
     try:
         return tomlkit.parse(_read(path))
     except TOMLKitError as error:

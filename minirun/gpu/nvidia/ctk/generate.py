@@ -65,11 +65,11 @@ def devices(inventory: Inventory, recipe: Recipe, finder: Finder) -> "list[Devic
         return []
     whole = [(str(gpu.number), gpu.uuid, gpu, None) for gpu in inventory.gpus]
     migs = [
-        (f"{gpu.number}:{at}", mig.uuid, gpu, mig)
+        (f"{gpu.number}:{mig.number}", mig.uuid, gpu, mig)
         for gpu in inventory.gpus
-        for at, mig in enumerate(gpu.migs)
+        for mig in gpu.migs
     ]
-    rows = [*(row for row in whole if not row[2].migs), *migs]
+    rows = [*(row for row in whole if not row[2].mig_enabled), *migs]
     if "all" not in recipe.devices:
         rows = [_choose([*whole, *migs], name) for name in recipe.devices]
     return [

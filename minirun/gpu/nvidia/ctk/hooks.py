@@ -12,13 +12,17 @@ Engines call them as createContainer hooks: in the container's namespaces, befor
 that moment both trees can be seen, and the image is hostile: everything here is resolved below the
 container's root (minirun.core.rootfs.inroot).
 
-Simplified: update-ldcache writes the cache once and no file into /etc/ld.so.conf.d, so an ldconfig
-that the container runs later has to find the folder by itself; enable-cuda-compat compares driver
-versions, not the CUDA version in an ELF header.
+ldconfig reads the files of /etc/ld.so.conf.d by their names: 00-compat-*, of enable-cuda-compat,
+before 00-nvcr-*, which names the driver's folders, before the image's own, before zz-nvcr-*, which
+names the image's standard folders. An ldconfig that the container runs later finds the same.
+
+Simplified: enable-cuda-compat compares driver versions, not the CUDA version in an ELF header;
+update-ldcache leaves out only standard folders, not what the image's files name as well.
 """
 
 import os
 import stat
+import zlib
 
 from minirun.common.operations import Bind, attach
 from minirun.core.errors import MinirunError
@@ -36,6 +40,7 @@ _ATTRIBUTES = (
     | mounts.MOUNT_ATTR_NOEXEC
 )  # fmt: skip
 _CUDA = "libcuda.so."
+_DROP_INS = "/etc/ld.so.conf.d"
 _PROFILE = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
 _RULES = (
     '{"profiles":[{"name":"_container_","settings":["EGLVisibleDGPUDevices",0x%x]}],'
@@ -73,11 +78,35 @@ def _vacant(root: Root, path: str) -> "tuple[int, str]":
 
 
 def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
-    """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError."""
+    """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError.
+
+    The folders stand in files of the image, as the real hook writes them since 1.16: those on the
+    command line would be read before the files. An image without /etc/ld.so.conf gets one.
+    """
     fd = ldconfig.open_host(f"@{program.removeprefix('@')}")
     if fd < 0:
         raise MinirunError(f"nvidia-cdi-hook: there is no {program} on this host", "", 1)
-    ldconfig.run(Target(root, "/", fd), f"@{program}", folders)
+    if not has(root, "/etc/ld.so.conf"):
+        write_new(root, "/etc/ld.so.conf", f"include {_DROP_INS}/*.conf\n".encode(), 0o644)
+    standard = _standard_folders(root)
+    _name_folders(root, "00-nvcr", tuple(path for path in folders if path not in standard))
+    _name_folders(root, "zz-nvcr", standard)
+    ldconfig.run(Target(root, "/", fd), f"@{program}", ())
+
+
+def _standard_folders(root: Root) -> "tuple[str, ...]":
+    """Return the folders that the image's own loader looks through: ld.so(8)."""
+    if has(root, "/etc/debian_version"):
+        folder = f"lib/{os.uname().machine}-linux-gnu"
+        return f"/{folder}", f"/usr/{folder}", "/lib", "/usr/lib"
+    return "/lib", "/usr/lib", "/lib64", "/usr/lib64"
+
+
+def _name_folders(root: Root, name: str, folders: "tuple[str, ...]") -> None:
+    """Write a file into /etc/ld.so.conf.d; the same folders give the same file. Raises OSError."""
+    if folders:
+        data = "".join(f"{path}\n" for path in folders).encode()
+        write_new(root, f"{_DROP_INS}/{name}-{zlib.crc32(data):08x}.conf", data, 0o644)
 
 
 def pin_device_nodes(root: Root) -> None:
@@ -88,7 +117,7 @@ def pin_device_nodes(root: Root) -> None:
     """
     path = f"{PROC}/params"
     try:
-        data = root.read(path, _PARAMS_LIMIT)
+        data = root.read(path, _PARAMS_LIMIT, pseudo=True)
     except FileNotFoundError:
         return
     lines = data.split(b"\n")
@@ -146,9 +175,7 @@ def enable_compat(root: Root, driver: str, folder: str) -> None:
         return
     if int(numbers[0]) <= int(major) or not has(root, "/etc/ld.so.cache"):
         return
-    write_new(
-        root, f"/etc/ld.so.conf.d/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644
-    )
+    write_new(root, f"{_DROP_INS}/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644)
 
 
 def _regular_files(root: Root, folder: str) -> "list[str]":

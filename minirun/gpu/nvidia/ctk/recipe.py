@@ -20,6 +20,8 @@ HOOKS = (
 )  # fmt: skip
 OFF = ("chmod",)
 """Hooks that are only made where they are asked for."""
+NO_GIDS = "no-additional-gids-for-device-nodes"
+"""The feature flag that takes Recipe.gids away."""
 DEBUG = ("NVIDIA_CTK_DEBUG=false",)
 """The hooks' environment. With none at all, runc would give them the image's (CVE-2025-23266)."""
 

@@ -23,6 +23,7 @@ from minirun.gpu.nvidia.hook.environment import (
     DEFAULTS,
     HookSettings,
     config_path,
+    default_user,
     ldconfig_of,
     of_config,
     request,
@@ -69,8 +70,9 @@ def settings(chosen: Choices) -> HookSettings:
 
 def _load() -> HookSettings:
     if not os.path.lexists(config_path()):
-        ldconfig = ldconfig_of(DEFAULTS.options.ldconfig)
-        return DEFAULTS._replace(options=DEFAULTS.options._replace(ldconfig=ldconfig))
+        options = DEFAULTS.options
+        ldconfig, user = ldconfig_of(options.ldconfig), default_user()
+        return DEFAULTS._replace(options=options._replace(ldconfig=ldconfig, user=user))
     from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
 
     return config.load().hook
@@ -126,7 +128,10 @@ def read(argv: "list[str]") -> NvidiaRequest:
     An option that NvidiaRequest has no field for is ignored. Raises UsageError.
     """
     *words, rootfs = argv
-    fields = NvidiaRequest(rootfs=rootfs)._asdict()
+    start = NvidiaRequest(rootfs=rootfs)._asdict()
+    fields: dict[str, Any] = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in start.items()
+    }
     for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
         field = _LISTS.get(name, name.replace("-", "_"))
@@ -140,8 +145,11 @@ def read(argv: "list[str]") -> NvidiaRequest:
             fields[field] = _pid(value)
         elif field in fields:
             fields[field] = value if equals else True
-    named = fields["capabilities"]
-    return NvidiaRequest(**{**fields, "capabilities": tuple(c for c in CAPABILITIES if c in named)})
+    named = set(fields["capabilities"])
+    fields["capabilities"] = [name for name in CAPABILITIES if name in named]
+    for name, value in fields.items():
+        fields[name] = tuple(value) if isinstance(value, list) else value
+    return NvidiaRequest(**fields)
 
 
 def _pid(text: str) -> int:

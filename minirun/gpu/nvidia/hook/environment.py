@@ -12,6 +12,7 @@ import os
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
+from minirun.core.state import read_text
 from minirun.gpu.request import CAPABILITIES, DEFAULT_CAPABILITIES, VISIBLE, NvidiaRequest
 
 TYPE_CHECKING = False
@@ -47,6 +48,19 @@ def config_path() -> str:
     explicit = os.environ.get("NVIDIA_CTK_CONFIG_FILE_PATH")
     folder = os.environ.get("XDG_CONFIG_HOME") or "/etc"
     return explicit or f"{folder}/nvidia-container-runtime/config.toml"
+
+
+def default_user(os_release: str = "/etc/os-release") -> str:
+    """Return the user to ask NVML as: SUSE gives the nodes to group video; "" elsewhere.
+
+    As the real toolkit, it takes ID_LIKE of os-release(5), not ID.
+    """
+    try:
+        rows = read_text(os_release).splitlines()
+    except (OSError, ValueError):
+        return ""
+    likes = [row.removeprefix("ID_LIKE=") for row in rows if row.startswith("ID_LIKE=")]
+    return "root:video" if {"suse", "opensuse"} & set("".join(likes[:1]).strip('"').split()) else ""
 
 
 def ldconfig_of(path: str) -> str:
@@ -182,7 +196,8 @@ def _channels(env: "dict[str, str]") -> "tuple[str, ...]":
 
 def _without_doubles(items: "list[str]") -> "tuple[str, ...]":
     """Drop all but the last of each; the real hook leaves an empty place, and so does this."""
-    return tuple(item if item not in items[at + 1 :] else "" for at, item in enumerate(items))
+    last = {item: at for at, item in enumerate(items)}
+    return tuple(item if last[item] == at else "" for at, item in enumerate(items))
 
 
 def _capabilities(

@@ -8,7 +8,12 @@ They skip a key that they do not know, and a value of another type; here a wrong
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
 from minirun.core.state import read_text
-from minirun.gpu.nvidia.hook.environment import HookSettings, config_path, ldconfig_of
+from minirun.gpu.nvidia.hook.environment import (
+    HookSettings,
+    config_path,
+    default_user,
+    ldconfig_of,
+)
 from minirun.gpu.nvidia.runtime import versions
 from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
@@ -42,6 +47,8 @@ class Toolkit(Record):
     annotation_prefixes: "tuple[str, ...]"
     default_kind: str
     spec_dirs: "tuple[str, ...]"
+    feature_flags: "tuple[str, ...]"
+    """Of edits that are made on the spot; one has an effect: minirun.gpu.nvidia.ctk.recipe."""
     compat_hook: bool
     """Mode legacy adds hooks for the image's CUDA libraries (minirun.gpu.nvidia.runtime.gated)."""
     version: str
@@ -138,6 +145,7 @@ def _toolkit(read: _ConfigReader) -> Toolkit:
         ),
         default_kind=read.text(f"{runtime}.modes.cdi.default-kind", "nvidia.com/gpu"),
         spec_dirs=read.words(f"{runtime}.modes.cdi.spec-dirs", ("/etc/cdi", "/var/run/cdi")),
+        feature_flags=read.words(f"{runtime}.modes.jit-cdi.nvcdi-feature-flags"),
         compat_hook=read.text(_COMPAT) == _HOOK
         and not read.switch("features.disable-cuda-compat-lib-hook"),
         version=read.text("minirun.toolkit-version", versions.LATEST, versions.VERSIONS),
@@ -153,7 +161,7 @@ def _hook(read: _ConfigReader) -> HookSettings:
         no_pivot=read.switch(f"{cli}.no-pivot"),
         debug=read.text(f"{cli}.debug"),
         ldcache=read.text(f"{cli}.ldcache"),
-        user=read.text(f"{cli}.user"),
+        user=read.text(f"{cli}.user", default_user()),
         ldconfig=ldconfig_of(read.text(f"{cli}.ldconfig") or "@/sbin/ldconfig"),
         no_cgroups=read.switch(f"{cli}.no-cgroups"),
         cuda_compat_mode="disabled" if compat == _HOOK else compat,

@@ -19,6 +19,7 @@ from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import gated, jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.select import pci
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
@@ -48,12 +49,20 @@ def _add_files(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     if asked is None or not {"graphics", "display"} & set(asked.capabilities):
         return False
     finder = Finder(toolkit.hook.options.root)
-    names = {*asked.devices}
-    there = real.proc_gpus(finder.root)
-    gpus = [gpu for gpu in there if names & {"all", str(gpu.number), gpu.uuid}]
+    gpus = [gpu for gpu in real.proc_gpus(finder.root) if _is_chosen(gpu, asked.devices)]
     made = _edits(finder, gpus, toolkit)
     inject.apply(config, inject.complete(versions.fitting(made, toolkit.version)))
     return True
+
+
+def _is_chosen(gpu: Gpu, devices: "tuple[str, ...]") -> bool:
+    """Return True if index, UUID or PCI id of a GPU is among `devices`.
+
+    The real runtime takes a number for the minor; here the nodes are those of the GPU that
+    nvidia-container-cli gives.
+    """
+    names = {"all", str(gpu.number), gpu.uuid}
+    return any(name in names or pci(name) == pci(gpu.bus_id) for name in devices)
 
 
 def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:

@@ -11,7 +11,7 @@ from minirun.gpu.cdi import inject, request
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
-from minirun.gpu.nvidia.ctk.recipe import HookProgram, Recipe
+from minirun.gpu.nvidia.ctk.recipe import NO_GIDS, HookProgram, Recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import host, lookup, versions
@@ -62,6 +62,8 @@ def apply(
             raise
         raise GPUError(f'{_FAILED} "auto": {error}') from None
     parts += _beside(config, toolkit, finder)
+    if NO_GIDS in toolkit.feature_flags:
+        parts = [part._replace(groups=()) for part in parts]
     for _ in range(2 if old else 1):
         for part in parts:
             inject.apply(config, inject.complete(versions.fitting(part, toolkit.version)))

@@ -73,10 +73,12 @@ def test_what_nvml_says(library: Path) -> None:
     cuda, gpus, driver = json.loads(done.stdout)
     assert (cuda, driver) == ("12.4", "")
     nobody = "uid-65534"  # whom the library saw itself running as
+    # NVML has no MIG device at index 0: that there is one at 1 is not to be forgotten
     assert gpus == [
-        [0, 1, f"GPU-0001-{nobody}", "00000000:a1:00.0", "NVIDIA Fake", "Nvidia", "8.0", []],
+        [0, 1, f"GPU-0001-{nobody}", "00000000:a1:00.0", "NVIDIA Fake", "Nvidia", "8.0", [],
+         False],
         [1, 0, f"GPU-0002-{nobody}", "00000000:a2:00.0", "NVIDIA Fake", "Nvidia", "8.0",
-         [[f"MIG-0064-{nobody}", 7, 0, 66, 67]]],
+         [[f"MIG-0064-{nobody}", 7, 0, 66, 67, 1]], True],
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gpu.sandbox import Sandbox, debian_root, fingerprint
 from minirun.core.kernel import mounts
+from minirun.gpu.simulated import elf
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 PARAMS = "/proc/driver/nvidia/params"
@@ -95,6 +96,62 @@ def test_the_cache_is_written(debian: Sandbox, call: Call, store: str) -> None:
     done(call(debian, "update-ldcache", "--folder", LIBRARIES))
     assert b"libcuda.so.1" in debian.view("/etc/ld.so.cache").read_bytes()
     assert os.readlink(debian.view(f"{LIBRARIES}/libcuda.so.1")) == Path(library).name
+
+
+def listed(root: str) -> list[str]:
+    """The paths of libcuda.so.1 that a container's cache has, the first of which counts."""
+    words = ["/sbin/ldconfig", "-r", root, "-p"]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return [row.rpartition(" => ")[2] for row in text.splitlines() if "libcuda.so.1 " in row]
+
+
+COMPAT = "/usr/local/cuda/compat"
+
+
+@pytest.mark.parametrize("conf", [True, False])
+def test_newer_libraries_of_the_image_come_before_the_drivers(
+    debian: Sandbox, call: Call, conf: bool
+) -> None:
+    """By both hooks and a real ldconfig, and by one that the container runs later."""
+    driver = "/usr/lib64"
+    for folder, version in ((driver, "550.163.01"), (COMPAT, "560.35.05")):
+        debian.view(folder).mkdir(parents=True, exist_ok=True)
+        data = elf.shared_object("libcuda.so.1", os.uname().machine, ("libc.so.6",), "")
+        (debian.view(folder) / f"libcuda.so.{version}").write_bytes(data)
+    debian.view("/etc/ld.so.cache").touch()
+    if not conf:
+        debian.view("/etc/ld.so.conf").unlink()
+    for _ in range(2):
+        done(call(debian, "enable-cuda-compat", "--host-driver-version=550.163.01"))
+        done(call(debian, "update-ldcache", "--folder", driver, "--folder", LIBRARIES))
+    assert listed(debian.root) == [f"{COMPAT}/libcuda.so.1", f"{driver}/libcuda.so.1"]
+    confs = sorted(path.name for path in debian.view("/etc/ld.so.conf.d").iterdir())
+    assert [name.partition("-")[0] for name in confs] == ["00", "00", "00", "x.conf", "zz"]
+    (named,) = [name for name in confs if name.startswith("00-nvcr-")]
+    assert debian.view(f"/etc/ld.so.conf.d/{named}").read_text() == f"{driver}\n"
+    debian.view("/etc/ld.so.cache").unlink()
+    subprocess.run(["/sbin/ldconfig", "-r", debian.root], check=True, capture_output=True)
+    assert listed(debian.root)[0] == f"{COMPAT}/libcuda.so.1"
+
+
+def test_a_hook_of_another_release_lets_the_container_start(debian: Sandbox, call: Call) -> None:
+    for words, text in (
+        (("nosuch", "--new=1"), "Unsupported CDI hook: nosuch"),
+        ((), "No CDI hook specified"),
+        (("--nosuch",), "No CDI hook specified"),
+    ):
+        result = call(debian, *words)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (0, "", 1)
+        assert f'level=warning msg="{text}"' in result.stderr
+    done(call(debian, "--quiet", "nosuch"))
+    done(call(debian, "noop", input=""))
+
+
+def test_debug_says_what_is_done(debian: Sandbox, call: Call) -> None:
+    words = ("create-symlinks", "--link", f"right::{LIBRARIES}/x.so")
+    assert "level=debug" in call(debian, "--debug", *words).stderr
+    done(call(debian, "--debug", "--quiet", *words))
+    assert call(debian, "--version").stdout.startswith("NVIDIA CDI Hook CLI version ")
 
 
 def give_params(box: Sandbox, text: str) -> None:
@@ -228,7 +285,7 @@ def test_called_by_the_names_of_nvidias_programs(
 @pytest.mark.parametrize(
     ("words", "stdin", "text"),
     [
-        (("nosuch",), "{}", "unknown hook 'nvidia-cdi-hook nosuch'"),
+        (("chmod", "--nosuch"), "{}", "unknown flag: --nosuch"),
         (("create-symlinks", "--link", "a:b"), "{}", "nvidia-cdi-hook: invalid link 'a:b'"),
         (("chmod", "--mode", "9"), "{}", "nvidia-cdi-hook: invalid mode '9'"),
         (("update-ldcache",), "{", "nvidia-cdi-hook: no container's state on standard input"),

@@ -1,6 +1,7 @@
 """nvidia-ctk runtime configure: the same configuration as the real nvidia-ctk's."""
 
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -166,3 +167,64 @@ def test_a_broken_file_is_named_and_stays(
     assert done.returncode == 1
     assert str(path) in done.stderr.splitlines()[-1]
     assert path.read_text() == text and not (tmp_path / "d").exists()
+
+
+def program(path: Path, text: str, status: int = 0) -> str:
+    path.write_text(
+        f"#!/bin/sh\necho \"$@\" >>{path}.called\ncat <<'E'\n{text}\nE\nexit {status}\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_engine_says_what_is_in_force(minirun: Program, tmp_path: Path) -> None:
+    text = 'version = 3\n[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]\na = "b"'
+    containerd = program(tmp_path / "engine", text)
+    flags = ("--runtime=containerd", f"--config={tmp_path}/c", "--config-source=command")
+    said, text = configure(minirun, *flags, f"--executable-path={containerd}", "--dry-run")
+    assert (tmp_path / "engine.called").read_text() == "config dump\n"
+    assert 'msg="Using config version 3"' in said[0]
+    entry = files(text.partition("version = 3\nimports")[0])[0]
+    runtimes = entry["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
+    assert runtimes["nvidia"]["a"] == "b"
+
+
+def test_crio_was_asked_by_another_program_once(minirun: Program, tmp_path: Path) -> None:
+    text = '[crio.runtime.runtimes.crun]\nmonitor_path = "/m"'
+    program(tmp_path / "crio-status", text)
+    program(tmp_path / "crio", "", status=1)
+    flags = ("--runtime=crio", f"--config={tmp_path}/c", "--config-source=command", "--dry-run")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = minirun("nvidia-ctk", "runtime", "configure", *flags, env=env)
+    assert 'monitor_path = "/m"' in done.stdout
+    (tmp_path / "crio-status").unlink()
+    done = minirun("nvidia-ctk", "runtime", "configure", *flags, env=env)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+def test_docker_is_not_asked(minirun: Program, tmp_path: Path) -> None:
+    flags = (f"--config={tmp_path}/c", "--config-source=command", "--executable-path=/x")
+    said, _ = configure(minirun, *flags, "--config-mode=other", "--dry-run")
+    assert [line for line in said if line.startswith("level=warning")] == [
+        'level=warning msg="Ignoring unsupported config mode for docker: \\"other\\""',
+        'level=warning msg="Ignoring executable-path=\\"/x\\" flag for docker"',
+        'level=warning msg="A command Config Source is not supported for docker; using file"',
+    ]
+
+
+def test_a_hook_for_podman(minirun: Program, tmp_path: Path) -> None:
+    flags = ("--config-mode=oci-hook", "--nvidia-runtime-hook-path=/opt/bin/hook")
+    said, text = configure(minirun, *flags)
+    assert said == ['level=warning msg="The \\"oci-hook\\" config-mode is deprecated"']
+    found = json.loads(text)
+    assert found["hook"]["args"] == ["hook", "prestart"]
+    assert found["hook"]["env"][0].endswith(":/opt/bin")
+    assert (found["stages"], found["when"]) == (
+        ["prestart"], {"always": True, "commands": [".*"]},
+    )  # fmt: skip
+    path = tmp_path / "hooks.d/hook.json"
+    assert configure(minirun, *flags, f"--oci-hook-path={path}")[1] == ""
+    assert path.read_text() == text
+    done = minirun("nvidia-ctk", "runtime", "configure", "--config-mode=hook",
+                   "--nvidia-runtime-hook-path=hook")  # fmt: skip
+    assert done.returncode == 1 and '"hook" is not an absolute path' in done.stderr

@@ -56,6 +56,20 @@ def test_names_of_mig_devices(mig_host: Inventory) -> None:
     assert nodes.count("/dev/nvidia3") == 1 and len(nodes) == 4 + 6
 
 
+def test_mig_devices_keep_the_index_of_nvml(mig_host: Inventory) -> None:
+    *others, gpu = mig_host.gpus
+    holed = gpu._replace(migs=(gpu.migs[0], gpu.migs[2]))
+    made = generate.spec(mig_host._replace(gpus=(*others, holed)), RECIPE)
+    assert [row["name"] for row in made["devices"]][3:5] == ["3:0", "3:2"]
+
+
+def test_a_gpu_that_is_split_into_nothing_is_no_device(mig_host: Inventory) -> None:
+    *others, gpu = mig_host.gpus
+    empty = mig_host._replace(gpus=(*others, gpu._replace(migs=())))
+    names = [row["name"] for row in generate.spec(empty, RECIPE)["devices"]]
+    assert names[:3] == ["0", "1", "2"] and gpu.uuid not in names
+
+
 @pytest.mark.parametrize("name", ["2", "GPU-aaaaaaaa-0000-4000-8000-000000000002"])
 def test_one_device(host: Inventory, name: str) -> None:
     made = generate.spec(host, RECIPE._replace(devices=(name,), every=False))

@@ -1,6 +1,7 @@
 """Stage 4: the argument lists of the real nvidia-container-runtime-hook, case by case."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -212,3 +213,15 @@ def test_the_compat_mode_of_config_toml_is_passed_on() -> None:
     argv = hook.command_line(document, {"pid": 1, "bundle": "/b"}, asked)
     assert argv is not None and argv[1:3] == ["configure", "--cuda-compat-mode=ldconfig"]
     assert hook.read(argv).cuda_compat_mode == "ldconfig"
+
+
+def test_long_lists_of_an_image_are_read_in_time() -> None:
+    """A variable may be 128 KiB long, and there may be many: each is read once."""
+    count = 60_000
+    start = time.monotonic()
+    names = ",".join(map(str, range(count)))
+    found = environment.visible({"NVIDIA_VISIBLE_DEVICES": f"{names},7"})
+    assert found is not None and found[7] == "" and found[-1] == "7" and len(found) == count + 1
+    asked = hook.read([*(f"--require=cuda>={n}" for n in range(count)), "/"])
+    assert len(asked.requirements) == count
+    assert time.monotonic() < start + 5

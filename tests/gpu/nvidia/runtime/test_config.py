@@ -8,7 +8,7 @@ from conftest import Program
 from gpu.sandbox import DATA
 from minirun.core.errors import ConfigError
 from minirun.gpu.nvidia.hook import config_path, ldconfig_of
-from minirun.gpu.nvidia.hook.environment import DEFAULTS
+from minirun.gpu.nvidia.hook.environment import DEFAULTS, default_user
 from minirun.gpu.nvidia.runtime import config
 
 
@@ -24,7 +24,8 @@ def test_the_real_default_file_is_our_default(version: str) -> None:
         options = found.hook.options._replace(cuda_compat_mode="")
         found = found._replace(hook=found.hook._replace(options=options))
     assert found._replace(source="", runtimes=()) == default._replace(runtimes=())
-    options = DEFAULTS.options._replace(ldconfig=ldconfig_of(DEFAULTS.options.ldconfig))
+    ldconfig = ldconfig_of(DEFAULTS.options.ldconfig)
+    options = DEFAULTS.options._replace(ldconfig=ldconfig, user=default_user())
     assert default.hook == DEFAULTS._replace(
         options=options
     )  # what the in-line step takes where there is no file
@@ -45,7 +46,30 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
         config.load(str(tmp_path / "nosuch"))
 
 
+CLI = "nvidia-container-cli"
 COMPAT = "nvidia-container-runtime.modes.legacy.cuda-compat-mode"
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    (
+        ('NAME="SLES"\nID_LIKE="suse"\n', "root:video"),
+        ('ID_LIKE="suse opensuse"\n', "root:video"),
+        ("ID_LIKE=opensuse\n", "root:video"),
+        ('ID=suse\nID_LIKE="debian"\n', ""),
+        ("ID=suse\n", ""),
+        ("", ""),
+    ),
+)
+def test_suse_gives_the_nodes_to_a_group(tmp_path: Path, text: str, user: str) -> None:
+    (tmp_path / "os-release").write_text(text)
+    assert default_user(str(tmp_path / "os-release")) == user
+    assert default_user(str(tmp_path / "nosuch")) == ""
+
+
+def test_no_user_in_the_file_is_the_hosts_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "default_user", lambda: "root:video")
+    assert config.parse("", "").hook.options.user == "root:video"
 
 
 def test_a_compat_mode_that_there_is_not() -> None:
@@ -59,7 +83,8 @@ def test_a_compat_mode_that_there_is_not() -> None:
         ('supported-driver-capabilities = "all"', "supported_capabilities", config.CAPABILITIES),
         ('swarm-resource = "A, B"', "swarm_resources", ("A", "B")),
         ('nvidia-container-cli.ldconfig = "@/nosuch.real"', "ldconfig", "@/nosuch"),
-        ('nvidia-container-cli.ldconfig = "/inside.real"', "ldconfig", "/inside.real"),
+        (f'{CLI}.ldconfig = "/inside.real"', "ldconfig", "/inside.real"),
+        (f'{CLI}.user = ""', "user", ""),
         ("features.ignore-imex-channel-requests = true", "ignore_imex_channels", True),
         (f'{COMPAT} = "mount"', "cuda_compat_mode", "mount"),
         (f'{COMPAT} = "hook"', "cuda_compat_mode", "disabled"),

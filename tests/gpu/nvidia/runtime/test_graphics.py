@@ -83,6 +83,13 @@ def test_the_version_decides_how(host: Path) -> None:
     assert all("fileMode" in row for row in new["linux"]["devices"])
 
 
+@pytest.mark.parametrize("visible", ("2", "0000:47:00.0", "0:47:0.0", "00000000:47:00.0"))
+def test_the_nodes_of_a_gpu_by_index_or_pci_id(host: Path, visible: str) -> None:
+    env = {"NVIDIA_VISIBLE_DEVICES": visible, "NVIDIA_DRIVER_CAPABILITIES": "graphics"}
+    nodes = [row["path"] for row in modified(env, host)["linux"]["devices"]]
+    assert nodes == ["/dev/dri/card3", "/dev/dri/renderD130"]
+
+
 def test_compute_alone_gets_the_hook_and_no_more(host: Path) -> None:
     env = {"NVIDIA_VISIBLE_DEVICES": "0", "NVIDIA_DRIVER_CAPABILITIES": "compute"}
     found = modified(env, host)

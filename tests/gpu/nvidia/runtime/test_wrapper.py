@@ -10,7 +10,9 @@ import pytest
 
 from conftest import Program
 from gpu.nvidia.toolkit_cases import document
-from minirun.gpu.nvidia.runtime import wrapper
+from minirun.gpu.edits import Edits
+from minirun.gpu.nvidia.runtime import config, jit, wrapper
+from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 
 class Wrapper:
@@ -312,3 +314,17 @@ def test_a_hook_of_the_linked_program_can_be_called(runtime: Wrapper) -> None:
         argv = [*hook["args"], "--help"]
         done = subprocess.run(argv, executable=hook["path"], env={}, capture_output=True)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("flags", ([], ["no-additional-gids-for-device-nodes"]))
+def test_feature_flags_of_edits_that_are_made_on_the_spot(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.setattr(jit.modes, "companion_edits", lambda mode, finder: Edits(groups=(44,)))
+    monkeypatch.setenv("MINIRUN_SIM", "count=1")
+    toolkit = config.parse(
+        f"nvidia-container-runtime.modes.jit-cdi.nvcdi-feature-flags = {flags}\n", ""
+    )
+    found = document({"NVIDIA_GDS": "enabled"})
+    jit.apply(found, ("0",), toolkit, ToolkitLog("error"))
+    assert found["process"]["user"].get("additionalGids", []) == ([] if flags else [44])
