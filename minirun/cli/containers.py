@@ -58,7 +58,7 @@ class Logs(Flags):
 
 
 class Events(Flags):
-    """Show all containers' logs as they grow; with an id, what it uses, as runc does."""
+    """Show a state root's logs as they grow; with an id, what the container uses, as runc does."""
 
     command = "events"
     interval: str = flag(default="5s")

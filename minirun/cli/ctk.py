@@ -74,7 +74,7 @@ class Ctk(GlobalCtkFlags):
     command, mixed = "nvidia-ctk", False
 
 
-_PARTS = {
+PARTS = {
     "cdi": "cli.cdi", "config": "cli.ctk_config", "runtime": "cli.ctk_runtime",
     "system": "cli.ctk_system",
 }  # fmt: skip
@@ -91,10 +91,10 @@ def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
     name, rest = flags.args[0], flags.args[1:]
     if name == "hook":
         return main_nvidia_cdi_hook(rest, settings)
-    if name not in _PARTS:
+    if name not in PARTS:
         raise unknown(flags.args[:2])
     entry: "Callable[[list[str], ToolkitLog], int]"
-    entry = part(_PARTS[name], "main")  # hooks need nothing of them
+    entry = part(PARTS[name], "main")  # hooks need nothing of them
     return entry(rest, ToolkitLog(flags.level))
 
 

@@ -6,7 +6,7 @@ has there (minirun.oci.mounts.binds). -v with the same destination takes its pla
 """
 
 from minirun.cli.oci import signal_number
-from minirun.cli.run_options import RunFlags
+from minirun.cli.run_options import ConfigFlags
 from minirun.core import places
 from minirun.core.errors import UsageError
 from minirun.oci.bundle import absolute
@@ -21,7 +21,7 @@ VOLUME_LIMIT = 100
 """So many volumes one image may declare."""
 
 
-def add(run: RunOptions, flags: RunFlags) -> RunOptions:
+def add(run: RunOptions, flags: ConfigFlags) -> RunOptions:
     """Return the options with the image's volumes and the stop signal. Raises UsageError."""
     found = dict(run.declared)
     if signal := flags.stop_signal or found.get("stop_signal"):

@@ -170,6 +170,12 @@ class Flags:
             raise UsageError(text, f"minirun {self.command} ID", 1)
         return self.args[0]
 
+    def refuse_flags(self, keys: "set[str]", when: str, hint: str) -> None:
+        """Raise UsageError if one of these flags is given, since `when` it would have no effect."""
+        if given := sorted(key for key in keys & self.given if getattr(self, key)):
+            names = ", ".join(self.known()[key].names[0] for key in given)
+            raise UsageError(f"{names}: no effect {when}", hint, self.wrong)
+
     def none(self) -> None:
         """Raise UsageError, in runc's words, if there is an argument."""
         if self.args:

@@ -44,7 +44,6 @@ class GpuPs(Flags):
     """Show who uses which GPU (Figure 1)."""
 
     command = "gpu ps"
-    gpu_driver: str
 
 
 class Timeslice(Flags):
@@ -77,6 +76,7 @@ def main(args: "list[str]", settings: Settings) -> int:
 def main_list(args: "list[str]", settings: Settings) -> int:
     """Print what the host has."""
     flags = GpuList(args)
+    flags.none()
     root, driver = flags.driver_root, flags.gpu_driver
     others = [driver] if driver in OTHER_VENDORS else []
     if not driver:
@@ -90,7 +90,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
 
 def main_ps(args: "list[str]", settings: Settings) -> int:
     """Print who uses which GPU."""
-    GpuPs(args)
+    GpuPs(args).none()
     return show(use_table(usage_of.who_uses(holders.holders(settings))))
 
 

@@ -120,7 +120,7 @@ def main_check(args: "list[str]", settings: Settings) -> int:
 
 def main_hint(args: "list[str]", settings: Settings) -> int:
     """Give a hint, by how it fails now."""
-    lab, words = _of(LabNamed(args), settings)
+    lab, words = _of(LabNamed(args, "lab hint"), settings)
     found = checks.look(_started(lab, settings))
     if found == SOLVED:
         return show([words["solved"]])

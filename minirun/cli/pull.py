@@ -20,7 +20,7 @@ from minirun.image.registry.errors import NotFound, Unreachable
 from minirun.image.take import LayerStep, Notify
 
 if TYPE_CHECKING:
-    from minirun.cli.run_options import RunFlags
+    from minirun.cli.run_options import ConfigFlags
     from minirun.image.store import Image
 
 
@@ -50,7 +50,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def for_run(flags: "RunFlags", settings: Settings, container_id: str) -> "Image":
+def for_run(flags: "ConfigFlags", settings: Settings, container_id: str) -> "Image":
     """Return the image of a run: what is here and --pull decide. Raises ImageError.
 
     What a pull does becomes `flags.earlier`, for the log of the container.
@@ -62,7 +62,7 @@ def for_run(flags: "RunFlags", settings: Settings, container_id: str) -> "Image"
         flags.earlier = log.close()
 
 
-def _for_run(flags: "RunFlags", settings: Settings) -> "Image":
+def _for_run(flags: "ConfigFlags", settings: Settings) -> "Image":
     name, quiet = flags.args[0], flags.quiet or flags.progress == "quiet"
     is_id = len(flags.args) == 1 and flags.command == "run" and os.path.exists(places.CONFIG)
     if flags.pull == "never" or (is_id and not catalogue.has_recipe(parse(name))):

@@ -2,7 +2,7 @@
 
 import os
 
-from minirun.cli.run_options import RunFlags
+from minirun.cli.run_options import ConfigFlags
 from minirun.core.errors import UsageError
 from minirun.image.store import Image
 from minirun.oci.generate import RunOptions
@@ -16,7 +16,7 @@ _SECURITY = (
 )
 
 
-def add(run: RunOptions, flags: RunFlags, image: Image) -> RunOptions:
+def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
     """Return the options with the command's user, and what --security-opt says.
 
     Raises MinirunError, OSError.

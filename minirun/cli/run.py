@@ -28,11 +28,13 @@ class Run(RunFlags):
 def main_run(args: "list[str]", settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
     flags = Run(args)
-    if flags.bundle or _bundle_follows(flags):
+    only = flags.given & run_options.ONLY_WITH_BUNDLE
+    if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
         return as_runc(lambda: part("cli.run_bundle", "main")(args, settings))
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
+    flags.refuse_flags(only, "without --bundle", "run --bundle DIR ID")
     flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
@@ -43,7 +45,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     try:
         options, image = run_options.from_flags(flags, settings, container_id)
     except ImageError:
-        if len(flags.args) == 1 and os.path.exists(places.CONFIG):  # runc's `run ID`
+        if _is_beside(flags) and flags.given <= run_options.WITH_BUNDLE:
             return as_runc(lambda: part("cli.run_bundle", "main")(args, settings))
         raise
     document = generate.config(container_id, options)
@@ -94,6 +96,11 @@ def _bundle_follows(flags: Run) -> bool:
     if not rest or not rest[0].startswith("-"):
         return False
     return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
+
+
+def _is_beside(flags: Run) -> bool:
+    """Return True if this may be runc's `run ID`, beside a config.json."""
+    return len(flags.args) == 1 and os.path.exists(places.CONFIG)
 
 
 def _viewers(flags: Run, settings: Settings) -> Viewers:

@@ -2,6 +2,7 @@
 
 from minirun.cli import create
 from minirun.cli.run import Run, print_plan
+from minirun.cli.run_options import WITH_BUNDLE
 from minirun.core.settings import Settings
 from minirun.running import bundle_run
 
@@ -15,6 +16,8 @@ class RunBundle(Run):
 def main(args: "list[str]", settings: Settings) -> int:
     """Run a bundle to its end; return the command's exit status. Raises MinirunError, OSError."""
     flags = RunBundle(args)
+    hint = "config.json says all; it is for run IMAGE"
+    flags.refuse_flags(flags.given - WITH_BUNDLE, "with --bundle", hint)
     flags.or_before(settings.choices)
     choices = settings.choices._replace(
         gpu_driver=flags.gpu_driver, driver_root=flags.driver_root, gpus=flags.gpus,

@@ -32,17 +32,34 @@ READERS = {
 _OF_GPUS = frozenset(("gpus", "driver_root", "load_kmods", "device", "env", "annotation"))
 """Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
 
+ONLY_WITH_BUNDLE = frozenset(
+    (
+        "console_socket", "pidfd_socket", "preserve_fds", "keep", "no_pivot", "no_new_keyring",
+    )
+)  # fmt: skip
+"""Flags of `run` that `run IMAGE` refuses."""
+WITH_BUNDLE = ONLY_WITH_BUNDLE | frozenset(
+    (
+        "bundle", "detach", "pid_file", "no_subreaper", "dry_run",
+        "gpus", "gpu_driver", "driver_root", "load_kmods", "rm", "interactive", "quiet",
+    )
+)  # fmt: skip
+"""All that `run --bundle` does, be it always, as the last three; it refuses others."""
+
 _HONOURED = frozenset(("volumes", "stop_signal"))
 """What an image declares that needs more than to be kept."""
 
 
-class RunFlags(Flags):
-    """The flags of `run`, `run --bundle` and `spec`."""
+class ConfigFlags(Flags):
+    """The flags that make a config.json of an image: those of `run IMAGE` and of `spec IMAGE`.
+
+    The first three say nothing to config.json: so a line of `run` can be made one of `spec`.
+    """
 
     interactive: bool = flag("-i")
-    tty: bool = flag("-t")
     detach: bool = flag("-d")
     rm: bool
+    tty: bool = flag("-t")
     name: str
     env: list[str] = flag("-e")
     volume: list[str] = flag("-v")
@@ -69,36 +86,15 @@ class RunFlags(Flags):
     gpu_mps: str = flag(optional="on")
     entrypoint: str
     annotation: list[str]
-    stop_signal: str
     quiet: bool = flag("-q")
-    progress: str = flag(default="auto")
-    pace: str
-    web: str = flag(optional="0")
-    plain: bool
-    dry_run: bool
-    step: str = flag(optional="stage")
-    script: str
-    rehearse: bool
-    large: bool
-    snapshots: bool
-    log_opt: list[str]
     pull: str = flag(default="missing")
     platform: str
-    log: str
-    log_format: str
-    bundle: str = flag("-b")
-    pid_file: str
-    console_socket: str
-    pidfd_socket: str
-    preserve_fds: str
-    keep: bool
-    no_pivot: bool
-    no_new_keyring: bool
-    no_subreaper: bool
     earlier = b""
     """No flag: events of before the container, as lines for its log."""
+    stop_signal, progress = "", ""
+    """Flags of `run` alone: nothing in config.json says them."""
 
-    def or_before(self, before: Choices) -> "RunFlags":
+    def or_before(self, before: Choices) -> "ConfigFlags":
         """Take the flags before the command for those of the same names that are not given."""
         for key in ("gpu_driver", "gpus", "driver_root", "load_kmods"):
             value = getattr(before, key)
@@ -113,8 +109,36 @@ class RunFlags(Flags):
         return tuple(text for text in self.device if text[:1] != "/" and "=" in text)
 
 
+class RunFlags(ConfigFlags):
+    """The flags of `run` and `run --bundle`."""
+
+    stop_signal: str
+    progress: str = flag(default="auto")
+    pace: str
+    web: str = flag(optional="0")
+    plain: bool
+    dry_run: bool
+    step: str = flag(optional="stage")
+    script: str
+    rehearse: bool
+    large: bool
+    snapshots: bool
+    log_opt: list[str]
+    log: str
+    log_format: str
+    bundle: str = flag("-b")
+    pid_file: str
+    console_socket: str
+    pidfd_socket: str
+    preserve_fds: str
+    keep: bool
+    no_pivot: bool
+    no_new_keyring: bool
+    no_subreaper: bool
+
+
 def from_flags(
-    flags: RunFlags, settings: Settings, container_id: str = ""
+    flags: ConfigFlags, settings: Settings, container_id: str = ""
 ) -> "tuple[RunOptions, str]":
     """Return what the flags ask for, and the image's name.
 
@@ -158,7 +182,7 @@ def from_flags(
     return run, image.name
 
 
-def _image(flags: RunFlags, settings: Settings, container_id: str) -> "Image":
+def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> "Image":
     """Return the image; one that is missing is pulled, or made by a recipe. Raises ImageError."""
     flags.check("pull", "missing", "always", "never")
     found = None
@@ -172,7 +196,7 @@ def _image(flags: RunFlags, settings: Settings, container_id: str) -> "Image":
 
 
 def _with_gpus(
-    run: RunOptions, flags: RunFlags, image: "Image", settings: Settings, container_id: str
+    run: RunOptions, flags: ConfigFlags, image: "Image", settings: Settings, container_id: str
 ) -> RunOptions:
     """Return the options with what flags, environment and annotations say of GPUs.
 
@@ -208,7 +232,7 @@ def log_settings(flags: RunFlags, settings: Settings) -> Settings:
     return settings._replace(log=flags.log or settings.log, log_format=log_format)
 
 
-def _command(flags: RunFlags, image: "Image") -> "tuple[str, ...]":
+def _command(flags: ConfigFlags, image: "Image") -> "tuple[str, ...]":
     """The image's entrypoint and command, changed as docker has it."""
     given = tuple(flags.args[1:])
     if flags.entrypoint:

@@ -7,8 +7,9 @@ import os
 
 from minirun.cgroups import hierarchies
 from minirun.cli import declared, run_options
+from minirun.cli.flags import flag
 from minirun.cli.output import write
-from minirun.cli.run_options import RunFlags
+from minirun.cli.run_options import ConfigFlags
 from minirun.core import jsonlite, places
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings, unprivileged
@@ -17,17 +18,19 @@ from minirun.oci import generate, template
 from minirun.running.visible_json import clean_json
 
 
-class Spec(RunFlags):
+class Spec(ConfigFlags):
     """Print the config.json for an image and flags; without an image, write a template."""
 
     command, mixed = "spec", False
     rootless: bool
+    bundle: str = flag("-b")
 
 
 def main_spec(args: "list[str]", settings: Settings) -> int:
     """Print a config.json, or write the template."""
     flags = Spec(args)
     if flags.args:
+        flags.refuse_flags({"bundle"}, "with an image", "minirun spec IMAGE > DIR/config.json")
         options, _ = run_options.from_flags(flags, settings)
         without_root = flags.rootless or unprivileged()
         if not flags.pids_limit and (without_root or not _count_processes(settings.cgroup_version)):
@@ -38,6 +41,8 @@ def main_spec(args: "list[str]", settings: Settings) -> int:
         if without_root:
             rootless_config.adapt(document)
         return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
+    ignored = flags.given - {"bundle", "rootless"}
+    flags.refuse_flags(ignored, "without an image", "minirun spec [flags] IMAGE")
     return _write_template(flags.bundle or ".", without_root=flags.rootless)
 
 

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cli.run_options import RunFlags
+    from minirun.cli.run_options import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.generate import RunOptions
 
@@ -23,7 +23,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h
 _ID_MAX = 1 << 32
 
 
-def add(run: "RunOptions", flags: "RunFlags", image: "Image") -> "RunOptions":
+def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions":
     """Return the options of `run` with what flags say whose words are read here."""
     annotations = tuple(_annotation(text) for text in flags.annotation)
     for key, _ in annotations:

@@ -23,7 +23,7 @@ What the two sides say to each other, and what all of them write down.
 The container, and what is known of it.
 
     config              config.json, as the stages read it
-    choices             what the caller's flags chose, and no config.json may
+    choices             what the caller's flags chose, and config.json may not choose
     settings            what one run of the program works with
     container           a container while a command works on it
     extras              what this container needs beyond the core: the table to the rings
@@ -51,12 +51,12 @@ Becoming the command, in process/.
 
 System calls, through ctypes, once, in kernel/.
 
+    kernel              how a failed call is named, and a call becomes an event
     kernel/libc         how one is called, and logged
     kernel/namespaces   clone3, unshare, setns
     kernel/mounts       mount, pivot_root, open_tree, mount_setattr
     kernel/files        openat2, mkfifo, close_range
     kernel/process      prctl, capset, setuid, execve
 
-Small tools: record (a tuple with names), jsonlite (JSON without the library's import), visible (a
-text as a terminal may show it).
+Small tools: record (a tuple with names), jsonlite (JSON, cheaply), visible (text for a terminal).
 """

@@ -6,7 +6,7 @@ manifest, CRI-O too. So what chooses a source on the host, or a privilege, comes
     minirun run --gpus 0 --driver-root DIR IMAGE     the flags of `run`
     minirun --gpu-driver=amd create …                the flags before the command, for engines:
                                                      podman --runtime-flag, docker's runtimeArgs
-    state.json                                       what one of these said, for later commands
+    state.json                                       what these chose, for later commands
     /etc/nvidia-container-runtime/config.toml        root's word (gpu.nvidia.hook)
 
 The real stack has such a list as well: of podman's, CRI-O's and containerd's annotations only those

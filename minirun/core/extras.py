@@ -63,7 +63,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
 
 
 class Extra:
-    """What one module does for one container. Each method is a point of the stages, in their order.
+    """What one module does for one container. Each method is a point of the stages.
 
     A method that a module leaves out does nothing. Each may raise MinirunError, OSError.
     """
@@ -87,18 +87,18 @@ class Extra:
         """Stage 1, init: called when it is in its new namespaces, and root there."""
 
     def mounts(self) -> "Plan":
-        """Stage 1, init: what is mounted before the device nodes are made."""
+        """Stage 1, runtime, before clone: return what init will mount before it makes nodes."""
         return ()
 
     def nodes(self) -> "Plan":
-        """Stage 1, init: the device nodes."""
+        """Stage 1, runtime, before clone: return the device nodes that init will make."""
         return ()
 
     def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
 
     def before_pivot(self, root: "Root") -> None:
-        """Stage 7, init, while hooks run: read the image's files, as long as / is the host's."""
+        """After stage 2, init, while hooks run: read the image's files; / is the host's still."""
 
     def connect(self, root: "Root", console: "Console", *, console_node: bool) -> bool:
         """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""
@@ -190,7 +190,7 @@ FUNCTIONS = {
     "keep_log": "minirun.running.history.keep",
     "gpu_holders": "minirun.engines.holders.holders",
 }
-"""Functions of the rings that the core calls for every config.json: name → path."""
+"""Functions of outer rings, called by name: name → path."""
 
 
 def function(name: str) -> "Any":

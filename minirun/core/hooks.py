@@ -2,8 +2,8 @@
 
 A hook gets the container's state as JSON on its standard input, the environment that config.json
 gives it and nothing else (an image's LD_PRELOAD once reached a hook: CVE-2025-23266), the bundle
-as its working directory, and a process group of its own that is killed as a whole when its time
-is up.
+as its working directory (createContainer: the root filesystem; startContainer: /), and a process
+group of its own that is killed as a whole when its time is up.
 """
 
 import os
@@ -39,8 +39,8 @@ def run_all(hooks: "list[Json]", kind: str, state: "Json", cwd: str, inside: "St
 def run(hook: "Json", name: str, state: "Json", cwd: str, inside: "Steps" = ()) -> None:
     """Run one hook and wait for it. Raises HookError with the end of its output.
 
-    `inside`, after pivot_root: what the hook's process does before execve, as init does. It cannot
-    know its pid on the host there, so it does not write to the log.
+    `inside`: for a hook after pivot_root, the steps before execve, the same as init's. The hook's
+    process cannot know its pid on the host there, so it does not write to the log.
     """
     why = f"{name}: it gets the container's state on stdin"
     running = start(
@@ -89,7 +89,7 @@ def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") ->
             events.close_log()
         else:
             events.become("hook", int(os.readlink("/proc/self")))  # the host's /proc
-        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="no hook outlives who waits for it")
+        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="no hook outlives the runtime")
         os.setpgid(0, 0)
         os.dup2(stdin, 0)
         os.dup2(stdout, 1)

@@ -5,7 +5,7 @@
     kill     a signal to init
     delete   removes all that is left: processes, cgroup, directory
 
-Whichever command is killed, the next one finishes its work from state.json.
+Whichever command is killed, `gc` and `delete --force` finish its work from state.json.
 """
 
 import os

@@ -3,6 +3,7 @@
     /var/lib/minirun/             the store: --store, $MINIRUN_STORE
         images/NAME/              an image: image.json, perhaps layers/0 …     image/catalogue
         layers/HEX/fs/, blobs/    layers that images share, and their archives image/layers, blobs
+        builds/                   the cache of `build`                         image/dockerfile
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
         roots/CRC32-NAME          a link to each state root in use             engines/roots
         containers/               the state root of `minirun run`

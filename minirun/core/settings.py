@@ -1,6 +1,6 @@
 """The settings of one run of the program, from its global flags and its environment.
 
-A leaf: commands that only read files (`replay`, `timeline FILE`) run without Linux.
+It needs no Linux: commands that only read files (`replay`, `timeline FILE`) run without it.
 """
 
 import os

@@ -90,7 +90,8 @@ def _kinds(call: str, args: dict[str, Any]) -> list[str]:
     if call == "clone3":
         new = [word for word in flags.split("|") if word.startswith("CLONE_NEW")]
         is_ldconfig = sorted(new) == ["CLONE_NEWIPC", "CLONE_NEWPID"]
-        found.append("ldconfig" if is_ldconfig else "CLONE_NEW" if new else "helper")
+        kind = "ldconfig" if is_ldconfig else "CLONE_NEW" if new else "helper"
+        found += [kind] if "flags" in args else []
     if call == "mount":
         propagation = any(word in flags for word in ("SLAVE", "PRIVATE", "SHARED", "UNBINDABLE"))
         found.append("propagation" if propagation else flags.partition("|")[0])

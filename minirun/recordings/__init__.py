@@ -11,7 +11,7 @@ from pathlib import Path
 RECORDINGS = {
     "plain": "a container without a GPU: stages 4 and 5 have nothing to do",
     "gpus-0-1": "a container with GPUs 0 and 1 (SIMULATED): all seven stages",
-    "figure-1": "A with GPUs 0,1, B with 0,2,3, C with 3 (SIMULATED), side by side",
+    "figure-1": "a with GPUs 0,1, b with 0,2,3, c with 3 (SIMULATED), side by side",
     "pod": "a pod of one container, by containerd's CRI and a RuntimeClass (SIMULATED GPUs)",
     "failing-hook": "a prestart hook that fails: no container comes of it",
     "runc": "runc 1.1, observed: what the real one does in the same stages",

@@ -14,9 +14,11 @@ BELOW = {
     "nvidia-container-cli": ("info", "list", "configure"),
     "nvidia-ctk": (
         "runtime configure", "cdi generate", "cdi list", "cdi transform root",
-        "system create-dev-char-symlinks",
+        "config", "config default", "system create-dev-char-symlinks",
+        "system create-device-nodes",
     ),
     "teach": ("oracle",), "image": ("unpack", "inspect", "diff", "gc"), "system": ("df",),
+    "lab": ("start", "check", "hint", "reset", "solution"),
 }  # fmt: skip
 """Commands with commands of their own."""
 HEAD = """\

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minirun import cli
-from minirun.cli import gpu, help
+from minirun.cli import ctk, gpu, help
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.images import Images
 from minirun.cli.run import Run as Run_
@@ -206,7 +206,7 @@ def test_a_value_is_one_of_some_words() -> None:
 
 def commands() -> list[type[Flags]]:
     """All classes of flags that stand for a command."""
-    for name in {*cli.COMMANDS.values(), *gpu.COMMANDS.values(), "cli.cdi"}:
+    for name in {*cli.COMMANDS.values(), *gpu.COMMANDS.values(), *ctk.PARTS.values()}:
         importlib.import_module(f"minirun.{name}")
     found, pending = [], [Flags]
     while pending:

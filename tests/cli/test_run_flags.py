@@ -336,6 +336,8 @@ def test_pids_limit(minirun: Program) -> None:
         (("--cap-drop", "MAGIC"), "unknown capability 'MAGIC'"),
         (("-e", "=x"), "invalid environment variable"),
         (("--log-format", "xml"), "invalid --log-format 'xml'"),
+        (("--keep",), "--keep: no effect without --bundle (run --bundle DIR ID)"),
+        (("--no-pivot", "--preserve-fds", "1"), "--no-pivot, --preserve-fds: no effect without"),
     ],
 )
 def test_values_that_are_none(minirun: Program, flags: tuple[str, ...], text: str) -> None:

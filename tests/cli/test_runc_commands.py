@@ -16,6 +16,8 @@ import pytest
 from cli.columns import Runtime
 from conftest import Program, wait_until
 from minirun.cgroups import hierarchies
+from minirun.cli.oci import signal_number
+from minirun.core.errors import UsageError
 
 MISTAKES = (
     (("state", "nosuch"), 1, "does not exist"),
@@ -367,3 +369,61 @@ def test_docker_statuses_where_docker_would_run_it(minirun: Program) -> None:
     minirun("run", "-d", "--name", "d", "busybox", "sleep", "100")
     assert minirun("exec", "d", "nosuch").returncode == 127
     assert minirun("exec", "d", "/etc/passwd").returncode == 126
+
+
+@pytest.mark.parametrize(
+    "text", ["SIGRTMIN+\u00b2", "RTMIN+" + "0" * 5_000, "RTMIN+0001234", "RTMIN+16", "9" * 5_000,
+             "\u00b2", "RTMAX--1", "65", "RTMIN+"]
+)  # fmt: skip
+def test_what_is_no_signal(text: str) -> None:
+    """An image may say anything of its StopSignal."""
+    with pytest.raises(UsageError, match="unknown signal"):
+        signal_number(text)
+
+
+def test_signals_in_real_time() -> None:
+    assert [signal_number(name) for name in ("SIGRTMIN+3", "rtmax-15", "64")] == [37, 49, 64]
+
+
+# --- flags that would have no effect --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flags", ["--step", "-e A=1", "--memory 64m", "--web=1", "--log f", "-t", "--pace 1"]
+)
+def test_flags_of_an_images_run_are_refused(minirun: Program, tmp_path: Path, flags: str) -> None:
+    made = Runtime(minirun.argv(), tmp_path, f"refused-{os.getpid()}")
+    made.config(args=["true"])
+    done = made("run", *flags.split(), "-b", ".", "ID")
+    assert done.returncode == 1
+    assert "no effect with --bundle (config.json says all; it is for run IMAGE)" in done.stdout
+    assert done.stdout.count("\n") == 1
+    assert made("state", "ID").returncode == 1
+
+
+def test_a_flag_that_only_bundles_have_makes_it_runcs_run(minirun: Program, tmp_path: Path) -> None:
+    """Beside a config.json: no image is looked for then."""
+    made = Runtime(minirun.argv(), tmp_path, f"beside-{os.getpid()}")
+    made.config(args=["echo", "here"])
+    assert made("run", "--no-pivot", "ID").stdout == "here\n"
+    done = made("run", "--hostname", "h", "--pull", "never", "nosuchimage")
+    assert "no such image: nosuchimage" in done.stdout.lower()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("spec --step busybox", "unknown flag: --step"),
+        ("spec --snapshots busybox", "unknown flag: --snapshots"),
+        ("spec -b . busybox", "--bundle: no effect with an image"),
+        ("spec --gpus 0", "--gpus: no effect without an image"),
+        ("gpu ps --gpu-driver simulated", "unknown flag: --gpu-driver"),
+        ("gpu ps 0", '"minirun gpu ps" needs no argument, got 1'),
+        ("gpu list 0", '"minirun gpu list" needs no argument, got 1'),
+    ],
+)
+def test_what_would_have_no_effect(minirun: Program, words: str, text: str) -> None:
+    done = minirun(*words.split())
+    assert done.returncode != 0 and done.stdout == ""
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -91,6 +91,8 @@ def test_every_event_of_a_run_is_known(minirun: Program, flags: str) -> None:
         ("prctl", {"option": "PR_SET_NAME"}, "prctl PR_SET_NAME"),
         ("prctl", {"option": "99"}, "prctl"),
         ("clone3", {"flags": "CLONE_PIDFD"}, "clone3 helper"),
+        ("clone3", {}, "clone3"),
+        ("clone3 CLONE_NEW", {}, "clone3 CLONE_NEW"),
         ("write", {"path": "/sys/fs/cgroup/x/devices.allow"}, "write devices.allow"),
         ("write", {"path": "/sys/fs/cgroup/x/other"}, "write"),
         ("bpf", {"cmd": "BPF_PROG_ATTACH"}, "bpf BPF_PROG_ATTACH"),

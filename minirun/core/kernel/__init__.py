@@ -1,4 +1,4 @@
-"""The only room that talks to the kernel through ctypes: one function per system call.
+"""The core's only room that calls through ctypes: one function per system call; rings bind theirs.
 
 Every function raises ``OSError(errno, strerror, path)`` and carries the man page it was written
 from. Those that make a container write themselves into the log, so that the log says what the

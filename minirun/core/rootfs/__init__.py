@@ -1,8 +1,8 @@
 """The container's root filesystem: a plan of what is going to be done to it, as operations.
 
 Each operation can say what it will do (``describe()``) and do it (``execute(root)``). A dry run, a
-lesson and the real thing are the same tuple; it exists as a whole before init does. Destinations
-are always resolved inside the root and then used as descriptors (see minirun.core.rootfs.inroot).
+lesson and the real thing are the same tuple; it exists as a whole before its first step is done.
+Destinations are always resolved inside the root, then used as descriptors: see rootfs.inroot.
 """
 
 TYPE_CHECKING = False

@@ -1,8 +1,8 @@
 """Stage 1, init's half: the container's root filesystem, in init's own mount namespace.
 
 Nothing is mounted in the host's namespace, so whatever happens to init, its mounts die with it.
-The order is runc's (libcontainer/rootfs_linux.go): make the namespace private, the overlay, the
-mounts of config.json in order, device nodes, links.
+The order is runc's (libcontainer/rootfs_linux.go): make its mounts slaves, the overlay, the mounts
+of config.json in order, device nodes, links.
 """
 
 import os

@@ -2,8 +2,8 @@
 
 It is an interface and nothing else: all that it decides is in the argument list, and the list is in
 the log; stages/s5_inject does what the list says. The real one is nvidia-container-runtime-hook,
-and that program of minirun's makes the list with the same function: minirun.gpu.nvidia.hook. For
-the GPUs of another vendor the list only names the devices and the container.
+and minirun's own program of that name makes the list with the same function:
+minirun.gpu.nvidia.hook. For another vendor's GPUs the list names only devices and container.
 """
 
 from minirun.core import events, extras, jsonlite, places
