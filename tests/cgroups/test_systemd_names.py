@@ -37,7 +37,7 @@ def test_what_is_no_slice_is_refused(name: str) -> None:
 
 def test_the_three_parts_of_the_path() -> None:
     assert systemd.parse("machine.slice:libpod:12ab") == ("machine.slice", "libpod-12ab.scope")
-    assert systemd.parse(":minirun:c1") == ("system.slice", "minirun-c1.scope")
+    assert systemd.parse(":minirun:c1") == ("", "minirun-c1.scope")
     assert systemd.parse("user.slice::c1") == ("user.slice", "c1.scope")
 
 
