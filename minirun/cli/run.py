@@ -31,13 +31,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     only = flags.given & run_options.ONLY_WITH_BUNDLE
     if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
         return as_runc(lambda: part("cli.run_bundle", "main")(args, settings))
-    if not flags.args:
-        hint = "minirun run ubuntu; minirun images lists what there is"
-        raise UsageError("run needs an image", hint)
-    flags.refuse_flags(only, "without --bundle", "run --bundle DIR ID")
-    flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
-    if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
-        raise UsageError("the input device is not a TTY", "leave -t out", status=1)
+    _check(flags)
     if unprivileged():
         part("engines.rootless_config", "check_home")(settings.root)
     settings = run_options.log_settings(flags, settings)
@@ -67,6 +61,19 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         return print_plan(settings, container_id, config, extra)
     run: Callable[..., int] = part("running.background", "run") if flags.detach else supervise.run
     return run(lambda: reserve(settings, container_id, config, **extra), supervision)
+
+
+def _check(flags: Run) -> None:
+    """Raise UsageError if an image cannot be run so."""
+    if not flags.args:
+        hint = "minirun run ubuntu; minirun images lists what there is"
+        raise UsageError("run needs an image", hint)
+    flags.refuse_flags(
+        flags.given & run_options.ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID"
+    )
+    flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
+    if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
+        raise UsageError("the input device is not a TTY", "leave -t out", status=1)
 
 
 def print_plan(

@@ -50,7 +50,7 @@ BOOTED = "/run/systemd/system"
 
 
 def check() -> None:
-    """Raise MinirunError if nobody here can use the driver."""
+    """Raise MinirunError if the driver cannot be used on this host."""
     if not os.path.isdir(BOOTED):
         raise MinirunError(
             "--systemd-cgroup: systemd is not running on this host",
