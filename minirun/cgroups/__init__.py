@@ -10,7 +10,7 @@ make them, over D-Bus: minirun.cgroups.systemd, imported only then.
 
 import os
 
-from minirun.cgroups import hierarchies
+from minirun.cgroups import hierarchies, tree
 from minirun.cgroups.base import Cgroup as Cgroup
 from minirun.cgroups.base import ContainerMounts as ContainerMounts
 from minirun.cgroups.base import checked_path
@@ -60,7 +60,7 @@ def make(container: "Container") -> None:
     _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
     if cgroup.version == 2 and not container.unprivileged and _may_be_written(container.config):
-        cgroup.give_to(_user_on_the_host(container.config))
+        tree.give(cgroup.directories()[0], _user_on_the_host(container.config))
     cgroup.prepare_join()
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 

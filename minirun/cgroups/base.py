@@ -105,9 +105,6 @@ class Cgroup(ABC):
         `cloned`: it was cloned into the directory of :meth:`clone_fd`, if there is one.
         """
 
-    def give_to(self, uid: int) -> None:  # noqa: B027  (a hierarchy of version 1 is never given)
-        """Make a user of the host the owner of the cgroup, who makes others below it."""
-
     def entered(self) -> None:  # noqa: B027  (few have anything to do then)
         """Called when init has joined: end the process that held the cgroup (systemd's alone)."""
 

@@ -114,6 +114,30 @@ def make(mount: str, path: str, why: str = "") -> bool:
     raise OSError(errno.EAGAIN, "another process keeps removing the parent", whole)
 
 
+def give(path: str, uid: int) -> None:
+    """Make a user the owner of a cgroup of version 2: its directory, and the files that go with it.
+
+    runtime-spec, config-linux.md, "Cgroup ownership"; cgroup-v2.rst, "Delegation". So systemd or
+    docker runs in a container whose root is no root outside. Raises OSError.
+    """
+    try:
+        with open("/sys/kernel/cgroup/delegate") as file:
+            names = file.read().split()
+    except FileNotFoundError:
+        names = ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"]
+    directory, shown = os.open(path, _DIRECTORY), {"path": path, "uid": uid}
+    try:
+        why = "the container's user makes cgroups of its own below it"
+        logged_python("chown", lambda: os.chown(directory, uid, -1), shown, path, why)
+        for name in names:
+            try:
+                os.chown(name, uid, -1, dir_fd=directory)
+            except FileNotFoundError:
+                pass  # of a controller that is not handed down to it
+    finally:
+        os.close(directory)
+
+
 def is_frozen(path: str) -> "bool | None":
     """Return True if the cgroup directory `path` is frozen; None if there is none. Raises OSError.
 

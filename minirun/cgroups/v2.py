@@ -15,7 +15,6 @@ import os
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, apply
 from minirun.core.errors import ConfigError, MinirunError
-from minirun.core.kernel import logged_python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,26 +84,6 @@ class CgroupV2(Cgroup):
     def clone_fd(self) -> int:
         """Return the directory's descriptor."""
         return self._dir.fd()
-
-    def give_to(self, uid: int) -> None:
-        """Make a user the owner of the directory and of the files that go with it.
-
-        runtime-spec, config-linux.md, "Cgroup ownership"; cgroup-v2.rst, "Delegation". So systemd
-        or docker runs in a container whose root is no root outside. Raises OSError.
-        """
-        try:
-            with open("/sys/kernel/cgroup/delegate") as file:
-                names = file.read().split()
-        except FileNotFoundError:
-            names = ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"]
-        directory, shown = self._dir.fd(), {"path": self._dir.path, "uid": uid}
-        why = "the container's user makes cgroups of its own below it"
-        logged_python("chown", lambda: os.chown(directory, uid, -1), shown, self._dir.path, why)
-        for name in names:
-            try:
-                os.chown(name, uid, -1, dir_fd=directory)
-            except FileNotFoundError:
-                pass  # of a controller that is not handed down to it
 
     def set_resources(self, resources: "dict[str, Any]") -> None:
         """Write each limit to its file, after handing down the controller it needs."""

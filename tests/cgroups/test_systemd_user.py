@@ -113,7 +113,7 @@ def test_a_users_container_is_a_scope_of_the_users_manager(
 def test_without_a_manager_of_the_users(cell: SystemdCell) -> None:
     bundle(cell, "user.slice")
     words = f"{MINIRUN} --systemd-cgroup create -b /run/tester/b two"
-    done = cell("sh", "-c", f"{AS_TESTER} XDG_RUNTIME_DIR=/run/nobody {words}")
+    done = cell("sh", "-c", f"{AS_TESTER} XDG_RUNTIME_DIR=/run/missing {words}")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "neither /run/nobody/bus nor /run/nobody/systemd/private answers" in done.stderr
+    assert "neither /run/missing/bus nor /run/missing/systemd/private answers" in done.stderr
     assert cell.sh("ls -A /run/tester/mr 2>/dev/null || true") == ""

@@ -123,7 +123,7 @@ ROWS = (
     Row("config-linux.md", "netDevices", "yes", ("net/devices.py",),
         ("spec/test_namespaces.py::test_a_network_device",
          "spec/test_namespaces.py::test_a_name_that_is_taken")),
-    Row("config-linux.md", "cgroup ownership", "yes", ("cgroups/v2.py",),
+    Row("config-linux.md", "cgroup ownership", "yes", ("cgroups/tree.py",),
         ("spec/test_namespaces.py::test_who_owns_the_containers_cgroup",)),
     Row("config-linux.md", "cgroupsPath", "yes", ("cgroups/base.py",),
         ("cgroups/test_cgroup.py::test_paths_are_taken_from_the_root_of_the_mount",
