@@ -115,6 +115,8 @@ REASONS = (
 RACES = {
     "killsig": "it sends its signal as soon as the container runs; the shell inside, process 1 of"
     " its pid namespace, may not have set its trap by then, and what it has no trap for is nothing",
+    "poststart": "the hook begins after execve, and so beside the command: which of the two shells"
+    " is the first to write into the file that the program reads, the kernel decides",
 }
 """Programs that may fail by their own doing, whatever the runtime does: they get a second try."""
 
