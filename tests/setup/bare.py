@@ -1,6 +1,7 @@
 """Runs make targets on a bare Debian, and says what each brought: python tests/setup/bare.py demo.
 
-The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources.
+The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources;
+a bare Ubuntu (--suite noble) from its own archive, as the recipe ubuntu makes an image of it.
 It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
 devices, cgroups and network; what is left running in it ends with it. From Debian 13 on /tmp is a
 tmpfs, as systemd mounts it there. pip's configuration is lent to it, and the folders that pip reads
@@ -25,7 +26,7 @@ from typing import NamedTuple
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP))
 
-from minirun.image.recipe import aptsources, bootstrap  # noqa: E402
+from minirun.image.recipe import aptsources, bootstrap, text  # noqa: E402
 
 UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root
@@ -34,7 +35,8 @@ PRIVATELY = (
     "--propagation", "private",
 )  # fmt: skip
 """Runs what follows in namespaces that end with this process."""
-DISK_TMP = ("bookworm",)
+UBUNTUS = ("jammy", "noble", "questing", "resolute")
+DISK_TMP = ("bookworm", *UBUNTUS)
 """Releases in which /tmp is a folder of the root file system."""
 ENTER = """
 cd "$1"; shift
@@ -64,7 +66,8 @@ class Bare:
         self, path: Path, suite: str, lent: list[str], include: tuple[str, ...] = ("make",)
     ) -> None:
         self.path = path
-        self.include = ",".join(include)
+        ubuntu = ("apt", "ubuntu-keyring") if suite in UBUNTUS else ()
+        self.include = ",".join((*include, *ubuntu))
         self.suite = suite
         self.env = {k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}
         self.env |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "xterm"}
@@ -84,24 +87,20 @@ class Bare:
         subprocess.run(["tar", "-x", "-C", path / CLONE], input=archive.stdout, check=True)
 
     def _build(self) -> None:
-        sources = aptsources.read(bootstrap.os_release("/").get("VERSION_CODENAME", ""))
-        options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
-        argv = [
-            *PRIVATELY,
-            "--mount-proc",
-            "mmdebstrap",
-            "--mode=root",
-            "--variant=minbase",
-            f"--include={self.include}",
-            *options,
-        ]
-        argv += ["--format=directory", self.suite, str(self.path)]
-        text = "\n\n".join((sources.lines, sources.stanzas)).strip()
-        if self.suite == sources.suite:
-            argv.append("-")
-        else:
-            argv.append(sources.mirror)
-        subprocess.run(argv, input=text + "\n", text=True, check=True, stderr=subprocess.DEVNULL)
+        with tempfile.TemporaryDirectory() as place:
+            ready = _archive(self.suite, place)
+            options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
+            options += [f"--keyring={ready.keyring}"] if ready.keyring else []
+            argv = [
+                *PRIVATELY, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
+                f"--include={self.include}", *options, "--format=directory", self.suite,
+                str(self.path),
+            ]  # fmt: skip
+            sources = ready.sources
+            stanzas = "\n\n".join((sources.lines, sources.stanzas)).strip()
+            argv.append("-" if self.suite == sources.suite else sources.mirror)
+            quiet = subprocess.DEVNULL
+            subprocess.run(argv, input=stanzas + "\n", text=True, check=True, stderr=quiet)
         shutil.copy("/etc/resolv.conf", self.path / "etc/resolv.conf")
 
     def _lend_pip(self) -> None:
@@ -148,6 +147,16 @@ class Bare:
         argv = ["du", "-s", "--block-size=1K", self.path.joinpath(*parts)]
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
         return int(done.stdout.split()[0]) / 1024 if done.stdout else 0.0
+
+
+def _archive(suite: str, place: str) -> bootstrap.Ready:
+    """Where a release's packages come from; `place` is a folder for the keys of Ubuntu's."""
+    if suite not in UBUNTUS:
+        sources = aptsources.read(bootstrap.os_release("/").get("VERSION_CODENAME", ""))
+        return bootstrap.Ready(sources, "", 0, place)
+    recipe = text.load("ubuntu").packages
+    stanzas = recipe.sources.replace(recipe.suite, suite).replace(": main", ": main universe")
+    return bootstrap.prepare(recipe._replace(suite=suite, sources=stanzas), place)
 
 
 def pip_folders() -> list[str]:
