@@ -61,10 +61,12 @@ packages:
 tested: setup .venv/.tested
 	@.ci/packages --optional $(foreach name,$(TESTED),'$(name)')
 
-# Debian's own Python, whatever else comes first in PATH: it lies where only root can write.
+# Debian's own Python, whatever else comes first in PATH: it lies where only root can write. Ubuntu
+# 22.04 has one that is too old, and a newer one beside it.
 # Of Debian's python-prctl the .venv gets links: pip would need a compiler for it.
 .venv/.ready: pyproject.toml Makefile | packages
-	/usr/bin/python3 -m venv .venv
+	@base=/usr/bin/python3; $$base -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ .ci/packages python3.11 python3.11-venv; base=/usr/bin/python3.11; }; $$base -m venv .venv
 	@$(PYTHON) -c 'import _prctl' 2>/dev/null || find /usr/lib/python3/dist-packages -maxdepth 1 \
 		-name '*prctl*' -exec ln -sfnt "$$($(PYTHON) -c '$(SITE)')" {} +
 	$(PYTHON) -m pip install --quiet --editable .
