@@ -29,7 +29,7 @@ USEFUL := python3-prctl
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
 	containerd containernetworking-plugins nftables docker.io docker-cli|docker.io buildah slurmctld \
 	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl \
-	util-linux-extra
+	util-linux-extra debian-archive-keyring
 PYTHON := .venv/bin/python
 MINIRUN := .venv/bin/minirun
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))

@@ -192,8 +192,11 @@ def _sources(wanted: Packages, folder: str) -> tuple[aptsources.AptSources, str]
     if here.get("ID") == wanted.distribution:
         return aptsources.read(here.get("VERSION_CODENAME", "")), ""
     sources = aptsources.written(wanted.suite, wanted.sources, wanted.ports)
-    if os.path.exists(wanted.keyring) or not wanted.keyring_package:
+    if not wanted.keyring or os.path.exists(wanted.keyring):
         return sources, wanted.keyring
+    if not wanted.keyring_package:
+        name = os.path.basename(wanted.keyring).removesuffix(".gpg")
+        raise ImageError(f"{wanted.keyring} is missing", f"apt-get install {name}")
     package = f"{folder}/keyring.deb"
     address = f"{sources.mirror}/{wanted.keyring_package}"
     _fetch(address, package, wanted.substitute, f"SHA256:{wanted.keyring_sha256}")

@@ -106,6 +106,16 @@ def test_a_wrong_checksum_is_an_error_and_no_reason_for_a_substitute(tmp_path: P
     assert not isinstance(caught.value, bootstrap.UnreachableArchive)
 
 
+def test_a_keyring_that_is_missing_is_named_with_its_package(tmp_path: Path) -> None:
+    wanted = text.Packages(
+        distribution="other", suite="x", sources=f"Types: deb\nURIs: file:{tmp_path}\n",
+        keyring="/nowhere/debian-archive-keyring.gpg",
+    )  # fmt: skip
+    with pytest.raises(ImageError, match=r"^/nowhere/debian-archive-keyring.gpg is miss") as caught:
+        bootstrap.prepare(wanted, str(tmp_path))
+    assert caught.value.hint == "apt-get install debian-archive-keyring"
+
+
 def test_the_tool_dies_with_the_builder_and_so_do_its_mounts(tmp_path: Path) -> None:
     code = (
         "import sys; from minirun.image.recipe import bootstrap;"
