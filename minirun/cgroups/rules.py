@@ -43,15 +43,16 @@ class Setting(Record):
 PER_DEVICE = ("blockIO", "hugepageLimits", "network", "rdma")
 """The members of linux.resources that name devices; minirun.cgroups.perdevice reads them."""
 
-_OPENED = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (10, 200), (136, None))
+_OPENED = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200), (136, None))
 DEFAULT = (
     DeviceRule(True, "c", None, None, "m"),
     DeviceRule(True, "b", None, None, "m"),
     *(DeviceRule(True, "c", major, minor, "rwm") for major, minor in _OPENED),
 )
-"""mknod of any node; null, zero, full, random, urandom, tty, console, ptmx, and terminals.
+"""mknod of any node; null, zero, full, random, urandom, tty, ptmx, and terminals.
 
-And /dev/net/tun, which no specification names: programs of VPNs rely on it, and on any engine they
+Not 5:1, the host's console: a container's /dev/console is one of its own terminals.
+But /dev/net/tun, which no specification names: programs of VPNs rely on it, and on any engine they
 get it by `-v /dev/net/tun:/dev/net/tun`. Its use needs CAP_NET_ADMIN.
 """
 

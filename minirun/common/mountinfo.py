@@ -18,6 +18,9 @@ backslash and (in a source) the # of a path as a backslash and three octal digit
 other character as it is: a carriage return or a form feed in a path is no separator.
 """
 
+import errno
+import os
+
 from minirun.core.record import Record
 
 
@@ -46,10 +49,17 @@ class Mount(Record):
 def read(pid: "int | str" = "self", fs_type: str = "") -> "list[Mount]":
     """Return the mounts that process `pid` sees, in the order of the kernel: parents come first.
 
-    If `fs_type` is given, only mounts whose type begins with it. Raises OSError.
+    If `fs_type` is given, only mounts whose type begins with it. Raises ProcessLookupError for a
+    process that has ended, for which the kernel has EINVAL while it is a zombie; OSError.
     """
-    with open(f"/proc/{pid}/mountinfo", "rb") as file:
-        return parse(file.read().decode(errors="surrogateescape"), fs_type)
+    path = f"/proc/{pid}/mountinfo"
+    try:
+        with open(path, "rb") as file:
+            return parse(file.read().decode(errors="surrogateescape"), fs_type)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), path) from None
+        raise
 
 
 def parse(text: str, fs_type: str = "") -> "list[Mount]":

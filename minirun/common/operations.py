@@ -23,7 +23,7 @@ class Symlink(Record):
         return f"ln -s {self.target} {self.path}"
 
     def execute(self, root: Root) -> None:
-        parent, name = root.parent(self.path)
+        parent, name = root.make_parent(self.path)
         try:
             files.symlinkat(self.target, parent, name, shown=self.path)
         except FileExistsError:
@@ -47,7 +47,7 @@ class MakeNode(Record):
         return f"mknod -m {self.mode:o} {self.path} {self.kind} {self.major} {self.minor}"
 
     def execute(self, root: Root) -> None:
-        parent, name = root.parent(self.path)
+        parent, name = root.make_parent(self.path)
         try:
             device = os.makedev(self.major, self.minor)
             mode = KINDS[self.kind] | self.mode
@@ -69,7 +69,7 @@ class WriteFile(Record):
         return f"write {len(self.data)} bytes to {self.path}"
 
     def execute(self, root: Root) -> None:
-        parent, name = root.parent(self.path)
+        parent, name = root.make_parent(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             fd = os.open(name, flags | os.O_CLOEXEC, self.mode, dir_fd=parent)

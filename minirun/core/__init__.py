@@ -24,7 +24,7 @@ The container, and what is known of it.
 
     config              config.json, as the stages read it
     choices             what the caller's flags chose, and config.json may not choose
-    settings            what one run of the program works with
+    settings            the global flags
     container           a container while a command works on it
     extras              what this container needs beyond the core: the table to the rings
     state, state_file   state.json, from one command to the next
@@ -32,8 +32,8 @@ The container, and what is known of it.
     directories         a container's directory, from its making to its removal
     endings             the later life: start, kill, delete
 
-The root filesystem, in rootfs/. What config.json lists of mounts, nodes and hidden paths is in
-oci/mounts: rows of extras.
+The root filesystem, in rootfs/. Mounts, nodes and hidden paths of config.json are made by
+oci/mounts, which extras names.
 
     rootfs/build        the overlay, or the bundle's directory
     rootfs              a plan: operations, whole before they are executed; see common/operations
@@ -51,12 +51,12 @@ Becoming the command, in process/.
 
 System calls, through ctypes, once, in kernel/.
 
-    kernel              how a failed call is named, and a call becomes an event
+    kernel              an error and an event for each call
     kernel/libc         how one is called, and logged
     kernel/namespaces   clone3, unshare, setns
     kernel/mounts       mount, pivot_root, open_tree, mount_setattr
     kernel/files        openat2, mkfifo, close_range
-    kernel/process      prctl, capset, setuid, execve
+    kernel/process      prctl, capset, setuid, execve: the calls that process/ makes
 
 Small tools: record (a tuple with names), jsonlite (JSON, cheaply), visible (text for a terminal).
 """

@@ -7,7 +7,7 @@ manifest, CRI-O too. So what chooses a source on the host, or a privilege, comes
     minirun --gpu-driver=amd create …                the flags before the command, for engines:
                                                      podman --runtime-flag, docker's runtimeArgs
     state.json                                       what these chose, for later commands
-    /etc/nvidia-container-runtime/config.toml        root's word (gpu.nvidia.hook)
+    /etc/nvidia-container-runtime/config.toml        root's settings (gpu.nvidia.hook)
 
 The real stack has such a list as well: of podman's, CRI-O's and containerd's annotations only those
 are obeyed that their configuration names.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEY = "choices"
-"""Their key in state.json."""
+"""The key of the choices in state.json."""
 
 OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
@@ -33,7 +33,7 @@ class Choices(Record):
     gpu_driver: str = ""
     """Which GPU driver the in-line step takes: one of GPU_DRIVERS, or "".
 
-    A vendor's name is the consent to obey its variable, such as AMD_VISIBLE_DEVICES, too.
+    With a vendor's name the container's variable counts, such as AMD_VISIBLE_DEVICES.
     """
     gpus: "str | None" = None
     """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
@@ -52,9 +52,9 @@ class Choices(Record):
 
     def as_json(self) -> "dict[str, Any]":
         """Return what is chosen; defaults are left out."""
-        rows = zip(self._asdict().items(), NOTHING, strict=True)
+        rows = zip(self._asdict().items(), DEFAULTS, strict=True)
         return {key: value for (key, value), default in rows if value != default}
 
 
-NOTHING = Choices()
+DEFAULTS = Choices()
 """The defaults: the caller chose nothing."""

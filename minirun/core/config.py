@@ -1,4 +1,4 @@
-"""config.json: what the stages read; beside it only what minirun's caller chose (Choices).
+"""config.json, as the stages read it, and what minirun's caller chose (Choices).
 
 A thin view on the parsed document, so that properties this version does not know are kept and
 passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
@@ -7,7 +7,7 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 import os
 
 from minirun.core import extras, jsonlite, places, state_file
-from minirun.core.choices import NOTHING, Choices
+from minirun.core.choices import DEFAULTS, Choices
 from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 ANNOTATION = "io.minirun."
 LOG = ANNOTATION + "log"
-"""stages or syscalls: what its log holds (core.container.detail). No other one is obeyed."""
+"""stages or syscalls: what its log holds (core.container). minirun obeys no other annotation."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 MOST_BYTES = 4 << 20
-"""The most that a config.json may have. In memory it takes up to forty times as much."""
+"""Bytes. A larger config.json is refused: parsed, it takes up to forty times the memory."""
 
 
 def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
@@ -39,7 +39,7 @@ def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
 class Config:
     """A validated config.json, its directory (the bundle), and what the caller chose beside it."""
 
-    def __init__(self, raw: "dict[str, Any]", bundle: str, choices: Choices = NOTHING) -> None:
+    def __init__(self, raw: "dict[str, Any]", bundle: str, choices: Choices = DEFAULTS) -> None:
         self.raw = raw
         self.bundle = bundle
         self.choices = choices
@@ -84,7 +84,7 @@ class Config:
 
     @property
     def resources(self) -> "dict[str, Any]":
-        """linux.resources. Before version 1.3 a pids.limit of 0 meant none; podman writes it."""
+        """linux.resources. Before version 1.3 a pids.limit of 0 meant "no limit": podman."""
         found: "dict[str, Any]" = self.linux.get("resources") or {}
         if (found.get("pids") or {}).get("limit") != 0:
             return found
@@ -109,7 +109,7 @@ class Config:
         return path.rpartition("/")[2] == GPU_HOOK and not self.choices.gpu_hook
 
 
-def load(bundle: str, choices: Choices = NOTHING) -> Config:
+def load(bundle: str, choices: Choices = DEFAULTS) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     path = f"{bundle}/{places.CONFIG}"
     try:

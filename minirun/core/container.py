@@ -3,8 +3,7 @@
 import fcntl
 import os
 
-from minirun.core import events, extras, places, state
-from minirun.core import state_file as records
+from minirun.core import events, extras, places, state, state_file
 from minirun.core.config import LOG, Config
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.process.streams import Console
@@ -52,11 +51,11 @@ class Container:
         self._cgroup = cgroup
 
     @property
-    def is_open_to_owner(self) -> bool:
+    def stays_dumpable(self) -> bool:
         """Return True if init stays dumpable until stage 7, when the first program runs in there.
 
-        Else a user without privileges could not write its id maps, nor enter it for stage 5; and in
-        a new user namespace there is no other process that could look into init.
+        Otherwise its owner, without privileges, could not write its id maps, nor enter it for stage
+        5. No other process could look into init: its user namespace is new.
         """
         return self.unprivileged and self.config.new_namespace("user")
 
@@ -67,18 +66,18 @@ class Container:
         """
         self.extras = extras.load(self, points)
 
-    def lower_places(self) -> "list[str]":
+    def layer_paths(self) -> "list[str]":
         """Return the layers' paths as init sees them: in a user namespace, id-mapped mounts."""
         if "user" not in self.config.namespaces or self.unprivileged:
             return self.config.layers  # a user's own images have the right owner as they are
         return [f"{self.directory}/{places.LOWER}/{n}" for n in range(len(self.config.layers))]
 
     def open_log(self) -> None:
-        """Write events to events.jsonl from now on, in the detail that :func:`detail` returns.
+        """Write events to events.jsonl from now on, in the detail that :func:`log_detail` returns.
 
         Raises UsageError, ConfigError, OSError.
         """
-        word, path = detail(self.config), f"{self.directory}/{places.EVENTS}"
+        word, path = log_detail(self.config), f"{self.directory}/{places.EVENTS}"
         if word == "off" or (os.path.exists(path) and os.stat(path).st_size > LOG_LIMIT):
             return
         events.open_log(path, self.id, brief=word == "stages")
@@ -88,7 +87,7 @@ class Container:
         self.record.update(changes)
         state.save(self.directory, self.record)
 
-    def claim(self, key: str) -> bool:
+    def set_once(self, key: str) -> bool:
         """Set `key` in the record on the disk; return True if this call, and no other, has set it.
 
         False if it was set already, or if the container is gone. Raises OSError.
@@ -99,7 +98,7 @@ class Container:
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            saved = records.read(self.directory)
+            saved = state_file.read(self.directory)
             if not saved.get(key):
                 self.save(**{key: True})
             return not saved.get(key)
@@ -117,7 +116,7 @@ class Container:
         }  # fmt: skip
 
 
-def detail(config: Config) -> str:
+def log_detail(config: Config) -> str:
     """Return what the log holds: all (syscalls, the default), all but system calls, or nothing.
 
     The annotation io.minirun.log=stages|syscalls says it, else $MINIRUN_LOG, which may be off too.

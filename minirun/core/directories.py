@@ -2,7 +2,7 @@
 
     ROOT/.new/PID-TIME     `make` makes it; the caller writes the record in it, and the other files
     ROOT/ID                `give_name` renames it: of two containers with one name, one is made
-    ROOT/.new/PID-TIME     `remove` empties it, but for the record, and renames it back
+    ROOT/.new/PID-TIME     `remove` empties it, except the record, and renames it back
                            the record is removed, then the directory
 
 So what has a container's name always has a whole record, at whatever moment a command is killed. A
@@ -15,8 +15,7 @@ import fcntl
 import os
 import time
 
-from minirun.core import places
-from minirun.core import state_file as record
+from minirun.core import places, state_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,13 +48,13 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
     """Remove a container's directory, the record last. Do nothing if it does not exist.
 
     Several processes may call this at once: the first one works, the others wait for it. `clear`
-    gets a descriptor of the directory and removes what is in it, but for the record. A mount
+    gets a descriptor of the directory and removes what is in it, except the record. A mount
     below it is not entered, and another directory that takes its name meanwhile is not touched.
     Raises StateError if the directory is not minirun's, OSError.
     """
     directory = f"{root}/{container_id}"
     try:
-        fd = record.open_directory(directory)
+        fd = state_file.open_directory(directory)
     except FileNotFoundError:
         return
     try:
@@ -77,7 +76,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
 
 
 def empty(fd: int) -> None:
-    """Remove what is in the directory `fd`, but for the record. Raises OSError."""
+    """Remove what is in the directory `fd`, except the record. Raises OSError."""
     for name in os.listdir(fd):
         if name == places.STATE:
             continue
@@ -92,7 +91,7 @@ def empty(fd: int) -> None:
 
 
 def _unnamed(root: str) -> str:
-    """Return a path that no other process and no other moment has; its folder exists then."""
+    """Return an unused path in ROOT/.new, and make that folder first."""
     if not os.path.isdir(root):
         os.makedirs(root, mode=0o711, exist_ok=True)
     os.makedirs(f"{root}/{places.NEW}", 0o700, exist_ok=True)

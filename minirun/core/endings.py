@@ -25,29 +25,28 @@ PATIENCE = 10.0
 
 
 def start(
-    container: Container, channel: Channel, running: "Callable[[], None] | None" = None
+    container: Container, channel: Channel, on_running: "Callable[[], None] | None" = None
 ) -> None:
-    """Let init become the container's command, and make sure that it did; call `running` then.
+    """Let init become the container's command, and make sure that it did; call `on_running` then.
 
     Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """
-    following, changes = "", {"status": state.RUNNING, "complete": True}
-    if not container.record["complete"]:  # by `run`; after `create`, no exec.fifo means running
-        # now, since the command may fill the disk
-        following = state.write_next(container.directory, container.record | changes)
+    next_state, changes = "", {"status": state.RUNNING, "complete": True}
+    if not container.record["complete"]:  # `create` has set it: then no exec.fifo means running
+        # written before the start: the command may fill the disk
+        next_state = state.write_next(container.directory, container.record | changes)
     try:
         handshake.start(container.directory)
     except OSError as error:
         if error.errno not in (2, 6, 32):  # ENOENT, ENXIO; EPIPE: init was killed just now
             raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
-    said = channel.read_rest()
-    if said:
-        raise _start_failure(container, said)
-    if running:
-        running()
-    if following:
-        state.take_next(container.directory, following)
+    if answer := channel.read_rest():
+        raise _start_failure(container, answer)
+    if on_running:
+        on_running()
+    if next_state:
+        state.take_next(container.directory, next_state)
         container.record.update(changes)
     if rows := container.config.hooks("poststart"):
         _poststart(container, rows)
@@ -65,14 +64,14 @@ def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
         raise
 
 
-def _start_failure(container: Container, said: bytes) -> MinirunError:
-    """Turn init's last words (an errno of four bytes, or an ERROR message) into an error."""
-    if len(said) != 4:
-        return handshake.error_from(said.decode(errors="replace"))
+def _start_failure(container: Container, answer: bytes) -> MinirunError:
+    """Turn init's last message (an errno of four bytes, or an ERROR message) into an error."""
+    if len(answer) != 4:
+        return handshake.error_from(answer.decode(errors="replace"))
     from minirun.core.process import command
 
     args = container.config.process["args"]
-    code = int.from_bytes(said, "little")
+    code = int.from_bytes(answer, "little")
     error: CommandError = command.refusal(code, args[0])
     events.emit("note", "execve failed", {"path": args[0], "errno": code}, ret=-1)
     return error
@@ -106,7 +105,7 @@ def _stop(container: Container) -> None:
 
 
 def destroy(container: Container) -> None:
-    """Remove all that a container is, whatever its state. Idempotent. Raises OSError."""
+    """Remove all of a container, whatever its state. Idempotent. Raises OSError."""
     record = container.record
     if not events.log_fds():
         try:
@@ -195,7 +194,7 @@ def _is_gone(process: "dict[str, Any]") -> bool:
 def _poststop(container: Container) -> None:
     """Run the poststop hooks, once; if one fails, warn and go on."""
     rows = container.config.hooks("poststop")
-    if not rows or not container.record["init"] or not container.claim("poststop_done"):
+    if not rows or not container.record["init"] or not container.set_once("poststop_done"):
         return
     from minirun.core import hooks
 

@@ -22,7 +22,7 @@ _LONGEST = 500
 
 
 class MinirunError(Exception):
-    """An error: one line for the user, and a hint what to do, or an empty one."""
+    """An error: one line for the user, and a hint that says what to do, or ""."""
 
     status = 125
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 now = time.monotonic_ns
 
 _encode = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", False, False, True)
-_sinks: "list[int]" = []
+_logs: "list[int]" = []
 _id, _stage, _actor, _pid = "", 0, "runtime", 0
 _mark, _brief = "", False
 gatekeeper: "Callable[[int, str], None] | None" = None
@@ -41,30 +41,30 @@ def open_log(path: str, container_id: str, mode: int = 0o600, *, brief: bool = F
     global _id, _pid, _brief
     _brief = brief
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
-    _sinks.append(os.open(path, flags, mode))
+    _logs.append(os.open(path, flags, mode))
     _id, _pid = container_id, os.getpid()
 
 
 def close_log() -> None:
     """Close every log file; later events go nowhere."""
-    while _sinks:
-        os.close(_sinks.pop())
+    while _logs:
+        os.close(_logs.pop())
 
 
-def divert(fd: int) -> None:
+def to_pipe(fd: int) -> None:
     """Write events into the pipe `fd` from now on, and close the log file.
 
     For a process whose descriptors the container's processes could open: its caller reads the pipe
     and passes the lines on to the log. Without a log nothing changes.
     """
-    if _sinks:
+    if _logs:
         close_log()
-        _sinks.append(fd)
+        _logs.append(fd)
 
 
 def log_fds() -> "tuple[int, ...]":
     """Return the descriptors that the log is written to, for a caller that closes all others."""
-    return tuple(_sinks)
+    return tuple(_logs)
 
 
 def become(actor: str, pid: int) -> None:
@@ -84,7 +84,7 @@ def emit(
     errno: "str | None" = None, dur: int = 0, why: str = "",
 ) -> None:  # fmt: skip
     """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT)."""
-    if not _sinks or (_brief and kind == "syscall" and not observer):
+    if not _logs or (_brief and kind == "syscall" and not observer):
         return
     if _mark:
         why = f"{why} ({_mark})" if why else _mark
@@ -94,7 +94,7 @@ def emit(
         "dur": dur, "why": why,
     }  # fmt: skip
     line = ("".join(_encode(event, 0)) + "\n").encode()
-    for fd in _sinks:
+    for fd in _logs:
         try:
             os.write(fd, line)
         except OSError:
@@ -104,7 +104,7 @@ def emit(
 
 
 class stage:
-    """``with stage(5, "cli"):`` writes the begin and the end of a stage around its body.
+    """``with stage(5, "cli", "put in"):`` writes the begin and the end of a stage around its body.
 
     An exception out of the body is the stage's end too: ret -1 and the exception's text.
     """
@@ -127,7 +127,7 @@ class stage:
     def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
         if error is None:
             self.end()
-        elif not isinstance(error, SystemExit):
+        else:
             emit("end", self.name, {"error": str(error)}, ret=-1, dur=now() - self.started)
 
     def end(self) -> None:

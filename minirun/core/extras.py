@@ -1,13 +1,14 @@
 """One table: how the core uses the rings around it without importing them itself.
 
 A row has a property of config.json, the class (or function) of a ring that handles it, and the
-points of the stages at which that acts. Before clone, the class of each property that this
+points at which the stages call it. Before clone, the class of each property that this
 config.json has is imported: after pivot_root every file is the container's, and nothing may be
 imported any more. The class, called with the container, checks the property and returns an
 :class:`Extra`, whose methods the stages call at their points.
 
-A property is a path of names. Of a list, one member that has it is enough; `type=user`: the value
-is user, or a list with user in it. A name that begins with -- is a flag of the caller.
+A property is a path of names. Of a list, one member that has it is enough: with one namespace of
+type user a config.json has linux.namespaces.type=user. A name that begins with -- is a flag of the
+caller.
 """
 
 from minirun.core.choices import OTHER_VENDORS
@@ -43,13 +44,13 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("mounts", "minirun.oci.mounts.Mounts", ("from_outside", "mounts", "hide")),
     ("mounts", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
     ("linux.devices", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
-    ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("enter",)),
+    ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("change_root",)),
     ("linux.sysctl", "minirun.oci.tuning.sysctl.Sysctl", ("after_pivot",)),
     ("linux.maskedPaths", *_HIDE), ("linux.readonlyPaths", *_HIDE), ("root.readonly", *_HIDE),
     ("process.args", "minirun.oci.home.Home", ("before_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.compiled",
-     ("hand_over", "before_user", "after_user", "before_exec")),
+     ("receive", "before_user", "after_user", "before_exec")),
     ("process.rlimits", *_LIMITS), ("process.oomScoreAdj", *_LIMITS),
     ("process.scheduler", *_TUNING), ("process.ioPriority", *_TUNING),
     ("process.apparmorProfile", *_TUNING), ("process.selinuxLabel", *_TUNING),
@@ -94,7 +95,7 @@ class Extra:
         """Stage 1, runtime, before clone: return the device nodes that init will make."""
         return ()
 
-    def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
+    def receive(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
 
     def before_pivot(self, root: "Root") -> None:
@@ -107,7 +108,7 @@ class Extra:
     def lead_session(self) -> None:
         """Stage 7, init: called when it leads a new session."""
 
-    def enter(self, root: "Root") -> bool:
+    def change_root(self, root: "Root") -> bool:
         """Stage 7, init: make `root` the root without pivot_root. Return True if it did."""
         return False
 

@@ -20,7 +20,7 @@ from minirun.core.settings import BOUNDARIES
 
 EVERY_EVENT = "syscall"
 """Instead of a boundary: stop after each event."""
-_EVENTS = ("syscall", "exec", "message", "note")
+_KINDS_HELD = ("syscall", "exec", "message", "note")
 
 
 class Gates:
@@ -48,7 +48,7 @@ class Gates:
 
     def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
         """Wait after an event of a kind at which --step=syscall stops."""
-        if kind in _EVENTS:
+        if kind in _KINDS_HELD:
             self._wait(EVERY_EVENT, {"after": name})
 
     def _wait(self, name: str, args: "dict[str, str]") -> None:

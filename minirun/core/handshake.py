@@ -12,7 +12,7 @@
        │ ── HOOKS_DONE ─────────────────────────▶ │   stage 6
        │ ── YOUR_TURN ──────────────────────────▶ │
        │ ◀──────────── LISTENER N (seccomp) ───── │   stage 7
-       │ ── TAKEN    (then) ────────────────────▶ │
+       │ ── TAKEN    (if so) ───────────────────▶ │
        │ ◀──────────── WAITING  at exec.fifo ──── │   `create` ends here
        │   `start` writes START to exec.fifo      │
        │ ◀──────────── end of file ────────────── │   execve has happened
@@ -47,7 +47,7 @@ class Message:
 
 START = b"start\n"
 MOST_BYTES = 1 << 24
-"""The most that is read from one process: a container may have got hold of it."""
+"""The most that is read from one process: a container may have taken it over."""
 LONGEST_ERROR = 3000
 """Characters of an error that are passed on."""
 
@@ -78,10 +78,8 @@ class Channel:
 
     def fail(self, error: MinirunError) -> None:
         """Send an error: the last message of this side. Do nothing if the other side has died."""
-        fields = {
-            "text": str(error)[:LONGEST_ERROR], "hint": error.hint[:500], "status": error.status,
-            "kind": type(error).__name__,
-        }  # fmt: skip
+        text, hint = str(error)[:LONGEST_ERROR], error.hint[:500]
+        fields = {"text": text, "hint": hint, "status": error.status}
         try:
             self.say(f"{Message.ERROR} {jsonlite.dumps(fields)}")
         except PeerDied:
@@ -143,20 +141,20 @@ class Ends:
     """All four ends, opened by the runtime before clone, so that neither side waits in open(2)."""
 
     def __init__(self, directory: str) -> None:
-        self.to_runtime = _open_both(f"{directory}/{places.TO_RUNTIME}")
-        self.to_init = _open_both(f"{directory}/{places.TO_INIT}")
+        self.from_init = _open_both(f"{directory}/{places.FROM_INIT}")
+        self.from_runtime = _open_both(f"{directory}/{places.FROM_RUNTIME}")
 
     def runtime(self) -> Channel:
         """Keep the runtime's two ends and close init's."""
-        os.close(self.to_runtime[1])
-        os.close(self.to_init[0])
-        return Channel(self.to_runtime[0], self.to_init[1], "init")
+        os.close(self.from_init[1])
+        os.close(self.from_runtime[0])
+        return Channel(self.from_init[0], self.from_runtime[1], "init")
 
     def init(self) -> Channel:
         """Keep init's two ends and close the runtime's."""
-        os.close(self.to_runtime[0])
-        os.close(self.to_init[1])
-        return Channel(self.to_init[0], self.to_runtime[1], "runtime")
+        os.close(self.from_init[0])
+        os.close(self.from_runtime[1])
+        return Channel(self.from_runtime[0], self.from_init[1], "runtime")
 
 
 def make_fifos(directory: str) -> None:
@@ -164,8 +162,8 @@ def make_fifos(directory: str) -> None:
     from minirun.core.kernel import files  # `start` needs none of it, nor ctypes
 
     for name, why in (
-        (places.TO_RUNTIME, "init asks the runtime through this FIFO to run the prestart hooks"),
-        (places.TO_INIT, "and gets its answer through this one"),
+        (places.FROM_INIT, "init asks the runtime through this FIFO to run the prestart hooks"),
+        (places.FROM_RUNTIME, "and gets its answer through this one"),
         (places.EXEC, "init will wait here until `start`"),
     ):
         files.mknodat(-100, f"{directory}/{name}", stat.S_IFIFO | 0o600, why=why)

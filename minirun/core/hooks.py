@@ -43,7 +43,7 @@ def run(hook: "Json", name: str, state: "Json", cwd: str, inside: "Steps" = ()) 
     process cannot know its pid on the host there, so it does not write to the log.
     """
     why = f"{name}: it gets the container's state on stdin"
-    running = start(
+    running = clone(
         lambda stdin, stdout: _become(hook, cwd, stdin, stdout, inside),
         hook.get("timeout"), why=why,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def ending(status: int) -> str:
     return f"exit status {status}" if status >= 0 else f"signal {-status}"
 
 
-def start(
+def clone(
     main: "Callable[[int, int], NoReturn]", timeout: "int | None", *, why: str
 ) -> "HookProcess":
     """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
@@ -134,7 +134,7 @@ class HookProcess:
             deadline = events.now() + self.timeout * 1_000_000_000
         os.set_blocking(self.input_fd, False)
         poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)  # first: the output of a dead process is whole
+        poll.register(self.pidfd, select.POLLIN)  # first: after its end no more output comes
         poll.register(self.output_fd, select.POLLIN)
         poll.register(self.input_fd, select.POLLOUT)
         while True:

@@ -1,9 +1,9 @@
 """JSON, on the interpreter's own C scanner and encoder.
 
 ``import json`` pulls in ``re`` and ``enum`` (6 ms); its C half, ``_json``, is built into the
-interpreter and costs 0.2 ms. This module gives that half the two functions the hot path needs,
+interpreter and costs 0.2 ms. This module gives that half the two functions that a start needs,
 with the same results as :func:`json.loads` and :func:`json.dumps` (a test compares them).
-Everything off the hot path uses :mod:`json`.
+All that a start does not need uses :mod:`json`.
 """
 
 from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner

@@ -3,7 +3,7 @@
     create   stages 1 to 7, until init waits at exec.fifo
     start    lets init go on; the container's command runs    (minirun.core.endings, from here on)
     kill     a signal to init
-    delete   removes all that is left: processes, cgroup, directory
+    delete   removes all that is left: processes, cgroup, directory  (destroy, there)
 
 Whichever command is killed, `gc` and `delete --force` finish its work from state.json.
 """
@@ -47,7 +47,7 @@ def create(container: Container) -> Init:
         s7_exec.runtime(container, init)
         init.channel.expect(Message.WAITING)  # stage 7 is init's
     except (MinirunError, OSError) as error:
-        failure = _reason(container, error)
+        failure = _reason(container, init, error)
         if init:
             init.channel.fail(failure)
         destroy(container)
@@ -58,14 +58,18 @@ def create(container: Container) -> Init:
     return init
 
 
-def _reason(container: Container, error: "MinirunError | OSError") -> MinirunError:
+def _reason(
+    container: Container, init: "Init | None", error: "MinirunError | OSError"
+) -> MinirunError:
     """Return `error` as a MinirunError; if a signal killed init, an error that says so instead."""
     failure = from_os(error) if isinstance(error, OSError) else error
+    if not init:
+        return failure
     died = isinstance(failure, handshake.PeerDied)
     options = os.WEXITED | os.WNOWAIT | (0 if died else os.WNOHANG)
     try:
-        end = os.waitid(os.P_PID, container.record["init"]["pid"], options)
-    except (ChildProcessError, TypeError):  # TypeError: there is no init yet
+        end = os.waitid(os.P_PIDFD, init.pidfd, options)
+    except ChildProcessError:
         return failure
     if end is None or end.si_code == os.CLD_EXITED:
         return failure

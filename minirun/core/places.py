@@ -22,14 +22,14 @@
         events.jsonl              the log: each process writes its own events  core/events
         init.fifo, runtime.fifo   what init says, what the runtime answers     core/handshake
         exec.fifo                 init waits here until `start`                core/handshake
-        join.sock                 where init answers a user's `exec` till then oci/exec/created
+        join.sock                 init answers `exec` here until `start`       oci/exec/created
         gate.fifo                 a run waits here at the boundary of a stage  core/gates
         edits.json                what was put in for the GPUs                 core/stages/s5_inject
         rootfs/                   where the root filesystem is mounted         core/rootfs/build
         upper/, work/             OverlayFS's layer of this container          the kernel
         lower/0/, lower/1/ …      the image's layers, with mapped ids          core/rootfs/build
         volumes/0/ …              what the container has in an image's volumes running/reserve
-        log.json, log.json.1 …    what a detached container has written        running/logfile
+        log.json, log.json.1 …    what the command has written to its streams  running/logfile
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
 
 Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: engines/rootless.
@@ -46,14 +46,14 @@ NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
 # A container's directory, and a bundle, which has a config.json too.
 STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"
 EVENTS, EDITS = "events.jsonl", "edits.json"
-TO_RUNTIME, TO_INIT, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
+FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 JOIN = "join.sock"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID = "log.json", "criu.pid"
 _NAMES = frozenset(
     (
-        STATE, CONFIG, EVENTS, EDITS, TO_RUNTIME, TO_INIT, EXEC, GATE, ROOTFS, UPPER, WORK, LOWER,
-        VOLUMES, CRIU_PID, JOIN,
+        STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
+        WORK, LOWER, VOLUMES, CRIU_PID,
     )
 )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Records: tuples with named fields, which the rooms pass to each other.
 
-A type checker sees :class:`typing.NamedTuple`; the interpreter runs the forty lines below,
+A type checker sees :class:`typing.NamedTuple`; the interpreter runs the lines below,
 because importing ``typing`` costs 4 ms and ``collections`` another 1 ms, at every start.
 
     class Point(Record):

@@ -4,14 +4,13 @@ Written whole and renamed into place, so that a reader, or a crash, never sees h
 first record ("creating") is written before the first cgroup or process exists: whatever a killed
 command leaves is named in it, and `gc` and `delete --force` finish from it.
 
-A process is remembered by pid, start time and boot: a process with a reused pid is another one.
+A process is remembered by pid, start time and boot: so one with a reused pid is not taken for it.
 """
 
 import os
 import time
 
-from minirun.core import jsonlite, places
-from minirun.core import state_file as records
+from minirun.core import jsonlite, places, state_file
 from minirun.core.errors import StateError
 
 TYPE_CHECKING = False
@@ -136,12 +135,12 @@ def load(root: str, container_id: str) -> "dict[str, Any]":
     """
     directory = f"{root}/{check_id(container_id)}"
     try:
-        return refresh(records.read(directory))
+        return refresh(state_file.read(directory))
     except FileNotFoundError:
-        raise missing(container_id) from None
+        raise no_such_container(container_id) from None
 
 
-def missing(container_id: str) -> StateError:
+def no_such_container(container_id: str) -> StateError:
     """Return the error for a container that does not exist."""
     return StateError(f"container {container_id!r} does not exist", "minirun ps -a lists all")
 
@@ -183,7 +182,7 @@ def read_bytes(path: str) -> bytes:
     """Return what is in a file. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return records.read_on(fd)
+        return state_file.read_on(fd)
     finally:
         os.close(fd)
 

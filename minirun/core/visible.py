@@ -14,7 +14,7 @@ def clean(text: str, unicode: bool = True) -> str:
 
     Shown so is what is not printable in Unicode's sense (str.isprintable): controls, also those of
     0x80 to 0x9f, formatting such as U+202E, line separators, and bytes that are not UTF-8. Without
-    `unicode` all that is not ASCII.
+    `unicode`, all that is not ASCII is shown so too.
     """
     if text.isprintable() and (unicode or text.isascii()):
         return text

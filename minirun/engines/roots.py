@@ -107,7 +107,7 @@ def known(settings: Settings) -> "list[str]":
     Left out are those that may not be read, and those that are gone, which are forgotten.
     """
     roots = [settings.root]
-    if settings.named:
+    if settings.root_is_named:
         return roots
     for entry, root in _read(f"{settings.store}/{places.ROOTS}").items():
         try:
@@ -128,18 +128,22 @@ def _forget(entry: str) -> None:
         pass
 
 
-def locate(settings: Settings, name: str) -> "tuple[Settings, str]":
+def locate(settings: Settings, name: str, *, only_made_up: bool = False) -> "tuple[Settings, str]":
     """Return the settings for the root of the container that `name` means, and its whole id.
 
     `name` is an id, or the begin of one that no other container has; the settings' own root comes
-    first. If nothing fits, the arguments are returned: loading the container raises then. Raises
+    first. If nothing fits, the arguments are returned: loading the container raises then.
+    `only_made_up`: an id that a user has chosen has to be whole, as docker has it for names, so
+    that `rm -f web` is not the end of web2; a made-up one may be cut below a named root too. Raises
     StateError if several fit.
     """
-    if settings.named or name in _names(settings.root):
+    if _has(settings.root, name) or (settings.root_is_named and not only_made_up):
         return settings, name
     places = [(root, each) for root in known(settings) for each in _names(root)]
-    exact = [place for place in places if place[1] == name]
-    near = exact or [place for place in places if name and place[1].startswith(name)]
+    near = [place for place in places if place[1] == name] or [
+        place for place in places if name and place[1].startswith(name)
+        and (_is_made_up(place[1]) or not only_made_up)
+    ]  # fmt: skip
     if len(near) > 1:
         text = f"{name!r} may be {', '.join(f'{each} in {root}' for root, each in near[:4])}"
         raise StateError(text, "type more of it, or name the --root", status=1)
@@ -150,13 +154,21 @@ def locate(settings: Settings, name: str) -> "tuple[Settings, str]":
 
 def short(container_id: str) -> str:
     """Return the begin of an id that an engine has made up: 12 of 64 digits, as docker does."""
-    made_up = len(container_id) == 64 and set(container_id) <= set("0123456789abcdef")
-    return container_id[:12] if made_up else container_id
+    return container_id[:12] if _is_made_up(container_id) else container_id
+
+
+def _is_made_up(container_id: str) -> bool:
+    """Return True for an id of 64 digits, as engines make them up, or of 12, as minirun does."""
+    return len(container_id) in (12, 64) and set(container_id) <= set("0123456789abcdef")
 
 
 def _names(root: str) -> "list[str]":
     """minirun's containers below a root, which may hold runc's too; none if it is closed."""
     try:
-        return [n for n in state.names(root) if os.path.exists(f"{root}/{n}/{places.CONFIG}")]
+        return [name for name in state.names(root) if _has(root, name)]
     except PermissionError:
         return []
+
+
+def _has(root: str, name: str) -> bool:
+    return state.is_id(name) and os.path.exists(f"{root}/{name}/{places.CONFIG}")

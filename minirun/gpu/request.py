@@ -5,7 +5,7 @@ read back from it (minirun.gpu.nvidia.hook), so that either side can be the real
 those of nvidia-container-cli's options.
 """
 
-from minirun.core.choices import NOTHING, Choices
+from minirun.core.choices import DEFAULTS, Choices
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 
@@ -150,6 +150,6 @@ class RunGpus(Record):
     hook: "dict[str, Any] | None" = None
     cdi: "CdiEdits | None" = None
     warnings: "tuple[str, ...]" = ()
-    choices: Choices = NOTHING
+    choices: Choices = DEFAULTS
     groups: "tuple[int, ...]" = ()
     """Groups of the GPUs' nodes."""

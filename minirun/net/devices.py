@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
 
 _PERMANENT = 0x80  # IFA_F_PERMANENT, linux/if_addr.h
+_PARTS = (("local", "IFA_LOCAL"), ("address", "IFA_ADDRESS"), ("broadcast", "IFA_BROADCAST"))
+"""Of an address, rtnetlink(7). IFA_ADDRESS is the peer's where that is another one."""
 _EVERYWHERE = 0  # RT_SCOPE_UNIVERSE, linux/rtnetlink.h
 
 
@@ -65,9 +67,10 @@ def _move(name: str, new_name: str, pid: int) -> None:
     with network_of(pid), IPRoute() as route:
         index = route.link_lookup(ifname=arrived)[0]
         for address in kept:
+            parts = ((name, address.get_attr(attribute)) for name, attribute in _PARTS)
             route.addr(
                 "add", index=index, prefixlen=address["prefixlen"], family=address["family"],
-                address=address.get_attr("IFA_LOCAL") or address.get_attr("IFA_ADDRESS"),
+                **{name: part for name, part in parts if part},
             )  # fmt: skip
         route.link("set", index=index, state="up")
 

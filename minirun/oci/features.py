@@ -36,6 +36,7 @@ ARCHITECTURES = (
 
 def document() -> "dict[str, Any]":
     """Return the features document."""
+    systemd = find_spec("jeepney") is not None
     words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
     return {
         "ociVersionMin": OLDEST,
@@ -46,8 +47,8 @@ def document() -> "dict[str, Any]":
             "namespaces": sorted(validate.NAMESPACES),
             "capabilities": list(caps.NUMBERS),
             "cgroup": {
-                "v1": True, "v2": True, "systemd": find_spec("jeepney") is not None,
-                "systemdUser": False, "rdma": "rdma" in PER_DEVICE,
+                "v1": True, "v2": True, "systemd": systemd, "systemdUser": systemd,
+                "rdma": "rdma" in PER_DEVICE,
             },
             "seccomp": _seccomp(),
             "apparmor": {"enabled": True},

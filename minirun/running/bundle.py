@@ -8,7 +8,7 @@ import os
 
 from minirun.core import config as oci_config
 from minirun.core import endings, events, gates, lifecycle, state
-from minirun.core.choices import NOTHING, OTHER_VENDORS, Choices
+from minirun.core.choices import DEFAULTS, OTHER_VENDORS, Choices
 from minirun.core.config import ANNOTATION, LOG, Config
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
@@ -33,7 +33,7 @@ class BundleOptions(Record):
     container_id: str
     directory: str = ""
     """The bundle; empty: the current directory."""
-    choices: Choices = NOTHING
+    choices: Choices = DEFAULTS
     console_socket: str = ""
     pidfd_socket: str = ""
     pid_file: str = ""

@@ -24,7 +24,7 @@ def load(settings: Settings, container_id: str) -> Container:
     try:
         saved = saved_config(record["directory"])
     except FileNotFoundError:  # another command has just removed it
-        raise state.missing(container_id) from None
+        raise state.no_such_container(container_id) from None
     raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
     config = oci_config.Config(raw, record["bundle"], choices_of(record))
     if reason := _wrong_cgroup(record, config if saved else None):

@@ -10,6 +10,10 @@ from minirun.core.record import Record
 from minirun.core.visible import warn
 from minirun.running import pipes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.running.logfile import OutputLog
+
 
 class Limits(Record):
     """How much of the output is kept."""
@@ -39,7 +43,6 @@ class Streams:
         self.master = -1
         self.detach = detach
         self.interactive = interactive
-        self.owner = _root_of(container)
         self.directory = container.directory
         self.log = log
         if container.config.terminal:
@@ -48,7 +51,7 @@ class Streams:
             null = self._null()
             self.console = Console(null, null, null)
         else:
-            stdin = self._input() if interactive and not detach else self._null()
+            stdin = self._input() if interactive else self._null()
             self.console = Console(stdin, self._output("stdout", 1), self._output("stderr", 2))
 
     def _null(self) -> int:
@@ -57,24 +60,19 @@ class Streams:
         return fd
 
     def _input(self) -> int:
-        read_fd, write_fd = self._pipe()
-        self.flows.append((0, write_fd, write_fd, ""))
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
+        if not self.detach:  # with -d it stays open, and nothing is written, as docker has it
+            self.flows.append((0, write_fd, write_fd, ""))
         self.theirs.append(read_fd)
         os.set_blocking(write_fd, False)
         return read_fd
 
     def _output(self, name: str, target: int) -> int:
-        read_fd, write_fd = self._pipe()
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         self.flows.append((read_fd, -1 if self.detach else target, read_fd, name))
         self.theirs.append(write_fd)
         os.set_blocking(read_fd, False)
         return write_fd
-
-    def _pipe(self) -> "tuple[int, int]":
-        ends = os.pipe2(os.O_CLOEXEC)
-        if self.owner:
-            os.fchown(ends[1], *self.owner)
-        return ends
 
     def _prepare_terminal(self) -> None:
         """Make the socket that init sends its terminal's master end through."""
@@ -93,50 +91,57 @@ class Streams:
             os.close(fd)
         if self.console.socket >= 0:
             self.master = self.terminal.receive_master(self.ours)
+            rows, columns = callers_size()
+            if rows and columns and not self.detach:  # before the command asks for it
+                self.relays.set_size(self.master, rows, columns)
             if not (self.detach or (self.interactive and os.isatty(0) and os.isatty(1))):
                 self.relays.pass_line_feeds(self.master)  # no raw terminal is to show it
 
     def relay(self, pid: int, pidfd: int) -> int:
         """Pass everything on until the command ends; return its exit status."""
+        log = self._open_log()
         if self.console.socket >= 0 and not self.detach:
-            self.relays.relay(self.master, 0 if self.interactive else -1, 1, pidfd)
+            keep = log.keeper("stdout") if log else None
+            self.relays.relay(self.master, 0 if self.interactive else -1, 1, pidfd, keep)
             os.close(self.master)
         else:
             if self.master >= 0:
                 os.set_blocking(self.master, False)
                 self.flows.append((self.master, -1, self.master, "stdout"))
-            self._copy(pidfd)
+            self._copy(pidfd, log)
+        if log:
+            log.close()
         return endings.wait(pidfd, pid)
 
-    def _copy(self, pidfd: int) -> None:
-        log = None
-        if self.log:
-            from minirun.running import logfile  # what --rm has shown is not kept
+    def _open_log(self) -> "OutputLog | None":
+        """Return what keeps the output; None if nothing is to be kept, or can be."""
+        if not self.log:
+            return None
+        from minirun.running import logfile  # what --rm has shown is not kept
 
-            try:
-                log = logfile.OutputLog(self.directory, self.log)
-            except OSError as error:  # the command runs by now: it is looked after all the same
-                warn(from_os(error, "what the container writes is not kept").line())
+        try:
+            return logfile.OutputLog(self.directory, self.log)
+        except OSError as error:  # the command runs by now: it is looked after all the same
+            warn(from_os(error, "what the container writes is not kept").line())
+            return None
+
+    def _copy(self, pidfd: int, log: "OutputLog | None") -> None:
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None
             flows.append(pipes.Flow(source, target, owned, keep))
         pipes.copy(flows, pidfd)
-        if log:
-            log.close()
 
 
-def _root_of(container: Container) -> "tuple[int, int] | None":
-    """Return the host's ids of the container's root; None if it knows the caller's own ids.
-
-    In a user namespace init can give a pipe to the command's user only if it knows its owner.
-    """
-    if container.unprivileged or not container.config.new_namespace("user"):
-        return None
-    from minirun.oci.namespaces import userns
-
-    linux = container.config.linux
-    return userns.owner_of_root(linux["uidMappings"], linux["gidMappings"])
+def callers_size() -> "tuple[int, int]":
+    """Return (rows, columns) of the caller's terminal; (0, 0) if there is none."""
+    for fd in (0, 1):
+        try:
+            columns, rows = os.get_terminal_size(fd)
+        except OSError:
+            continue
+        return rows, columns
+    return 0, 0
 
 
 class Viewers:

@@ -5,7 +5,7 @@ import os
 from minirun.core import directories, jsonlite, places, state
 from minirun.core.choices import KEY
 from minirun.core.config import Config
-from minirun.core.container import Container, detail
+from minirun.core.container import Container, log_detail
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.core.settings import Settings, unprivileged
@@ -24,7 +24,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     UsageError, OSError.
     """
     state.check_id(container_id)
-    detail(config)  # a wrong word is told before anything is made
+    log_detail(config)  # a wrong word is told before anything is made
     container = Container(settings, config, first_record(settings, container_id, config) | extra)
     container.cgroup.directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
@@ -81,7 +81,7 @@ def _fill(path: str, container: Container) -> None:
             os.chmod(f"{path}/{places.UPPER}", top.st_mode & 0o7777)
             for name in nodes.volumes(config):
                 os.makedirs(f"{path}/{name}", 0o700)
-        if container.lower_places() != config.layers:
+        if container.layer_paths() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{path}/{places.LOWER}/{number}")
         state.write(f"{path}/{places.CONFIG}", jsonlite.dumps(config.raw, indent=2))

@@ -117,3 +117,25 @@ def test_without_a_manager_of_the_users(cell: SystemdCell) -> None:
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "neither /run/missing/bus nor /run/missing/systemd/private answers" in done.stderr
     assert cell.sh("ls -A /run/tester/mr 2>/dev/null || true") == ""
+
+
+def test_root_of_a_user_namespace_whose_systemd_is_process_1(cell: SystemdCell) -> None:
+    """Such as a container with systemd: it has no manager of a user, and needs none."""
+    config = json.loads(cell.sh(f"{MINIRUN} spec --rootless busybox sleep 600"))
+    for name in ("maskedPaths", "readonlyPaths"):
+        del config["linux"][name]
+    config["process"]["terminal"] = False
+    config["mounts"] = [{"destination": "/proc", "source": "/proc", "options": ["rbind"]}]
+    kept = [row for row in config["linux"]["namespaces"] if row["type"] != "pid"]
+    config["linux"]["namespaces"] = kept
+    ids = [{"containerID": 0, "hostID": 0, "size": 1}]
+    config["linux"] |= {"uidMappings": ids, "gidMappings": ids, "cgroupsPath": ":libpod:three"}
+    config["root"]["path"] = "rootfs"
+    cell.sh("cp -a /run/tester/b/rootfs /run/rootfs; chown -R 0:0 /run/rootfs")
+    write(cell, "/run/config.json", json.dumps(config))
+    root = f"{MINIRUN.split()[0]} --root /run/mr"
+    script = f"""cd /run; {root} --systemd-cgroup create -b . --pid-file pid three 2>said >&2
+        {root} start three; grep ^0: /proc/$(cat pid)/cgroup; {root} delete --force three"""
+    done = cell("unshare", "--user", "--map-root-user", "sh", "-ec", script)
+    assert done.stdout.endswith("/libpod-three.scope\n"), (done, cell.sh("cat /run/said"))
+    assert cell.sh("find /sys/fs/cgroup -name 'libpod*'") == ""

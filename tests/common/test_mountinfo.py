@@ -61,3 +61,14 @@ def test_an_awkward_place(tmp_path: Path) -> None:
 def test_a_process_that_is_not_there() -> None:
     with pytest.raises(FileNotFoundError):
         mountinfo.read(2**22)
+
+
+def test_a_process_that_has_ended() -> None:
+    """Of a zombie the kernel has EINVAL, of one that was waited for ENOENT."""
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ProcessLookupError, match=f"/proc/{pid}/mountinfo"):
+        mountinfo.read(pid)
+    os.waitpid(pid, 0)
+    with pytest.raises(FileNotFoundError):
+        mountinfo.read(pid)

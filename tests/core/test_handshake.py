@@ -216,7 +216,7 @@ def test_a_start_that_is_killed_has_started_nothing_or_has_removed_the_fifo(tmp_
 def test_no_end_is_handed_on_to_a_program(tmp_path: Path) -> None:
     handshake.make_fifos(str(tmp_path))
     ends = Ends(str(tmp_path))
-    fds = (*ends.to_runtime, *ends.to_init)
+    fds = (*ends.from_init, *ends.from_runtime)
     assert not any(os.get_inheritable(fd) for fd in fds)
     for fd in fds:
         os.close(fd)

@@ -150,6 +150,18 @@ def test_a_begin_that_means_two(host: Host, bundle: Bundle, tmp_path: Path) -> N
     assert "'two' may be two-" in done.stderr and "name the --root" in done.stderr
 
 
+def test_the_begin_of_a_name_ends_no_container(host: Host, tmp_path: Path) -> None:
+    """To look at, `inspect web` is enough for web2; `rm -f web` must not be the end of it."""
+    (tmp_path / "store/images").symlink_to(f"{STORE}/images")
+    name = f"web{os.getpid()}"
+    host.good("run", "-d", "--name", f"{name}-2", "busybox", "sleep", "60", root=tmp_path / "r1")
+    host.good("inspect", name)
+    done = host("rm", "-f", name)
+    assert done.returncode == 0 and "does not exist" in done.stderr
+    assert host("stop", name).returncode == 1
+    assert "running" in host.good("state", f"{name}-2", root=tmp_path / "r1")
+
+
 def test_who_has_which_gpu_below_every_root(host: Host, tmp_path: Path) -> None:
     (tmp_path / "store/images").symlink_to(f"{STORE}/images")
     flags = ("-d", "--gpus", "1", "--gpu-driver=simulated")
@@ -171,7 +183,7 @@ def test_a_root_that_is_gone_is_forgotten(host: Host, tmp_path: Path) -> None:
     (tmp_path / "a").rmdir()
     assert roots.known(host.settings) == [str(host.own), str(tmp_path / "b")]
     assert host.registered() == [str(tmp_path / "b")]
-    assert roots.known(host.settings._replace(named=True)) == [str(host.own)]
+    assert roots.known(host.settings._replace(root_is_named=True)) == [str(host.own)]
 
 
 def test_the_list_of_roots_is_bounded(

@@ -190,6 +190,7 @@ def test_ids_that_are_paths(evil: Evil, words: tuple[str, ...]) -> None:
 NODES = """
 mknod /tmp/mem c 1 1 && head -c 1 /tmp/mem && echo READ mem
 mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk && echo READ disk
+mknod /tmp/console c 5 1 && (: >/tmp/console) && echo OPENED console
 mknod /tmp/loop c 10 237 && (: <>/tmp/loop) && echo OPENED loop
 mknod /tmp/gpu c 195 2 && (: <>/tmp/gpu) && echo OPENED gpu
 mknod /tmp/zero c 1 5 && head -c 1 /tmp/zero | wc -c
@@ -207,7 +208,7 @@ def test_device_rules_hold_for_nodes_made_inside(minirun_both: Program) -> None:
     ):
         done = minirun_both(*argv, "sh", "-c", NODES)
         assert done.stdout == "1\n", (argv, done)
-        assert done.stderr.count("Operation not permitted") == 4, done
+        assert done.stderr.count("Operation not permitted") == 5, done
 
 
 def test_exec_is_under_the_same_filter(evil: Evil) -> None:

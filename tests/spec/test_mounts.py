@@ -179,7 +179,9 @@ def test_a_file_and_a_directory_on_each_other(
 ) -> None:
     """docker asks "Are you trying to mount a directory onto a file?" where it reads these words."""
     said = bundle.refuses(mounts=bundle.mounts(bind(host / source, at=at)))
-    assert f"mounts[{len(bundle.config['mounts'])}]" in said and "Not a directory" in said
+    index = len(bundle.config["mounts"])
+    assert f"config.json: mounts[{index}]: {host / source} at {at}: " in said
+    assert "Not a directory" in said
 
 
 @pytest.mark.parametrize("words", [(), ("ro",)])

@@ -28,6 +28,20 @@ def test_sysctls(bundle: Bundle) -> None:
     assert said.split() == ["1", "77", "99"]
 
 
+def test_a_sysctl_of_a_user_namespace(bundle: Bundle) -> None:
+    """How many namespaces its users may make: namespaces(7); runc has it from 1.5 on."""
+    key, maps = "user.max_user_namespaces", [{"containerID": 0, "hostID": 100000, "size": 65536}]
+    bundle.let_others_in()
+    said = bundle.says(
+        "cat /proc/sys/user/max_user_namespaces", linux__sysctl={key: "3"},
+        linux__namespaces=bundle.namespaces({"type": "user"}),
+        linux__uidMappings=maps, linux__gidMappings=maps,
+    )  # fmt: skip
+    assert said == "3"
+    said = bundle.refuses(linux__sysctl={key: "3"})
+    assert f"linux.sysctl.{key}: needs a user namespace of the container's own" in said
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [("vm.swappiness", "is not separate per container"), ("net.nosuch", "cannot be set to '1'")],

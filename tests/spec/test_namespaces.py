@@ -200,6 +200,15 @@ def test_a_network_device(bundle: Bundle, link: str, given: str, found: str) -> 
     assert not os.path.exists(f"/sys/class/net/{link}")
 
 
+def test_all_of_a_network_devices_addresses(bundle: Bundle, link: str) -> None:
+    """A peer's, which is all that a point-to-point link's route is made of, and for broadcasts."""
+    ip("addr", "add", "10.9.7.1", "peer", "10.9.7.9/32", "dev", link)
+    ip("addr", "add", "10.9.6.1/24", "broadcast", "+", "dev", link)
+    said = bundle.says(f"ip addr show dev {link}", linux__netDevices={link: {}})
+    assert "inet 10.9.7.1 peer 10.9.7.9/32 scope global" in said
+    assert "inet 10.9.6.1/24 brd 10.9.6.255 scope global" in said
+
+
 def test_a_network_device_that_there_is_not(bundle: Bundle) -> None:
     said = bundle.refuses(linux__netDevices={"nosuch0": {}})
     assert "config.json: linux.netDevices.nosuch0: no such interface" in said
@@ -282,3 +291,15 @@ def test_who_owns_the_containers_cgroup(
     owners, said = done.stdout.split()[:3], done.stdout.splitlines()
     assert owners == ["0" if may else "65534"] * 3, done.stderr
     assert any(line == "0::/new" for line in said) == may
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_the_callers_pipes_in_a_user_namespace(bundle: Bundle, uid: int) -> None:
+    """podman's and containerd's way: images such as nginx's log to links to /dev/stdout."""
+    script = "echo hi >/dev/stdout && stat -Lc %u /dev/stdout"
+    changes = {**_of_another_user(bundle), "process__user": {"uid": uid, "gid": uid}}
+    assert bundle.says(script, **changes) == f"hi\n{uid}"
+    bundle.create(**changes)
+    assert bundle.program("start", bundle.name).returncode == 0
+    done = bundle.program("exec", bundle.name, "sh", "-c", script)
+    assert (done.returncode, done.stdout) == (0, f"hi\n{uid}\n"), done.stderr

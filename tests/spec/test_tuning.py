@@ -158,6 +158,18 @@ def test_cpus_for_exec_alone(bundle_both: Bundle, final: bool) -> None:
     assert found == ({last} if final else everywhere)
 
 
+def test_all_cpus_where_their_numbers_have_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every second CPU switched off (no SMT) the highest number is beyond the count."""
+    everywhere, last = os.sched_getaffinity(0), _last_cpu()
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    try:
+        tuning.affinity({"execCPUAffinity": {"initial": str(last)}}, "initial")
+        tuning.affinity({"execCPUAffinity": {"initial": str(last)}}, "final")
+        assert os.sched_getaffinity(0) == everywhere
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
 @pytest.mark.parametrize(
     ("raw", "culprit"),
     [

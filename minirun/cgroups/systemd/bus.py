@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SYSTEM = ("/run/dbus/system_bus_socket", "/run/systemd/private")
 """The sockets of the system's bus and of the system's manager itself."""
+_BOOTED = "/run/systemd/system"  # made by the systemd that is process 1: sd_booted(3)
 _SECONDS = 30.0  # runc's patience with a job; a stop may have to kill
 _MANAGER = jeepney.DBusAddress(
     "/org/freedesktop/systemd1", "org.freedesktop.systemd1", "org.freedesktop.systemd1.Manager"
@@ -40,7 +41,12 @@ _ERROR = "org.freedesktop.systemd1."
 
 
 def of_user() -> "Bus":
-    """Return a connection to the caller's own manager: user@.service(5). Raises MinirunError."""
+    """Return a connection to the caller's own manager: user@.service(5). Raises MinirunError.
+
+    Root of a user namespace with a systemd of its own as process 1 owns the system's manager.
+    """
+    if os.path.exists(_BOOTED) and os.stat(_BOOTED).st_uid == os.geteuid():
+        return Bus()
     folder = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
     session = f"{folder}/bus"
     for address in os.environ.get("DBUS_SESSION_BUS_ADDRESS", "").split(";"):

@@ -1,8 +1,8 @@
-"""The core's only room that calls through ctypes: one function per system call; rings bind theirs.
+"""System calls, through ctypes: one function for each. Rings bind their own with kernel.libc.
 
 Every function raises ``OSError(errno, strerror, path)`` and carries the man page it was written
 from. Those that make a container write themselves into the log, so that the log says what the
-kernel was asked. Their helpers are here, without ctypes: `start` and `delete` do without it.
+kernel was asked. This file itself needs no ctypes: `start` and `delete` do without it.
 """
 
 from minirun.core import events

@@ -53,7 +53,7 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
     args = CloneArgs(
         flags=flags | CLONE_PIDFD,
         pidfd=ctypes.addressof(pidfd),
-        exit_signal=0 if flags & CLONE_PARENT else SIGCHLD,  # a sibling has its parent's
+        exit_signal=0 if flags & CLONE_PARENT else SIGCHLD,  # else the caller's own: clone(2)
     )
     if cgroup_fd >= 0:
         args.flags |= CLONE_INTO_CGROUP

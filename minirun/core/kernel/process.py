@@ -16,15 +16,14 @@ except ImportError:  # it has to be compiled, and not every machine has a compil
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NAME = 1, 4, 8, 15
 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 23, 24, 36
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
-PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 _PRCTL_NAMES = {v: k for k, v in list(globals().items()) if k.startswith("PR_")}
-_PRCTL_NAMES[PR_SET_DUMPABLE] = "PR_SET_DUMPABLE"
+PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 
 _prctl_long = libc.bind("prctl", c_int, c_ulong, c_ulong, c_ulong, c_ulong)
 _prctl_text = libc.bind("prctl", c_int, c_char_p, c_ulong, c_ulong, c_ulong)
 _sethostname = libc.bind("sethostname", c_char_p, c_size_t)
 _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
-_keyctl = libc.bind_syscall(c_int, c_char_p, c_long, c_long, c_long)
+_keyctl = libc.bind_syscall(c_int, c_void_p, c_long, c_long, c_long)
 _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
 _pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
@@ -69,9 +68,10 @@ def setdomainname(name: str, *, why: str = "") -> None:
 
 
 def join_session_keyring(name: str) -> None:
-    """Leave the caller's keyring for a new one, so that its keys stay outside: keyctl(2)."""
+    """Leave the caller's keyring for the one of this name, a new one if need be: keyctl(2)."""
     number = libc.number(250, 219)
-    libc.check("keyctl", _keyctl(number, 1, name.encode(), 0, 0, 0))  # KEYCTL_JOIN_SESSION_KEYRING
+    ring = libc.check("keyctl", _keyctl(number, 1, name.encode(), 0, 0, 0))  # JOIN_SESSION_KEYRING
+    libc.check("keyctl", _keyctl(number, 5, ring, 0x3F1B0000, 0, 0))  # SETPERM: exec may find it
 
 
 def setgroups(groups: "list[int]", *, why: str = "") -> None:
@@ -90,7 +90,7 @@ def setuid(uid: int, *, why: str = "") -> None:
 
 
 def pidfd_send_signal(pidfd: int, number: int) -> None:
-    """Signal the process of `pidfd`, no later one of its pid: pidfd_send_signal(2); Linux 5.1."""
+    """Signal `pidfd`'s process, never a later one of its pid: pidfd_send_signal(2); Linux 5.1."""
     libc.check("pidfd_send_signal", _pidfd_send_signal(424, pidfd, number, None, 0))
 
 
@@ -115,13 +115,12 @@ def restore_signals() -> None:
     libc keeps 32 and 33 for itself and refuses to change them, but its posix_spawn(3), and so
     make(1), starts programs with them ignored: they need the system call.
     """
-    default = (ctypes.c_uint64 * 4)()  # struct sigaction of the kernel: SIG_DFL, no flags, no mask
+    action = (ctypes.c_uint64 * 4)()  # struct sigaction of the kernel: SIG_DFL, no flags, no mask
     for number in range(1, 65):
         if number in (9, 19):  # SIGKILL, SIGSTOP
             continue
         if number in (32, 33):
-            raw = (libc.number(13, 134), number, ctypes.addressof(default), None, 8)
-            libc.check("rt_sigaction", _rt_sigaction(*raw))
+            libc.check("rt_sigaction", _rt_sigaction(libc.number(13, 134), number, action, None, 8))
         elif _signal.getsignal(number) != _signal.SIG_DFL:
             _signal.signal(number, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())

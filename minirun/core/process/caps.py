@@ -68,7 +68,7 @@ class Sets:
     def apply(self, more: int = 0) -> None:
         """Set permitted, effective, inheritable and ambient. Raises OSError.
 
-        `more` is a bit mask of what :meth:`finish` takes out of the first two again.
+        `more` is a bit mask of what :meth:`drop_rest` takes out of the first two again.
         """
         process.capset(self.effective | more, self.permitted | more, self.inheritable)
         process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_CLEAR_ALL)
@@ -76,6 +76,6 @@ class Sets:
             if self.ambient >> number & 1:
                 process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, number)
 
-    def finish(self) -> None:
+    def drop_rest(self) -> None:
         """Drop what :meth:`apply` has kept for the last steps. Raises OSError."""
         process.capset(self.effective, self.permitted, self.inheritable, why="no step needs more")

@@ -82,7 +82,7 @@ def execute(
     if stage:
         stage.end()
     try:
-        os.dup2(report_fd, status_fd, inheritable=True)  # the log may end here: no event from now
+        os.dup2(report_fd, status_fd, inheritable=True)  # it may close the log: no event from now
         for fd in range(3, status_fd):
             os.set_inheritable(fd, True)
         os.execve(memfd, [target, *args], env)

@@ -62,7 +62,7 @@ def limit(container: "Container") -> None:
 
 
 def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
-    """Give up privileges, but for the capabilities `more`; go to the working directory."""
+    """Give up privileges, except the capabilities `more`; go to the working directory."""
     wanted = container.config.process
     user = wanted.get("user") or {}
     if sets.refused:

@@ -47,6 +47,7 @@ def _inside(root: "Root", fd: int) -> int:
         try:
             own = root.open("/dev/null", os.O_RDWR)
             if os.fstat(own).st_rdev == _NULL:
+                os.set_blocking(own, True)  # as the caller's was
                 return own
         except OSError:
             pass  # it has none
@@ -54,7 +55,7 @@ def _inside(root: "Root", fd: int) -> int:
 
 
 def close_inherited(kept: int) -> None:
-    """Close what the caller had left open (our own is O_CLOEXEC), but for `kept` from 3 on."""
+    """Close what the caller had left open (our own is O_CLOEXEC), except `kept` from 3 on."""
     for name in os.listdir("/proc/self/fd"):
         try:
             if int(name) >= 3 + kept and os.get_inheritable(int(name)):

@@ -10,8 +10,8 @@ lies in a sealed memory file, and that executes the command. In words it is
 Because: while init is the Python interpreter, its /proc/PID/exe is the host's python3. A container
 whose command is a link to /proc/self/exe, or a script that begins with ``#!/proc/self/exe``, would
 run the host's interpreter, and could then reopen it for writing and wait for the next container
-(CVE-2019-5736). Here /proc/self/exe is a copy that no process can write, and that no other
-container uses. And with the interpreter its memory goes: the environment, the arguments and the
+(CVE-2019-5736). Here /proc/self/exe is the memory file, which no process can write, and which
+no other container uses. The interpreter's memory goes too: the environment, the arguments and the
 secrets of the host.
 
 FD is the write end of a pipe that init leaves open across its execve. When the command starts,

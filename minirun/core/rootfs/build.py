@@ -14,33 +14,33 @@ from minirun.core.kernel import mounts
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
-_PAGE = 4095  # bytes that mount(2) reads of a file system's options
+_LONGEST = 4095  # bytes that mount(2) reads of a file system's options
 
 
 class RootMount(Record):
-    """Make root.path a mount of its own: an overlay of `layers`, lowest first, or, without any,
-    a bind mount. `own` is the directory for the overlay's writable layer.
+    """Make root.path a mount of its own: an overlay of `layers`, lowest first; a bind mount if
+    there are none. `writable` is the directory of the overlay's upper and work.
     """
 
     path: str
     layers: "tuple[str, ...]"
-    own: str
+    writable: str
     options: str = ""
 
     def describe(self) -> str:
         if not self.layers:
             return f"mount --rbind {self.path} {self.path}"
-        return f"mount -t overlay overlay {self.path} -o {self._data(self.layers)}"
+        return f"mount -t overlay overlay {self.path} -o {self._options(self.layers)}"
 
     def execute(self) -> Root:
         """Do it, and open it. Raises ConfigError, OSError."""
         self._check()
         if self.layers:
             layers, why = self.layers, "the image stays untouched: what is written goes to upper"
-            if len(self._data(layers)) > _PAGE:  # too long: their descriptors' numbers are shorter
+            if len(self._options(layers)) > _LONGEST:  # their descriptors' numbers are shorter
                 layers = tuple(str(os.open(layer, os.O_PATH)) for layer in layers)
                 os.chdir("/proc/self/fd")
-            mounts.mount("overlay", self.path, "overlay", 0, self._data(layers), why=why)
+            mounts.mount("overlay", self.path, "overlay", 0, self._options(layers), why=why)
             for layer in layers if layers is not self.layers else ():
                 os.close(int(layer))
         else:
@@ -60,19 +60,19 @@ class RootMount(Record):
         if is_own_root:  # its mount points would be made there
             raise ConfigError(f"config.json: root.path: {self.path} is the host's own root")
 
-    def _data(self, layers: "tuple[str, ...]") -> str:
+    def _options(self, layers: "tuple[str, ...]") -> str:
         """Return overlayfs' options: the layers are read-only, and the first named lies on top."""
-        joined, base = ":".join(map(_escape, reversed(layers))), _escape(self.own)
+        joined, base = ":".join(map(_escape, reversed(layers))), _escape(self.writable)
         data = f"lowerdir={joined},upperdir={base}/{places.UPPER},workdir={base}/{places.WORK}"
         return data + self.options
 
 
-def root_mount(config: Config, layers: "list[str]", own: str) -> RootMount:
+def root_mount(config: Config, layers: "list[str]", writable: str) -> RootMount:
     """Return how the root filesystem is mounted."""
     options = ",userxattr" if "user" in config.namespaces else ""
     # volatile: else the kernel syncs the whole disk below when it unmounts
     options += ",volatile" if config.choices.volatile else ""
-    return RootMount(config.rootfs, tuple(layers), own, options)
+    return RootMount(config.rootfs, tuple(layers), writable, options)
 
 
 def _escape(path: str) -> str:

@@ -1,11 +1,11 @@
 """The one way to touch a file below a container's root filesystem.
 
 From the moment it is unpacked, an image is hostile: any directory on the way may be a link to the
-host, or become one between a check and its use. So nothing here ever opens a path: every look-up
-starts at a descriptor of the container's root and is made by openat2(2) with RESOLVE_IN_ROOT (an
-absolute link, or one with "..", stays inside) and RESOLVE_NO_MAGICLINKS (/proc/PID/fd and the like
-lead nowhere). What comes back is a descriptor, and the descriptor is what is mounted on, made in,
-or read. It meets, with one mechanism, part A of the list in PRINCIPLES.md.
+host, or become one between a check and its use. So no path of an image is ever opened: every
+look-up starts at a descriptor of the container's root and is made by openat2(2) with
+RESOLVE_IN_ROOT (an absolute link, or one with "..", stays inside) and RESOLVE_NO_MAGICLINKS
+(/proc/PID/fd and the like lead nowhere). What comes back is a descriptor, and the descriptor is
+what is mounted on, made in, or read. This is mechanism A of the list in PRINCIPLES.md.
 """
 
 import os
@@ -89,7 +89,7 @@ class Root:
             return self.open(path)
         except FileNotFoundError:
             pass
-        parent, name = self.parent(path)
+        parent, name = self.make_parent(path)
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
             os.close(os.open(name, flags, mode, dir_fd=parent))
@@ -100,7 +100,7 @@ class Root:
             os.close(parent)
         return self.make_file(target, mode, links + 1)
 
-    def parent(self, path: str) -> "tuple[int, str]":
+    def make_parent(self, path: str) -> "tuple[int, str]":
         """Make the directory that `path` lies in; return (its descriptor, the last name)."""
         head, _, name = path.rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
@@ -111,7 +111,7 @@ class Root:
         """Return the content of a regular file, at most `limit` bytes of it.
 
         Raises OSError; a device, a FIFO or a directory is EINVAL (CVE-2022-4318 and others read
-        an endless or blocking /etc/passwd), and is not even opened: to open a watchdog starts it.
+        an endless or blocking /etc/passwd), and is not even opened: opening a watchdog starts it.
         So is a file of procfs and the like, such as /proc/kmsg, unless `pseudo`.
         """
         found = self.open(path)

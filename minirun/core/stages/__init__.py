@@ -1,1 +1,1 @@
-"""The seven stages, a file each; its functions are named after who acts: see minirun.core."""
+"""The seven stages, a file each; its functions are named after the actor: see minirun.core."""

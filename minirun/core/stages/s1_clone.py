@@ -1,8 +1,8 @@
-"""Stage 1: clone() makes the container's init process in new namespaces; OverlayFS its root.
+"""Stage 1: clone() makes init in new namespaces; OverlayFS makes its root filesystem.
 
 The runtime copies itself, so init has imported all that it will need: after stage 7's pivot_root
 an import would load the container's files. runc executes itself anew here, and its C code enters
-the namespaces before Go starts threads: with threads it could not enter a user one (setns(2)).
+the namespaces before Go starts threads: a process with threads cannot enter a user namespace.
 """
 
 import os
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from minirun.core.rootfs import Plan
 
-BEFORE = ("user", "mount", "pid", "uts", "ipc", "network")
+CLONED = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
 its root is the cgroup that the process is in at that moment: cgroup_namespaces(7)."""
 
@@ -74,7 +74,7 @@ def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") ->
     """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
     config = container.config
     ends = Ends(container.directory)
-    flags = sum(namespaces.FLAGS[kind] for kind in BEFORE if config.new_namespace(kind))
+    flags = sum(namespaces.FLAGS[kind] for kind in CLONED if config.new_namespace(kind))
     made = [pair for extra in container.extras.values() if (pair := extra.clone(flags))]
     pid, pidfd = made[0] if made else namespaces.clone3(
         flags, cgroup_fd=container.cgroup.clone_fd(),
@@ -102,14 +102,14 @@ def wait(container: Container, init: Init) -> None:
 
 
 def init(container: Container, planned: "Plan", channel: Channel) -> Root:
-    """Build the root filesystem in the new mount namespace; return it, held by a descriptor.
+    """Build the root filesystem in the new mount namespace; return a descriptor of it.
 
     `planned` is what :func:`plan` has returned. Raises OSError, MinirunError.
     """
     container.record["pid"] = int(os.readlink("/proc/self"))  # as the host's /proc has it
     events.become("init", container.record["pid"])
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
-    if not container.is_open_to_owner:
+    if not container.stays_dumpable:
         why = "no process may look into a half-made container"
         process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
     process.become_named("minirun:init")
@@ -122,7 +122,7 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
         channel.expect(Message.MAPPED)
         become_root(container)
     isolate_mounts(container)
-    lower = container.lower_places()
+    lower = container.layer_paths()
     root = build.root_mount(config, lower, container.directory).execute()
     set_names(container)
     for extra in container.extras.values():
@@ -136,12 +136,12 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
 
 def become_root(container: Container) -> None:
     """Take on user and group 0 of the new user namespace."""
-    if not container.record.get("groups_denied"):  # minirun.engines.rootless_config
-        process.setgroups([])
+    if not (container.unprivileged or container.record.get("groups_denied")):
+        process.setgroups([])  # else in stage 7: by its groups a user reaches sources of mounts
     process.setgid(0)
     process.setuid(0)
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="setuid has cleared it")
-    if not container.is_open_to_owner:
+    if not container.stays_dumpable:
         process.prctl(process.PR_SET_DUMPABLE, 0)
 
 

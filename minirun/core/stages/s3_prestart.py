@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
 
 
-class Turn(Record):
+class PlannedHook(Record):
     """One hook of stage 3: its name in an error, its row of config.json, and how it runs."""
 
     name: str
@@ -36,14 +36,14 @@ class Turn(Record):
 
 def load(config: Config) -> None:
     """Import what the in-line hook runs, if there is one, while init builds its root filesystem."""
-    if any(turn.in_line for turn in turns(config)):
+    if any(turn.in_line for turn in planned_hooks(config)):
         from minirun.core.stages import s5_inject  # noqa: F401
 
 
 def runtime(container: Container, init: "Init") -> None:
     """Run the prestart hooks, then the createRuntime hooks. Raises HookError, OSError."""
     state = container.oci_state(oci_state.CREATING)
-    waiting = turns(container.config)
+    waiting = planned_hooks(container.config)
     why = "in the host's namespaces"
     while True:
         in_line = None
@@ -67,19 +67,19 @@ def runtime(container: Container, init: "Init") -> None:
             return
 
 
-def turns(config: Config) -> "list[Turn]":
+def planned_hooks(config: Config) -> "list[PlannedHook]":
     """Return the hooks of stage 3, in the order in which they run.
 
     The GPUs of another vendor than NVIDIA need no hook in config.json: theirs is the last prestart
     hook then.
     """
     found = [
-        Turn(f"{kind} hook {number} ({hook['path']})", hook, config.in_line(hook))
+        PlannedHook(f"{kind} hook {number} ({hook['path']})", hook, config.in_line(hook))
         for kind, number, hook in config.hooks_of_stage_3()
     ]
     if extras.gpu_vendor(config) and not any(turn.in_line for turn in found):
         last = len(config.hooks("prestart"))
-        found.insert(last, Turn(f"prestart hook {last} (in-line)", {}, in_line=True))
+        found.insert(last, PlannedHook(f"prestart hook {last} (in-line)", {}, in_line=True))
     return found
 
 
@@ -88,7 +88,7 @@ def _start(container: Container, init: "Init", timeout: "int | None") -> HookPro
     parent = os.getpid()
     if container.gates:
         timeout = None  # a viewer may hold it at a gate for as long as they like
-    return hooks.start(
+    return hooks.clone(
         lambda stdin, stdout: _hook(container, init, stdin, stdout, parent),
         timeout, why="the GPU hook, in-line: the real runtime executes a program here",
     )  # fmt: skip
@@ -108,11 +108,11 @@ def _finish(in_line: HookProcess, state: "dict[str, Any]", name: str) -> None:
 def _hook(container: Container, init: "Init", stdin: int, stdout: int, parent: int) -> "NoReturn":
     """In the child: read the state, do stages 4 and 5, report what fails, exit."""
     try:
-        init.channel.close()  # this is a copy of the runtime: these ends are for the runtime
+        init.channel.close()  # clone has copied the runtime's ends
         events.become("hook", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the hook dies with the runtime")
         process.become_named("minirun:hook")
-        from minirun.core.stages import s5_inject  # and gpu/: most containers have no GPU
+        from minirun.core.stages import s5_inject  # `load` has imported it, and gpu/
 
         with open(stdin, encoding="utf-8") as file:
             text = file.read()

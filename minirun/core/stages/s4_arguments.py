@@ -1,9 +1,9 @@
 """Stage 4: the hook turns config.json and environment into arguments for nvidia-container-cli.
 
-It is an interface and nothing else: all that it decides is in the argument list, and the list is in
-the log; stages/s5_inject does what the list says. The real one is nvidia-container-runtime-hook,
-and minirun's own program of that name makes the list with the same function:
-minirun.gpu.nvidia.hook. For another vendor's GPUs the list names only devices and container.
+It only translates: all that it decides is in the argument list, and the list is in the log;
+stages/s5_inject does what the list says. The real one is nvidia-container-runtime-hook, and
+minirun's own program of that name makes the list with the same function: minirun.gpu.nvidia.hook.
+For another vendor's GPUs the list names only devices and container.
 """
 
 from minirun.core import events, extras, jsonlite, places

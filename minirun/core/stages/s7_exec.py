@@ -13,7 +13,6 @@ import select
 from minirun.core import events, hooks
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Message
 from minirun.core.kernel import mounts, process
 from minirun.core.process import barrier, caps, command, privileges, streams
@@ -33,7 +32,7 @@ class Ready:
 
     def __init__(self, container: Container, root: Root) -> None:
         """Prepare it. Raises OSError, MinirunError."""
-        os.umask(0o022)  # the root is built; or any user could write to what hooks make from here
+        os.umask(0o022)  # the root is built; else every user could write to what hooks make
         self.document = {**container.oci_state("creating"), "pid": os.getpid()}
         """The state for hooks in the container's namespaces: with the pid that init has there."""
         self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
@@ -45,7 +44,7 @@ class Ready:
 def runtime(container: Container, init: Init) -> None:
     """Take what init passes on: a seccomp listener. Raises OSError, MinirunError."""
     for extra in container.extras.values():
-        extra.hand_over(init.channel, init.pid, init.pidfd, "creating")
+        extra.receive(init.channel, init.pid, init.pidfd, "creating")
 
 
 def init(
@@ -56,7 +55,7 @@ def init(
     `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
     """
     config, document = container.config, ready.document
-    if container.is_open_to_owner:
+    if container.stays_dumpable:
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:
         rootfs = f"/proc/self/fd/{root.fd}"  # runc runs them there, too
@@ -65,8 +64,8 @@ def init(
         streams.lead_session(container)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
-        if not any(extra.enter(root) for extra in container.extras.values()):
-            enter(root, config)
+        if not any(extra.change_root(root) for extra in container.extras.values()):
+            change_root(root, config)
         for extra in container.extras.values():
             extra.after_pivot()
         inside = Root.at("/")
@@ -96,7 +95,7 @@ def plan(container: Container) -> "Plan":
     return tuple(operation for extra in needed for operation in extra.hide())
 
 
-def enter(root: Root, config: Config) -> None:
+def change_root(root: Root, config: Config) -> None:
     """Make `root` the root of this mount namespace, and unmount the old one.
 
     pivot_root(".", ".") stacks the old root upon the new one, so that no directory for it is
@@ -115,7 +114,7 @@ def enter(root: Root, config: Config) -> None:
 
 
 def wait_for_start(container: Container, exec_fd: int) -> None:
-    """Wait until `start` writes to exec.fifo. Raises MinirunError if it is closed instead.
+    """Wait until `start` writes to exec.fifo, or dies after it has removed it; else the next may.
 
     Handlers let `kill` end it: process 1 gets only signals that it handles (pid_namespaces(7)).
     """
@@ -126,9 +125,9 @@ def wait_for_start(container: Container, exec_fd: int) -> None:
     while True:
         for extra in container.extras.values():
             extra.while_waiting(poll)
-        if exec_fd in dict(poll.poll()):
+        ready = dict(poll.poll()).get(exec_fd, 0)
+        if ready & select.POLLIN or (ready and os.fstat(exec_fd).st_nlink == 0):
             break
-    said = os.read(exec_fd, 16)
+        if ready:  # POLLHUP, which stays until the next `start`
+            select.poll().poll(20)
     os.close(exec_fd)
-    if not said:
-        raise MinirunError("exec.fifo was closed without a start")

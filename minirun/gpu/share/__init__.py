@@ -182,7 +182,7 @@ def exclusive_elsewhere(settings: Settings) -> "list[Holder]":
     Raises GPUError, OSError.
     """
     known, folder = {f"{settings.store}/{places.CONTAINERS}"}, f"{settings.store}/{places.ROOTS}"
-    if not settings.named and os.path.isdir(folder):
+    if not settings.root_is_named and os.path.isdir(folder):
         known |= {os.path.realpath(entry.path) for entry in os.scandir(folder)}
     found: "list[Holder]" = []
     for root in sorted(known - {settings.root}):

@@ -1,6 +1,6 @@
 """`exec`: the messages of the new process to its caller, and the events between them, for the log.
 
-A process that the container may look into does not hold the log (minirun.core.events.divert): its
+A process that the container may look into does not hold the log (minirun.core.events.to_pipe): its
 events come through the pipe, between its messages. The container may have got hold of that pipe.
 """
 

@@ -31,6 +31,7 @@ from minirun.core.rootfs.inroot import Root
 from minirun.oci import home
 from minirun.oci.exec import created, newcomer, sibling
 from minirun.oci.exec.channel import CallerChannel
+from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 POINTS = frozenset(
     (
-        "hand_over", "connect", "lead_session", "limit", "groups", "before_user", "after_user",
+        "receive", "connect", "lead_session", "limit", "groups", "before_user", "after_user",
         "before_exec",
     )
 )  # fmt: skip
@@ -87,6 +88,8 @@ def enter(container: Container, config: Config, console: Console, way: Access) -
     Raises StateError, CommandError (126, 127), OSError.
     """
     container.cgroup.prepare_join()
+    if "user" in config.namespaces and not container.unprivileged:
+        idmap.give_pipes(container.record["init"]["pid"], config, console)
     report, report_end = os.pipe2(os.O_CLOEXEC)
     listen, answer = os.pipe2(os.O_CLOEXEC)
     into = container.cgroup.clone_fd()
@@ -116,7 +119,7 @@ def _follow(
             os.waitpid(joiner, 0)
         joined = Joined(pid, os.pidfd_open(pid))
         for extra in container.extras.values():
-            extra.hand_over(channel, pid, joined.pidfd, state.RUNNING)
+            extra.receive(channel, pid, joined.pidfd, state.RUNNING)
         answer = channel.read_rest()
     finally:
         channel.close()
@@ -143,7 +146,7 @@ def _joiner(
     """
     try:
         events.become("exec", os.getpid())
-        events.divert(channel.write_fd)
+        events.to_pipe(channel.write_fd)
         process.prctl(process.PR_SET_DUMPABLE, 0)
         process.become_named("minirun:exec")
         if (score := config.process.get("oomScoreAdj")) is not None:
@@ -159,6 +162,8 @@ def _joiner(
         sets, memfd = _prepare(container, config, console)
         _make_sibling(container, sets, channel, memfd, ends)
         os._exit(0)
+    except ProcessLookupError:  # ESRCH of setns: init has ended meanwhile
+        channel.fail(StateError(f"container {container.id} is not running"))
     except BaseException as error:
         channel.fail(_as_error(error))
     finally:

@@ -57,7 +57,7 @@ def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") 
     ):
         return False
     seccomp.install(channel)
-    sets.finish()
+    sets.drop_rest()
     return True
 
 
@@ -73,7 +73,7 @@ def drop_inside(
     if seccomp and not filtered and (seccomp.filter.listener or not seccomp.late):
         seccomp.install(channel)
     if _needed(container, sets) and not filtered:
-        sets.finish()
+        sets.drop_rest()
 
 
 def _seccomp(container: "Container") -> "Seccomp | None":

@@ -64,10 +64,13 @@ def _below(root: Root, path: str, where: str) -> int:
 
 
 def source_of(config: Config, row: "dict[str, Any]", where: str) -> str:
-    """Return the path on the host that an entry binds. Raises ConfigError if it does not exist."""
+    """Return the path on the host that an entry binds. Raises ConfigError if it cannot be found."""
     source: str = row.get("source") or ""
     if not source.startswith("/"):
         source = f"{config.bundle}/{source}"
-    if not os.path.exists(source):
-        raise ConfigError(f"config.json: {where}.source: {source}: no such file or directory")
+    try:
+        os.stat(source)
+    except OSError as error:  # EACCES, too: the caller may have no root
+        what = os.strerror(error.errno or 0).lower()
+        raise ConfigError(f"config.json: {where}.source: {source}: {what}") from None
     return source

@@ -15,7 +15,7 @@ from minirun.core.rootfs.inroot import Root
 class NoPivot(Extra):
     """The way into the root filesystem without pivot_root."""
 
-    def enter(self, root: Root) -> bool:
+    def change_root(self, root: Root) -> bool:
         """Lay `root` over the host's root, and go there with chroot. Raises OSError."""
         os.fchdir(root.fd)
         root.close()

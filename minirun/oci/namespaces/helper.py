@@ -86,12 +86,12 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
     try:
         events.become("runtime", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the helper dies with the runtime")
-        if not container.is_open_to_owner:
+        if not container.stays_dumpable:
             why = "other processes may live in the namespaces it enters"
             process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
         _join(container, opened)
         if container.config.new_namespace("time"):
-            if container.is_open_to_owner:
+            if container.stays_dumpable:
                 flags &= ~namespaces.CLONE_NEWUSER
                 namespaces.unshare(namespaces.CLONE_NEWUSER, why="clocks are a privilege")
             _new_clocks(container)
@@ -142,5 +142,5 @@ def _new_clocks(container: Container) -> None:
         except OSError as error:
             text = os.strerror(error.errno or 0).lower()
             raise ConfigError(f"config.json: linux.timeOffsets.{clock}: {text}") from None
-    if not container.is_open_to_owner:
+    if not container.stays_dumpable:
         process.prctl(process.PR_SET_DUMPABLE, 0)

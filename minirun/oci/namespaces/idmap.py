@@ -9,6 +9,7 @@ What the real stack does: runc, crun and podman the same. Imported only for such
 """
 
 import os
+import stat
 
 from minirun.core import events, state
 from minirun.core.errors import ConfigError, MinirunError
@@ -16,6 +17,9 @@ from minirun.core.errors import ConfigError, MinirunError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from minirun.core.config import Config
+    from minirun.core.process.streams import Console
 
     Rows = list[dict[str, int]]
 
@@ -68,6 +72,19 @@ def host_id(rows: "Rows", number: int) -> "int | None":
         if row["containerID"] <= number < row["containerID"] + row["size"]:
             return row["hostID"] + number - row["containerID"]
     return None
+
+
+def give_pipes(pid: int, config: "Config", console: "Console") -> None:
+    """Make the command's user the owner of the pipes among its streams; `pid` is in its namespace.
+
+    init can give away only what belongs to an id that its user namespace knows, and the caller's
+    pipes do not. /dev/stdout, a link to /proc/self/fd/1, would be closed to the command.
+    crun does so, too. Raises OSError.
+    """
+    owner = host_id(read(pid, "uid_map"), (config.process.get("user") or {}).get("uid", 0))
+    for fd in (console.stdin, console.stdout, console.stderr) if console.socket < 0 else ():
+        if owner is not None and stat.S_ISFIFO(os.fstat(fd).st_mode):
+            os.fchown(fd, owner, -1)
 
 
 def write(pid: int, linux: "dict[str, Any]") -> None:

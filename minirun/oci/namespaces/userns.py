@@ -46,6 +46,7 @@ class IdMaps(Extra):
         if self.config.new_namespace("user"):
             idmap.write_id_map(pid, "uid_map", linux["uidMappings"])
             idmap.write_id_map(pid, "gid_map", linux["gidMappings"])
+        idmap.give_pipes(pid, self.config, container.console)
         if self.config.layers:
             # of a namespace by path only the kernel knows the maps
             maps = idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map")
@@ -59,7 +60,7 @@ class IdMaps(Extra):
             for name in nodes.volumes(self.config):
                 os.chown(f"{container.directory}/{name}", *root)
             if not _attach_layers(container, pid):
-                for layer, place in zip(self.config.layers, container.lower_places(), strict=True):
+                for layer, place in zip(self.config.layers, container.layer_paths(), strict=True):
                     copy_layer(layer, place, Owners(*maps))
 
 
@@ -84,7 +85,7 @@ def _attach_layers(container: Container, pid: int) -> bool:
             events.become("runtime", os.getpid())
             trees = [_id_mapped(layer, owner) for layer in container.config.layers]
             namespaces.setns(target, namespaces.CLONE_NEWNS, why="into init's mount namespace")
-            for tree, place in zip(trees, container.lower_places(), strict=True):
+            for tree, place in zip(trees, container.layer_paths(), strict=True):
                 fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
                 mounts.move_mount(tree, fd, shown=place)
             os._exit(0)

@@ -35,10 +35,10 @@ class Seccomp(Extra):
         self.filter = filter
         self.late = bool(container.config.process.get("noNewPrivileges"))
 
-    def hand_over(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
+    def receive(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Pass on the listener, if there is one. Raises MinirunError, OSError."""
         if self.filter.listener:
-            self.filter.listener.hand_over(self.container, channel, pid, pidfd, status)
+            self.filter.listener.receive(self.container, channel, pid, pidfd, status)
 
     def before_user(self, channel: "Channel") -> None:
         """Install it, if the kernel wants CAP_SYS_ADMIN for that. Raises MinirunError, OSError."""
@@ -61,7 +61,7 @@ class Seccomp(Extra):
         Raises OSError, MinirunError.
         """
         # to a runtime without privileges, as long as init is alone in its pid namespace
-        shown = self.container.is_open_to_owner and self.config.new_namespace("pid")
+        shown = self.container.stays_dumpable and self.config.new_namespace("pid")
         if shown and self.filter.listener:
             process.prctl(process.PR_SET_DUMPABLE, 1, why="the runtime is to take the listener")
         fd = compiler.install(self.filter.bpf, self.filter.flags, why=str(self.filter))

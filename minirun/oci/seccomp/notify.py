@@ -40,7 +40,7 @@ class Listener(Record):
     metadata: str
     """For it alone: listenerMetadata of config.json."""
 
-    def hand_over(
+    def receive(
         self, container: Container, channel: Channel, pid: int, pidfd: int, status: str
     ) -> None:
         """Take the listener that process `pid` speaks of, pass it on, and let the process go on.

@@ -18,6 +18,7 @@ import tty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -48,10 +49,13 @@ def pass_line_feeds(terminal: int) -> None:
     termios.tcsetattr(terminal, termios.TCSANOW, mode)
 
 
-def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
+def relay(
+    master: int, stdin: int, stdout: int, pidfd: int = -1,
+    keep: "Callable[[bytes], None] | None" = None,
+) -> None:  # fmt: skip
     """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
 
-    `stdin` is -1 if no keys are to go in (run -t without -i).
+    `stdin` is -1 if no keys are to go in (run -t without -i). `keep` gets a copy of the output.
     The end: the process of `pidfd` has ended and all its output is shown; without `pidfd`, no
     process has the terminal open any more (EIO); or the user's own terminal has gone. `master` is
     set to non-blocking. Never raises for a side that goes away.
@@ -71,7 +75,7 @@ def relay(master: int, stdin: int, stdout: int, pidfd: int = -1) -> None:
             before = _signal.signal(_signal.SIGWINCH, copy_size)
             copy_size()
         try:
-            _Pump(master, stdin, stdout, pidfd).run()
+            _Pump(master, stdin, stdout, pidfd, keep).run()
         finally:
             if before is not None:
                 _signal.signal(_signal.SIGWINCH, before)
@@ -120,11 +124,15 @@ class RawMode:
 class _Pump:
     """Copies both ways. Keys that the container does not take yet wait here, one chunk of them."""
 
-    def __init__(self, master: int, stdin: int, stdout: int, pidfd: int) -> None:
+    def __init__(
+        self, master: int, stdin: int, stdout: int, pidfd: int,
+        keep: "Callable[[bytes], None] | None",
+    ) -> None:  # fmt: skip
         self.master = master
         self.stdin = stdin
         self.stdout = stdout
         self.pidfd = pidfd
+        self.keep = keep
         self.keyboard = os.isatty(stdin)  # now: a terminal that has gone is none
         self.keys = b""
         self.poll = select.poll()
@@ -157,6 +165,8 @@ class _Pump:
             except OSError:
                 # EIO: no process has the slave end open; while pid 1 lives, it may again
                 return self.pidfd >= 0 and not _is_ready(self.pidfd, select.POLLIN, _RETRY)
+            if self.keep:
+                self.keep(data)
             if not self._write_output(data):
                 return False
             if not all_of_it:

@@ -127,7 +127,7 @@ def bind_console(root: Root, slave: int) -> None:
     Every step works on descriptors, so what was checked is what is mounted on.
     """
     path = "/dev/console"
-    parent, name = root.parent(path)
+    parent, name = root.make_parent(path)
     try:
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC

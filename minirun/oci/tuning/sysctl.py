@@ -16,7 +16,7 @@ from minirun.core.rootfs.inroot import Root
 
 NAMESPACED = (
     ("net.", "network"), ("kernel.msg", "ipc"), ("kernel.sem", "ipc"), ("kernel.shm", "ipc"),
-    ("fs.mqueue.", "ipc"), ("kernel.domainname", "uts"),
+    ("fs.mqueue.", "ipc"), ("kernel.domainname", "uts"), ("user.", "user"),
 )  # fmt: skip
 """Which sysctls belong to a namespace; every other one is the host's (CVE-2022-0811)."""
 

@@ -131,7 +131,7 @@ def affinity(process: "dict[str, Any]", when: str) -> None:
     if wanted:
         cpus = numbers(wanted, where)
     elif when == "final":
-        cpus = set(range(os.cpu_count() or 1))
+        cpus = set(range(_MOST))  # not os.cpu_count(): between the numbers of CPUs may be gaps
     else:
         return
     try:

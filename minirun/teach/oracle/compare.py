@@ -24,7 +24,7 @@ what the live view does, which is forked before the log is open, is outside. Out
   on the host, and the log has host numbers, so only its birth is told;
 - every program in the container, whatever files it opens.
 
-A process that a container may look into does not hold the log (minirun.core.events.divert): it
+A process that a container may look into does not hold the log (minirun.core.events.to_pipe): it
 writes its lines into a pipe, and its caller passes them on. Each such line is one that its process
 wrote.
 

@@ -144,3 +144,21 @@ def test_fifty_cycles(minirun: Program, bundle: Path, name: str) -> None:
         assert call(minirun, "delete", "--force", name) == (0, "")
     assert_nothing(minirun, name)
     assert (hook_runs(bundle, "poststart"), hook_runs(bundle, "poststop")) == (50, 50)
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["before", "after it removed exec.fifo"])
+def test_a_start_that_was_killed(minirun: Program, bundle: Path, name: str, removed: bool) -> None:
+    """Between its open(2) and its write(2): the container waits for the next one, or runs."""
+    family = create(minirun, bundle, name)
+    fifo = minirun.root / name / places.EXEC
+    fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    if removed:
+        fifo.unlink()
+    os.close(fd)
+    if removed:
+        pid = json.loads(minirun("state", name).stdout)["pid"]
+        wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
+    assert call(minirun, "start", name)[0] == removed
+    assert json.loads(minirun("state", name).stdout)["status"] == "running"
+    minirun("delete", "--force", name)
+    assert_nothing(minirun, name, family)

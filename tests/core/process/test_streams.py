@@ -149,3 +149,9 @@ def test_the_hosts_dev_null_stays_outside_of_a_bundle(minirun: Program, tmp_path
     argv = minirun.argv("run", "-b", str(tmp_path), "own-null")
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     assert len(done.stdout.split()) == 2 and len(set(done.stdout.split())) == 1, done
+
+
+def test_an_empty_input_is_as_docker_has_it(minirun: Program) -> None:
+    """Open for reading and writing, and no more: O_NONBLOCK is minirun's own, open(2)."""
+    done = minirun("run", "--rm", "busybox", "grep", "flags", "/proc/self/fdinfo/0")
+    assert int(done.stdout.split()[1], 8) & os.O_NONBLOCK == 0, done

@@ -112,7 +112,7 @@ def test_the_link_itself_can_be_opened(root: Root, tree: Path, outside: Path) ->
 
 def test_descriptors_are_not_inherited(root: Root, tree: Path) -> None:
     fds = [root.fd, root.open("/"), root.make_dir("/a/b"), root.make_file("/a/c")]
-    fds.append(root.parent("/a/d")[0])
+    fds.append(root.make_parent("/a/d")[0])
     assert not any(os.get_inheritable(fd) for fd in fds)
     for fd in fds[1:]:
         os.close(fd)
@@ -161,7 +161,7 @@ def test_no_descriptor_leaks_where_it_fails(root: Root, tree: Path) -> None:
     (tree / "file").write_text("")
     (tree / "link").symlink_to("/file")
     before = os.listdir("/proc/self/fd")
-    for act in (root.make_dir, root.make_file, lambda p: root.read(p, 1), root.parent):
+    for act in (root.make_dir, root.make_file, lambda p: root.read(p, 1), root.make_parent):
         for path in ("/a/../file/x/y", "/link/x/y", "/b/c/../../file/z/y"):
             with pytest.raises(OSError):
                 act(path)
@@ -225,12 +225,12 @@ def test_links_without_end(root: Root, tree: Path, make: Callable[..., int]) -> 
 @pytest.mark.parametrize("path", ["/", "", ".", "/a/..", "/a/.", "a/../.."])
 def test_a_file_needs_a_name(root: Root, path: str) -> None:
     with pytest.raises(OSError) as caught:
-        root.parent(path)
+        root.make_parent(path)
     assert caught.value.errno == errno.EINVAL
 
 
 def test_parent(root: Root, tree: Path) -> None:
-    fd, name = root.parent("/a/b/c/")
+    fd, name = root.make_parent("/a/b/c/")
     assert name == "c"
     assert os.path.samestat(os.fstat(fd), os.stat(tree / "a/b"))
     os.close(fd)

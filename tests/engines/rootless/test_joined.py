@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import wait_until
-from engines.rootless.conftest import User
+from engines.rootless.conftest import SUBIDS, UID, User, run
 from spec.test_seccomp import Agent, profile
 
 
@@ -117,3 +117,37 @@ def test_an_agent_decides(user: User, no_new_privileges: bool) -> None:
     assert done.returncode == 0, done.stderr
     assert "Invalid cross-device link" in done.stdout
     assert len(agent.messages) == 1
+
+
+@pytest.fixture
+def many_ids(user: User) -> Iterator[int]:
+    """A process of the user's in a user namespace with ids of others, as podman makes it."""
+    words = ("unshare", "--user", "sh", "-c", "echo up; exec sleep 100")
+    maker = subprocess.Popen(user.as_user(*words), stdout=subprocess.PIPE)
+    assert maker.stdout and maker.stdout.readline() == b"up\n"
+    for name in ("uid_map", "gid_map"):
+        first, size = SUBIDS
+        Path(f"/proc/{maker.pid}/{name}").write_text(f"0 {UID} 1\n1 {first} {size}\n")
+    yield maker.pid
+    maker.kill()
+    maker.communicate()
+
+
+def test_a_source_that_a_group_of_the_callers_opens(user: User, many_ids: int) -> None:
+    """The container is in none of the caller's groups, but its mounts are made with them."""
+    (user.home / "shared/below").mkdir(parents=True)
+    os.chown(user.home / "shared", 0, 5000)
+    (user.home / "shared").chmod(0o750)
+
+    def change(config: dict[str, Any]) -> None:
+        parts = ((0, 1), (1, SUBIDS[1]))
+        ids = [{"containerID": n, "hostID": n, "size": size} for n, size in parts]
+        config["linux"] |= {"uidMappings": ids, "gidMappings": ids}
+        source = f"{user.home}/shared/below"
+        config["mounts"] += [{"destination": "/x", "source": source, "options": ["bind"]}]
+
+    bundle = changed(user.bundle("sh", "-c", "ls -d /x; id -G"), change)
+    enter = ("nsenter", f"--target={many_ids}", "--user", "--preserve-credentials")
+    argv = [word.replace("--clear-groups", "--groups=5000") for word in user.as_user()]
+    done = run([*argv, *enter, user.path, "run", "--bundle", bundle, "g"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "/x\n0\n", "")

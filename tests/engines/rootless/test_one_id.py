@@ -136,6 +136,17 @@ def test_a_terminal(user: User) -> None:
     assert "/dev/pts/0" in done.stdout
 
 
+def test_ptmx_is_the_containers_own(user: User) -> None:
+    """A link into its own devpts; also if an engine lists the host's node, as podman does."""
+    words = ("sh", "-c", "readlink /dev/ptmx; : <>/dev/ptmx && echo opened")
+    assert user("run", "--rm", "busybox", *words).stdout == "pts/ptmx\nopened\n"
+    bundle = user.bundle(*words)
+    row = {"path": "/dev/ptmx", "type": "c", "major": 5, "minor": 2}
+    change(bundle, "linux.devices", [row])
+    done = user("run", "--bundle", str(bundle), "b")
+    assert (done.stdout, done.stderr) == ("pts/ptmx\nopened\n", "")
+
+
 def test_devices_are_the_hosts(user: User) -> None:
     script = "stat -c '%t:%T %u' /dev/null /dev/x; echo through > /dev/null; mknod /tmp/n c 1 3"
     device = ("--device", "/dev/zero:/dev/x")
@@ -221,6 +232,22 @@ def test_a_bundle_that_asks_for_too_much(user: User, path: str, value: object, t
     assert text in done.stderr
     assert done.stderr.count("\n") == 1
     assert user("state", "b").returncode == 1, "nothing is left"
+
+
+def test_a_source_behind_a_closed_directory(user: User) -> None:
+    """EACCES is told as such: "no such file" sends a user to look for what is there."""
+    closed = user.home / "closed"
+    closed.mkdir(mode=0o700)  # root's
+    (closed / "file").touch()
+    bundle = user.bundle("true")
+    row = {"destination": "/x", "source": f"{closed}/file", "options": ["bind"]}
+    change(bundle, "mounts", [row])
+    done = user("run", "--bundle", str(bundle), "b")
+    text = f"minirun: config.json: mounts[0].source: {closed}/file: permission denied\n"
+    assert (done.returncode, done.stderr) == (1, text)
+    done = user("run", "--rm", "-v", f"{closed}/file:/x", "busybox", "true")
+    text = f"minirun: volume '{closed}/file:/x': {closed}/file: permission denied\n"
+    assert (done.returncode, done.stderr) == (125, text)
 
 
 def test_device_rules_are_ignored_with_a_warning(user: User) -> None:

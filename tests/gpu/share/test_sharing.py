@@ -27,7 +27,7 @@ FOUR = ["0", "1", "2", "3"]
 
 
 def pick(root: str, ask: GpuSelector, container: str = "") -> list[str]:
-    settings = Settings(root, f"{root}-store", named=True)
+    settings = Settings(root, f"{root}-store", root_is_named=True)
     return count.choose(ask, FOUR, "simulated", (settings, container), "")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.cdi.conftest import write
-from gpu.vendors.tree import KFD, RENDER, VIDEO, amd_host, gaudi_host, intel_host
+from gpu.vendors.tree import KFD, RENDER, VIDEO, Host, amd_host, gaudi_host, intel_host
 
 ENXIO, EPERM = "No such device or address", "Operation not permitted"
 
@@ -78,11 +79,22 @@ def test_the_same_stages_as_with_nvidia(minirun: Program, amd: tuple[str, ...]) 
     assert edits["driver"] == "amdgpu 6.10.5" and not edits["simulated"]
 
 
-def test_an_error_names_the_vendor(minirun: Program, amd: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "host", "node"),
+    [
+        ("amd", amd_host, "/dev/dri/renderD129"), ("intel", intel_host, "/dev/dri/renderD129"),
+        ("gaudi", gaudi_host, "/dev/accel/accel1"),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_vendor(
+    minirun: Program, nodes_path: Path, vendor: str, host: Callable[[Path], Host], node: str
+) -> None:
     """Not NVIDIA's hook, which has nothing to do with it."""
-    Path(amd[-1], "dev/dri/renderD129").unlink()
-    done = minirun("run", "--rm", "--gpus", "device=1", *amd, "busybox", "true")
-    text = "minirun: amd: mount error: stat failed: /dev/dri/renderD129: no such file or directory"
+    place = host(nodes_path / vendor).root
+    Path(f"{place}{node}").unlink()
+    flags = ("--gpus", "device=1", f"--gpu-driver={vendor}", *root(place))
+    done = minirun("run", "--rm", *flags, "busybox", "true")
+    text = f"minirun: {vendor}: mount error: stat failed: {node}: no such file or directory"
     assert (done.returncode, done.stderr.startswith(text)) == (125, True), done.stderr
 
 

@@ -66,7 +66,7 @@ def make_link(root: Root, target: str, path: str) -> None:
 
 def _vacant(root: Root, path: str) -> "tuple[int, str]":
     """Make room for `path`; return (descriptor of its folder, its name). Raises OSError."""
-    parent, name = root.parent(path)
+    parent, name = root.make_parent(path)
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:

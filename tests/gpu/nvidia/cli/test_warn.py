@@ -162,11 +162,12 @@ def test_a_cache_without_one_library_is_a_warning(host: Host) -> None:
     assert found["err"] == f"minirun: warning: {text} (make it anew: ldconfig)\n"
 
 
-def test_a_gpu_without_its_node_is_an_error_and_nothing_stays(host: Host) -> None:
+@pytest.mark.parametrize("node", ["/dev/nvidia0", "/dev/nvidiactl"])
+def test_a_gpu_without_its_node_is_an_error_and_nothing_stays(host: Host, node: str) -> None:
     """The real one leaves 26 mounts."""
-    found = run(host, "--gpus", "0", change=lambda: os.unlink("/dev/nvidia0"))
+    found = run(host, "--gpus", "0", change=lambda: os.unlink(node))
     assert found["rc"] == 125
-    assert "/dev/nvidia0" in found["err"]
+    assert f"mount error: stat failed: {node}: no such file or directory" in found["err"]
     assert (found["left"], found["mounts"]) == ([], True)
 
 
