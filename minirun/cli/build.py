@@ -19,6 +19,7 @@ from minirun.image.dockerfile import parse
 from minirun.image.dockerfile.evaluate import PROXIES
 from minirun.image.dockerfile.ignore import Ignore
 from minirun.image.dockerfile.trees import FolderTree
+from minirun.image.grammar import new_name
 from minirun.image.registry import pull as registry
 from minirun.running.build.builder import Builder, BuildOptions
 
@@ -143,7 +144,9 @@ def _ignored(flags: Build, folder: str) -> str:
 
 
 def _options(flags: Build) -> BuildOptions:
-    """Return what the flags say. Raises UsageError."""
+    """Return what the flags say. Raises ImageError for a name that no image can have."""
+    for name in flags.tag:
+        new_name(name)
     arguments = {}
     for text in flags.build_arg:
         name, equals, value = text.partition("=")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minirun.cli import build, history, image_inspect, images, save, system
+from minirun.cli import build, history, image_inspect, images, pull, push, save, system
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
@@ -14,9 +14,9 @@ from minirun.core.visible import clean
 from minirun.engines import rootless_config
 from minirun.image import recipe
 from minirun.image.archives import layout, loading
-from minirun.image.archives.choose import choose
 from minirun.image.archives.files import opened
 from minirun.image.bundle import CONFIG, new_bundle, unpack_image
+from minirun.image.choose import choose
 from minirun.image.take import platform_of, take, this_platform
 from minirun.image.unpack import close_directories
 from minirun.oci import bundle as bundle_config
@@ -81,7 +81,7 @@ def unpack(args: "list[str]", settings: Settings) -> int:
     platform = platform_of(flags.platform) if flags.platform else this_platform()
     try:
         with opened(place) as files, new_bundle(bundle) as tree:
-            source = layout.tagged(files, tag)
+            source = loading.one(files, tag)
             image = choose(source, platform, exact=bool(flags.platform))
             strict = unpack_image(source, image, tree)
             _write_config(bundle, image.config.raw, tree, flags)
@@ -113,6 +113,7 @@ COMMANDS: "dict[str, Callable[[list[str], Settings], int]]" = {
     "save": save.main_save, "tag": save.main_tag, "rm": save.main_rmi,
     "history": history.main, "build": _build, "gc": system.main_gc,
     "inspect": image_inspect.main, "diff": image_inspect.main_diff,
+    "pull": pull.main, "push": push.main,
 }  # fmt: skip
 """docker's, and what `images` does besides."""
 

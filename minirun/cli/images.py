@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core import state
-from minirun.core.errors import ImageError, StateError, UsageError
+from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import catalogue, recipe
-from minirun.image.grammar import parse as parse_reference
+from minirun.image import catalogue, recipe, split
 from minirun.image.importer import import_tar
 from minirun.image.recipe import build
 from minirun.show.columns import aligned
@@ -42,7 +41,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     if flags.args and flags.args[0] in ACTIONS:
         return ACTIONS[flags.args[0]](flags.args[1:], settings)
     if flags.args:
-        found = [catalogue.details(settings.store, name) for name in flags.args]
+        found = [row for name in flags.args for row in _of_name(settings.store, name)]
     else:
         found = catalogue.list_images(settings.store)
     if flags.verify:
@@ -55,6 +54,15 @@ def main(args: "list[str]", settings: Settings) -> int:
         rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *map(_row, found)]
         print("\n".join(aligned(rows, 3)))
     return 0
+
+
+def _of_name(store: str, name: str) -> "list[ImageDetails]":
+    """Return all images of a repository, or the one of a tag, a digest or an id."""
+    rows = []
+    if not {":", "@"} & set(name.rpartition("/")[2]):
+        path = split(name).familiar()
+        rows = [row for row in catalogue.list_images(store) if row["name"] == path]
+    return rows or [catalogue.details(store, name)]
 
 
 def _name(image: "ImageDetails") -> str:
@@ -126,16 +134,29 @@ def exactly(flags: Flags, count: int, form: str) -> None:
 def remove(names: list[str], settings: Settings, done: str = "removed") -> int:
     """Remove images that no container uses, and print one line for each, which begins with `done`.
 
-    Returns 0. Raises ImageError, UsageError.
+    Returns 0. Raises MinirunError for the last that could not be removed; those before have a line.
     """
     if not names:
         raise UsageError("images rm needs a name", "minirun images lists them")
+    failed: list[MinirunError] = []
     for name in names:
-        if users := _users(str(parse_reference(name)), settings):
-            text = f'conflict: unable to remove "{name}": container {users[0]} is using it'
-            raise ImageError(text, f"minirun delete {users[0]}", status=1)
-        print(f"{done} {catalogue.remove_image(settings.store, name)}")
+        try:
+            print(f"{done} {_remove(name, settings)}")
+        except MinirunError as error:
+            failed.append(error)
+    for each in failed[:-1]:
+        say(each.line())
+    if failed:
+        raise failed[-1]
     return 0
+
+
+def _remove(name: str, settings: Settings) -> str:
+    wanted = catalogue.name_of(settings.store, name)
+    if users := _users(wanted, settings):
+        text = f'conflict: unable to remove "{name}": container {users[0]} is using it'
+        raise ImageError(text, f"minirun delete {users[0]}", status=1)
+    return catalogue.remove_image(settings.store, wanted)
 
 
 def _users(image: str, settings: Settings) -> list[str]:

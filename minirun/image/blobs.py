@@ -177,6 +177,22 @@ class Blobs:
         with suppress(FileNotFoundError):
             os.unlink(self.path(digest))
 
+    def discard_damaged(self, wanted: Descriptor, *, thorough: bool = True) -> bool:
+        """Remove a blob that is not what its name says; return True if it was removed.
+
+        If not `thorough`, one of the right size is believed. Raises OSError.
+        """
+        try:
+            with open(self.path(wanted.digest), "rb") as file:
+                if not thorough and os.fstat(file.fileno()).st_size == wanted.size:
+                    return False
+                found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        except FileNotFoundError:
+            return False
+        if found != wanted.digest:
+            self.discard(wanted.digest)
+        return found != wanted.digest
+
     def remove_all_but(self, kept: set[str]) -> list[str]:
         """Remove what is not in `kept`, and parts that no process fetches; return the paths."""
         removed = []

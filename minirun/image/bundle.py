@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
-from minirun.image.archives.choose import Chosen
+from minirun.image.choose import Chosen
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
 from minirun.image.draft import beside
 from minirun.image.layer import apply_flat

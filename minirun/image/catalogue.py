@@ -8,6 +8,7 @@ any moment (design: crash-only).
 
 import fcntl
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from minirun.image.grammar import parse
 from minirun.image.layers import Layers, chain_ids
 
 _REMOVED = "removed"
+_ID = re.compile("sha256:[0-9a-f]{4,64}")
+"""An id, of which four digits are enough."""
 _IMAGE = frozenset((shelf.RECORD, "layers"))
 WORK = "work"
 """The folder of a draft in which an image is made (minirun.image.made)."""
@@ -30,14 +33,34 @@ _PARTS = _IMAGE | {_REMOVED, WORK}
 
 
 def resolve(store: str, reference: str) -> shelf.Image:
-    """Return the image that `reference` names in `store`.
+    """Return the image that `reference` names in `store`, or whose id begins so.
 
     Raises ImageError if there is none, it is broken, or the reference is.
     """
-    wanted = parse(reference)
+    names = _of_id(store, reference)
+    wanted = parse(names[0] if names else reference)
     if image := shelf.find(store, wanted):
         return image
     raise ImageError(f"No such image: {wanted}", _next_step(wanted))
+
+
+def _of_id(store: str, text: str) -> list[str]:
+    """Return the names of the image with an id that begins so; none if `text` is a name.
+
+    An id is a digest of the image: of its configuration, its manifest, or its index. Raises
+    ImageError: two images have it.
+    """
+    begin = f"sha256:{text.removeprefix('sha256:')}"
+    if not _ID.fullmatch(begin) or (len(text) < 64 and shelf.find(store, parse(text))):
+        return []
+    found: dict[str, str] = {}
+    for row in list_images(store):
+        ids = (row.get("id", ""), row.get("manifest", ""), row.get("digest", ""))
+        if any(each.startswith(begin) for each in ids):
+            found[f"{row['name']}:{row['tag']}"] = row.get("manifest", "") or row["digest"]
+    if len(set(found.values())) > 1:
+        raise ImageError(f"{text} is the id of several images", f"one of {', '.join(found)}")
+    return list(found)
 
 
 def has_recipe(reference: Reference) -> bool:
@@ -90,19 +113,30 @@ def verify(store: str, reference: str) -> str:
     return "" if found == image.digest else f"is {found}, was stored as {image.digest}"
 
 
+def name_of(store: str, reference: str) -> str:
+    """Return the one name, with its tag, that a name, a digest or an id leads to.
+
+    Raises ImageError: an id leads to several, or nothing has the digest.
+    """
+    names = _of_id(store, reference)
+    if len(names) > 1:
+        text = f"conflict: unable to delete {reference}: the image has several names"
+        raise ImageError(text, f"name one of {', '.join(names)}", status=1)
+    wanted = parse(names[0] if names else reference)
+    return resolve(store, reference).name if wanted.digest else str(wanted)
+
+
 def remove_image(store: str, reference: str) -> str:
     """Remove an image, also a broken one, and return its name.
 
     Whether a container still uses it is for the caller to find out. Raises ImageError, OSError.
     """
-    wanted = parse(reference)
-    if wanted.digest:
-        wanted = parse(resolve(store, reference).name)
+    wanted = parse(name_of(store, reference))
     path = _path(store, str(wanted))
     if os.path.lexists(path) and not _holds(path, _IMAGE):
         text = f"{path} is no image of minirun's: it is left as it is"
         raise ImageError(text, "remove it by hand, if it is to go", status=1)
-    with locked(make_store(store), fcntl.LOCK_SH):
+    with locked(make_store(store), fcntl.LOCK_EX):  # not while the name is given to another image
         hidden = tempfile.mkdtemp(prefix=DRAFT, dir=os.path.dirname(path))
         try:
             os.rename(path, os.path.join(hidden, _REMOVED))

@@ -7,7 +7,7 @@ gc waits, so it never sees one that is half there.
 
 import fcntl
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -27,19 +27,22 @@ class Needed(NamedTuple):
     """Chain ids."""
 
 
-def collect(store: str, in_use: Collection[str]) -> list[str]:
+def collect(store: str, in_use: Callable[[], Collection[str]]) -> list[str]:
     """Remove what is not needed; return the paths of it.
 
-    `in_use` are directories of layers that containers have. Raises ImageError, OSError.
+    `in_use` returns the directories of layers that containers have now. Raises ImageError, OSError.
     """
     store = os.path.abspath(store)
     swept = catalogue.sweep(store)
     if not os.path.isdir(f"{store}/blobs"):
         return swept
+
+    def mounted() -> set[str]:
+        return {f"sha256:{os.path.basename(os.path.dirname(path))}" for path in in_use()}
+
     with using(store, fcntl.LOCK_EX):
         needed = of_images(store)
-        mounted = {f"sha256:{os.path.basename(os.path.dirname(path))}" for path in in_use}
-        layers = Layers(store).remove_all_but(needed.layers | mounted)
+        layers = Layers(store).remove_all_but(needed.layers, mounted)
         return [*swept, *layers, *Blobs(store).remove_all_but(needed.blobs), *cache.prune(store)]
 
 

@@ -42,3 +42,11 @@ def parse(text: str) -> Reference:
         reason = "repository name must not be more than 255 characters"
         raise ImageError(f"invalid reference format: {reason}")
     return found
+
+
+def new_name(text: str) -> Reference:
+    """Return the reference that an image is to get. Raises ImageError, also for a digest."""
+    found = parse(text)
+    if found.digest:
+        raise ImageError("refusing to create a tag with a digest reference", "as in NAME:TAG")
+    return found

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image import catalogue
-from minirun.image.blobs import Blobs
+from minirun.image.archives.saving import documents
 from minirun.image.layers import FS, Layers
 from minirun.image.lower import Lower, is_whiteout
-from minirun.image.oci import MANIFESTS, History, Manifest, parse, parse_config
+from minirun.image.oci import History, parse_config
 
 
 class Changes(NamedTuple):
@@ -85,12 +85,9 @@ def steps(store: str, name: str) -> list[Step]:
     image = catalogue.resolve(store, name)
     counted = [changes(path, image.layers[:number]) for number, path in enumerate(image.layers)]
     rows = _history(store, name)
-    if sum(not row.empty_layer for row in rows) != len(counted):
-        details = catalogue.details(store, image.name)
-        created = details.get("created", "")
-        rows = [
-            History(created, image.origin, False) for _ in counted
-        ]  # it does not fit, or is missing
+    if sum(not row.empty_layer for row in rows) != len(counted):  # it does not fit, or is missing
+        created = catalogue.details(store, image.name).get("created", "")
+        rows = tuple(History(created, image.origin, False) for _ in counted)
     layers = iter(counted)
     return [
         Step(row.created, row.created_by, row.comment, None if row.empty_layer else next(layers))
@@ -117,13 +114,9 @@ def changes(layer: str, below: Sequence[str]) -> Changes:
     return Changes(added, changed, removed, size)
 
 
-def _history(store: str, name: str) -> tuple[History, ...] | list[History]:
-    digest, blobs = catalogue.details(store, name).get("manifest", ""), Blobs(store)
+def _history(store: str, name: str) -> tuple[History, ...]:
     try:
-        data = blobs.document(digest) if digest else b""
-        found = parse(MANIFESTS[0], data) if data else None
-        if isinstance(found, Manifest):
-            return parse_config(blobs.document(found.config.digest)).history
+        found = documents(store, catalogue.details(store, name))
+        return parse_config(found[2]).history if found else ()
     except ImageError:
-        pass
-    return []
+        return ()

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 from minirun.core.errors import ImageError
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
-from minirun.image.grammar import parse
-from minirun.image.made import DEFAULT_PATH, Made, MadeSource, workshop
+from minirun.image.grammar import new_name
+from minirun.image.made import DEFAULT_PATH, Made, source_of, workshop
 from minirun.image.store import Image, failure
 from minirun.image.take import take
 from minirun.image.tarstream import members
@@ -25,7 +25,7 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
     The archive is plain, or compressed by gzip, bzip2, xz or zstd. Raises ImageError; then the
     store is as it was.
     """
-    parse(reference)
+    new_name(reference)
     try:
         with workshop(store) as folder, open(f"{folder}/layer.tar", "w+b") as layer:
             digest = _copy(stream, layer)
@@ -36,7 +36,7 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
                 config={"Env": [DEFAULT_PATH]},
                 layer=layer,
             )
-            return take(store, reference, MadeSource(made))
+            return take(store, reference, source_of(made))
     except DAMAGED as error:
         raise ImageError(f"{source} is damaged: {error}") from None
     except OSError as error:

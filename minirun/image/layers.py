@@ -20,12 +20,12 @@ from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import tree
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
-from minirun.image.draft import DRAFT, abandoned, hold, locked
+from minirun.image.draft import DRAFT, abandoned, hold, listed, locked
 from minirun.image.layer import apply_overlay
 from minirun.image.store import LAYERS, Image, failure
 
 FS, RECORD = "fs", "layer.json"
-_LOCK = ".lock-"
+_LOCK, _HIDDEN = ".lock-", ".hidden-"
 
 
 class Layer(NamedTuple):
@@ -136,23 +136,40 @@ class Layers:
             remove_tree(hidden)
         return diff_id
 
-    def remove_all_but(self, kept: set[str]) -> list[str]:
+    def remove_all_but(self, kept: set[str], in_use: Callable[[], set[str]]) -> list[str]:
         """Remove the layers that are not in `kept`, and what dead makers left; return the paths.
 
-        The caller must see to it that no layer is being made at the same time.
+        `in_use` returns those that containers have. It is asked again when the layers are hidden: a
+        container that has begun meanwhile gets its own back, a later one finds none. The caller
+        must see to it that no layer is being made at the same time.
         """
         removed = []
-        for name in sorted(os.listdir(self._top)) if os.path.isdir(self._top) else []:
-            path = f"{self._top}/{name}"
-            is_draft = name.startswith(DRAFT)
+        kept = kept | in_use()
+        for path in listed(self._top):
+            name = os.path.basename(path)
             if name.startswith(_LOCK):
                 os.unlink(path)
-            elif f"sha256:{name}" not in kept and (not is_draft or abandoned(path)):
-                hidden = path if is_draft else f"{self._top}/{DRAFT}{name}"
-                os.rename(path, hidden)  # a half-removed layer has no name
-                remove_tree(hidden)
+            elif name.startswith(DRAFT) and abandoned(path):
+                remove_tree(path)
                 removed.append(path)
+            elif not name.startswith(".") and f"sha256:{name}" not in kept:
+                os.rename(path, f"{self._top}/{_HIDDEN}{name}")
+        used = in_use()
+        for hidden in listed(self._top):
+            name = os.path.basename(hidden)
+            if name.startswith(_HIDDEN):  # also by one that was killed
+                removed += self._decide(hidden, name.removeprefix(_HIDDEN), used)
         return removed
+
+    def _decide(self, hidden: str, name: str, used: set[str]) -> list[str]:
+        """Bring a hidden layer back if it is used, or remove it; return what was removed."""
+        path, draft = f"{self._top}/{name}", f"{self._top}/{DRAFT}{name}"
+        if f"sha256:{name}" in used and not os.path.lexists(path):
+            os.rename(hidden, path)
+            return []
+        os.rename(hidden, draft)  # half-removed, it is never brought back
+        remove_tree(draft)
+        return [path]
 
     def _path(self, chain_id: str) -> str:
         return f"{self._top}/{_hex(chain_id)}"

@@ -8,7 +8,6 @@ Sources: image-spec config.md, manifest.md, annotations.md.
 
 import fcntl
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +17,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import catalogue
-from minirun.image.archives.saving import SavedImage
+from minirun.image.archives.saving import SavedImage, SavedLayer, SavedSource
 from minirun.image.draft import DRAFT, hold, locked
 from minirun.image.oci import (
     MANIFESTS,
-    OCI_CONFIG,
     OCI_LAYER,
     Descriptor,
     digest_of,
+    manifest_of,
     parse_config,
+    written,
 )  # fmt: skip
 from minirun.image.take import this_platform
 
@@ -52,70 +52,35 @@ class Made(NamedTuple):
     base: SavedImage | None = None
 
 
-class MadeSource:
-    """A `Source` for minirun.image.take."""
-
-    def __init__(self, made: Made) -> None:
-        self.name, self._made = made.origin, made
-        self._layers = made.base.layers if made.base else ()
-        rows, diff_ids = self._of_base()
-        if made.layer:
-            made.layer.flush()
-            with open(f"/proc/self/fd/{made.layer.fileno()}", "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            diff_ids.append(f"sha256:{digest}")
-            size = os.fstat(made.layer.fileno()).st_size
-            rows.append(Descriptor(OCI_LAYER, diff_ids[-1], size))
-        self._config = _json(self._document(diff_ids))
-        manifest = {
-            "schemaVersion": 2, "mediaType": MANIFESTS[0], "annotations": dict(made.annotations),
-            "config": _row(Descriptor(OCI_CONFIG, digest_of(self._config), len(self._config))),
-            "layers": [_row(each) for each in rows],
-        }  # fmt: skip
-        self._manifest = _json(manifest)
-
-    def root(self) -> tuple[Descriptor, bytes]:
-        """Return the manifest."""
-        data = self._manifest
-        return Descriptor(MANIFESTS[0], digest_of(data), len(data)), data
-
-    def document(self, wanted: Descriptor) -> bytes:
-        """Return the configuration."""
-        return self._config
-
-    @contextmanager
-    def blob(self, wanted: Descriptor, offset: int = 0) -> Iterator[BinaryIO]:
-        """Open a layer, with a position of its own. Raises OSError."""
-        fds = {each.descriptor.digest: each.fd for each in self._layers}
-        layer = self._made.layer
-        fd = fds[wanted.digest] if wanted.digest in fds else layer.fileno() if layer else -1
+def source_of(made: Made) -> SavedSource:
+    """Return the image, for minirun.image.take. Raises OSError."""
+    below = made.base.layers if made.base else ()
+    layers = [each._replace(descriptor=each.descriptor.as_oci()) for each in below]
+    if made.layer:
+        made.layer.flush()
+        fd = made.layer.fileno()
         with open(f"/proc/self/fd/{fd}", "rb") as file:
-            file.seek(offset)
-            yield file
+            digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        layers.append(SavedLayer(Descriptor(OCI_LAYER, digest, os.fstat(fd).st_size), digest, fd))
+    config = written(_document(made, [each.diff_id for each in layers]))
+    manifest = manifest_of(config, [each.descriptor for each in layers], made.annotations)
+    return SavedSource(SavedImage("", MANIFESTS[0], manifest, config, tuple(layers)), made.origin)
 
-    def _of_base(self) -> tuple[list[Descriptor], list[str]]:
-        """Return the base's layers, by OCI's names of their types, and their diff_ids."""
-        rows = []
-        for each in self._layers:
-            suffix = each.descriptor.media_type.replace(".gzip", "+gzip").rpartition("+")[2]
-            kind = f"{OCI_LAYER}+{suffix}" if suffix in ("gzip", "zstd") else OCI_LAYER
-            rows.append(each.descriptor._replace(media_type=kind))
-        return rows, [each.diff_id for each in self._layers]
 
-    def _document(self, diff_ids: Sequence[str]) -> dict[str, Any]:
-        made, base = self._made, self._made.base
-        raw = parse_config(base.config).raw if base else {}
-        platform, created = this_platform(), date(made.created)
-        step = {"created": created, "created_by": made.created_by, "empty_layer": not made.layer}
-        document = {
-            "os": raw.get("os", platform.system), "created": created,
-            "architecture": raw.get("architecture", platform.architecture),
-            "config": merged(raw.get("config") or {}, made.config),
-            "rootfs": {"type": "layers", "diff_ids": diff_ids},
-            "history": [*(raw.get("history") or []), _without_empty(step)],
-        }  # fmt: skip
-        variant = raw.get("variant", "") if base else platform.variant
-        return document | ({"variant": variant} if variant else {})
+def _document(made: Made, diff_ids: Sequence[str]) -> dict[str, Any]:
+    """Return the configuration."""
+    raw = parse_config(made.base.config).raw if made.base else {}
+    platform, created = this_platform(), date(made.created)
+    step = {"created": created, "created_by": made.created_by, "empty_layer": not made.layer}
+    document = {
+        "os": raw.get("os", platform.system), "created": created,
+        "architecture": raw.get("architecture", platform.architecture),
+        "config": merged(raw.get("config") or {}, made.config),
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+        "history": [*(raw.get("history") or []), _without_empty(step)],
+    }  # fmt: skip
+    variant = raw.get("variant", "") if made.base else platform.variant
+    return document | ({"variant": variant} if variant else {})
 
 
 def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,13 +127,5 @@ def workshop(store: str) -> Iterator[str]:
         os.close(held)
 
 
-def _row(each: Descriptor) -> dict[str, Any]:
-    return {"mediaType": each.media_type, "digest": each.digest, "size": each.size}
-
-
 def _without_empty(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value}
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()

@@ -13,7 +13,7 @@ config.md; docker's "Image Manifest Version 2, Schema 2".
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -56,6 +56,15 @@ class Descriptor(NamedTuple):
     size: int
     """Bytes."""
     annotations: Mapping[str, str] = {}
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a document has it, without annotations."""
+        return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+
+    def as_oci(self) -> "Descriptor":
+        """Return a layer by OCI's name of its type, which docker calls otherwise."""
+        kind = next((kind for kind in ("gzip", "zstd") if self.media_type.endswith(kind)), "")
+        return self._replace(media_type=f"{OCI_LAYER}+{kind}" if kind else OCI_LAYER)
 
 
 class Platform(NamedTuple):
@@ -138,6 +147,23 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
+def written(document: object) -> bytes:
+    """Return a document as JSON: the same one always has the same bytes."""
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+def manifest_of(
+    config: bytes, layers: Sequence[Descriptor], annotations: Mapping[str, str] | None = None
+) -> bytes:
+    """Return the manifest of a configuration and its layers, which are lowest first."""
+    document: dict[str, Any] = {
+        "schemaVersion": 2, "mediaType": MANIFESTS[0],
+        "config": Descriptor(OCI_CONFIG, digest_of(config), len(config)).row(),
+        "layers": [layer.row() for layer in layers],
+    }  # fmt: skip
+    return written(document if annotations is None else document | {"annotations": annotations})
+
+
 def chain_ids(diff_ids: tuple[str, ...]) -> tuple[str, ...]:
     """Return a name for each layer together with all that lie below it (config.md, ChainID)."""
     found: list[str] = []
@@ -151,7 +177,7 @@ def parse(media_type: str, data: bytes) -> Index | Manifest:
 
     Raises ImageError: not JSON, of another type than it says, or beyond the limits.
     """
-    document = _object(data, "manifest")
+    document = object_of(data, "manifest")
     written = document.get("mediaType", media_type)
     if document.get("schemaVersion") != 2:
         hint = "schema 1 has no digests of what is in the layers: push it anew"
@@ -186,13 +212,16 @@ def _image(manifest: Manifest) -> Manifest:
 
 def parse_config(data: bytes) -> ImageConfig:
     """Return the configuration that `data` holds. Raises ImageError."""
-    document = _object(data, "image configuration")
+    document = object_of(data, "image configuration")
     rootfs, config = _mapping(document, "rootfs"), _mapping(document, "config")
     if rootfs.get("type", "layers") != "layers":
         raise ImageError(f"image configuration: rootfs.type is {str(rootfs['type'])[:80]!r}")
     diff_ids = _strings(rootfs, "diff_ids")
     for digest in diff_ids:
         _checked(digest, "image configuration: rootfs.diff_ids")
+    _mapping(config, "ExposedPorts")  # a build takes it, and these, out of `raw`
+    for key in ("Shell", "OnBuild"):
+        _strings(config, key)
     platform = Platform(
         _string(document, "os"), _string(document, "architecture"), _string(document, "variant")
     )
@@ -245,7 +274,8 @@ def _checked(digest: object, where: str) -> str:
     return digest
 
 
-def _object(data: bytes, what: str) -> dict[str, Any]:
+def object_of(data: bytes, what: str) -> dict[str, Any]:
+    """Return the JSON object that `data` is; errors call it `what`. Raises ImageError."""
     if len(data) > DOCUMENT_LIMIT:
         raise ImageError(f"{what}: more than {DOCUMENT_LIMIT} bytes")
     try:

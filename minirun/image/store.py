@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         size: int
         architecture: str
         created: str
+        id: str
+        """The digest of its configuration."""
         manifest: str
         """Of an image from elsewhere: the digest of its manifest."""
         volumes: list[str]
@@ -110,7 +112,9 @@ def read_details(path: str) -> "ImageDetails":
     try:
         with open(os.path.join(path, RECORD), encoding="utf-8") as file:
             details = jsonlite.loads(file.read())
-        missing = [key for key in _KEYS if not isinstance(details[key], _KEYS[key])]
+        checked: "ImageDetails" = details
+        wrong = _wrong(details)
+        jsonlite.dumps(details, indent=1).encode()  # half a surrogate pair has no bytes
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -119,9 +123,8 @@ def read_details(path: str) -> "ImageDetails":
         raise failure(error, "reading the image") from None
     except (ValueError, KeyError, TypeError) as error:
         raise _broken(path, f"image.json: {error}") from None
-    if missing:
-        raise _broken(path, f"image.json: {missing[0]} is of the wrong type")
-    checked: "ImageDetails" = details
+    if wrong:
+        raise _broken(path, f"image.json: {wrong} is of the wrong type")
     return checked
 
 
@@ -129,6 +132,31 @@ _KEYS = {
     "name": str, "tag": str, "origin": str, "digest": str, "layers": list, "env": list,
     "entrypoint": list, "cmd": list, "workdir": str, "user": str,
 }  # fmt: skip
+_MORE = {
+    "volumes": list, "stop_signal": str, "labels": dict, "healthcheck": dict, "size": int,
+    "architecture": str, "created": str, "manifest": str, "id": str,
+}  # fmt: skip
+"""Keys that an image need not have."""
+_TEXTS = ("env", "entrypoint", "cmd", "volumes")
+_INT64 = 1 << 63
+
+
+def _wrong(details: "dict[str, Any]") -> str:
+    """Return the key of image.json whose value is of the wrong type; "" if none is.
+
+    Older versions of minirun have kept what an image's configuration said. Raises KeyError.
+    """
+    for key, kind in (_KEYS | _MORE).items():
+        value = details[key] if key in _KEYS else details.get(key, kind())
+        if not isinstance(value, kind):
+            return key
+    labels = list(details.get("labels", {}).values())
+    for key, texts in (("labels", labels), *((key, details.get(key, ())) for key in _TEXTS)):
+        if not all(isinstance(text, str) for text in texts):
+            return key
+    health = details.get("healthcheck", {}).values()
+    too_large = any(isinstance(each, int) and abs(each) >= _INT64 for each in health)
+    return "healthcheck" if too_large else ""
 
 
 def _candidates(store: str, wanted: Reference) -> "list[str]":

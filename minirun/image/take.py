@@ -19,16 +19,15 @@ from typing import NamedTuple
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import catalogue, oci
+from minirun.image import choose as choosing
 from minirun.image import store as shelf
 from minirun.image.blobs import Blobs
 from minirun.image.draft import DRAFT, locked
-from minirun.image.grammar import parse
+from minirun.image.grammar import new_name
 from minirun.image.layers import Layer, Layers
 
 THREADS = 4
 """Layers that are fetched at the same time."""
-_NESTED = 3
-"""An index may lead to an index, but not for ever."""
 _MACHINES = {"x86_64": ("amd64", ""), "aarch64": ("arm64", "v8"), "armv7l": ("arm", "v7")}
 
 
@@ -75,16 +74,16 @@ def take(
     Raises ImageError; then the name means what it meant before.
     """
     store = os.path.abspath(store)
-    wanted = parse(reference)
+    wanted = new_name(reference)
     try:
         with using(store):
             image = _Taken(store, source, notify or (lambda _: None)).take(platform)
             _name(store, shelf.directory_name(wanted), {
-                "name": wanted.familiar(), "tag": wanted.tag or "latest", **image,
+                "name": wanted.familiar(), "tag": wanted.tag, **image,
             })  # fmt: skip
     except OSError as error:
         raise shelf.failure(error, f"storing {reference}") from None
-    return catalogue.resolve(store, str(wanted._replace(digest="")))
+    return catalogue.resolve(store, str(wanted))
 
 
 def using(store: str, how: int = fcntl.LOCK_SH) -> AbstractContextManager[None]:
@@ -92,6 +91,30 @@ def using(store: str, how: int = fcntl.LOCK_SH) -> AbstractContextManager[None]:
     folder = f"{store}/blobs"
     os.makedirs(folder, 0o700, exist_ok=True)
     return locked(f"{folder}/.lock", how)
+
+
+class _Kept:
+    """A `Source` whose documents are kept in the store: what is there is not asked for again."""
+
+    def __init__(self, source: oci.Source, blobs: Blobs) -> None:
+        self.name, self.blob = source.name, source.blob
+        self._source, self._blobs = source, blobs
+        self._root = source.root()
+
+    def root(self) -> tuple[oci.Descriptor, bytes]:
+        """Return the index or manifest that the reference names."""
+        return self._root
+
+    def document(self, wanted: oci.Descriptor) -> bytes:
+        """Return an index, manifest or configuration. Raises ImageError, OSError."""
+        self._blobs.discard_damaged(wanted)
+        if self._blobs.has(wanted.digest):
+            return self._blobs.document(wanted.digest)
+        is_root = wanted == self._root[0]
+        data = self._root[1] if is_root else choosing.document(self._source, wanted)
+        choosing.check(self.name, wanted, data)
+        self._blobs.put(data)
+        return data
 
 
 class _Taken:
@@ -103,19 +126,18 @@ class _Taken:
 
     def take(self, platform: oci.Platform | None) -> "dict[str, object]":
         """Fetch and unpack; return what image.json is to hold."""
-        root, data = self._source.root()
-        self._check(root, data)
-        self._blobs.put(data)
-        chosen, manifest = self._choose(root, data, platform)
-        config = oci.parse_config(self._document(manifest.config))
-        if platform and not fits(config.platform, platform):
-            raise _no_platform(platform, f"the image is for {config.platform}")
-        if len(config.diff_ids) != len(manifest.layers):
-            counts = f"{len(manifest.layers)} layers, and {len(config.diff_ids)} diff_ids"
-            raise ImageError(f"{self._source.name}: the manifest has {counts}")
+        source = _Kept(self._source, self._blobs)
+        root, _ = source.root()
+        source.document(root)
+        exact = bool(platform) or root.media_type in oci.INDEXES
+        chosen = choosing.choose(source, platform or this_platform(), exact=exact)
+        manifest, config = chosen.manifest, chosen.config
+        if platform and not choosing.fits(config.platform, platform):
+            raise choosing.no_platform(platform, f"the image is for {config.platform}")
         layers = self._unpacked(manifest, config)
         return {
-            "origin": self._source.name, "digest": root.digest, "manifest": chosen.digest,
+            "origin": source.name, "digest": root.digest, "manifest": chosen.descriptor.digest,
+            "id": manifest.config.digest,
             "size": sum(layer.size for layer in layers),
             "architecture": config.platform.architecture, "created": config.created,
             "layers": [layer.chain_id for layer in layers], "env": list(config.env),
@@ -124,36 +146,6 @@ class _Taken:
             "volumes": list(config.volumes), "stop_signal": config.stop_signal,
             "labels": dict(config.labels), "healthcheck": dict(config.healthcheck),
         }  # fmt: skip
-
-    def _check(self, wanted: oci.Descriptor, data: bytes) -> None:
-        """Refuse a document that is not what its descriptor says. Raises ImageError."""
-        found = oci.digest_of(data)
-        if found != wanted.digest or len(data) != wanted.size:
-            text = f"{self._source.name}: {wanted.digest}: wrong content: is {found}"
-            raise ImageError(f"{text}, {len(data)} bytes of {wanted.size}")
-
-    def _document(self, wanted: oci.Descriptor) -> bytes:
-        if self._blobs.has(wanted.digest):
-            return self._blobs.document(wanted.digest)
-        if wanted.size > oci.DOCUMENT_LIMIT:
-            raise ImageError(f"{self._source.name}: a document of {wanted.size} bytes")
-        data = self._source.document(wanted)
-        self._check(wanted, data)
-        self._blobs.put(data)
-        return data
-
-    def _choose(
-        self, root: oci.Descriptor, data: bytes, platform: oci.Platform | None
-    ) -> tuple[oci.Descriptor, oci.Manifest]:
-        """Return the manifest of a platform, this machine's by default. Raises ImageError."""
-        wanted = platform or this_platform()
-        for _ in range(_NESTED):
-            found = oci.parse(root.media_type, data)
-            if isinstance(found, oci.Manifest):
-                return root, found
-            root = choose(found, wanted)
-            data = self._document(root)
-        raise ImageError(f"{self._source.name}: an index in an index in an index")
 
     def _unpacked(self, manifest: oci.Manifest, config: oci.ImageConfig) -> list[Layer]:
         """Fetch the layers side by side, and unpack them one after the other."""
@@ -171,6 +163,7 @@ class _Taken:
         return found
 
     def _fetch(self, layer: oci.Descriptor) -> str:
+        self._blobs.discard_damaged(layer, thorough=False)
         if self._blobs.has(layer.digest):
             self._notify(LayerStep("exists", layer.digest, layer.size, layer.size))
             return self._blobs.path(layer.digest)
@@ -194,31 +187,15 @@ class _Taken:
         def begins() -> None:
             self._notify(LayerStep("unpacking", layer.digest, layer.size, layer.size))
 
-        made = self._layers.ensure(chain_id, diff_id, fetched.result(), below, begins)
+        archive = fetched.result()
+        try:
+            made = self._layers.ensure(chain_id, diff_id, archive, below, begins)
+        except ImageError:
+            if not self._blobs.discard_damaged(layer):
+                raise
+            made = self._layers.ensure(chain_id, diff_id, self._fetch(layer), below, begins)
         self._notify(LayerStep("done", layer.digest, layer.size, layer.size))
         return made
-
-
-def choose(index: oci.Index, wanted: oci.Platform) -> oci.Descriptor:
-    """Return the manifest for a platform: the same variant before another. Raises ImageError."""
-    rows = [(each, platform) for each, platform in index.manifests if platform]
-    for exact in (True, False):
-        for each, platform in rows:
-            if platform == wanted or (not exact and fits(platform, wanted)):
-                return each
-    if not rows and len(index.manifests) == 1:  # a layout of one image says no platform
-        return index.manifests[0][0]
-    raise _no_platform(wanted, "there are " + ", ".join(sorted({str(row[1]) for row in rows})))
-
-
-def fits(found: oci.Platform, wanted: oci.Platform) -> bool:
-    """Return True if an image for `found` runs on `wanted`; no variant means any."""
-    same = found[:2] == wanted[:2]
-    return same and (not found.variant or not wanted.variant or found.variant <= wanted.variant)
-
-
-def _no_platform(wanted: oci.Platform, hint: str) -> ImageError:
-    return ImageError(f"no matching manifest for {wanted} in the manifest list entries", hint)
 
 
 def _name(store: str, name: str, details: "dict[str, object]") -> None:

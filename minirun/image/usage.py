@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from minirun.image import store as shelf
-from minirun.image.blobs import BLOBS
+from minirun.image.blobs import BLOBS, PARTIAL
 from minirun.image.dockerfile.cache import MOUNTS, STEPS
 from minirun.image.gc import of_images
 from minirun.image.grammar import parse
@@ -45,7 +45,7 @@ def usage(store: str, in_use: Collection[str], names: Collection[str]) -> list[R
     layers = _sizes(f"{store}/{shelf.LAYERS}")
     used = {path.removesuffix("/fs") for path in in_use}
     used |= {f"{store}/{shelf.LAYERS}/{each.removeprefix('sha256:')}" for each in needed.layers}
-    archives = _sizes(f"{store}/{BLOBS}")
+    archives = _sizes(f"{store}/{BLOBS}") | _sizes(f"{store}/{PARTIAL}")
     wanted = {f"{store}/{BLOBS}/{each.removeprefix('sha256:')}" for each in needed.blobs}
     images = _sizes(shelf.images_dir(store))
     running = {each.rpartition("/layers/")[0] for each in in_use}
@@ -61,7 +61,10 @@ def containers(directories: Mapping[str, bool]) -> Row:
     """Return what containers have written; `directories` says which of them have not ended."""
     sizes = {}
     for path in directories:
-        parts = [f"{path}/{name}" for name in os.listdir(path) if name not in _MOUNTED]
+        try:
+            parts = [f"{path}/{name}" for name in os.listdir(path) if name not in _MOUNTED]
+        except FileNotFoundError:
+            continue  # the container has been deleted meanwhile
         sizes[path] = sum(map(on_disk, parts))
     return _row("Containers", sizes, [path for path, alive in directories.items() if alive])
 
@@ -76,9 +79,12 @@ def _row(kind: str, sizes: Mapping[str, int], active: Collection[str]) -> Row:
 def on_disk(path: str) -> int:
     """Return the blocks of a file or a tree, in bytes; a file with two names counts once.
 
-    A mount in it is not entered. Raises OSError.
+    A mount in it is not entered. 0 if there is no such file any more. Raises OSError.
     """
-    info = os.lstat(path)
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return 0
     if not stat.S_ISDIR(info.st_mode):
         return info.st_blocks * 512
     seen: set[tuple[int, int]] = set()

@@ -43,10 +43,10 @@ def find(settings: Settings) -> InUse:
     --root narrows nothing: another root's containers have layers of the same store.
     """
     found = InUse(set(), set(), {}, [])
-    everywhere = roots.known(settings._replace(named=False))
+    everywhere = roots.known(settings._replace(root_is_named=False))
     for root in dict.fromkeys([*everywhere, f"{settings.store}/{places.CONTAINERS}"]):
-        complete = [f"{root}/{name}" for name in state.names(root)]
-        for directory in [*complete, *listed(f"{root}/{places.NEW}")]:
+        new = listed(f"{root}/{places.NEW}")  # before the others: it may become one of them
+        for directory in [*new, *(f"{root}/{name}" for name in state.names(root))]:
             try:
                 _add(found, directory, records.read(directory))
             except records.DamagedRecord as error:

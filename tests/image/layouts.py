@@ -1,5 +1,6 @@
 """OCI layouts made by hand, and what a tree is made of: for tests that compare with umoci."""
 
+import functools
 import gzip
 import hashlib
 import io
@@ -15,6 +16,8 @@ from typing import Any, BinaryIO
 
 from minirun.image import oci
 
+COMPRESS = functools.partial(gzip.compress, mtime=0)
+"""gzip without the time of day: the same content, the same digest."""
 Members = list[tuple[str, bytes, dict[str, Any]]]
 """Of a layer: (name, type of tarfile, fields of TarInfo; `content` besides)."""
 
@@ -49,7 +52,7 @@ class LayoutFolder:
         self,
         path: Path,
         *layers: bytes,
-        compress: Any = gzip.compress,
+        compress: Any = COMPRESS,
         history: bool = False,
         **config: Any,
     ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minirun.image import recipe
 from minirun.image import store as shelf
-from minirun.image.made import Made, MadeSource, workshop
+from minirun.image.made import Made, source_of, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.take import take
 
@@ -30,7 +30,7 @@ def make(
         fill(tree)
         pack_tree(str(tree), layer)
         made = Made("made by a test", 0, "a test", config, layer=layer)
-        return take(str(store), reference, MadeSource(made))
+        return take(str(store), reference, source_of(made))
 
 
 def make_old(store: Path, name: str, *texts: str) -> Path:

@@ -1,5 +1,6 @@
 """Putting images in and taking them out, also when the maker is killed in between."""
 
+import fcntl
 import os
 import signal
 import stat
@@ -14,6 +15,7 @@ from image import making
 from image.making import make_old, with_text
 from minirun.core.errors import ImageError
 from minirun.image import catalogue, store, tree
+from minirun.image.draft import locked
 
 SOURCE = str(Path(catalogue.__file__).parents[2])
 MAKER = """
@@ -95,6 +97,17 @@ def test_remove_also_what_is_broken(tmp_path: Path) -> None:
     assert entries(tmp_path) == set()
     with pytest.raises(ImageError, match="No such image: app:latest"):
         catalogue.remove_image(str(tmp_path), "app")
+
+
+def test_a_name_is_not_removed_while_an_image_gets_it(tmp_path: Path) -> None:
+    making.make(tmp_path, "app", with_text())
+    removing = threading.Thread(target=catalogue.remove_image, args=(str(tmp_path), "app"))
+    with locked(str(tmp_path / "images"), fcntl.LOCK_SH):
+        removing.start()
+        removing.join(0.3)
+        assert (tmp_path / "images/app/image.json").exists()
+    removing.join()
+    assert not (tmp_path / "images/app").exists()
 
 
 def test_remove_by_digest(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_refused(name: str, host: Host, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
         host.check()
     assert catalogue.list_images(str(tmp_path / "store")) == []
-    collect(str(tmp_path / "store"), ())
+    collect(str(tmp_path / "store"), list)
     left = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     assert [path.name for path in left] == [".lock"]
 

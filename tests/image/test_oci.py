@@ -89,7 +89,9 @@ def test_a_configuration_is_read() -> None:
      {"config": {"Labels": {"a": "\ud800"}}}, {"config": {"Labels": {"\udfff": "a"}}},
      {"config": {"Volumes": {"/a\0": {}}}}, {"config": {"Volumes": {"/\ud800": {}}}},
      {"config": {"Healthcheck": {"Test": ["CMD"], "Interval": 1 << 63}}},
-     {"config": {"Healthcheck": {"Test": ["CMD", "\ud800"]}}}],
+     {"config": {"Healthcheck": {"Test": ["CMD", "\ud800"]}}},
+     {"config": {"Shell": 5}}, {"config": {"Shell": ["sh", 1]}}, {"config": {"OnBuild": {}}},
+     {"config": {"ExposedPorts": ["80"]}}],
 )  # fmt: skip
 def test_a_wrong_configuration_is_refused(config: dict[str, object]) -> None:
     with pytest.raises(ImageError):

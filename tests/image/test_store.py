@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,23 @@ def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
         catalogue.resolve(str(tmp_path), "app")
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"env": ["A=1", 2]}, {"cmd": [None]}, {"labels": ["a"]}, {"labels": {"a": {}}},
+        {"volumes": "/v"}, {"stop_signal": 9}, {"healthcheck": "true"}, {"size": "large"},
+        {"healthcheck": {"Test": ["CMD", "a"], "Interval": 10**30}}, {"entrypoint": ["\ud800"]},
+        {"labels": {"a": "\ud800"}},
+    ],
+)  # fmt: skip
+def test_what_older_versions_have_kept_is_checked(tmp_path: Path, damage: dict[str, Any]) -> None:
+    record = make_old(tmp_path, "app", "x") / "image.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | damage))
+    with pytest.raises(ImageError, match=r"^image app: image\.json"):
+        catalogue.resolve(str(tmp_path), "app")
+    assert "broken" in catalogue.list_images(str(tmp_path))[0]
+
+
 @pytest.mark.parametrize("layer", ["layers/../../other/layers/0", "/", "layers/1", "layers/0/", 7])
 def test_a_layer_is_one_of_the_stores_own(tmp_path: Path, layer: object) -> None:
     record = make_old(tmp_path, "app", "x") / "image.json"
@@ -134,3 +152,33 @@ def test_the_look_up_imports_nothing_heavy() -> None:
         "minirun.core", "minirun.core.jsonlite", "minirun.core.errors", "minirun.core.record",
         "minirun.core.visible",
     }  # fmt: skip
+
+
+def test_an_image_is_found_by_its_ids(tmp_path: Path) -> None:
+    image = make(tmp_path, "app:1")
+    details = catalogue.details(str(tmp_path), "app:1")
+    make(tmp_path, "other", "y")
+    for digest in (details["id"], details["manifest"], image.digest):
+        for text in (digest, digest[7:], digest[7:19], digest[:15]):
+            assert catalogue.resolve(str(tmp_path), text).name == "app:1", text
+    with pytest.raises(ImageError, match="No such image: 0123abcd"):
+        catalogue.resolve(str(tmp_path), "0123abcd")
+    short = details["id"][7:19]
+    make(tmp_path, short, "z")  # a name counts more than an id
+    assert catalogue.resolve(str(tmp_path), short).name == f"{short}:latest"
+
+
+def test_an_id_of_two_images_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        record = make_old(tmp_path, name, name) / "image.json"
+        digest = f"sha256:0123{name * 60}"
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"digest": digest}))
+    with pytest.raises(ImageError, match="0123 is the id of several images"):
+        catalogue.resolve(str(tmp_path), "0123")
+    assert catalogue.resolve(str(tmp_path), "0123a").name == "a:latest"
+
+
+def test_a_new_name_has_no_digest(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="refusing to create a tag with a digest reference"):
+        make(tmp_path, f"app@sha256:{'0' * 64}")
+    assert catalogue.list_images(str(tmp_path)) == []

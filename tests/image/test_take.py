@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +19,14 @@ import pytest
 from image.layouts import FolderSource, LayoutFolder, listing, member, tar
 from minirun.core.errors import ImageError
 from minirun.image import catalogue, oci
+from minirun.image.archives import saving
 from minirun.image.blobs import Blobs
+from minirun.image.choose import pick
 from minirun.image.gc import collect
-from minirun.image.take import LayerStep, choose, platform_of, take
+from minirun.image.take import LayerStep, platform_of, take
 
 ONE = tar(member("one", content=os.urandom(100_000)))
 TWO = tar(member("two", content=b"2"))
-NONE: frozenset[str] = frozenset()
 
 
 @pytest.fixture
@@ -69,12 +71,12 @@ def test_a_name_can_mean_another_image(folder: LayoutFolder, store: str, tmp_pat
     new = take(store, "a", FolderSource(other))
     assert catalogue.resolve(store, "a").layers == new.layers
     assert all(map(os.path.isdir, old.layers))
-    removed = collect(store, in_use=frozenset([old.layers[0]]))
+    removed = collect(store, in_use=lambda: [old.layers[0]])
     assert os.path.isdir(old.layers[0]) and not os.path.isdir(old.layers[1])
     assert all(map(os.path.isdir, new.layers))
     assert len(removed) == 1 + 4  # the manifest, the configuration, both archives
-    assert collect(store, NONE) == [os.path.dirname(old.layers[0])]
-    assert collect(store, NONE) == []
+    assert collect(store, list) == [os.path.dirname(old.layers[0])]
+    assert collect(store, list) == []
 
 
 @contextmanager
@@ -162,12 +164,39 @@ def test_platforms(there: tuple[str, ...], wanted: str, found: int | None) -> No
         (oci.Descriptor("", f"sha256:{number}", number), platform_of(text))
         for number, text in enumerate(there)
     ]
-    index = oci.Index(tuple(rows))
-    if found is None:
-        with pytest.raises(ImageError, match=f"no matching manifest for {platform_of(wanted)}"):
-            choose(index, platform_of(wanted))
-    else:
-        assert choose(index, platform_of(wanted)).size == found
+    chosen = pick(rows, platform_of(wanted))
+    assert (chosen.size if chosen else None) == found
+
+
+def test_what_a_power_loss_has_damaged_is_fetched_again(
+    folder: LayoutFolder, store: str, tmp_path: Path
+) -> None:
+    image = take(store, "a", FolderSource(folder))
+    blobs = sorted(Path(store, "blobs/sha256").iterdir())
+    for number, path in enumerate(blobs):
+        whole = path.read_bytes()
+        path.write_bytes(b"" if number % 2 else whole[:-1] + bytes([whole[-1] ^ 1]))
+        shutil.rmtree(Path(image.layers[-1]).parent)  # it is to be unpacked again
+        shutil.rmtree(Path(image.layers[0]).parent)
+        take(store, "a", FolderSource(folder))
+        assert path.read_bytes() == whole
+        path.write_bytes(b"")
+        if len(whole) > 2000:  # a layer's, and that is here unpacked
+            with (
+                pytest.raises(ImageError, match="damaged in the store"),
+                saving.collected(store, ["a"]),
+            ):
+                pass
+        take(store, "a", FolderSource(folder))
+        assert path.read_bytes() == whole
+
+
+def test_a_wrong_size_removes_no_blob_of_another_image(folder: LayoutFolder, store: str) -> None:
+    take(store, "a", FolderSource(folder))
+    row = folder.manifest["layers"][0]
+    wrong = oci.Descriptor(oci.OCI_LAYER, row["digest"], row["size"] - 1)
+    assert not Blobs(store).discard_damaged(wrong, thorough=False)
+    assert Blobs(store).has(wrong.digest)
 
 
 def test_eight_at_once_fetch_once(folder: LayoutFolder, store: str) -> None:
@@ -210,7 +239,7 @@ def test_killed_at_any_moment(tmp_path: Path, store: str) -> None:
         process.wait()
     image = take(store, "a", FolderSource(folder))
     assert catalogue.verify(store, "a") == ""
-    collect(store, NONE)
+    collect(store, list)
     left = {
         str(path.relative_to(store)) for path in Path(store).rglob("*") if "/fs/" not in str(path)
     }
@@ -253,5 +282,5 @@ def test_a_full_disk(size: int, doing: str, small: str, tmp_path: Path) -> None:
     assert "the disk is full" in (caught.value.hint or "")
     assert catalogue.list_images(small) == []
     assert [path.name for path in Path(small, "layers").glob(".draft-*")] == []
-    collect(small, NONE)
+    collect(small, list)
     assert os.statvfs(small).f_bfree * os.statvfs(small).f_bsize > 1_900_000

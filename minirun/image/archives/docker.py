@@ -21,10 +21,10 @@ from minirun.image.oci import (
     DOCUMENT_LIMIT,
     LAYER_LIMIT,
     MANIFESTS,
-    OCI_CONFIG,
     OCI_LAYER,
     Descriptor,
     digest_of,
+    manifest_of,
     parse_config,
 )  # fmt: skip
 
@@ -53,15 +53,15 @@ class DockerImage:
         self._files = files
         self._places = {each.digest: path for path, each in layers}
         self._config = config
-        self._root = _manifest(config, [each for _, each in layers])
+        self._root = manifest_of(config, [each for _, each in layers])
 
     def root(self) -> tuple[Descriptor, bytes]:
         """Return the manifest that was made of manifest.json."""
         return Descriptor(MANIFESTS[0], digest_of(self._root), len(self._root)), self._root
 
     def document(self, wanted: Descriptor) -> bytes:
-        """Return the configuration. Raises ImageError."""
-        return self._config
+        """Return the manifest or the configuration."""
+        return self._root if wanted == self.root()[0] else self._config
 
     def blob(self, wanted: Descriptor, offset: int = 0) -> AbstractContextManager[BinaryIO]:
         """Open a layer for reading, from this byte on. Raises ImageError."""
@@ -133,15 +133,3 @@ def _texts(files: Files, each: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
         raise ImageError(f"{files.name}: {_MANIFEST}: {key} is no list of texts")
     return tuple(found)
-
-
-def _manifest(config: bytes, layers: list[Descriptor]) -> bytes:
-    """Return the OCI manifest of a configuration and its layers."""
-    rows = [Descriptor(OCI_CONFIG, digest_of(config), len(config)), *layers]
-    first, *others = [
-        {"mediaType": row.media_type, "digest": row.digest, "size": row.size} for row in rows
-    ]
-    document = {
-        "schemaVersion": 2, "mediaType": MANIFESTS[0], "config": first, "layers": others,
-    }  # fmt: skip
-    return json.dumps(document, separators=(",", ":")).encode()

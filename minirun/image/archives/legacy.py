@@ -15,7 +15,7 @@ from typing import Any
 from minirun.core.errors import ImageError
 from minirun.image.archives.docker import DockerImage, hash_file, layer_descriptor
 from minirun.image.archives.files import Files, read
-from minirun.image.oci import DOCUMENT_LIMIT, LAYER_LIMIT, Descriptor
+from minirun.image.oci import DOCUMENT_LIMIT, LAYER_LIMIT, Descriptor, object_of
 
 _REPOSITORIES = "repositories"
 _ID = re.compile("[0-9a-f]{64}")
@@ -91,10 +91,4 @@ def _checked(files: Files, layer_id: object) -> str:
 
 
 def _object(files: Files, name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(read(files, name, DOCUMENT_LIMIT))
-    except (ValueError, RecursionError) as error:
-        raise ImageError(f"{files.name}: {name}: not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ImageError(f"{files.name}: {name}: not an object")
-    return found
+    return object_of(read(files, name, DOCUMENT_LIMIT), f"{files.name}: {name}")

@@ -40,6 +40,19 @@ def images(files: Files) -> list[Loadable]:
     return found
 
 
+def one(files: Files, tag: str) -> Source:
+    """Return the image of a tag; without one that of the tag latest, or the only one.
+
+    Raises ImageError: no such image, or several.
+    """
+    if tag or layout.is_layout(files):
+        return layout.tagged(files, tag)
+    found = images(files)
+    if len(found) > 1:
+        raise ImageError(f"{files.name} holds {len(found)} images", "save one of them alone")
+    return found[0].source
+
+
 def _names(row: Descriptor) -> tuple[str, ...]:
     name = row.annotations.get(layout.FULL_NAME) or row.annotations.get(layout.REF_NAME, "")
     return (name,) if "/" in name or ":" in name else ()

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from minirun.core.errors import ImageError
 from minirun.image import catalogue
 from minirun.image import store as shelf
 from minirun.image.archives.layout import FULL_NAME, REF_NAME, path_of
@@ -25,13 +26,14 @@ from minirun.image.grammar import parse as parse_reference
 from minirun.image.oci import (
     INDEXES,
     MANIFESTS,
-    OCI_CONFIG,
     OCI_LAYER,
     Descriptor,
     Manifest,
     digest_of,
+    manifest_of,
     parse,
     parse_config,
+    written,
 )  # fmt: skip
 from minirun.image.pack import pack_layer, pack_tree
 from minirun.image.tarstream import Member
@@ -149,7 +151,7 @@ def _write_docker(images: list[SavedImage], target: Target) -> None:
         _put(target, config, image.config)
         name = parse_reference(image.name)
         rows.append({"Config": config, "RepoTags": [str(name)], "Layers": layers})
-    _put(target, "manifest.json", _json(rows))
+    _put(target, "manifest.json", written(rows))
 
 
 def _put_plain(target: Target, path: str, layer: SavedLayer) -> None:
@@ -176,10 +178,10 @@ def _write_layout(images: list[SavedImage], target: Target, *, tags: bool) -> No
         for data in (image.config, image.manifest):
             _put(target, path_of(digest_of(data)), data)
         short = parse_reference(image.name).tag if tags else image.name
-        row = _row(Descriptor(image.manifest_type, digest_of(image.manifest), len(image.manifest)))
-        rows.append(row | {"annotations": {FULL_NAME: image.name, REF_NAME: short}})
+        top = Descriptor(image.manifest_type, digest_of(image.manifest), len(image.manifest))
+        rows.append(top.row() | {"annotations": {FULL_NAME: image.name, REF_NAME: short}})
     index = {"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": rows}
-    _put(target, "index.json", _json(index))
+    _put(target, "index.json", written(index))
     _put(target, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
 
 
@@ -223,11 +225,13 @@ def _as_it_came(
     assert isinstance(manifest, Manifest)
     if not all(blobs.has(each.digest) for each in manifest.layers):
         return None
-    layers = tuple(
-        SavedLayer(each, diff_id, stack.enter_context(open(blobs.path(each.digest), "rb")).fileno())
-        for each, diff_id in zip(manifest.layers, parse_config(config).diff_ids, strict=True)
-    )
-    return SavedImage(name, media_type, data, config, layers)
+    layers = []
+    for each, diff_id in zip(manifest.layers, parse_config(config).diff_ids, strict=True):
+        fd = stack.enter_context(open(blobs.path(each.digest), "rb")).fileno()
+        if os.fstat(fd).st_size != each.size:
+            raise ImageError(f"{each.digest} is damaged in the store", "pull the image again")
+        layers.append(SavedLayer(each, diff_id, fd))
+    return SavedImage(name, media_type, data, config, tuple(layers))
 
 
 def _packed(
@@ -242,13 +246,9 @@ def _packed(
         file.seek(0)  # and all that is in Python's buffer goes into the file
         digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         layers.append(SavedLayer(Descriptor(OCI_LAYER, digest, size), digest, file.fileno()))
-    config = _json(config_of(image, details, [layer.diff_id for layer in layers]))
-    manifest = {
-        "schemaVersion": 2, "mediaType": MANIFESTS[0],
-        "config": _row(Descriptor(OCI_CONFIG, digest_of(config), len(config))),
-        "layers": [_row(layer.descriptor) for layer in layers],
-    }  # fmt: skip
-    return SavedImage(name, MANIFESTS[0], _json(manifest), config, tuple(layers))
+    config = written(config_of(image, details, [layer.diff_id for layer in layers]))
+    manifest = manifest_of(config, [layer.descriptor for layer in layers])
+    return SavedImage(name, MANIFESTS[0], manifest, config, tuple(layers))
 
 
 def config_of(
@@ -269,11 +269,3 @@ def config_of(
         "rootfs": {"type": "layers", "diff_ids": diff_ids},
         "history": [{"created": created, "created_by": origin} for _ in diff_ids],
     }  # fmt: skip
-
-
-def _row(each: Descriptor) -> dict[str, Any]:
-    return {"mediaType": each.media_type, "digest": each.digest, "size": each.size}
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()

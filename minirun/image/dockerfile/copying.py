@@ -29,7 +29,7 @@ class Ownership(NamedTuple):
     mode: int | None = None
     """--chmod."""
     special: bool = True
-    """False: files lose the set-user-ID and the set-group-ID bit, as with docker and podman."""
+    """False: files lose the set-user-ID and the set-group-ID bit, and file capabilities."""
 
 
 class LayerWriter:
@@ -96,6 +96,8 @@ class LayerWriter:
         resolved = self._resolve(new)
         if resolved != new and self._is_directory(resolved):
             return resolved
+        if not self._is_directory(new) and (new in self._made or self._below.stat(new)):
+            raise ImageError(f"cannot copy a directory over /{new}, which is no directory")
         fd = tree.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             self._add(member_of(new, info, fd))
@@ -143,6 +145,8 @@ class LayerWriter:
             member = member._replace(mode=self._whose.mode)
         elif not self._whose.special:
             member = member._replace(mode=member.mode & ~(stat.S_ISUID | stat.S_ISGID))
+        if not self._whose.special:
+            member.xattrs.pop("security.capability", None)
         self._write(member, content)
 
     def _write(self, member: Member, content: BinaryIO | None = None) -> None:

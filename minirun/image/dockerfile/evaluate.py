@@ -7,12 +7,14 @@ makes a layer. Source: docs.docker.com/reference/dockerfile.
 
 import posixpath
 import re
+import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image.dockerfile import expand
 from minirun.image.dockerfile.parse import Instruction, wrong
+from minirun.image.oci import DOCUMENT_LIMIT
 
 DEFAULT_SHELL = ("/bin/sh", "-c")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -22,7 +24,8 @@ PROXIES = frozenset(
 )  # fmt: skip
 """Arguments that need no ARG, and are in no history and no cache key."""
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?(?:/(tcp|udp|sctp))?", re.IGNORECASE)
-_SECONDS = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|us|µs|ns|s))+")
+_SECONDS = re.compile(r"0|(?:(?:\d+\.?|\d*\.\d+)(?:h|ms|m|us|µs|ns|s))+", re.ASCII)
+_REAL_TIME = re.compile(r"(?<=^RTMIN)\+\d{1,2}$|(?<=^RTMAX)-\d{1,2}$", re.ASCII)
 _UNITS = {"h": 3600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1}
 
 
@@ -80,7 +83,10 @@ class StageState:
         self.author = ""
         self._given, self._known, self._escape = arguments, known, escape
         self._args: dict[str, str] = {}
-        self._variables = dict(entry.split("=", 1) for entry in config.get("Env") or ())
+        rows = (entry.partition("=") for entry in config.get("Env") or ())
+        self._variables = {name: value for name, _, value in rows}
+        if "PATH" not in self._variables:  # as docker: no image that it builds is without
+            self._set({"PATH": DEFAULT_PATH})
         self._has_cmd = False
 
     def take(self, instruction: Instruction) -> Work | None:
@@ -88,9 +94,17 @@ class StageState:
         method = getattr(self, f"_take_{instruction.name.lower()}")
         try:
             work: Work | None = method(instruction)
+            self._check_size()
         except ImageError as error:
             raise wrong(instruction.line, str(error), error.hint or "") from None
         return work
+
+    def _check_size(self) -> None:
+        """Refuse what no configuration could hold, before the memory is full of it."""
+        labels = self.config.get("Labels", {})
+        texts = (*self._args.values(), *self._variables.values(), *labels.values())
+        if sum(map(len, texts)) > DOCUMENT_LIMIT:
+            raise ImageError(f"variables and labels of more than {DOCUMENT_LIMIT} characters")
 
     def shown_arguments(self) -> tuple[str, ...]:
         """Return the arguments that RUN sees, NAME=VALUE, as the history shows them."""
@@ -128,7 +142,10 @@ class StageState:
                 self._args[name] = self._known[name]
 
     def _take_env(self, instruction: Instruction) -> None:
-        self._variables |= self._pairs(instruction)
+        self._set(self._pairs(instruction))
+
+    def _set(self, variables: Mapping[str, str]) -> None:
+        self._variables |= variables
         self.config["Env"] = [f"{name}={value}" for name, value in self._variables.items()]
 
     # --- the configuration -----------------------------------------------------------------------
@@ -157,7 +174,11 @@ class StageState:
         self.config["Shell"] = list(instruction.words)
 
     def _take_stopsignal(self, instruction: Instruction) -> None:
-        self.config["StopSignal"] = self._expand(instruction.text)
+        self.config["StopSignal"] = name = self._expand(instruction.text)
+        base = _REAL_TIME.sub("", name.upper().removeprefix("SIG"))
+        is_number = name.isascii() and name.isdigit() and 0 < int(name[:3]) < 65
+        if not is_number and f"SIG{base}" not in signal.Signals.__members__:
+            raise ImageError(f"Invalid signal: {name}")
 
     def _take_volume(self, instruction: Instruction) -> None:
         for word in self._words(instruction):
@@ -179,15 +200,15 @@ class StageState:
         if instruction.text.upper() == "NONE":
             self.config["Healthcheck"] = {"Test": ["NONE"]}
             return
-        word, _, command = instruction.text.partition(" ")
-        if word.upper() != "CMD" or not command.strip():
+        word, *command = instruction.text.split(maxsplit=1)
+        if word.upper() != "CMD" or not command:
             raise ImageError(f"unknown type {word!r} in HEALTHCHECK (try CMD)")
         is_list = instruction.words is not None
-        test = ["CMD", *(instruction.words or ())] if is_list else ["CMD-SHELL", command.strip()]
+        test = ["CMD", *(instruction.words or ())] if is_list else ["CMD-SHELL", *command]
         check: dict[str, Any] = {"Test": test}
         for name, value in instruction.flags:
             key = "".join(part.capitalize() for part in name.split("-"))
-            check[key] = _count(value) if name == "retries" else nanoseconds(value)
+            check[key] = _count(value) if name == "retries" else _interval(name, value)
         self.config["Healthcheck"] = check
 
     # --- work ------------------------------------------------------------------------------------
@@ -276,14 +297,24 @@ _MOUNT_OPTIONS = {
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ImageError(f"invalid number of retries {text!r}")
+    if not (text.isdecimal() and len(text) < 10):
+        raise ImageError(f"invalid number of retries {text!r:.40}")
     return int(text)
+
+
+def _interval(name: str, text: str) -> int:
+    found = nanoseconds(text)
+    if 0 < found < 10**6:
+        raise ImageError(f'Interval "{name}" cannot be less than 1ms')
+    return found
 
 
 def nanoseconds(text: str) -> int:
     """Return a duration as Go writes it (1m30s, 500ms) in nanoseconds. Raises ImageError."""
     if not _SECONDS.fullmatch(text):
         raise ImageError(f"invalid duration {text!r}", "as in 30s or 1m30s")
-    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|us|µs|ns|s)", text)
-    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    parts = re.findall(r"([\d.]+)(h|ms|m|us|µs|ns|s)", text)
+    found = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if found >= 1 << 63:
+        raise ImageError(f"invalid duration {text!r:.40}", "at most 64 bits of nanoseconds")
+    return round(found)

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from minirun.core.errors import ImageError
 
 Variables = Mapping[str, str]
+_LIMIT = 1 << 20
+"""Characters that variables may bring into one text: one that holds another ten times, and so on,
+would soon fill the memory."""
 
 
 def word(text: str, variables: Variables, escape: str = "\\") -> str:
@@ -67,7 +70,7 @@ class _Reader:
 
     def __init__(self, text: str, variables: Variables, escape: str) -> None:
         self._text, self._variables, self._escape = text, variables, escape
-        self._at = 0
+        self._at = self._brought = 0
 
     def pieces(self, end: str = "") -> Iterator[str]:
         """Yield what the text means, up to the character `end`, if that is given."""
@@ -86,8 +89,14 @@ class _Reader:
                 yield self._escaped(quote)
             elif letter in "'\"" and quote in ("", letter):
                 quote = "" if quote else letter
+            elif letter == "$":
+                value = self._variable()
+                self._brought += len(value)
+                if self._brought > _LIMIT:
+                    raise ImageError(f"variables of more than {_LIMIT} characters")
+                yield value
             else:
-                yield self._variable() if letter == "$" else letter
+                yield letter
         if quote or end:
             raise ImageError(f"unexpected end of {self._text!r}: {quote or end} is missing")
 

@@ -68,30 +68,42 @@ def _cleaned(pattern: str) -> str:
 def as_regex(pattern: str) -> str:
     """Return a pattern of Go's filepath.Match, with `**`, as a regular expression.
 
+    What stands between two stars is matched at its first place and nowhere else (an atomic group):
+    no later place would leave more room for the rest. So the time does not grow with each star.
     Raises ValueError for a set of characters without its end.
     """
-    found, at = "", 0
+    pieces, names, at = [], [""], 0
     while at < len(pattern):
-        letter = pattern[at]
-        at += 1
-        if pattern[at - 1 : at + 2] == "**/":
-            found, at = found + "(?:.*/)?", at + 2
-            while pattern[at : at + 3] == "**/":  # as much as one; to match each takes time
-                at += 3
-        elif pattern[at - 1 : at + 1] == "**":
-            found += ".*"
-            while pattern[at : at + 1] == "*":
-                at += 1
-        elif letter == "*":
-            found += "[^/]*"
-        elif letter == "?":
-            found += "[^/]"
-        elif letter == "[":
-            end = pattern.index("]", at + 1)
-            inside = re.sub(r"[\[&|~]|(?<=-)-", r"\\\g<0>", pattern[at:end])
-            found, at = found + f"[{inside}]", end + 1
-        elif letter == "\\" and at < len(pattern):
-            found, at = found + re.escape(pattern[at]), at + 1
+        if stars := _STARS.match(pattern, at):
+            at = stars.end()
+            if stars[0] == "*":
+                names.append("[^/]*?")
+                continue
+            pieces.append(names[0] + _at_first_places(names[1:]))
+            names = ["(?:[^/]*/)*?" if stars[0].endswith("/") else "(?s:.*?)"]
         else:
-            found += re.escape(letter)
-    return found
+            text, at = _character(pattern, at)
+            names[-1] += text
+    return _at_first_places([*pieces, names[0] + _at_first_places(names[1:])])
+
+
+_STARS = re.compile(r"(?:^|(?<=/))(?:\*\*/)+|\*+")
+"""`**/` where a name begins, however often it is repeated; or any number of stars."""
+
+
+def _at_first_places(parts: list[str]) -> str:
+    return "".join(f"(?>{part})" for part in parts[:-1]) + "".join(parts[-1:])
+
+
+def _character(pattern: str, at: int) -> tuple[str, int]:
+    """Return what one character, or one set, of a pattern means, and where it ends."""
+    letter = pattern[at]
+    if letter == "?":
+        return "[^/]", at + 1
+    if letter == "[":
+        end = pattern.index("]", at + 2)
+        inside = re.sub(r"[\[&|~]|(?<=-)-", r"\\\g<0>", pattern[at + 1 : end])
+        return f"(?!/)[{inside}]", end + 1
+    if letter == "\\" and at + 1 < len(pattern):
+        at += 1
+    return re.escape(pattern[at]), at + 1

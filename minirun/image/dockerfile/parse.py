@@ -23,11 +23,12 @@ KNOWN = frozenset(
      "MAINTAINER", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR")
 )  # fmt: skip
 FLAGS = {
-    "ADD": ("chown", "chmod"), "COPY": ("chown", "chmod", "from"), "FROM": ("platform",),
+    "ADD": ("chown", "chmod", "link"), "COPY": ("chown", "chmod", "from", "link"),
+    "FROM": ("platform",),
     "RUN": ("mount", "network"),
     "HEALTHCHECK": ("interval", "timeout", "start-period", "start-interval", "retries"),
 }  # fmt: skip
-"""Instruction → its flags."""
+"""Instruction → its flags. --link changes nothing: each step has a layer of its own anyway."""
 _LISTS = ("ADD", "CMD", "COPY", "ENTRYPOINT", "RUN", "SHELL", "VOLUME")
 """Instructions that may be a JSON list of words."""
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z]+)\s*=\s*(.*?)\s*")
@@ -77,6 +78,8 @@ def parse(text: str) -> Dockerfile:
     """Return what a Dockerfile says. Raises ImageError, which names the line."""
     if len(text) > LIMIT:
         raise ImageError(f"Dockerfile: more than {LIMIT} bytes")
+    if "\0" in text:
+        raise wrong(text.partition("\0")[0].count("\n") + 1, "a NUL byte")
     escape = _escape(text)
     found = [_instruction(line, number) for number, line in _logical(text, escape)]
     starts = [at for at, each in enumerate(found) if each.name == "FROM"]
@@ -147,23 +150,28 @@ def _instruction(line: str, number: int) -> Instruction:
         raise wrong(number, "a here-document", "write the file, and COPY it; or join lines with \\")
     if not rest.strip():
         raise wrong(number, f"{name} requires at least one argument")
-    return Instruction(name, tuple(flags), rest.strip(), _json(name, rest), number)
+    return Instruction(name, tuple(flags), rest.strip(), _json(name, rest, number), number)
 
 
-def _json(name: str, rest: str) -> tuple[str, ...] | None:
+def _json(name: str, rest: str, number: int) -> tuple[str, ...] | None:
     """Return the words of a JSON list; what is not one is a command for the shell, or plain words.
 
     HEALTHCHECK has its list behind CMD.
     """
-    text = rest.strip().removeprefix("CMD").strip() if name == "HEALTHCHECK" else rest.strip()
+    text = rest.strip()
+    if name == "HEALTHCHECK" and text[:3].upper() == "CMD":
+        text = text[3:].lstrip()
     if not text.startswith("[") or name not in (*_LISTS, "HEALTHCHECK"):
         return None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    is_words = isinstance(found, list) and all(isinstance(each, str) for each in found)
-    return tuple(found) if is_words else None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        return None
+    if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for each in found for sign in each):
+        raise wrong(number, "a NUL byte, or half of a surrogate pair")
+    return tuple(found)
 
 
 def _from(instruction: Instruction) -> tuple[str, str]:

@@ -154,11 +154,21 @@ class Found(NamedTuple):
     """Behind all links."""
 
 
-def expand(tree: Tree, pattern: str) -> list[Found]:
-    """Return what a source of COPY means: what a pattern fits, or one path.
+def expand(tree: Tree, patterns: Sequence[str]) -> list[Found]:
+    """Return what the sources of a COPY mean: paths, and what fits a pattern.
 
-    Raises ImageError: it leads out of the tree, or there is nothing.
+    A pattern may fit nothing, if another source is there. Raises ImageError: one leads out of the
+    tree, or there is nothing.
     """
+    found = {pattern: _expanded(tree, pattern) for pattern in patterns}
+    for pattern, rows in found.items():
+        if not rows and not (_SPECIAL & set(pattern) and any(found.values())):
+            text = f"{pattern}: not found in the build context, or left out by .dockerignore"
+            raise ImageError(text if tree.ignore.has_rules else f"{pattern}: not found")
+    return [row for rows in found.values() for row in rows]
+
+
+def _expanded(tree: Tree, pattern: str) -> list[Found]:
     wanted = posixpath.normpath(pattern)
     if wanted.split("/")[0] == "..":
         raise ImageError(f"forbidden path outside the build context: {pattern}")
@@ -166,11 +176,7 @@ def expand(tree: Tree, pattern: str) -> list[Found]:
     for part in wanted.lstrip("/").split("/"):
         if part not in ("", "."):
             found = [inner for each in found for inner in _fitting(tree, each.path, part)]
-    found = [each for each in found if _is_seen(tree, each.path)]
-    if not found:
-        text = f"{pattern}: not found in the build context, or left out by .dockerignore"
-        raise ImageError(text if tree.ignore.has_rules else f"{pattern}: not found")
-    return found
+    return [each for each in found if _is_seen(tree, each.path)]
 
 
 def _fitting(tree: Tree, folder: str, part: str) -> list[Found]:

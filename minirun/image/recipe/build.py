@@ -20,7 +20,7 @@ from minirun.image.archives.saving import collected
 from minirun.image.blobs import Blobs
 from minirun.image.grammar import parse
 from minirun.image.layers import Layers, chain_ids
-from minirun.image.made import Made, MadeSource, date, saved, workshop
+from minirun.image.made import Made, date, saved, source_of, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.recipe import bootstrap, contents, names, text
 from minirun.image.recipe.bootstrap import Notify, ignore
@@ -106,7 +106,7 @@ def _make(store: str, recipe: Recipe, notify: Notify, watch: Notify) -> shelf.Im
                 made = _of_packages(recipe, folder, stack, notify, watch)
             else:
                 made = _of_contents(store, recipe, folder, stack, notify, watch)
-            return take(store, recipe.name, MadeSource(made))
+            return take(store, recipe.name, source_of(made))
     except bootstrap.UnreachableArchive as error:
         if not recipe.packages.substitute:
             raise
@@ -189,7 +189,7 @@ def _substitute(
             },
             base=base,
         )  # fmt: skip
-        return take(store, recipe.name, MadeSource(made))
+        return take(store, recipe.name, source_of(made))
 
 
 def _base(store: str, name: str, notify: Notify, watch: Notify) -> shelf.Image:

@@ -68,7 +68,7 @@ def store(host: str, given: Credentials) -> str:
     path = files()[0]
     document = _read(path)
     if helper := _helper(document, host):
-        request = {"ServerURL": host, "Username": given.user, "Secret": given.password}
+        request = {"ServerURL": _server(host), "Username": given.user, "Secret": given.password}
         _call(helper, "store", json.dumps(request))
         return f"docker-credential-{helper}"
     auth = base64.b64encode(f"{given.user}:{given.password}".encode()).decode()
@@ -86,7 +86,7 @@ def erase(host: str) -> bool:
     for path in files():
         document = _read(path)
         if (helper := _helper(document, host)) and _from_helper(helper, host):
-            _call(helper, "erase", host)
+            _call(helper, "erase", _server(host))
             gone = True
         auths = _table(path, document, "auths")
         keys = [key for key in auths if _plain(key) == _plain(host)]
@@ -99,8 +99,9 @@ def erase(host: str) -> bool:
 
 
 def _find(name: str, document: dict[str, Any], host: str, path: str) -> Credentials | None:
-    special = _table(name, document, "credHelpers").get(host)
-    if isinstance(special, str) and (found := _from_helper(special, host)):
+    _table(name, document, "credHelpers")
+    special = _own_helper(document, host)
+    if special and (found := _from_helper(special, host)):
         return found
     auths = {_plain(key): value for key, value in _table(name, document, "auths").items()}
     parts = f"{_plain(host)}/{path}".strip("/").split("/")
@@ -133,16 +134,25 @@ def _decoded(name: str, host: str, entry: dict[str, Any]) -> Credentials | None:
 
 
 def _helper(document: dict[str, Any], host: str) -> str:
-    """Return the helper that a file names for a host; "" if there is none."""
-    special = document.get("credHelpers")
-    found = special.get(host) if isinstance(special, dict) else None
-    found = found or document.get("credsStore")
+    """Return the helper that a file names for a host, or for all; "" if there is none."""
+    found = _own_helper(document, host) or document.get("credsStore")
     return found if isinstance(found, str) else ""
 
 
+def _own_helper(document: dict[str, Any], host: str) -> str:
+    special = document.get("credHelpers")
+    rows = special.items() if isinstance(special, dict) else ()
+    found = {_plain(key): value for key, value in rows}.get(_plain(host))
+    return found if isinstance(found, str) else ""
+
+
+def _server(host: str) -> str:
+    """Return what helpers know a host by."""
+    return _DOCKER_KEY if host in _DOCKER else host
+
+
 def _from_helper(helper: str, host: str) -> Credentials | None:
-    asked = _DOCKER_KEY if host in _DOCKER else host
-    said = _call(helper, "get", asked)
+    said = _call(helper, "get", _server(host))
     if said is None:
         return None
     try:

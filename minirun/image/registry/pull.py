@@ -117,9 +117,7 @@ def silent(_: str) -> Iterator[taking.Notify]:
 
 def _name(wanted: Reference) -> Reference:
     """Return the name in the store: of a digest alone, a tag made of it."""
-    if wanted.tag:
-        return wanted
-    return wanted._replace(tag=wanted.digest.replace(":", "-")[:19], digest="")
+    return wanted._replace(tag=wanted.tag or wanted.digest.replace(":", "-")[:19], digest="")
 
 
 def _is_for(where: str, image: store.Image, platform: str) -> bool:

@@ -102,7 +102,8 @@ class Builder:
         for number, stage in enumerate(self._file.stages[:before]):
             if stage.name == name:
                 return number
-        return int(name) if name.isdecimal() and int(name) < before else None
+        is_number = name.isdecimal() and len(name) < 10
+        return int(name) if is_number and int(name) < before else None
 
     def _needed(self, number: int) -> set[int]:
         """Return a stage, and all that it begins with or copies from."""

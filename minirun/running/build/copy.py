@@ -19,7 +19,7 @@ from minirun.image.oci import digest_of
 from minirun.image.tarfields import BLOCK
 from minirun.image.unpack import unpack
 from minirun.oci.image_user import in_layers
-from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, number
+from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, mode_of
 
 
 def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
@@ -37,7 +37,7 @@ def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
             whose = whose._replace(uid=0, gid=0)
         if not work.origin:
             whose = whose._replace(special=False)
-        found = [each for pattern in work.sources for each in expand(source, pattern)]
+        found = expand(source, work.sources)
         archives = [each for each in found if work.unpacks and _is_archive(source, each.path)]
         for each in archives:
             writer.make_directories(work.target, whose)
@@ -50,7 +50,7 @@ def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
 
 def _ownership(work: Copy, stage: Stage) -> Ownership:
     """Return what --chown and --chmod say. Raises MinirunError, OSError."""
-    mode = number(work.chmod, "--chmod", 8) if work.chmod else None
+    mode = mode_of(work.chmod, "--chmod") if work.chmod else None
     if not work.chown:
         return Ownership(mode=mode)
     return Ownership(*_owner(work.chown, stage), mode)

@@ -1,6 +1,5 @@
 """Manifest and configuration of what was built: image-spec manifest.md and config.md."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,13 +21,8 @@ def documents(built: Stage, labels: Mapping[str, str], now: int) -> tuple[bytes,
         "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in built.layers]},
         "history": [_history_row(each) for each in built.history],
     }  # fmt: skip
-    data = _json({key: value for key, value in document.items() if value})
-    blob = oci.Descriptor(oci.OCI_CONFIG, oci.digest_of(data), len(data))
-    manifest = {
-        "schemaVersion": 2, "mediaType": oci.MANIFESTS[0], "config": _row(blob),
-        "layers": [_row(layer.blob) for layer in built.layers],
-    }  # fmt: skip
-    return _json(manifest), data
+    data = oci.written({key: value for key, value in document.items() if value})
+    return oci.manifest_of(data, [layer.blob.as_oci() for layer in built.layers]), data
 
 
 def last(history: "list[oci.History]", now: int) -> str:
@@ -40,16 +34,3 @@ def _history_row(each: oci.History) -> dict[str, Any]:
     row = {"created": each.created, "created_by": each.created_by, "comment": each.comment}
     found: dict[str, Any] = {key: value for key, value in row.items() if value}
     return found | ({"empty_layer": True} if each.empty_layer else {})
-
-
-def _row(each: oci.Descriptor) -> dict[str, Any]:
-    """Return a descriptor; docker's type of a layer becomes OCI's, since the manifest is OCI's."""
-    media_type = each.media_type
-    if media_type != oci.OCI_CONFIG:
-        kind = next((kind for kind in ("gzip", "zstd") if media_type.endswith(kind)), "")
-        media_type = f"{oci.OCI_LAYER}+{kind}" if kind else oci.OCI_LAYER
-    return {"mediaType": media_type, "digest": each.digest, "size": each.size}
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()

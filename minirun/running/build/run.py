@@ -11,7 +11,7 @@ from minirun.image.dockerfile.cache import StepCache
 from minirun.image.dockerfile.evaluate import PROXIES, Run
 from minirun.image.oci import digest_of
 from minirun.running.build import container
-from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, number
+from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, id_of, mode_of
 
 
 def run(work: Run, stage: Stage, shop: Workshop) -> Outcome:
@@ -59,8 +59,8 @@ def _mount(row: Mapping[str, str], store: str, stack: ExitStack) -> container.Mo
     alone = row.get("sharing", "shared") != "shared"
     cache = StepCache(store).mount(row.get("id") or row["target"], alone=alone)
     folder = stack.enter_context(cache)
-    ids = [number(row.get(name, "0"), name, 10) for name in ("uid", "gid")]
+    ids = [id_of(row.get(name, "0"), name) for name in ("uid", "gid")]
     if not unprivileged():  # without root it is root's in the container as it is
         os.chown(folder, *ids)
-    os.chmod(folder, number(row.get("mode", "0755"), "mode", 8))
+    os.chmod(folder, mode_of(row.get("mode", "0755"), "mode"))
     return container.Mount(folder, row["target"], options)

@@ -13,6 +13,7 @@ from minirun.image.dockerfile.cache import Made, StepCache, over
 from minirun.image.dockerfile.trees import FolderTree, LayerTree
 from minirun.image.layers import Layer, Layers
 from minirun.image.oci import OCI_LAYER, Descriptor, History, Platform
+from minirun.image.unpack import ID_LIMIT
 
 
 class BuiltLayer(NamedTuple):
@@ -107,9 +108,15 @@ def put(diff_id: str, stage: Stage, store: str) -> None:
     stage.layers.append(BuiltLayer(descriptor, diff_id, made))
 
 
-def number(text: str, name: str, base: int) -> int:
-    """Return the number that a flag or an option says. Raises ImageError."""
-    try:
-        return int(text, base) if text.isascii() and text.isdigit() else int("", base)
-    except ValueError:
-        raise ImageError(f"{name}={text}: not a number") from None
+def mode_of(text: str, name: str) -> int:
+    """Return the permission bits that a flag or an option says, in octal. Raises ImageError."""
+    if not text or text.strip("01234567") or len(text) > 5 or int(text, 8) > 0o7777:
+        raise ImageError(f"{name}={text:.40}: not a number from 0 to 7777, in octal")
+    return int(text, 8)
+
+
+def id_of(text: str, name: str) -> int:
+    """Return the user or group that an option says, which is a number. Raises ImageError."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > ID_LIMIT:
+        raise ImageError(f"{name}={text:.40}: not a number from 0 to {ID_LIMIT}")
+    return int(text)

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from image.layouts import LayoutFolder, listing, member, tar, umoci
+from image.layouts import FolderSource, LayoutFolder, listing, member, tar, umoci
 from minirun import cli
 from minirun.image.oci import INDEXES, MANIFESTS
+from minirun.image.take import take
 from required import installed
 
 Unpack = Callable[..., tuple[int, str]]
@@ -176,4 +177,19 @@ def test_an_oci_archive_is_unpacked_too(
     data = (tmp_path / "app.tar").read_bytes()
     (tmp_path / "app.tar").write_bytes(compress(data))
     assert unpack(f"{tmp_path}/app.tar:test") == (0, "")
+    assert (tmp_path / "bundle/rootfs/new").read_bytes() == b"new"
+
+
+def test_what_docker_saves_is_unpacked_too(
+    tmp_path: Path, unpack: Unpack, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = LayoutFolder(tmp_path / "app", *LAYERS)
+    for name in ("one", "two"):
+        take(str(tmp_path / "store"), name, FolderSource(folder))
+    for names in (["one"], ["one", "two"]):
+        archive = str(tmp_path / f"{len(names)}.tar")
+        assert cli.main(["--store", str(tmp_path / "store"), "save", "-o", archive, *names]) == 0
+    capfd.readouterr()
+    assert "holds 2 images" in unpack(str(tmp_path / "2.tar"))[1]
+    assert unpack(str(tmp_path / "1.tar")) == (0, "")
     assert (tmp_path / "bundle/rootfs/new").read_bytes() == b"new"

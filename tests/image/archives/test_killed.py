@@ -53,7 +53,7 @@ def test_load(command: str, tmp_path: Path, folder: LayoutFolder) -> None:
         until_killed(argv, chance.uniform(long / 4, long))
     seconds(argv)
     assert catalogue.verify(str(store), "app") == ""
-    collect(str(store), [])
+    collect(str(store), list)
     assert names(store) == names(whole)
     image, other = (catalogue.resolve(str(top), "app") for top in (store, whole))
     for one, two in zip(image.layers, other.layers, strict=True):

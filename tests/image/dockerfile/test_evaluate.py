@@ -46,10 +46,15 @@ def evaluate(text: str, **given: str) -> tuple[dict[str, Any], list[Work]]:
         ("EXPOSE 80 7000-7001/UDP", "ExposedPorts", {"80/tcp": {}, "7000/udp": {}, "7001/udp": {}}),
         ('VOLUME ["/a b"]\nVOLUME /c', "Volumes", {"/a b": {}, "/c": {}}),
         ("STOPSIGNAL SIGQUIT", "StopSignal", "SIGQUIT"),
+        ("STOPSIGNAL rtmin+3", "StopSignal", "rtmin+3"),
+        ("ARG S=9\nSTOPSIGNAL $S", "StopSignal", "9"),
         ("HEALTHCHECK NONE", "Healthcheck", {"Test": ["NONE"]}),
         ("HEALTHCHECK --interval=1m30s --retries=3 CMD a b", "Healthcheck",
          {"Test": ["CMD-SHELL", "a b"], "Interval": 90 * 10**9, "Retries": 3}),
         ('HEALTHCHECK CMD ["a"]', "Healthcheck", {"Test": ["CMD", "a"]}),
+        ('HEALTHCHECK cmd [ "a" ]', "Healthcheck", {"Test": ["CMD", "a"]}),
+        ("HEALTHCHECK --interval=0 --timeout=.5s CMD\ta b", "Healthcheck",
+         {"Test": ["CMD-SHELL", "a b"], "Interval": 0, "Timeout": 5 * 10**8}),
     ],
 )  # fmt: skip
 def test_the_configuration(text: str, key: str, value: object) -> None:
@@ -71,6 +76,13 @@ def test_work() -> None:
         Copy(("a", "b"), "/w/", "", "", "", unpacks=False),
         Copy(("x.tar",), "/y", "", "1", "", unpacks=True),
     ]
+
+
+@pytest.mark.parametrize("env", [None, ["FOO", "A=1"]])
+def test_a_path_is_always_set(env: list[str] | None) -> None:
+    state = StageState({"Env": env}, {}, {})
+    state.take(parse("FROM x\nENV PATH=/x:$PATH").stages[0].instructions[0])
+    assert state.config["Env"][-1] == f"PATH=/x:{DEFAULT_PATH}"
 
 
 def test_what_the_history_shows() -> None:
@@ -96,10 +108,23 @@ def test_what_the_history_shows() -> None:
         ("RUN --mount=type=cache,foo=x,target=/y z", "unexpected key 'foo'"),
         ("RUN --mount=type=cache y", "target is required"),
         ("SHELL sh", "SHELL requires"),
+        ("STOPSIGNAL foo", "line 2: Invalid signal: foo"),
+        ("STOPSIGNAL 65", "Invalid signal: 65"),
+        ("STOPSIGNAL TERM+3", "Invalid signal"),
         ("HEALTHCHECK x", "unknown type 'x'"),
         ("HEALTHCHECK --interval=x CMD y", "invalid duration 'x'"),
         ("HEALTHCHECK --retries=x CMD y", "line 2"),
+        ("HEALTHCHECK --retries=9999999999999999999 CMD y", "line 2: invalid number of retries"),
+        ("HEALTHCHECK --interval=9999999h CMD y", "line 2: invalid duration"),
+        ("HEALTHCHECK --timeout=2us CMD y", 'line 2: Interval "timeout" cannot be less than 1ms'),
+        ("HEALTHCHECK --timeout=1٣s CMD y", "line 2: invalid duration"),
         ('VOLUME [""]', "can not be an empty string"),
+        (
+            f"ENV A={'x' * 10**5}\nENV B=$A$A$A$A$A\n"
+            + "LABEL a=$B b=$B c=$B\nENV C=$B D=$B\n" * 2
+            + "ENV E=$B F=$B G=$B H=$B",
+            "line 8: variables and labels of more than",
+        ),
     ],
 )
 def test_what_is_wrong_is_refused(text: str, words: str) -> None:

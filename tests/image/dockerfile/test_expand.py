@@ -45,3 +45,11 @@ def test_what_has_no_end_or_no_meaning_here_is_refused(text: str) -> None:
 def test_pairs_without_a_value(text: str) -> None:
     with pytest.raises(ImageError):
         expand.pairs(text, {})
+
+
+def test_variables_do_not_grow_without_end() -> None:
+    long = {"A": "x" * 1000}
+    assert len(expand.word("$A" * 1000, long)) == 10**6
+    for text in ("$A" * 1100, "${B:-" + "$A" * 1100 + "}", "$A${A}" * 600):
+        with pytest.raises(ImageError, match="variables of more than"):
+            expand.word(text, long)

@@ -47,3 +47,23 @@ def test_repeated_stars_are_matched_in_time() -> None:
     assert path not in ignore
     assert f"{path}/x" in ignore and f"{path}/zy" in ignore
     assert time.monotonic() < start + 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "end"),
+    [
+        ("**/a/" * 7 + "b", "a/" * 60, "b"), ("*a" * 30 + "b", "a" * 200, "b"),
+        ("**a" * 9 + "b", "a/" * 90 + "a", "b"), ("**/*a*a*a*a*b", "a" * 99 + "/", "aaaab"),
+    ],
+)  # fmt: skip
+def test_stars_with_text_between_them_are_matched_in_time(
+    pattern: str, path: str, end: str
+) -> None:
+    start = time.monotonic()
+    ignore = Ignore(pattern)
+    assert f"{path}c" not in ignore and f"{path}{end}" in ignore
+    assert time.monotonic() < start + 2
+
+
+def test_a_star_fits_a_newline_too() -> None:
+    assert "a\nb/c" in Ignore("**/c") and "a\nb/c" in Ignore("a**")

@@ -92,15 +92,23 @@ def test_stored_as_podman_stores_it(home: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["credsStore", "credHelpers"])
-def test_a_helper_keeps_them(home: Path, helper: Path, key: str) -> None:
-    names: object = "test" if key == "credsStore" else {"a.example": "test"}
+@pytest.mark.parametrize(
+    ("host", "known_by"),
+    [("a.example", "a.example"), ("docker.io", "https://index.docker.io/v1/")],
+)
+def test_a_helper_keeps_them(
+    home: Path, helper: Path, key: str, host: str, known_by: str
+) -> None:  # fmt: skip
+    names: object = "test" if key == "credsStore" else {known_by: "test"}
     write(home / "run/containers/auth.json", **{key: names})
-    assert credentials.find("a.example") is None
-    assert credentials.store("a.example", Credentials("m", "p")) == "docker-credential-test"
+    assert credentials.find(host) is None
+    assert credentials.store(host, Credentials("m", "p")) == "docker-credential-test"
     assert "auths" not in json.loads((home / "run/containers/auth.json").read_text())
-    assert credentials.find("a.example") == Credentials("m", "p")
-    assert credentials.erase("a.example")
-    assert credentials.find("a.example") is None
+    assert list(json.loads(helper.read_text())) == [known_by]
+    assert credentials.find(host) == Credentials("m", "p")
+    assert credentials.erase(host)
+    assert credentials.find(host) is None
+    assert json.loads(helper.read_text()) == {}
 
 
 def test_a_helper_with_a_token(home: Path, helper: Path) -> None:

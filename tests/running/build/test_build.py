@@ -18,8 +18,6 @@ from minirun.image.dockerfile.cache import BUILDS
 from minirun.image.gc import collect
 from running.build.conftest import build
 
-NONE: frozenset[str] = frozenset()
-
 
 def show(program: Program, name: str, script: str) -> str:
     done = program("run", "--rm", name, "sh", "-c", script)
@@ -141,6 +139,13 @@ def test_an_image_for_another_machine(builder: Program, context: Path) -> None:
     assert (found["Architecture"], found["Config"]["Labels"]) == ("arm64", {"of": "arm64"})
 
 
+def test_a_pattern_beside_others_may_fit_nothing(builder: Program, context: Path) -> None:
+    (context / "package.json").write_text("x")
+    text = "FROM base\nCOPY --link package.json package-lock.json* /app/\n"
+    build(builder, context, text, "-t", "x")
+    assert show(builder, "x", "ls /app") == "package.json\n"
+
+
 def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
     text = "FROM base\nRUN ls /sys/class/net > /net\n"
     build(builder, context, text, "-t", "x")
@@ -163,10 +168,19 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
         ("FROM base\nRUN --mount=type=tmpfs,target=../.. true\n", "line 2: RUN --mount: invalid"),
         ("FROM base\nRUN --mount=type=cache,target=/proc true\n", "2: config.json: mounts["),
         ("FROM base\nRUN /none\n", "Dockerfile:2: process"),
+        ("FROM base\nRUN --mount=type=cache,target=/c,uid=9999999999 true\n", "2: uid=9999999999"),
+        ("FROM base\nCOPY --chmod=77777 file /\n", "2: --chmod=77777: not a number"),
+        (f"FROM base\nCOPY --from={'9' * 5000} file /\n", "Dockerfile:2: "),
+        ('FROM base\nCOPY ["\\ud800", "/x"]\n', "line 2: a NUL byte, or half of"),
+        ("FROM base\nWORKDIR a\0b\n", "dockerfile parse error on line 2: a NUL byte"),
         ('FROM base\nRUN ["/none"]\n', "Dockerfile:2: exec: \"/none\": stat /none: no such file"),
         ("FROM base\nFOO bar\n", "dockerfile parse error on line 2: unknown instruction: FOO"),
         ("FROM scratch\nRUN true\n", "Dockerfile:2: RUN: there is nothing in the image yet"),
         ("FROM base\nCOPY file /usr\nCOPY folder /usr/file\n", "Dockerfile:3: /usr/file is a file"),
+        ("FROM base\nCOPY file /usr\nCOPY over /usr\n", "cannot copy a directory over /usr/file"),
+        ("FROM base\nCOPY none* /usr/\n", "Dockerfile:2: none*: not found"),
+        ("FROM base\nCOPY none* missing /usr/\n", "Dockerfile:2: none*: not found"),
+        ("FROM base\nCOPY file missing /usr/\n", "Dockerfile:2: missing: not found"),
         ("FROM base\nCOPY file /usr/share/deep/file/x\n", "/usr/share/deep/file is a file"),
         ("FROM base\nCOPY whiteout /\n", "Dockerfile:2: /.wh.x: a layer holds no file whose name"),
         ("FROM base\nADD hostile.tar /x\n", "Dockerfile:2: archive: '../../escaped'"),
@@ -175,6 +189,7 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
 def test_errors_name_the_line(builder: Program, context: Path, text: str, words: str) -> None:
     (context / "file").write_text("x")
     (context / "folder").mkdir()
+    (context / "over/file").mkdir(parents=True)
     (context / "whiteout").mkdir()
     (context / "whiteout/.wh.x").touch()
     with tarfile.open(context / "hostile.tar", "w") as archive:
@@ -286,9 +301,9 @@ def test_killed_at_any_moment(builder: Program, context: Path) -> None:
     assert whole.startswith("sha256:")
     assert show(builder, "x", "cat /one; ls / | grep -c files || true") == "1\n0\n"
     store = builder_store(builder)
-    collect(str(store), NONE)
+    collect(str(store), list)
     assert list((store / "blobs/partial").iterdir()) == []
-    assert collect(str(store), NONE) == []
+    assert collect(str(store), list) == []
     assert builder("images", "--verify").returncode == 0
 
 

@@ -1,10 +1,11 @@
-"""From what a tag names to one image: through indexes, each document checked as it is read.
+"""From what a reference names to one image: through indexes, each document checked as it is read.
 
-`image unpack` runs nothing, so an image of another platform is taken if it is the only one. Of
-several the platform decides, as for `pull`. What is neither index nor manifest is passed over:
-image-spec image-index.md wants it so.
+Of several images the platform decides, by what the index says of each, and where it says nothing by
+the image's own configuration. What is neither index nor manifest is passed over: image-spec
+image-index.md wants it so.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -22,7 +23,6 @@ from minirun.image.oci import (
     parse,
     parse_config,
 )  # fmt: skip
-from minirun.image.take import fits
 
 _DEEPEST, _MOST = 8, 200
 """Indexes in indexes, and documents in all: more is an attack."""
@@ -43,28 +43,45 @@ def choose(source: Source, wanted: Platform, *, exact: bool = False) -> Chosen:
     Raises ImageError: none fits, or a document is not what its descriptor says.
     """
     root, data = source.root()
-    check(source, root, data)
-    found = {each.digest: (each, platform) for each, platform in _leaves(source, root, data)}
-    rows = list(found.values())
-    if len(rows) > 1 or exact:
-        named = [(each, platform or _platform(source, each)) for each, platform in rows]
-        rows = [row for row in named if row[1] == wanted] or [
-            row for row in named if fits(row[1], wanted)
-        ]
-        if not rows:
-            there = ", ".join(sorted({str(platform) for _, platform in named}))
-            text = f"no matching manifest for {wanted} in the manifest list entries"
-            raise ImageError(text, f"there are {there}")
+    check(source.name, root, data)
+    rows = list({each.digest: (each, of) for each, of in _leaves(source, root, data)}.values())
     if not rows:
         raise ImageError(f"{source.name}: the index names no image")
-    return _image(source, rows[0][0])
+    if len(rows) == 1 and not exact:
+        return _image(source, rows[0][0])
+    named = [(each, platform) for each, platform in rows if platform]
+    found = pick(named, wanted)
+    if not found:
+        named += [(each, _platform(source, each)) for each, platform in rows if not platform]
+        found = pick(named, wanted)
+    if not found:
+        there = ", ".join(sorted({str(platform) for _, platform in named}))
+        raise no_platform(wanted, f"there are {there}")
+    return _image(source, found)
 
 
-def check(source: Source, wanted: Descriptor, data: bytes) -> None:
-    """Raise ImageError if a document is not what its descriptor says."""
+def pick(rows: Sequence[tuple[Descriptor, Platform]], wanted: Platform) -> Descriptor | None:
+    """Return the first manifest for a platform, the same variant before another; None for none."""
+    same = [each for each, platform in rows if platform == wanted]
+    return next(iter(same or [each for each, platform in rows if fits(platform, wanted)]), None)
+
+
+def fits(found: Platform, wanted: Platform) -> bool:
+    """Return True if an image for `found` runs on `wanted`; no variant means any."""
+    same = found[:2] == wanted[:2]
+    return same and (not found.variant or not wanted.variant or found.variant <= wanted.variant)
+
+
+def no_platform(wanted: Platform, hint: str) -> ImageError:
+    """Return docker's line for an image that is not for that platform."""
+    return ImageError(f"no matching manifest for {wanted} in the manifest list entries", hint)
+
+
+def check(name: str, wanted: Descriptor, data: bytes) -> None:
+    """Raise ImageError if a document of the source `name` is not what its descriptor says."""
     found = digest_of(data)
     if found != wanted.digest or len(data) != wanted.size:
-        text = f"{source.name}: {wanted.digest}: wrong content: is {found}"
+        text = f"{name}: {wanted.digest}: wrong content: is {found}"
         raise ImageError(f"{text}, {len(data)} bytes of {wanted.size}")
 
 
@@ -73,7 +90,7 @@ def document(source: Source, wanted: Descriptor) -> bytes:
     if wanted.size > DOCUMENT_LIMIT:
         raise ImageError(f"{source.name}: a document of {wanted.size} bytes")
     data = source.document(wanted)
-    check(source, wanted, data)
+    check(source.name, wanted, data)
     return data
 
 
