@@ -171,7 +171,7 @@ def _settings(flags: GlobalFlags) -> Settings:
             ) from None
     gates = tuple(stop for stop in os.environ.get("MINIRUN_GATES", "").split(",") if stop)
     return Settings(
-        os.path.abspath(root), os.path.abspath(store), flags.cgroup, bool(flags.debug),
+        _absolute(root), _absolute(store), flags.cgroup, bool(flags.debug),
         flags.log, flags.log_format, gates, bool(flags.systemd_cgroup),
         flags.rootless, bool(flags.root or os.environ.get("MINIRUN_ROOT")),
         Choices(
@@ -181,6 +181,16 @@ def _settings(flags: GlobalFlags) -> Settings:
         ),
         flags.lang,
     )  # fmt: skip
+
+
+def _absolute(path: str) -> str:
+    """Return an absolute path. Raises UsageError if it is not UTF-8, as JSON needs it."""
+    path = os.path.abspath(path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path}: the path is not UTF-8", "another --root or --store", 1) from None
+    return path
 
 
 def report(error: MinirunError, settings: Settings) -> int:

@@ -25,6 +25,7 @@ from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.image import catalogue
 from minirun.running import orphans
+from minirun.show.text import wrap
 
 STAGES = (
     "this machine",
@@ -71,6 +72,7 @@ class Oracle(Flags):
 def main_gc(args: "list[str]", settings: Settings) -> int:
     """Collect; print one line for each thing that goes."""
     flags = Gc(args)
+    flags.none()
     if not flags.dry_run:
         for path in catalogue.sweep(settings.store):
             _show_removed(path, "an image that was never finished", dry=False)
@@ -128,6 +130,7 @@ def broken_by(findings: list[AbilityReport]) -> list[str]:
 
 def _report(findings: list[AbilityReport]) -> list[str]:
     width = max(len(finding.name) for finding in findings)
+    columns = os.get_terminal_size(1).columns if os.isatty(1) else 0
     lines = []
     for stage, title in enumerate(STAGES):
         lines += ["", title] if stage else [title]
@@ -135,7 +138,8 @@ def _report(findings: list[AbilityReport]) -> list[str]:
             if finding.stage == stage:
                 mark = "ok" if finding.works else "NO" if finding.needed else "--"
                 advice = f"  ({finding.advice})" if finding.advice else ""
-                lines.append(f"  {mark}  {finding.name:<{width}}  {finding.found}{advice}")
+                head, said = f"  {mark}  {finding.name:<{width}}  ", f"{finding.found}{advice}"
+                lines += wrap(said, columns, head, " " * len(head)) if columns else [head + said]
     return lines
 
 

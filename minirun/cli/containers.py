@@ -70,6 +70,7 @@ def main_ps(args: "list[str]", settings: Settings) -> int:
     flags = Ps(args)
     flags.check("format", *FORMATS)
     if flags.args:
+        flags.refuse_flags({"all", "quiet"}, "with an id", "ps ID -o pid prints the pids alone")
         return _processes(flags, settings)
     found = [record for root in roots.known(settings) for record in stored.records(root)]
     shown = [record for record in found if flags.all or record["status"] != state.STOPPED]
@@ -110,7 +111,7 @@ def age(stamp: str) -> str:
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
-    return f"{seconds} seconds"
+    return "1 second" if seconds == 1 else f"{seconds} seconds"
 
 
 def _processes(flags: Ps, settings: Settings) -> int:
@@ -146,19 +147,30 @@ def main_logs(args: "list[str]", settings: Settings) -> int:
     flags = Logs(args)
     if len(flags.args) != 1:
         flags.refuse()
-    if flags.tail and not (flags.tail.isascii() and flags.tail.isdigit()):
-        raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines", 1)
-    container_id = flags.args[0]
-    record = state.load(settings.root, container_id)
+    tail = None if flags.tail in ("", "all", "-1") else flags.tail
+    if tail and not (tail.isascii() and tail.isdigit()):
+        raise UsageError(f"invalid --tail {tail!r}", "a number of lines, or all", 1)
+    place, container_id = roots.locate(settings, flags.args[0], only_made_up=True)
+    record = state.load(place.root, container_id)
     reader = OutputReader(record["directory"], flags.timestamps)
-    reader.show(int(flags.tail) if flags.tail else None)
+    reader.show(int(tail) if tail else None)
     while flags.follow:
-        ended = state.load(settings.root, container_id)["status"] == state.STOPPED
+        ended = _has_ended(place.root, container_id)
         reader.show()
         if ended:
             break
         time.sleep(0.05)
     return 0
+
+
+def _has_ended(root: str, container_id: str) -> bool:
+    """Return True if a container writes no more, and its supervisor has kept all that it wrote."""
+    try:
+        record = state.load(root, container_id)
+    except StateError:  # it has been deleted: --rm
+        return True
+    kept = "exit_status" in record or not state.is_alive(record["supervisor"])
+    return record["status"] == state.STOPPED and kept
 
 
 def main_events(args: "list[str]", settings: Settings) -> int:

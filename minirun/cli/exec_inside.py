@@ -7,6 +7,7 @@ docker's too; elsewhere the caller's streams are handed on.
 
 import os
 import signal
+import time
 
 from minirun.cgroups import below
 from minirun.cli.exec import Exec
@@ -15,12 +16,14 @@ from minirun.core import endings, events, jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
+from minirun.core.handshake import PeerDied
 from minirun.core.kernel.process import pidfd_send_signal
 from minirun.core.process.caps import NUMBERS
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import warn
+from minirun.engines import roots
 from minirun.oci import user, validate
 from minirun.oci.exec import join
 from minirun.running import existing, handover, output, signals
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 FAILED = 255
 """runc's exit status where the command could not be started."""
+_MOMENT = 0.5
+"""Seconds."""
 
 _INHERITED = ("capabilities", "apparmorProfile", "selinuxLabel", "oomScoreAdj")
 """What of the container's process one of --process has, unless it says so itself."""
@@ -42,18 +47,43 @@ def run(flags: Exec, settings: Settings) -> int:
     lacking = UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
     if not flags.args:
         raise lacking
-    managed = False
+    container, managed = None, False
     try:
         if len(flags.args) < 2 and not flags.process:
             raise lacking
-        container = existing.load(settings, flags.args[0])
-        managed = bool(container.record["managed"])
+        container, managed = _find(flags.args[0], settings)
         return _exec(container, flags, managed)
     except (MinirunError, OSError) as caught:
         error = from_os(caught) if isinstance(caught, OSError) else caught
+        if isinstance(caught, (OSError, PeerDied)) and container and _has_ended(container):
+            error = _not_running(container)
         if not managed and not isinstance(error, signals.Interrupted):
             error.status = FAILED
         raise error from None
+
+
+def _has_ended(container: Container) -> bool:
+    """Return True if init has ended just now, or does in a moment: it is the last to go."""
+    deadline = time.monotonic() + _MOMENT
+    while state.is_alive(container.record["init"]):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def _not_running(container: Container) -> StateError:
+    return StateError(f"container {container.id} is not running", status=1)
+
+
+def _find(name: str, settings: Settings) -> "tuple[Container, bool]":
+    """Return the container, and whether `run IMAGE` has made it: then its id may be cut short."""
+    place, container_id = roots.locate(settings, name, only_made_up=True)
+    container = existing.load(place, container_id)
+    managed = bool(container.record["managed"])
+    if container_id != name and not managed:
+        raise state.no_such_container(name)
+    return container, managed
 
 
 def _exec(container: Container, flags: Exec, managed: bool) -> int:
@@ -64,7 +94,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     at_gate = os.path.exists(f"{container.directory}/{places.GATE}")  # half-made, to be looked into
     held = at_gate and state.is_alive(container.record["init"])
     if status in (state.STOPPED, state.CREATING) and not held:
-        raise StateError(f"container {container.id} is not running", status=1)
+        raise _not_running(container)
     container.preserve_fds = handover.preserved(flags.preserve_fds)
     container.open_log()
     events.become("exec", os.getpid())
@@ -168,6 +198,11 @@ def _from_flags(
     process["args"] = list(flags.args[1:])
     process["terminal"] = flags.tty
     process["env"] = [*(process.get("env") or []), *variables(flags.env)]
+    if managed and flags.tty and not any(row.startswith("TERM=") for row in process["env"]):
+        process["env"].append("TERM=xterm")  # as docker: without it top and less do not start
+    if managed and flags.tty and not flags.detach:
+        rows, columns = output.callers_size()  # the command may ask for it at once
+        process["consoleSize"] = {"height": rows, "width": columns}
     if flags.workdir:
         if not flags.workdir.startswith("/"):
             raise UsageError(f"the working directory {flags.workdir!r} must be an absolute path")

@@ -1,5 +1,6 @@
 """`minirun export`: a container's files as a tar archive."""
 
+import errno
 import os
 import sys
 
@@ -32,5 +33,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         with output_file(os.path.abspath(flags.output) if flags.output else "") as stream:
             export(container, stream)
     except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader has gone: as with any command
+            raise
         raise from_os(error, "export") from None
     return 0

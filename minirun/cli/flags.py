@@ -121,12 +121,13 @@ class Flags:
         self.args += rest
 
     def _read_letters(self, word: str, rest: "list[str]") -> None:
-        """Read -it, -eA=1 and the like: switches; the last may be a flag with its value."""
+        """Read -it, -eA=1, -t=false and the like: switches; the last may have a value."""
         for index in range(1, len(word)):
             name = f"-{word[index]}"
             _, one = self._by_name.get(name, ("", None))
-            if one and one.kind is not bool and index + 1 < len(word):
-                self._take(name, word[index + 1 :].removeprefix("="), rest)
+            value = word[index + 1 :]
+            if one and value and (one.kind is not bool or value[0] == "="):
+                self._take(name, value.removeprefix("="), rest)
                 return
             self._take(name, None, rest)
 

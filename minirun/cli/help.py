@@ -5,6 +5,8 @@ say of a flag of one name stands with their base, down to [Flags] for all.
 """
 
 import os
+import re
+import textwrap
 import tomllib
 from typing import Any
 
@@ -17,6 +19,10 @@ with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:
     TEXTS: dict[str, Any] = tomllib.load(file)
 
 
+_CALLING = frozenset(("run", "exec", "spec", "ps", "observe", "nvidia-container-runtime"))
+"""Commands whose flags end at the first argument: --help behind it is another program's."""
+
+
 class Help(Flags):
     """Print the overview, or the help of a command."""
 
@@ -25,12 +31,26 @@ class Help(Flags):
 
 def main(args: list[str], settings: Settings) -> int:
     """Print what --help behind the same words prints."""
-    return cli.main([*Help(args).args, "--help"])
+    words = Help(args).args
+    return cli.main([*(words[:1] if words[:1] and words[0] in _CALLING else words), "--help"])
 
 
 def answer(asked: HelpAsked) -> int:
     """Print the help that was asked for; return the exit status."""
-    return write(usage(type(asked.flags), asked.flags.command), asked.fd) or asked.status
+    text = usage(type(asked.flags), asked.flags.command)
+    columns = os.get_terminal_size(asked.fd).columns if os.isatty(asked.fd) else 0
+    folded = [_folded(line, columns) for line in text.splitlines()] if columns else [text]
+    return write("\n".join(folded).rstrip() + "\n", asked.fd) or asked.status
+
+
+def _folded(line: str, columns: int) -> str:
+    """Fold a line that is wider than the terminal; in a table, below its right column."""
+    row = re.match(r"  \S.*?\S  +", line)
+    indent = row.end() if row and row.end() < columns - 20 else 0
+    return textwrap.fill(
+        line, columns, subsequent_indent=" " * indent,
+        replace_whitespace=False, drop_whitespace=True, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def usage(flags: type[Flags], command: str) -> str:

@@ -8,6 +8,7 @@ from minirun.cli.output import show
 from minirun.core.errors import UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.knowledge import language
+from minirun.show import paint
 from minirun.show.columns import aligned
 from minirun.show.text import wrap
 from minirun.teach.lab import catalogue, checks
@@ -64,12 +65,12 @@ def main(args: "list[str]", settings: Settings) -> int:
 
 def main_list(args: "list[str]", settings: Settings) -> int:
     """Print all labs."""
-    LabCommand(args)
+    LabCommand(args).none()
     tongue = language.choose(settings.lang)
     word = catalogue.words(tongue)["running"]
     rows = [
-        (str(lab.number), lab.name, lab.lesson, word if _folder(lab, settings).is_started else "-",
-         lab.title)
+        (str(lab.number), lab.name, lab.lesson[:2],
+         word if _folder(lab, settings).is_started else "-", lab.title)
         for lab in catalogue.labs(tongue)
     ]  # fmt: skip
     return show(aligned([("NO", "NAME", "LESSON", "STATE", "TITLE"), *rows]))
@@ -101,7 +102,7 @@ def main_start(args: "list[str]", settings: Settings) -> int:
         words[word].format(folder=folder.path, name=lab.name)
         for word in ("started", "commands", "more")
     )
-    return show(["", where, f"  {command}", more])
+    return show(["", *_wrapped(where), f"  {command}", *_wrapped(more)])
 
 
 def main_check(args: "list[str]", settings: Settings) -> int:
@@ -203,4 +204,4 @@ def _ask(question: str) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> "list[str]":
-    return wrap(text, _WIDTH, indent)
+    return wrap(text, min(_WIDTH, paint.width(1)), indent)

@@ -7,6 +7,7 @@ a crash between the two leaves nothing to repair.
 """
 
 import _signal  # what the module signal is made of, without enum
+import errno
 import os
 
 from minirun.cli.flags import Flags, flag
@@ -148,7 +149,12 @@ def main_pause(args: "list[str]", settings: Settings) -> int:
         raise StateError("container not running", f"it is {container.record['status']}")
     from minirun.cgroups import stopping
 
-    stopping.freeze(container.cgroup)
+    try:
+        stopping.freeze(container.cgroup)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+        raise StateError("container not running", "it has just ended") from None
     return 0
 
 

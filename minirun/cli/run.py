@@ -4,10 +4,10 @@ import os
 
 from minirun.cli import as_runc, part, run_options
 from minirun.cli.run_options import RunFlags
-from minirun.core import places
+from minirun.core import places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.errors import ImageError, UsageError
+from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.oci import generate
 from minirun.running import supervise
@@ -64,13 +64,19 @@ def main_run(args: "list[str]", settings: Settings) -> int:
 
 
 def _check(flags: Run) -> None:
-    """Raise UsageError if an image cannot be run so."""
+    """Raise UsageError, or StateError for a wrong name, if an image cannot be run so."""
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
     flags.refuse_flags(
         flags.given & run_options.ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID"
     )
+    if flags.name:
+        try:
+            state.check_id(flags.name)
+        except StateError as error:
+            error.status = flags.wrong
+            raise
     flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)

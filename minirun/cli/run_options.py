@@ -235,9 +235,10 @@ def log_settings(flags: RunFlags, settings: Settings) -> Settings:
 def _command(flags: ConfigFlags, image: "Image") -> "tuple[str, ...]":
     """The image's entrypoint and command, changed as docker has it."""
     given = tuple(flags.args[1:])
-    if flags.entrypoint:
-        return (flags.entrypoint, *given)
-    args = tuple(image.entrypoint) + (given or tuple(image.cmd))
+    if "entrypoint" in flags.given:  # "" takes the image's away, and its command with it
+        args = (*filter(None, [flags.entrypoint]), *given)
+    else:
+        args = tuple(image.entrypoint) + (given or tuple(image.cmd))
     if not args:
         raise UsageError("no command specified", "the image has none: minirun run IMAGE COMMAND")
     return args

@@ -19,6 +19,10 @@ from minirun.core.visible import say
 from minirun.engines import roots
 from minirun.running import existing
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _SIGKILL = 9
 _LONGEST = 10**6
 """Seconds."""
@@ -49,31 +53,50 @@ def main_rm(args: "list[str]", settings: Settings) -> int:
     flags = Rm(args)
     if not flags.args:
         flags.refuse()
+
+    def delete_one(name: str) -> None:
+        place, container_id = roots.locate(settings, name, only_made_up=True)
+        is_there = os.path.lexists(f"{place.root}/{container_id}")
+        delete(place, container_id, force=flags.force)
+        if not is_there:  # with --force, which docker says so, and with status 0
+            error = state.no_such_container(name)
+            error.status = 0
+            raise error
+
+    return _each(flags.args, delete_one)
+
+
+def _each(names: "list[str]", act: "Callable[[str], None]") -> int:
+    """Do it to each container, and print its name; return the last error's status, else 0."""
     status = 0
-    for name in flags.args:
+    for name in names:
         try:
-            place, container_id = roots.locate(settings, name)
-            delete(place, container_id, force=flags.force)
+            act(name)
         except MinirunError as error:
             say(error.line())
-            status = error.status
+            status = error.status or status
         else:
             show([name])
     return status
 
 
 def main_stop(args: "list[str]", settings: Settings) -> int:
-    """Stop containers, one after the other, and print their names. Raises MinirunError, OSError."""
+    """Stop containers, and print their names; one that fails stops none of the others.
+
+    Raises UsageError, OSError.
+    """
     flags = Stop(args)
     if not flags.args:
         flags.refuse()
     seconds = _seconds(flags.timeout)
     if flags.signal:
         signal_number(flags.signal)  # a wrong one is told before anything is stopped
-    for name in flags.args:
-        stop(existing.load(*roots.locate(settings, name)), flags.signal, seconds)
-        show([name])
-    return 0
+
+    def stop_one(name: str) -> None:
+        place = roots.locate(settings, name, only_made_up=True)
+        stop(existing.load(*place), flags.signal, seconds)
+
+    return _each(flags.args, stop_one)
 
 
 def stop(container: Container, signal: str, seconds: float) -> None:

@@ -38,17 +38,17 @@ def main_gc(args: "list[str]", settings: Settings) -> int:
     """Remove what no image and no container needs; print each path. Raises ImageError."""
     ImageGc(args).none()
     try:
-        used = in_use.find(settings).certain()
-        before = _size(settings, used)
-        removed = gc.collect(settings.store, used.layers)
+        before = _size(settings)
+        removed = gc.collect(settings.store, lambda: in_use.find(settings).certain().layers)
         show(f"removed {path}: no image and no container needs it" for path in removed)
-        freed = max(0, before - _size(settings, used))
+        freed = max(0, before - _size(settings))
     except OSError as error:
         raise from_os(error, "image gc") from None
     return show([f"Total reclaimed space: {human(freed)}"])
 
 
-def _size(settings: Settings, used: in_use.InUse) -> int:
+def _size(settings: Settings) -> int:
+    used = in_use.find(settings).certain()
     return sum(row.size for row in usage.usage(settings.store, used.layers, used.images))
 
 

@@ -12,8 +12,8 @@ from minirun.show.viewers import LogViewers, ViewOptions
 _LONGEST_PACE = 3600
 _PAIR = re.compile(r"fd:(\d{1,6}),(\d{1,6})", re.ASCII)
 """--web for a program: see minirun.show.piped."""
-_LEAST = (60, 20)
-"""Columns and lines of the whole-screen stepper."""
+_LEAST = {False: (60, 20), True: (40, 16)}
+"""Columns and lines that the whole-screen stepper needs; True: with --large."""
 
 
 def viewers(flags: Run, *, show: bool) -> LogViewers:
@@ -27,10 +27,11 @@ def viewers(flags: Run, *, show: bool) -> LogViewers:
         raise UsageError("--rehearse plays a script", "--script FILE")
     if flags.large and not step:
         raise UsageError("--large is the stepper's", "with --step or --script")
-    screen = bool(step and not lines and not flags.web and os.isatty(2) and _fits())
+    whole = step and not (lines or flags.web) and os.isatty(2)
+    screen = bool(whole and _fits(_LEAST[flags.large]))
     pace = _pace(flags, held=bool(step))
-    whole = (step and not screen) or pace or flags.progress == "lanes"
-    style = "plain" if flags.plain or flags.progress == "plain" else "lanes" if whole else "summary"
+    drawn = (step and not screen) or pace or flags.progress == "lanes"
+    style = "plain" if flags.plain or flags.progress == "plain" else "lanes" if drawn else "summary"
     late = style == "summary" and not (flags.tty or flags.detach)
     options = ViewOptions(
         show, style, step, flags.script, screen, flags.large, flags.rehearse, late,
@@ -73,13 +74,14 @@ def _port(flags: Run, step: str) -> str:
     return flags.web
 
 
-def _fits() -> bool:
+def _fits(least: "tuple[int, int]") -> bool:
     """Return True if the terminal can have the whole-screen stepper; else say why it cannot."""
     columns, rows = os.get_terminal_size(2)
     if os.environ.get("TERM", "dumb") == "dumb":
         say("--step in lines: the terminal is dumb (TERM)")
-    elif columns < _LEAST[0] or rows < _LEAST[1]:
-        say(f"--step in lines: the terminal is {columns}x{rows}, the screen needs 60x20")
+    elif columns < least[0] or rows < least[1]:
+        needed = f"{least[0]}x{least[1]}"
+        say(f"--step in lines: the terminal is {columns}x{rows}, the screen needs {needed}")
     else:
         return True
     return False

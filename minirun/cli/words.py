@@ -35,7 +35,7 @@ def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions"
         memory=size(flags.memory) if flags.memory else 0,
         cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
         pids_limit=_pids_limit(flags.pids_limit) if flags.pids_limit else run.pids_limit,
-        mounts=tuple(_volume(text) for text in flags.volume),
+        mounts=_volumes(flags.volume),
         devices=tuple(_device(text) for text in flags.device if text not in flags.cdi_devices),
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
@@ -125,6 +125,16 @@ def _pids_limit(text: str) -> int:
     return int(text)
 
 
+def _volumes(texts: "list[str]") -> "tuple[tuple[str, str, tuple[str, ...]], ...]":
+    """Return what all -v say. Raises UsageError if one would hide another, in docker's words."""
+    found: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+    for text in texts:
+        volume = _volume(text)
+        if found.setdefault(os.path.normpath(volume[1]), volume) is not volume:
+            raise UsageError(f"duplicate mount point: {volume[1]}", "one -v for a destination")
+    return tuple(found.values())
+
+
 def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
     """Return (source, destination, options) of -v."""
     parts = text.split(":")
@@ -133,8 +143,13 @@ def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
     if not parts[1].strip("/"):
         raise UsageError(f"invalid volume {text!r}: the destination cannot be /")
     source = os.path.abspath(parts[0])
-    if not os.path.exists(source):
-        raise UsageError(f"volume {text!r}: {source} does not exist on this host")
+    try:
+        os.stat(source)
+    except FileNotFoundError:
+        raise UsageError(f"volume {text!r}: {source} does not exist on this host") from None
+    except OSError as error:
+        what = os.strerror(error.errno or 0).lower()
+        raise UsageError(f"volume {text!r}: {source}: {what}") from None
     options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
     unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
     if unknown:

@@ -60,7 +60,10 @@ def _root(container: Container) -> Iterator[int]:
         return
     if status == state.CREATING:
         raise StateError(f"container {container.id} is not complete: there is nothing to export")
-    fd = os.open(f"/proc/{init['pid']}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fd = os.open(f"/proc/{init['pid']}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        raise StateError(f"container {container.id} ended just now", "export it again") from None
     try:
         if not state.is_alive(init) or os.path.samestat(os.fstat(fd), os.stat("/")):
             raise StateError(f"container {container.id} has no root filesystem of its own now")
@@ -74,10 +77,10 @@ class _View(RootMount):
 
     path: str
     layers: "tuple[str, ...]"
-    own: str
+    writable: str
     options: str = ""
 
-    def _data(self, layers: "tuple[str, ...]") -> str:
+    def _options(self, layers: "tuple[str, ...]") -> str:
         return f"lowerdir={':'.join(map(_escaped, reversed(layers)))}{self.options}"
 
 

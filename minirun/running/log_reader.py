@@ -1,7 +1,6 @@
 """Reads what a container has written, from the files that minirun.running.logfile keeps."""
 
 import os
-import sys
 from collections import deque
 
 from minirun.core import jsonlite
@@ -31,9 +30,8 @@ class OutputReader:
             row = _row(line)
             if not row:
                 continue
-            stream = sys.stderr if row["stream"] == "stderr" else sys.stdout
-            stream.write((f"{row['time']} " if self.timestamps else "") + row["log"])
-            stream.flush()
+            text = (f"{row['time']} " if self.timestamps else "") + row["log"]
+            _write(2 if row["stream"] == "stderr" else 1, text.encode(errors="replace"))
 
     def _lines(self) -> "Iterator[bytes]":
         """Yield the whole lines from where it has stopped; begin with the oldest file."""
@@ -59,6 +57,12 @@ class OutputReader:
         for file in files[:known]:
             file.close()
         return files[known:]
+
+
+def _write(fd: int, data: bytes) -> None:
+    """Write at once, whatever the locale: what a container writes is not ours to encode."""
+    while data:
+        data = data[os.write(fd, data) :]
 
 
 def _row(line: bytes) -> "dict[str, str] | None":

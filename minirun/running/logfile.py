@@ -42,29 +42,40 @@ class OutputLog:
 
     def write(self, stream: str, data: bytes) -> None:
         """Append every line of `data`; the beginning of a line waits for its end."""
-        *lines, self.rest[stream] = (self.rest[stream] + data).split(b"\n")
-        for line in lines:
-            self._row(stream, line + b"\n")
-        if len(self.rest[stream]) > _LONGEST:
-            self._flush(stream)
+        *lines, rest = (self.rest[stream] + data).split(b"\n")
+        ended = [line + b"\n" for line in lines]
+        if len(rest) > _LONGEST:
+            ended.append(rest)
+            rest = b""
+        self.rest[stream] = rest
+        self._append(stream, ended)
 
-    def _flush(self, stream: str) -> None:
-        line, self.rest[stream] = self.rest[stream], b""
-        if line:
-            self._row(stream, line)
-
-    def _row(self, stream: str, line: bytes) -> None:
-        row = {"log": line.decode(errors="replace"), "stream": stream, "time": state.timestamp()}
-        data = jsonlite.dumps(row).encode() + b"\n"
+    def _append(self, stream: str, lines: "list[bytes]") -> None:
+        """Write a row for each line, as many as a file takes with one write(2)."""
+        end = f', "stream": "{stream}", "time": "{state.timestamp()}"}}\n'
+        rows: list[bytes] = []
+        size = 0
         try:
-            if self.size and 0 <= self.limits.max_size < self.size + len(data):
-                self._rotate()
-            if os.write(self.fd, data) < len(data):
-                os.ftruncate(self.fd, self.size)  # half a line: the next would be a part of it
-            else:
-                self.size += len(data)
+            for line in lines:
+                row = f'{{"log": {jsonlite.dumps(line.decode(errors="replace"))}{end}'.encode()
+                full = 0 <= self.limits.max_size < self.size + size + len(row)
+                if full and self.size + size:
+                    self._write(b"".join(rows))
+                    self._rotate()
+                    rows, size = [], 0
+                rows.append(row)
+                size += len(row)
+            self._write(b"".join(rows))
         except OSError:
             pass  # a full disk ends the log, not the container
+
+    def _write(self, rows: bytes) -> None:
+        """Write rows; of one that the disk takes a part of, nothing. Raises OSError."""
+        written = os.write(self.fd, rows)
+        whole = len(rows) if written == len(rows) else rows.rfind(b"\n", 0, written) + 1
+        self.size += whole
+        if whole < written:
+            os.ftruncate(self.fd, self.size)  # half a row: the next would be a part of it
 
     def _rotate(self) -> None:
         """Begin a new file. Raises OSError."""
@@ -80,8 +91,8 @@ class OutputLog:
 
     def close(self) -> None:
         """Write what is left and close."""
-        for stream in self.rest:
-            self._flush(stream)
+        for stream, line in self.rest.items():
+            self._append(stream, [line] if line else [])
         os.close(self.fd)
 
 

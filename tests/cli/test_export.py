@@ -119,3 +119,12 @@ def test_never_to_a_terminal_and_nothing_half_made(minirun: Program, tmp_path: P
         assert (found.stdout, found.stderr.count("\n")) == ("", 1)
         assert found.returncode in (status, 1)
     assert not list(tmp_path.glob(".minirun-draft*")) and not (tmp_path / "x").exists()
+
+
+def test_a_reader_that_goes_away_is_no_error(minirun: Program) -> None:
+    """As with any other command: SIGPIPE's status, and no word."""
+    container(minirun)
+    argv = " ".join(minirun.argv("export", "c"))
+    shell = f"({argv}; echo $? >&2) | true"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stderr == "141\n"

@@ -23,6 +23,16 @@ def test_each_step_says_what_its_layer_did(run: Run, tmp_path: Path) -> None:
     assert [row["changes"]["size"] for row in found] == [7, 1, 1]
 
 
+def test_a_manifest_of_dockers_form_has_its_history(run: Run, tmp_path: Path) -> None:
+    folder = LayoutFolder(tmp_path / "layout", *LAYERS, history=True)
+    kind = "application/vnd.docker.distribution.manifest.v2+json"
+    manifest = folder.manifest | {"mediaType": kind}
+    row = {"mediaType": kind} | folder.blob(json.dumps(manifest).encode())
+    (folder.path / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [row]}))
+    assert run("load", "-i", str(folder.path), "app")[0] == 0
+    assert run("history", "app")[1].count("a test") == len(LAYERS)
+
+
 def test_an_image_that_was_made_here_has_one_step(run: Run, tmp_path: Path) -> None:
     (tmp_path / "made.tar").write_bytes(tar(member("a", content=b"x\n"), member("b")))
     assert run("import", str(tmp_path / "made.tar"), "made")[0] == 0

@@ -91,6 +91,31 @@ def test_an_image_in_use_stays(run: Run, archive: str, tmp_path: Path) -> None:
     assert run("rm", "docker.io/library/app")[0] == 0
 
 
+def test_all_that_can_be_removed_is_removed(run: Run, archive: str) -> None:
+    for name in ("one", "two"):
+        run("import", name, archive)
+    status, out, error = run("rm", "none", "one", "None", "two", "nothing")
+    assert (status, out) == (1, "removed one:latest\nremoved two:latest\n")
+    assert [line.split()[-1] for line in error.splitlines()] == ["them)", "lowercase", "them)"]
+
+
+def test_a_repository_is_all_of_its_tags(run: Run, archive: str) -> None:
+    for name in ("app:1", "team/app:2", "app", "apps"):
+        run("import", name, archive)
+    assert run("-q", "app")[1] == "app:latest\napp:1\n"
+    assert run("-q", "app:1", "docker.io/team/app")[1] == "app:1\nteam/app:2\n"
+
+
+def test_an_image_is_removed_by_its_id(run: Run, archive: str) -> None:
+    run("import", "one", archive)
+    digest = json.loads(run("--json")[1])[0]["digest"]
+    run("import", "two", archive)
+    status, _, error = run("rm", digest[7:19])
+    assert status == 1 and "one:latest, two:latest" in error
+    run("rm", "two")
+    assert run("rm", digest) == (0, "removed one:latest\n", "")
+
+
 @pytest.mark.parametrize(
     ("args", "status"),
     [

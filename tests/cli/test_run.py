@@ -1,6 +1,7 @@
 """`minirun run`: exit statuses, output, errors, and that nothing is left behind."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
         (("--cap-add", "CAP_MAGIC", "busybox", "true"), 125, "unknown capability 'CAP_MAGIC'"),
         (("-it", "busybox", "true"), 1, "the input device is not a TTY"),
         (("--progress", "nice", "busybox", "true"), 125, "invalid --progress 'nice'"),
-        (("--name", "../x", "busybox", "true"), 1, "invalid container id"),
+        (("--name", "../x", "busybox", "true"), 125, "invalid container id"),
     ],
 )
 def test_mistakes_are_one_line_with_the_right_status(
@@ -46,6 +47,15 @@ def test_mistakes_are_one_line_with_the_right_status(
     assert text in done.stderr
     assert done.stderr.count("\n") == 1
     assert minirun("ps", "-aq").stdout == ""
+
+
+@pytest.mark.parametrize("flag", ["--root", "--store"])
+def test_a_place_that_is_not_utf_8(minirun: Program, tmp_path: Path, flag: str) -> None:
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    done = minirun(flag, place, "run", "--rm", "busybox", "true")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "the path is not UTF-8" in done.stderr
+    assert not os.path.exists(place)
 
 
 def test_signal_becomes_128_plus_n(minirun: Program) -> None:
@@ -84,6 +94,7 @@ def test_runcs_run_beside_a_bundle(minirun: Program, layer: Path) -> None:
         done = subprocess.run(minirun.argv("run", *words), cwd=layer.parent, capture_output=True,
                               text=True, check=False)  # fmt: skip
         assert (done.returncode, done.stdout) == (0, said), done.stderr
+    assert "`run ID` beside a config.json" in " ".join(minirun("run", "--help").stdout.split())
     argv = minirun.argv("run", "--pull", "never", "no-image", "true")
     done = subprocess.run(argv, cwd=layer.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 125 and "No such image" in done.stderr

@@ -80,6 +80,14 @@ def test_volume_without_setuid_and_exec(minirun: Program, tmp_path: Path) -> Non
     assert done.returncode == 126
 
 
+def test_two_volumes_at_one_place(minirun: Program) -> None:
+    """The second would hide the first: docker refuses them."""
+    done = minirun("run", "--rm", "-v", "/etc:/x", "-v", "/usr:/x/", *SHELL, "ls /x")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (125, "", 1)
+    assert "duplicate mount point: /x/" in done.stderr
+    assert minirun.left() == []
+
+
 def test_volume_from_the_working_directory(minirun: Program, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here/file").write_text("found\n")
@@ -134,6 +142,9 @@ def test_hostname(minirun: Program) -> None:
 def test_entrypoint(minirun: Program) -> None:
     assert output(minirun, "--entrypoint", "echo", "busybox", "one", "two") == "one two\n"
     assert output(minirun, "--entrypoint", "/bin/pwd", "-w", "/tmp", "busybox") == "/tmp\n"
+    assert output(minirun, "--entrypoint=", "busybox", "echo", "one") == "one\n"
+    done = minirun("run", "--rm", "--entrypoint", "", "busybox")
+    assert done.returncode == 125 and "no command specified" in done.stderr, "as docker has it"
 
 
 def test_name_and_rm(minirun: Program) -> None:

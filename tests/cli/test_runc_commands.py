@@ -310,6 +310,19 @@ def test_the_callers_keyring_stays(minirun: Program, tmp_path: Path) -> None:
         assert done.returncode == 0 and (f"_ses.{made.name}" in done.stdout) == found
 
 
+@pytest.mark.parametrize("user", [0, 1000])
+def test_exec_has_the_containers_keyring(minirun: Program, tmp_path: Path, user: int) -> None:
+    """As with runc: a key that the container's service has added is there for `exec`."""
+    made = Runtime(minirun.argv(), tmp_path, f"ring-{os.getpid()}-{user}")
+    made.config(user={"uid": user, "gid": user})
+    assert made("create", "-b", ".", "ID").returncode == 0
+    assert made("start", "ID").returncode == 0
+    shown = [made("exec", "ID", "cat", "/proc/keys").stdout for _ in range(2)]
+    made("delete", "--force", "ID")
+    found = [[line.split()[0] for line in text.splitlines() if made.name in line] for text in shown]
+    assert len(found[0]) == 1 and found[0] == found[1], shown
+
+
 def test_sockets_that_systemd_hands_on(minirun: Program, tmp_path: Path) -> None:
     """LISTEN_PID must be the runtime's own pid, which podman's is not: sd_listen_fds(3)."""
     made = Runtime(minirun.argv(), tmp_path, f"listen-{os.getpid()}")

@@ -112,6 +112,31 @@ def test_update_refuses(runtime: Runtime, words: tuple[str, ...], text: str) -> 
     assert text in done.stdout
 
 
+def test_update_after_one_that_failed(minirun: Program) -> None:
+    """Without cgroupsPath, too: its cgroups of version 1 are all there from the start."""
+    if not all((V1 / name).is_dir() for name in ("memory", "cpuset", "cpu", "blkio")):
+        skip("cgroup v1 has no memory, cpuset, cpu or blkio hierarchy on this machine")
+    minirun("run", "-d", "--name", "u", "busybox", "sleep", "100")
+    for words in (("--memory=1",), ("--cpuset-cpus=9999",), ("--cpu-share=-1",)):
+        assert minirun("update", *words, "u").returncode == 1
+    done = minirun("update", "--memory=32m", "--cpuset-cpus=0", "--cpu-share=512", "u")
+    assert (done.returncode, done.stderr) == (0, "")
+    dirs = json.loads(minirun("inspect", "--json", "u").stdout)["cgroup"]["dirs"]
+    files = (("memory", "memory.limit_in_bytes"), ("cpuset", "cpuset.cpus"), ("cpu", "cpu.shares"))
+    found = [Path(dirs[name], file).read_text().strip() for name, file in files]
+    assert found == [str(32 * MIB), "0", "512"]
+    lines = minirun("exec", "u", "cat", "/proc/self/cgroup").stdout.splitlines()
+    assert {line.rpartition(":")[2] for line in lines} == {"/"}, "its own, in each hierarchy"
+
+
+def test_a_limit_of_the_kernels_memory_is_a_warning(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "u", "busybox", "sleep", "100")
+    for flag in ("--kernel-memory", "--kernel-memory-tcp"):
+        done = minirun("update", flag, "16m", "u")
+        text = "minirun: warning: --kernel-memory is passed over: "
+        assert done.returncode == 0 and done.stderr.startswith(text)
+
+
 def test_update_of_one_that_has_stopped(runtime: Runtime) -> None:
     done = runtime.stopped()("update", "--pids-limit", "3", "ID")
     assert done.returncode == 1 and "container not running" in done.stdout
@@ -264,9 +289,10 @@ def test_features_say_what_the_tables_hold(runtime: Runtime) -> None:
 
 
 def test_without_jeepney_there_is_no_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert features.document()["linux"]["cgroup"]["systemd"]
+    both = ("systemd", "systemdUser")
+    assert all(features.document()["linux"]["cgroup"][name] for name in both)
     monkeypatch.setitem(sys.modules, "jeepney", None)
-    assert not features.document()["linux"]["cgroup"]["systemd"]
+    assert not any(features.document()["linux"]["cgroup"][name] for name in both)
 
 
 def test_the_one_annotation_that_is_obeyed(minirun: Program) -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import Program
 from image.layouts import FolderSource, LayoutFolder, member, tar
 from layers import layer_of
-from minirun.image import catalogue
+from minirun.image import catalogue, usage
 from minirun.image.take import take
 
 
@@ -129,3 +129,12 @@ def test_what_df_calls_reclaimable_is_what_goes(program: Program) -> None:
     for kind in ("Images", "Layers", "Archives"):
         assert after[kind]["size"] == before[kind]["size"] - before[kind]["reclaimable"]
         assert after[kind]["reclaimable"] == 0
+
+
+def test_a_container_that_goes_meanwhile(tmp_path: Path) -> None:
+    """`system df` looks at every container of the machine: one is always being deleted."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/state.json").write_text("{}")
+    counted = usage.containers({str(tmp_path / "a"): True, str(tmp_path / "gone"): True})
+    assert (counted.total, counted.active) == (1, 1)
+    assert usage.on_disk(str(tmp_path / "a/state.json.next")) == 0

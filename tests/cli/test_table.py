@@ -1,9 +1,12 @@
 """The table of commands, and what the hot path may import."""
 
 import ast
+import contextlib
 import os
+import pty
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,26 @@ def test_every_command_has_a_module_and_help(minirun: Program, name: str) -> Non
         assert done.stdout.startswith(f"Usage: minirun {name} [flags]")
         assert "--help" in done.stdout
     assert not minirun.root.exists(), "help touches nothing"
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("name", ["run", "teach", ""])
+def test_help_on_a_terminal_is_folded_between_words(
+    minirun: Program, name: str, columns: int
+) -> None:
+    main, worker = pty.openpty()
+    termios.tcsetwinsize(worker, (24, columns))
+    argv = minirun.argv(*filter(None, (name, "--help")))
+    done = subprocess.Popen(argv, stdout=worker)
+    os.close(worker)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the end
+        while chunk := os.read(main, 4096):
+            shown += chunk
+    os.close(main)
+    assert done.wait() == 0
+    assert shown.split() == minirun(*filter(None, (name, "--help"))).stdout.encode().split()
+    assert max(map(len, shown.decode().splitlines())) <= columns
 
 
 def parts() -> set[tuple[str, str]]:

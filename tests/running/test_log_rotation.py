@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,17 @@ def test_follow_across_files(minirun: Program) -> None:
     assert len(files(minirun, "c")) == 5
 
 
+@pytest.mark.parametrize("flags", [("--rm",), ()], ids=["removed", "kept"])
+def test_follow_to_the_last_line(minirun: Program, flags: tuple[str, ...]) -> None:
+    """The command has ended before its supervisor has written all of it down."""
+    for number in range(4):
+        name = f"c{number}"
+        minirun("run", "-d", *flags, "--name", name, *SHELL, "sleep 0.5; seq 0 4000; echo end")
+        done = minirun("logs", "-f", name)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[-2:] == ["4000", "end"]
+
+
 def test_a_usual_run_is_bounded() -> None:
     assert log_limits([]) == Limits(max_size=20 << 20, max_file=5)
     assert log_limits(["max-size=10m", "max-file=3"]) == Limits(10 << 20, 3)
@@ -111,7 +123,60 @@ def test_half_a_line_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [json.loads(line)["log"] for line in lines] == ["one\n", "two\n"]
 
 
-def test_a_broken_line_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_short_lines_are_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a command that writes 10,000 lines waits for as many system calls of its supervisor."""
+    log = OutputLog(str(tmp_path), Limits())
+    written: list[int] = []
+    whole = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: written.append(whole(fd, data)) or written[-1])
+        log.write("stdout", b"y\n" * 10_000)
+    log.close()
+    assert len(written) == 1
+    rows = (tmp_path / "log.json").read_text().splitlines()
+    assert [json.loads(row)["log"] for row in rows] == ["y\n"] * 10_000
+
+
+def test_a_disk_that_takes_some_of_many_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = OutputLog(str(tmp_path), Limits())
+    whole = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: whole(fd, data[: len(data) * 5 // 8]))
+        log.write("stdout", b"1\n2\n3\n4\n")
+    log.write("stdout", b"5\n")
+    log.close()
+    rows = (tmp_path / "log.json").read_text().splitlines()
+    assert [json.loads(row)["log"] for row in rows] == ["1\n", "2\n", "5\n"]
+
+
+def test_a_terminal_that_was_shown_is_kept_too(minirun: Program) -> None:
+    flags = ("-q", "-t", "--name", "c")
+    assert minirun("run", *flags, *SHELL, "tty; echo two").stdout == "/dev/pts/0\ntwo\n"
+    assert minirun("logs", "c").stdout == "/dev/pts/0\ntwo\n"
+    assert minirun("run", *flags[:-1], "d", "--rm", *SHELL, "echo gone").stdout == "gone\n"
+    assert minirun("logs", "d").returncode == 1
+
+
+@pytest.mark.parametrize("word", ["all", "-1"])
+def test_all_lines_as_docker_has_it(minirun: Program, word: str) -> None:
+    minirun("run", "-q", "--name", "c", *SHELL, "echo 1; echo 2")
+    assert minirun("logs", "--tail", word, "c").stdout == "1\n2\n"
+    done = minirun("logs", "--tail", "-2", "c")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_a_full_disk_behind_the_caller_is_one_line(minirun: Program) -> None:
+    minirun("run", "-q", "--name", "c", *SHELL, "echo 1; echo 2")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            minirun.argv("logs", "c"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode and done.stderr.count("\n") == 1
+
+
+def test_a_broken_line_is_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = OutputLog(str(tmp_path), Limits())
     log.write("stdout", b"one\n")
     os.write(log.fd, b'{"log": "ha\n[]\n{"log": 1}\n\xff\n')
@@ -121,4 +186,4 @@ def test_a_broken_line_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture
     reader.show()
     assert reader.current
     reader.current.close()
-    assert capsys.readouterr().out == "one\ntwo\n"
+    assert capfd.readouterr().out == "one\ntwo\n"

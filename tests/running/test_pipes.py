@@ -143,3 +143,13 @@ def test_the_log_goes_on_without_a_reader(minirun: Program) -> None:
     done = subprocess.run(["sh", "-c", shell], capture_output=True, timeout=30, check=False)
     assert done.stdout == b"1\n"
     wait_until(lambda: minirun("logs", "c").stdout == "1\n2\n3\n")
+
+
+def test_the_input_of_a_detached_command_stays_open(minirun: Program) -> None:
+    """`run -id IMAGE sh` waits for commands, as with docker: it was at the end of its input."""
+    minirun("run", "-id", "--name", "c", "busybox", "cat")
+    minirun("run", "-d", "--name", "d", "busybox", "cat")
+    wait_until(lambda: minirun("ps", "-q").stdout == "c\n")
+    time.sleep(0.3)
+    assert minirun("ps", "-q").stdout == "c\n"
+    assert minirun("exec", "c", "readlink", "/proc/1/fd/0").stdout.startswith("pipe:")
