@@ -1,4 +1,4 @@
-# make setup   what minirun needs, on Debian 12 or newer, as root: packages, .venv, the launcher
+# make setup   what minirun needs, on Debian or Ubuntu, as root: packages, .venv, the launcher
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
 # make lab     the lessons in JupyterLab, on this machine alone
 # make test    what the tests need, masked; then the tests, against the real kernel
@@ -11,7 +11,7 @@
 # make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
-# make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="…"; PYTEST="…" as for test
+# make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="noble" (Ubuntu), PYTEST="…"
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 # make bats    runc's own tests against minirun and runc, side by side; FILES="exec tty" for some

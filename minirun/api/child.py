@@ -65,10 +65,10 @@ def words_of(command: "tuple[str | Sequence[str], ...]") -> list[str]:
     The string is split as a shell would split it, and no shell runs it. Raises ValueError for a
     quote that is not closed.
     """
-    if len(command) == 1 and isinstance(command[0], str):
-        return shlex.split(command[0]) if " " in command[0] else [command[0]]
-    if len(command) == 1:
+    if len(command) == 1 and isinstance(command[0], (list, tuple)):
         return [str(word) for word in command[0]]
+    if len(command) == 1 and " " in str(command[0]):
+        return shlex.split(str(command[0]))
     return [str(word) for word in command]
 
 

@@ -80,14 +80,11 @@ def run(
     able, reason = can_run()
     if not able:
         raise RunError(f'{reason} (minirun.replay("gpus-0-1") shows a recorded run)')
-    try:
-        asked, wanted = words_of(command), gpus_of(gpus)
-    except ValueError as error:
-        raise RunError(str(error)) from None
-    container = Container(name or os.urandom(6).hex())
+    asked, wanted = asked_for(image, command, gpus)
+    container = named(name)
     taken = container.status != REMOVED
     given = {"gpus": wanted, "detach": detach, "snapshots": snapshots, **flags}
-    words = ["run", "--quiet", "--name", container.id, *flags_of(given), "--", image, *asked]
+    words = ["run", "--quiet", "--name", container.id, *flags_of(given), "--", *asked]
     child = Child(container.place.argv(*words))
     try:
         echo = ("stderr",) if detach else ("stdout", "stderr")  # `run -d` prints the id
@@ -100,6 +97,26 @@ def run(
         reason = child.errors.strip().rpartition("\n")[2].removeprefix(OWN)
         raise RunError(reason or f"minirun ended with status {status}", status, container)
     return container
+
+
+def asked_for(
+    image: str, command: "tuple[str | Sequence[str], ...]", gpus: "str | Sequence[int | str] | None"
+) -> "tuple[list[str], str | None]":
+    """Return the words behind `minirun run --`, and the value of --gpus. Raises RunError."""
+    if not isinstance(image, str):
+        raise RunError(f'image={image!r} is no name of an image (minirun.run("ubuntu", "ls"))')
+    try:
+        return [image, *words_of(command)], gpus_of(gpus)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+
+
+def named(name: "str | None") -> Container:
+    """Return the container of this name, or of a new one. Raises RunError."""
+    try:
+        return Container(name or os.urandom(6).hex())
+    except StateError as error:
+        raise RunError(error.line()) from None
 
 
 def _follow(child: Child, container: Container, show: Show | None, streams: tuple[str, ...]) -> int:

@@ -39,6 +39,7 @@ class Verdict(Shown):
 
     def _repr_html_(self) -> str:
         style = f"border-left:4px solid {_BORDER[self.right]};padding:2px 12px;margin:4px 0"
+        style += ";word-break:keep-all"  # Korean is broken between words
         why = f"<br>{escape(self.why)}" if self.why else ""
         happened = f"<b>{escape(self.word)}</b>: {escape(self.happened)}"
         return f'<div style="{style}">{happened}{why}</div>'

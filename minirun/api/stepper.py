@@ -8,16 +8,14 @@
 Where no container can be made, the same page steps through a recording.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from minirun import recordings
 from minirun.api import mime
-from minirun.api.child import words_of
 from minirun.api.container import REMOVED, Container
 from minirun.api.held import ONWARD, Holder
-from minirun.api.launch import RunError, can_run, flags_of, gpus_of
+from minirun.api.launch import RunError, asked_for, can_run, flags_of, named
 from minirun.api.live_run import LiveRun
 from minirun.api.played_run import PlayedRun
 from minirun.api.table import Shown
@@ -123,7 +121,11 @@ class Stepper(Shown):
             said = f": {self.board.said}" if self.board.said else ""
             return f"container {self.board.id}: the run is over{said}"
         kind = f"a recording, since {self.reason}" if self.board.recorded else "held"
-        return f"container {self.board.id}, {kind}: {self.place or 'it goes on'}"
+        said = (
+            self.board.said if "\n" not in self.board.said.strip() else ""
+        )  # a page was asked for
+        note = f" ({said.strip()})" if said else ""
+        return f"container {self.board.id}, {kind}: {self.place or 'it goes on'}{note}"
 
     def _repr_html_(self) -> str:
         return html.fragment(self.timeline.recording)
@@ -149,20 +151,17 @@ def step(
     up when this process ends. Raises RunError.
     """
     spoken = language.choose("")
-    try:
-        asked, wanted = words_of(command), gpus_of(gpus)
-    except ValueError as error:
-        raise RunError(str(error)) from None
+    asked, wanted = asked_for(image, command, gpus)
     able, reason = can_run()
     if not able:
         wants = wanted not in (None, "none")
         (found,) = recording.read(recordings.path("gpus-0-1" if wants else "plain"))
         return Stepper(PlayedRun(found, spoken), None, reason)
-    container = Container(name or os.urandom(6).hex())
+    container = named(name)
     if container.status != REMOVED:
         raise RunError(f"container {container.id!r} exists already", container=container)
     given = {"gpus": wanted, **flags}
-    run = LiveRun(container, [*flags_of(given), "--", image, *asked], spoken)
+    run = LiveRun(container, [*flags_of(given), "--", *asked], spoken)
     found_run = Stepper(run, container)
     with run.board.changed:
         run.board.changed.wait_for(lambda: run.board.stop or run.board.over, _PATIENCE)

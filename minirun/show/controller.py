@@ -8,6 +8,7 @@ later; with --snapshots alone that is all it does.
 """
 
 import os
+from collections.abc import Callable
 
 from minirun.core import events, gates, places
 from minirun.core.errors import UsageError
@@ -54,41 +55,40 @@ class Controller:
         self.last: dict[int, Event] = {}
         """Pid → its latest event."""
         self.running_on = False
-        """True after `continue`."""
+        """True after `continue`; always if only snapshots are wanted."""
         self.target = ""
         """The boundary that `until` asked for; "" for none."""
-        self.face: Face | None = None
-        """None if only snapshots are wanted."""
 
-    def follow(self, face: Face | None, level: str) -> None:
+    def follow(self, face: Face, level: str) -> None:
         """Do it until stage 7's end, or until the run has ended. Never raises for its end.
 
         `level`: of the rows that the face is told, see minirun.show.narrate.
         """
-        self.face, self.running_on = face, face is None
-        narrator, births = Narrator(level), Births()
+        narrator, births, waiting = Narrator(level), Births(), list[Event]()
         tail = Tail(f"{self.directory}/{places.EVENTS}")
+
+        def read(*, last: bool = False) -> None:
+            waiting.extend(births.take(tail.events(), last=last))
+            narrator.init = births.init
+            while waiting:
+                event = waiting.pop(0)
+                face.told(event, narrator.rows(event))
+                self._see(event, face, read)
+
         try:
             while not (narrator.over and self.taken and self.taken[-1]["at"] == BOUNDARIES[-1]):
                 ended = _tick(self.runtime_pipe)
-                found = births.take(tail.events(), last=ended)
-                narrator.init = births.init
-                for event in found:
-                    rows = narrator.rows(event)
-                    if face:
-                        face.told(event, rows)
-                    self._see(event)
+                read(last=ended)
                 if ended:
                     break
         except keys.RunEnded:
             pass
         finally:
             tail.close()
-            if face:
-                face.ended()
+            face.ended()
 
-    def _see(self, event: Event) -> None:
-        """Remember who is who; stop at a gate."""
+    def _see(self, event: Event, face: Face, read: Callable[[], None]) -> None:
+        """Remember who is who; stop at a gate. `read` tells the face what the log has got since."""
         if not events.log_fds():
             events.open_log(f"{self.directory}/{places.EVENTS}", self.id)
             if self.settings.log and self.settings.log_format == "json":
@@ -101,11 +101,11 @@ class Controller:
             if actor != "step":
                 self.last[event.pid] = event
             return
-        self._stop(event)
+        self._stop(event, face, read)
         events.emit("note", OPENED, {"gate": event.name}, why="the process at the gate goes on")
         gates.open_gate(self.directory)
 
-    def _stop(self, gate: Event) -> None:
+    def _stop(self, gate: Event, face: Face, read: Callable[[], None]) -> None:
         """Take a snapshot at a boundary; then ask how to go on, until it is to go on."""
         at = gate.name
         waited_for = at == self.target or (at in BOUNDARIES and at == BOUNDARIES[-1])
@@ -116,7 +116,8 @@ class Controller:
         if at in BOUNDARIES:
             self.taken.append(now)
             events.emit("note", "snapshot", dict(now), why="the container as it is at this moment")
-        if self.running_on or self.face is None or not asked:
+            read()  # so that a page has this snapshot while the run is held
+        if self.running_on or not asked:
             return
         missed = self._missed(at)
         self._wish("")
@@ -125,10 +126,10 @@ class Controller:
         last = self.last.get(gate.pid)
         stop = Stop(at, gate.stage, gate, last, now, changes, len(self.stops) + 1)
         self.stops.append(stop)
-        self.face.stopped(stop)
+        face.stopped(stop)
         if missed:
-            self.face.say(missed)
-        self._ask(stop, self.face)
+            face.say(missed)
+        self._ask(stop, face)
 
     def _ask(self, stop: Stop, face: Face) -> None:
         """Do what the face says, until the run is to go on."""

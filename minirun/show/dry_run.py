@@ -6,7 +6,7 @@ would do. What only a living container knows has its name in capitals: PID.
 
 import os
 
-from minirun.core import extras
+from minirun.core import extras, jsonlite
 from minirun.core.container import Container
 from minirun.core.kernel import namespaces
 from minirun.core.rootfs import build
@@ -32,7 +32,7 @@ def lines(container: Container) -> "Iterator[str]":
     container.prepare()
     yield from _stage(1, "runtime", "clone and root filesystem", _first(container))
     yield from _stage(2, "init", "ask for the prestart hooks", ["RUN_HOOKS → init.fifo"])
-    turns = s3_prestart.turns(config)
+    turns = s3_prestart.planned_hooks(config)
     hooks = [f"{turn.name}{', in-line: stages 4 and 5' * turn.in_line}" for turn in turns]
     yield from _stage(3, "runtime", "run the prestart hooks", hooks or ["no prestart hook"])
     if any(turn.in_line for turn in turns):
@@ -53,13 +53,13 @@ def _first(container: Container) -> "Iterator[str]":
         yield f"mkdir {directory}"
     for name, limits in config.resources.items():
         if name != "devices":
-            yield f"limit {name}: {limits}"
+            yield f"limit {name}: {jsonlite.dumps(limits)}"
     for rule in config.resources.get("devices") or ():
         access = f"{rule.get('type', 'a')} {rule.get('major', '*')}:{rule.get('minor', '*')}"
         yield f"devices.{'allow' if rule['allow'] else 'deny'} {access} {rule.get('access', '')}"
     new = [kind for kind in namespaces.FLAGS if config.new_namespace(kind) and kind != "cgroup"]
     yield f"clone3 {', '.join(new)}"
-    yield build.root_mount(config, container.lower_places(), container.directory).describe()
+    yield build.root_mount(config, container.layer_paths(), container.directory).describe()
     yield from _described(s1_clone.plan(container))
 
 

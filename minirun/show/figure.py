@@ -8,7 +8,7 @@ prints it.
 """
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from minirun.show.axis import Axis, began
 from minirun.show.event import Event
@@ -90,13 +90,16 @@ def label(recording: Recording) -> str:
     return what + (". The GPUs are SIMULATED." if recording.simulated else ".")
 
 
-def took(recording: Recording, stage: Stage) -> str:
-    """Return how long a stage took without gates: 6.4ms, "failed after 6.4ms", "never ended"."""
+def took(recording: Recording, stage: Stage, say: Callable[..., str] = str.format) -> str:
+    """Return how long a stage took without gates: 6.4ms, "failed after 6.4ms", "not ended".
+
+    `say` translates a phrase, as minirun.knowledge.texts.Phrases does.
+    """
     if stage.end is None:
-        return "never ended"
+        return say("not ended")
     ends = [e for e in recording.events if e.kind == "end" and e.stage == stage.number]
     length = duration(recording.worked(ends[-1]))
-    return f"failed after {length}" if stage.error else length
+    return say("failed after {}", length) if stage.error else length
 
 
 class _Picture:

@@ -32,10 +32,10 @@ NAMES = {
 }  # fmt: skip
 HELP = (
     "n next  c continue  u until  i inspect  s shell  b back  ? why  q quit  h help\n"
-    "n (or Enter) goes on to the next stop, c to the end, u to an event by name (mknodat) or by\n"
-    "name and argument (mknodat /dev/nvidia*); i shows what both processes are made of now;\n"
-    "s opens a shell in the half-built container; b shows the snapshot of the stop before;\n"
-    "? says why; q gives up and cleans up\n"
+    "n (or Enter) goes on to the next stop, c to the end, u to an event by name\n"
+    "(mknodat) or by name and argument (mknodat /dev/nvidia*); i shows what both\n"
+    "processes are made of now; s opens a shell in the half-built container;\n"
+    "b shows the snapshot of the stop before; ? says why; q gives up and cleans up\n"
 )
 
 

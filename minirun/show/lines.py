@@ -104,7 +104,9 @@ def heading(stop: Stop) -> str:
     """Return the line above the prompt."""
     unicode = paint.speaks_unicode()
     dash = "─" if unicode else "-"
-    return text.clean(f"{dash * 2} {place(stop)} ", unicode).ljust(_RULE, dash) + "\n"
+    rule = min(_RULE, paint.width(_OUT) - 2)
+    head = text.clean(f"{dash * 2} {place(stop)}", unicode)
+    return f"{text.fit(head, rule, unicode)} ".ljust(rule, dash) + "\n"
 
 
 def recorded(earlier: Snapshot | None, width: int) -> str:

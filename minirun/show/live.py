@@ -12,6 +12,7 @@ import _signal
 import os
 import select
 
+from minirun.core.visible import say
 from minirun.show.event import Tail
 from minirun.show.narrate import Narrator
 from minirun.show.order import Births
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _TICK = 10
 """Milliseconds between two looks at the file."""
+_SHELLS = ("sh", "ash", "dash", "bash", "zsh")
 _PATIENCE = 2000
 """Milliseconds that a terminal may refuse to take output (^S, a stalled pipe)."""
 
@@ -86,10 +88,20 @@ def show_summary(log_fd: int, out_fd: int, style: str) -> None:
         if os.isatty(out_fd):
             _write(out_fd, b" " * (os.get_terminal_size(out_fd).columns - 1) + b"\r")
         _show(events, narrator, painter(out_fd, style), out_fd)
+        if (shell := _bare_shell(events)) and os.isatty(0):
+            say(f"{shell} has ended, as it had no terminal: run -it gives it this one")
     except OSError:
         pass
     finally:
         tail.close()
+
+
+def _bare_shell(events: "list[Event]") -> str:
+    """Return the name of a shell that is the command, without any argument; "" for others."""
+    argv = next((e.args.get("argv") for e in reversed(events) if e.kind == "exec"), None)
+    words = argv if isinstance(argv, list) else []
+    name = str(words[0]).rpartition("/")[2] if len(words) == 1 else ""
+    return name if name in _SHELLS else ""
 
 
 def _up_to_gates(events: "list[Event]") -> "list[list[Event]]":

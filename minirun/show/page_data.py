@@ -34,12 +34,11 @@ def facts(recording: Recording, say: Phrases) -> str:
         words.append(say("complete") if recording.complete else say("not complete"))
     if gates := sum(event.kind == "gate" for event in recording.events):
         held = text.duration(recording.held or recording.waits.sums[-1])
+        where = say("1 gate") if gates == 1 else say("{} gates", gates)
         if recording.held:
-            words.append(say("held at {} gates for {}, which no time here includes", gates, held))
+            words.append(say("held at {} for {}, which no time here includes", where, held))
         else:
-            words.append(
-                say("held at {} gates for {}, which no stage's time includes", gates, held)
-            )
+            words.append(say("held at {} for {}, which no stage's time includes", where, held))
     if recording.unreadable:
         words.append(say("{} lines of the file are no events", recording.unreadable))
     return ", ".join(words)
@@ -62,7 +61,7 @@ def stage_facts(
     stage = found.get(number)
     if not stage:
         return say("not yet") if live else say("not in this recording")
-    took = f" · {figure.took(recordings[0], stage)}" if len(recordings) == 1 else ""
+    took = f" · {figure.took(recordings[0], stage, say)}" if len(recordings) == 1 else ""
     return text.clean(stage.actor) + took
 
 

@@ -36,7 +36,8 @@ def _held(found: Recording) -> str:
     spans = [span for span in found.waits.spans if span[0] <= (end or found.end)]
     if not spans:
         return ""
-    return f"{text.duration(sum(last - first for first, last in spans))} at {len(spans)} gates"
+    held = text.duration(sum(last - first for first, last in spans))
+    return f"{held} at {len(spans)} gate{'s' * (len(spans) > 1)}"
 
 
 def draw(

@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import groupby
-from textwrap import wrap
 from typing import NamedTuple
 
 from minirun.knowledge.texts import Topic
-from minirun.show import text, unlike
+from minirun.show import paint, text, unlike
 from minirun.show.event import Event
 from minirun.show.recorded import result
 from minirun.show.recording import Recording
@@ -137,9 +136,7 @@ def _told(
         yield from (f"  {mark} {line(event)}" for event in each)
         if topic and topic not in told:
             told.add(topic)
-            yield from wrap(
-                f"{topic.title}. {topic.here}", _WIDTH, initial_indent=_IN, subsequent_indent=_IN
-            )
+            yield from text.wrap(f"{topic.title}. {topic.here}", min(_WIDTH, paint.width(1)), _IN)
 
 
 def by_reason(

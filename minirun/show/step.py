@@ -29,6 +29,9 @@ def run(
     controller = Controller(settings, container_id, wish, pipe, every_event=every)
     try:
         level = "syscalls" if every else "stages"
+        if not options.step:  # --snapshots alone: no key is asked for
+            controller.running_on = True
+            level = "summary" if options.style == "summary" else level
         if options.web.startswith("fd:"):
             source, target = map(int, options.web[3:].split(","))
             controller.follow(Piped(controller, source, target), level)
@@ -51,9 +54,7 @@ def _on_the_web(controller: Controller, options: "ViewOptions", level: str) -> N
         face.close()
 
 
-def _face(controller: Controller, options: "ViewOptions") -> Face | None:
-    if not options.step:
-        return None
+def _face(controller: Controller, options: "ViewOptions") -> Face:
     pipe, keyboard = controller.runtime_pipe, 0 if os.isatty(0) else -1
     played = keys.read_script(options.script) if options.script else []
     if not options.screen:
@@ -63,7 +64,8 @@ def _face(controller: Controller, options: "ViewOptions") -> Face | None:
                 played, keys.waiter(keyboard, pipe),
                 keyboard=keyboard == 0, rehearsed=options.rehearse,
             )  # fmt: skip
-        return Lines(controller, chooser, show=options.show, style=options.style)
+        show = options.show and not options.late
+        return Lines(controller, chooser, show=show, style=options.style)
     terminal = Tty(keyboard, 2, pipe)
     face = Screen(controller, terminal, None, controller.wish.mark, large=options.large)
     if options.script:

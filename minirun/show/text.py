@@ -181,7 +181,7 @@ def _arguments(event: "Event") -> str:
         return " ".join(form.format_map(words).split())
     if event.kind == "message":
         return f"to {words['to']}" if words["to"] else ""
-    return " ".join(f"{key}={words[key]}" for key in args if words[key])
+    return " ".join(f"{key}={words[key] or 0}" for key in args if words[key] or args[key] == "0")
 
 
 def _word(value: object) -> str:

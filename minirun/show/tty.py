@@ -47,6 +47,9 @@ class Tty:
         self.entered, self.shown = True, []
         if self.fd >= 0:
             tty.setcbreak(self.fd, termios.TCSANOW)
+            mode = termios.tcgetattr(self.fd)
+            mode[6][termios.VSUSP] = b"\0"  # ^Z would leave this screen to the shell: termios(3)
+            termios.tcsetattr(self.fd, termios.TCSANOW, mode)
         self._write(_ENTER)
 
     def leave(self) -> None:

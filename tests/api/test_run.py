@@ -14,6 +14,7 @@ import pytest
 import minirun as package
 from conftest import Program, skip, wait_until
 from minirun.api import Container, Namespaces, RunError, can_run, run, step
+from minirun.api.child import words_of
 from minirun.core.errors import MinirunError, StateError
 
 GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}
@@ -251,6 +252,28 @@ def test_what_names_no_gpus(gpus: object) -> None:
     assert str(caught.value) == f'gpus={gpus!r} names no GPUs (gpus=[0, 1], gpus="all")'
 
 
+@pytest.mark.parametrize("make", [run, step])
+@pytest.mark.parametrize(
+    ("image", "name", "text"),
+    [
+        (1, None, "image=1 is no name of an image"),
+        (["busybox", "true"], None, "is no name of an image"),
+        ("busybox", "../x", "invalid container id '../x' (letters, digits"),
+    ],
+)
+def test_a_wrong_image_or_name_is_one_line(
+    make: Callable[..., object], image: str, name: str | None, text: str
+) -> None:
+    with pytest.raises(RunError) as caught:
+        make(image, "true", name=name)
+    assert text in str(caught.value)
+
+
+def test_a_command_that_is_a_number() -> None:
+    assert words_of((5,)) == ["5"]  # type: ignore[arg-type]
+    assert words_of(("sleep", 5)) == words_of((["sleep", 5],)) == ["sleep", "5"]  # type: ignore[arg-type,list-item]
+
+
 def test_what_is_wrong_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RunError) as caught:
         run("busybox", "true", gpus="9", gpu_driver="simulated")
@@ -283,3 +306,12 @@ def test_help_begins_with_what_is_called() -> None:
         "RunError",
     ]  # fmt: skip
     assert set(called) <= set(package.__all__)
+
+
+def test_a_stop_that_is_over_is_told_of() -> None:
+    with step("busybox", "true") as stepper:
+        stepper.until("2:end")
+        assert str(stepper).endswith("waits")
+        assert str(stepper.until("1")).endswith("waits (1:begin is over)")
+        assert "\n" in stepper.why()
+        assert str(stepper).endswith("waits"), "a page is for those who ask for it"

@@ -82,6 +82,16 @@ def test_the_page_for_people(nodes_path: Path, capfd: pytest.CaptureFixture[str]
     assert cli.main(["doctor", "nurse"]) == 125
 
 
+def test_on_a_terminal_its_lines_are_folded_below_the_findings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "isatty", lambda fd: True)
+    monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((40, 24)))
+    found = AbilityReport("gpu", 5, False, False, "no driver is on this machine", "no harm at all")
+    page = "\n".join(care._report([found]))
+    assert f"  --  gpu  no driver is on this machine\n{' ' * 11}(no harm at all)\n" in page
+
+
 def test_one_of_a_pair_is_enough() -> None:
     def found(works: dict[str, bool]) -> list[AbilityReport]:
         names = [name for pair in EITHER for name in pair]

@@ -25,6 +25,7 @@ def test_it_has_the_seven_stages_and_ends_with_the_command(minirun: Program) -> 
     assert list(found) == [1, 2, 3, 4, 5, 6, 7]
     assert "SIMULATED" in found[5][0]
     assert found[7][-1] == "execve true"
+    assert 'limit pids: {"limit":2048}' in found[1], "as config.json has it"
 
 
 def test_what_it_says_is_what_a_run_does(minirun: Program) -> None:

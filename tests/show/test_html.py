@@ -320,3 +320,21 @@ def test_the_page_speaks_korean(browser: Browser, tmp_path: Path) -> None:
     known = {event.name for event in shipped("gpus-0-1")[0].events}
     assert [one for one in english if not any(name in one for name in known)] == []
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("language", "stage", "held"),
+    [
+        ("en", "runtime · not ended", "held at 1 gate for 0µs, which no "),
+        ("ko", "runtime · 끝나지 않음", "gate 1곳에서 0µs 동안 멈추었고, 단계의 시간에는"),
+    ],
+)
+def test_a_start_that_stands_at_its_first_gate(language: str, stage: str, held: str) -> None:
+    lines = [
+        {"kind": "begin", "name": "clone and root filesystem", "t": 1000},
+        {"kind": "gate", "name": "1:begin", "t": 2000},
+    ]
+    said = [{"v": 1, "id": "c", "stage": 1, "actor": "runtime", "pid": 7, **line} for line in lines]
+    found = recording.parse("".join(f"{json.dumps(line)}\n" for line in said).encode())
+    page = html.render(found, language=language)
+    assert stage in page and held in page

@@ -1,5 +1,6 @@
 """The page for a class: even steps, names, a stage on one screen, and the picture as a file."""
 
+import re
 import struct
 import time
 from itertools import pairwise
@@ -77,7 +78,9 @@ def test_each_stage_on_one_screen(
     show(page, tmp_path, [found], language, width=size[0], height=size[1])
     page.press("p")
     for number in range(1, 8):
-        assert text(page, "#stage-title").startswith(f"{number} ")
+        title = text(page, "#stage-title")
+        assert title.startswith(f"{number} ")
+        assert (language == "ko") == bool(re.search("[가-힣]", title))
         assert len(text(page, "#stage-text")) > 60
         assert page.run("document.documentElement.scrollHeight <= innerHeight"), "fits"
         assert lit(page, found, number)

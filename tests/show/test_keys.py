@@ -1,11 +1,16 @@
 """A presenter's script, and what may stand in it."""
 
 import os
+from typing import cast
 
 import pytest
 
 from minirun.core.errors import UsageError
-from minirun.show import keys
+from minirun.core.settings import BOUNDARIES
+from minirun.inspect.snapshot import Snapshot
+from minirun.show import keys, lines
+from minirun.show.event import event_of
+from minirun.show.face import Stop
 from minirun.show.keys import Key
 
 
@@ -52,3 +57,12 @@ def test_a_script_ends_with_going_on_and_stops_where_the_run_ends() -> None:
     with pytest.raises(keys.RunEnded):
         keys.Script([Key("pause", "60")], waiter, keyboard=False).next()
     os.close(reading)
+
+
+def test_no_line_of_the_stepper_is_wider_than_a_terminal() -> None:
+    """Or --step=plain breaks in the middle of a word."""
+    said = keys.HELP
+    for at in BOUNDARIES:
+        gate = event_of({"kind": "gate", "name": at, "stage": int(at[0]), "t": 0, "pid": 1})
+        said += lines.heading(Stop(at, gate.stage, gate, None, cast(Snapshot, {}), [], 1))
+    assert max(map(len, said.splitlines())) < 80

@@ -14,6 +14,7 @@ from minirun.core.settings import BOUNDARIES, Settings
 from minirun.show import changed, differences
 from minirun.show.controller import Controller
 from minirun.show.inside import MOST_OUTPUT
+from minirun.show.text import display_width
 from minirun.show.until import Wish
 from show.terminal import Start, Terminal
 
@@ -78,6 +79,29 @@ def _stage_5(shown: list[str]) -> None:
     assert "+5 /dev/nvidia0 c 195:0" in nodes or "+ /dev/nvidia0 c 195:0" in nodes
     assert any(line.startswith("  mounts") and "nvidia" in line for line in changed)
     assert "SIMULATED" in shown[0]
+
+
+def test_a_projector_needs_few_columns(minirun: Program, terminal: Start) -> None:
+    argv = minirun.argv("run", "--rm", "--step", "--large", "busybox", "true")
+    screen = terminal(argv, 40, 16)
+    shown = _until(screen, "▶1cl", "l small")
+    assert all(display_width(line) <= 40 for line in shown)
+    screen.press("c")
+    _until(screen, "ended with 0")
+    smaller = terminal(argv, 39, 16)
+    smaller.wait("the screen needs 40x16")
+    smaller.press("c")
+
+
+def test_it_does_not_leave_its_screen_to_a_shell(minirun: Program, terminal: Start) -> None:
+    """A shell with job control would write into it after ^Z."""
+    command = " ".join(minirun.argv("run", "--rm", "--step", "busybox", "echo", "the command"))
+    screen = terminal(["bash", "--norc", "-i", "-c", f"{command}; echo over"], 80, 24)
+    _until(screen, "stop 1")
+    screen.press("C-z", "n")
+    assert not any("Stopped" in line for line in _until(screen, "stop 2"))
+    screen.press("c")
+    _until(screen, "the command", "over")
 
 
 def test_every_key(minirun: Program, terminal: Start) -> None:
@@ -255,7 +279,7 @@ def test_a_command_in_the_container_has_an_end(minirun: Program) -> None:
     """What a face asks: the command's output and status; it is ended if it takes too long."""
     minirun("run", "-d", "--name", "asked", "busybox", "sleep", "60")
     pid = json.loads(minirun("state", "asked").stdout)["pid"]
-    settings = Settings(str(minirun.root), STORE, named=True)
+    settings = Settings(str(minirun.root), STORE, root_is_named=True)
     asking = Controller(settings, "asked", Wish(), -1)
     assert asking.command("true").status == 125
     asking.pids["init"] = pid

@@ -10,6 +10,7 @@ from conftest import Program
 from minirun import recordings
 from minirun.show import starts
 from minirun.show.recording import read
+from minirun.show.text import display_width
 from show import pages
 from show.browser import Browser
 
@@ -147,3 +148,11 @@ def test_a_page_of_one_start_is_not_of_two(minirun: Program) -> None:
     done = minirun("diff", "plain", "--html", "-")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "minirun: --html is for two starts (minirun diff A B --html FILE)\n"
+
+
+def test_reasons_are_as_wide_as_the_terminal(minirun: Program) -> None:
+    """A Korean sign takes two columns of it."""
+    done = minirun("diff", "plain", "runc", env={"LC_ALL": "ko_KR.UTF-8", "COLUMNS": "70"})
+    reasons = [line for line in done.stdout.splitlines() if line.startswith(" " * 6)]
+    assert len(reasons) > 40
+    assert max(map(display_width, reasons)) <= 70

@@ -53,6 +53,14 @@ def test_before_a_shell_on_a_terminal(minirun: Program, terminal: Start) -> None
     assert len(stages_in(screen.visible())) == 7
 
 
+def test_a_shell_without_a_terminal_is_told_of_one(minirun: Program, terminal: Start) -> None:
+    screen = terminal(minirun.argv("run", "--rm", "busybox"))
+    shown = screen.wait("ended with 0").splitlines()
+    assert "minirun: sh has ended, as it had no terminal: run -it gives it this one" in shown
+    screen = terminal(minirun.argv("run", "--rm", "busybox", "sh", "-c", "true"))
+    assert "terminal" not in screen.wait("ended with 0")
+
+
 @pytest.mark.parametrize("flags", [(), GPUS, ("--uidmap", "0:100000:65536")])
 def test_it_says_what_the_log_says(reachable: Program, flags: tuple[str, ...]) -> None:
     done = reachable("run", "--name", "c", "--progress", "tty", *flags, "busybox", "true")
@@ -87,6 +95,25 @@ def test_other_ways_are_as_they_were(minirun: Program, how: str) -> None:
     done = minirun("run", "--rm", how, "busybox", "true")
     assert stages_in(done.stderr.splitlines()) == []
     assert ("READY" in done.stderr) == (how != "--progress=quiet")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--progress", "lanes"), "◄───────── READY ─────────┤"),
+        (("--plain",), "init says READY to runtime"),
+        (("-it",), "7 init    pivot_root, 14 capabilities left, exec echo"),
+    ],
+)
+def test_with_snapshots_the_stages_are_shown_before_the_output(
+    minirun: Program, terminal: Start, flags: tuple[str, ...], expected: str
+) -> None:
+    screen = terminal(
+        minirun.argv("run", "--rm", "--snapshots", *flags, "busybox", "echo", "done:")
+    )
+    shown = screen.wait("ended with 0")
+    assert expected in shown
+    assert shown.index(expected) < shown.index("\ndone:")
 
 
 def test_replay_folds_to_the_same_lines(minirun: Program) -> None:

@@ -55,6 +55,11 @@ OVERLAY = {
             "ok    29µs",
         ),
         (
+            event("note", "gpu shared", args={"gpu": "0", "with": ["a", "b"], "hint": None}),
+            "    2.02ms 1 init    gpu shared gpu=0 with=a b",
+            "",
+        ),
+        (
             event(args=OVERLAY, dur=493_000, t=START + 61_000_000_000),
             "61000.00ms 1 init    mount overlay on …/containers/c1/rootfs lo…",
             "ok   493µs",

@@ -167,6 +167,16 @@ def test_a_presenter_and_two_viewers(talk: Talk, browsers: list[Browser]) -> Non
         assert found == []
 
 
+def test_a_stop_has_its_own_snapshot(talk: Talk) -> None:
+    """What a stage has changed is to be seen at its end, and not one stop later."""
+    wait_until(lambda: talk.place().startswith("before stage 1"), 20)
+    talk.press("until", "5:end")
+    wait_until(lambda: talk.place().startswith("after stage 5"), 20)
+    page = talk.request("GET", talk.viewer)[1].decode()
+    (taken,) = re.findall(r'"at":(\[[^]]*\])', page)
+    assert json.loads(taken)[-2:] == ["5:begin", "5:end"]
+
+
 def test_by_the_keyboard_alone(talk: Talk, browsers: list[Browser]) -> None:
     presenter = browsers[0]
     presenter.visit(talk.presenter)

@@ -91,6 +91,28 @@ def test_slides_are_turned_by_the_keys(browser: Browser, tmp_path: Path) -> None
     assert browser.run(number) == f"{many - 1} / {many}"
 
 
+def test_marking_a_command_on_a_slide_does_not_turn_it(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "slides.html"
+    file.write_text(slides.page(NAME, "en"))
+    browser.open(file)
+    browser.press("ArrowRight")
+    browser.run("getSelection().selectAllChildren(document.querySelector('section.now pre'))")
+    browser.run("document.querySelector('section.now pre').click()")
+    assert browser.run("document.querySelector('footer').textContent").startswith("2 /")
+    browser.run("getSelection().removeAllRanges()")
+    browser.click(1000, 400)
+    assert browser.run("document.querySelector('footer').textContent").startswith("3 /")
+
+
+def test_korean_is_broken_between_words(site: Path, browser: Browser, tmp_path: Path) -> None:
+    """Browsers break Korean after any syllable; its readers expect it after a word."""
+    file = tmp_path / "slides.html"
+    file.write_text(slides.page(NAME, "ko"))
+    for path in (file, site / "ko" / "tutorials" / f"{NAME}.ko.html"):
+        browser.open(path)
+        assert browser.run("getComputedStyle(document.querySelector('p')).wordBreak") == "keep-all"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_slide_asks_before_it_shows(language: str) -> None:
     """No slide has a question and its answer; each reason stands with what it explains."""

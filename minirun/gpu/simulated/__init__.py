@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LAYOUT = 6
+LAYOUT = 7
 """Counts up when the files change, so that a store never serves those of an older minirun."""
 FILES = ("libraries", "libraries32", "binaries", "firmware", "sockets")
 """Fields of Inventory that are rows of HostFile."""

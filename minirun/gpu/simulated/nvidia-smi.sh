@@ -82,8 +82,8 @@ list_gpu() {
     done
 }
 
-row='| %3s  %-43s %-14s  %4s  %6s |\n'
-rule='+-------------------------------------------------------------------------------+'
+row='| %3s  %-41s %-14s  %4s  %6s |\n'
+rule='+-----------------------------------------------------------------------------+'
 
 table_gpu() {
     # shellcheck disable=SC2059
@@ -92,7 +92,7 @@ table_gpu() {
 
 table() {
     echo "$rule"
-    printf '| %-77s |\n' \
+    printf '| %-75s |\n' \
         "NVIDIA-SMI (SIMULATED)   Driver Version: $version   CUDA Version: $cuda"
     echo "$rule"
     # shellcheck disable=SC2059

@@ -88,7 +88,7 @@ function drawBands(view, mine) {
     const stage = begin.event.stage;
     const end = mine.findLast((item) => item.event.kind === "end" && item.event.stage === stage);
     const top = view.tops[begin.lane];
-    const took = !end ? t("never ended") : end.result === "ok" ? end.took : t("failed after {}", end.took);
+    const took = !end ? t("not ended") : end.result === "ok" ? end.took : t("failed after {}", end.took);
     const words = `${t(begin.event.name)} · ${took}`;
     const rect = shape("rect", { class: `band ${laneClass(begin.actor)}`, y: top, height: BAND, rx: 4 });
     const name = shape("text", { x: 22, y: 4 }, words);

@@ -9,7 +9,7 @@ function present(at) {
   const begin = begins[presented];
   document.documentElement.classList.add("presenting");
   byId("stage-card").hidden = false;
-  byId("stage-title").replaceChildren(make("b", { className: "digit" }, String(begin.event.stage)), ` ${begin.actor}: ${begin.what}`);
+  byId("stage-title").replaceChildren(make("b", { className: "digit" }, String(begin.event.stage)), ` ${begin.actor}: ${t(begin.what)}`);
   const topic = data.topics[begin.event.topics[0]];
   byId("stage-text").replaceChildren(...coded(topic?.here ?? ""));
   byId("stage-count").textContent = t("{} of {}", presented + 1, begins.length);
