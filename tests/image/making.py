@@ -5,10 +5,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from minirun.image import recipe
 from minirun.image import store as shelf
 from minirun.image.made import Made, source_of, workshop
 from minirun.image.pack import pack_tree
+from minirun.image.recipe.bootstrap import os_release
 from minirun.image.take import take
 
 OWN = recipe.FOLDER
@@ -51,6 +54,8 @@ def make_old(store: Path, name: str, *texts: str) -> Path:
 
 def unreachable(folder: Path) -> None:
     """Write the recipes ubuntu and debian into a folder; Ubuntu's archive does not answer."""
+    if os_release("/").get("ID") == "ubuntu":
+        pytest.skip("on Ubuntu the recipe takes the sources of packages that are set up here")
     text = Path(OWN, "ubuntu.toml").read_text()
     folder.mkdir()
     shutil.copy(f"{OWN}/debian.toml", folder)

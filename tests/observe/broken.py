@@ -72,6 +72,7 @@ def make(broken: Broken, path: Path) -> Path:
     shutil.copytree(layer_of("busybox"), rootfs, symlinks=True)
     file = path / "config.json"
     config = json.loads(file.read_text())
+    config["ociVersion"] = "1.0.2"  # Ubuntu 24.04's crun refuses that of its runc
     config["process"]["terminal"] = False
     config["process"]["args"] = ["true"]
     broken.breaks(config, rootfs)

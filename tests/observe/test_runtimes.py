@@ -114,6 +114,7 @@ def bundle_of(layer: Path, change: "Callable[[Json], None] | None" = None) -> Bu
     subprocess.run([installed("runc"), "spec"], cwd=folder, check=True)
     path = folder / "config.json"
     config: Json = json.loads(path.read_text())
+    config["ociVersion"] = "1.0.2"  # Ubuntu 24.04's crun refuses that of its runc
     config["process"] |= {"terminal": False, "args": ["true"]}
     config["hooks"] = {"prestart": [_hook("prestart", facts)]}
     if change:

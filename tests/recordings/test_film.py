@@ -12,7 +12,8 @@ import pytest
 from conftest import Program
 from recordings import film
 from recordings.typed import COLUMNS, LINES, PROMPT
-from show.browser import PROGRAM, Browser
+from required import installed
+from show.browser import Browser
 from show.terminal import Terminal
 
 PICTURES = Path(__file__).parents[2] / "tutorials/pictures"
@@ -87,7 +88,7 @@ def test_another_recording_is_another_picture() -> None:
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
-    assert PROGRAM
+    installed("chromium")
     found = Browser(tmp_path / "profile")
     yield found
     found.close()

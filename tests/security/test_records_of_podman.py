@@ -31,7 +31,7 @@ def engine(command: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 def name(engine: Podman) -> Iterator[str]:
     """A running container of an image that is all escapes; its whole id."""
     target = images.archive(
-        engine.home / "escapes.tar", IMAGE, cmd=("sh", "-c", "sleep 300; true", *EVIL),
+        engine.home / "escapes.tar", IMAGE, cmd=("sh", "-c", "/bin/sleep 300; true", *EVIL),
         annotations={"org.example.evil": ALL, "org.opencontainers.image.title": ALL},
         Env=[images.PATH, f"EVIL={ALL}"], Labels={"evil": ALL, "title": ALL},
     )  # fmt: skip

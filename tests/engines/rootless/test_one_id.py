@@ -122,7 +122,7 @@ def test_run_a_bundle(user: User) -> None:
 
 
 def test_kill_all(user: User) -> None:
-    script = "sleep 60 & sleep 60; true"
+    script = "/bin/sleep 60 & /bin/sleep 60; true"  # sleep may be a part of busybox's sh
     assert user("run", "-d", "--name", "k", "busybox", "sh", "-c", script).returncode == 0
     wait_until(lambda: len(json.loads(user("ps", "--format", "json", "k").stdout)) == 3)
     assert user("kill", "--all", "k", "KILL").returncode == 0

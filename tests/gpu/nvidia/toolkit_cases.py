@@ -1,6 +1,18 @@
 """The golden cases of NVIDIA's toolkit, and the tables in which they are short."""
 
+import os
 from typing import Any
+
+_LDCONFIG = "--ldconfig=@/sbin/ldconfig"
+
+
+def of_this_host(arguments: "list[str] | None") -> "list[str] | None":
+    """A case's arguments on a host such as Ubuntu: /sbin/ldconfig is a script there, and NVIDIA's
+    toolkit names the program beside it.
+    """
+    if arguments is None or not os.path.exists("/sbin/ldconfig.real"):
+        return arguments
+    return [f"{word}.real" if word == _LDCONFIG else word for word in arguments]
 
 
 def toml(case: dict[str, Any]) -> str:
