@@ -121,10 +121,8 @@ class Stepper(Shown):
             said = f": {self.board.said}" if self.board.said else ""
             return f"container {self.board.id}: the run is over{said}"
         kind = f"a recording, since {self.reason}" if self.board.recorded else "held"
-        said = (
-            self.board.said if "\n" not in self.board.said.strip() else ""
-        )  # a page was asked for
-        note = f" ({said.strip()})" if said else ""
+        said = self.board.said.strip()
+        note = f" ({said})" if said and "\n" not in said else ""  # lines: a page was asked for
         return f"container {self.board.id}, {kind}: {self.place or 'it goes on'}{note}"
 
     def _repr_html_(self) -> str:
