@@ -114,8 +114,10 @@ def nothing(said: tuple[str, str]) -> None:
 def test_an_images_annotations_give_nothing(hostile: Hostile, driver: str) -> None:
     annotations = of(driver, hostile.root)
     nothing(hostile.run(annotations))  # podman shows a runtime's stderr only where it fails
+    passed = hostile.engine("inspect", "--format={{json .Config.Annotations}}", "hostile")
+    if "io.minirun" not in passed:
+        pytest.skip("this podman gives no runtime an image's annotations, as Ubuntu's 4.9")
     warnings = [event["args"]["text"] for event in hostile.events() if event["name"] == "warning"]
-    assert warnings, hostile.engine("inspect", "--format={{json .Config.Annotations}}", "hostile")
     assert warnings == [f"ignored annotations: {', '.join(sorted(annotations))}"]
 
 

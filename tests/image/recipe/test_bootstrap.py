@@ -79,17 +79,18 @@ def test_what_packages_are_made_of_stands_in_signed_lists(tmp_path: Path) -> Non
 def test_an_archive_that_is_not_there_is_one_line_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if bootstrap.os_release("/").get("ID") != "debian":
+        pytest.skip("the recipe debian takes its own sources where this is no Debian")
     nowhere = aptsources.AptSources(
         "", "Types: deb\nURIs: file:/nowhere\nSuites: x\nComponents: main", "file:/nowhere", "x"
     )
     monkeypatch.setattr(aptsources, "read", lambda codename: nowhere)
-    distribution = bootstrap.os_release("/")["ID"]  # its sources are this machine's
     for epoch, message in (("", "Failed to fetch file:/nowhere/dists/x"), ("7", "mmdebstrap fail")):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
         with pytest.raises(ImageError, match=f"^{message}") as caught:
-            build.build(str(tmp_path), distribution, lambda line: None)
+            build.build(str(tmp_path), "debian", lambda line: None)
         assert "\n" not in caught.value.line()
-        assert os.listdir(tmp_path / "images") == [f".lock-{distribution}"]
+        assert os.listdir(tmp_path / "images") == [".lock-debian"]
     with open("/proc/self/mountinfo") as mounts:
         assert str(tmp_path) not in mounts.read()
 
