@@ -40,8 +40,8 @@ GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-d
 	golang-github-sirupsen-logrus-dev golang-github-urfave-cli-dev golang-golang-x-sys-dev \
 	tar util-linux xz-utils
 # What runc's own tests call, and the libraries of their three helpers in Go: for `bats` alone
-BATS_PACKAGES := apt bats busybox-static gawk gcc golang-go golang-dbus-dev golang-github-cilium-ebpf-dev \
-	golang-github-containerd-console-dev golang-github-coreos-go-systemd-dev \
+BATS_PACKAGES := apt bats busybox-static gawk gcc golang-go golang-dbus-dev \
+	golang-github-cilium-ebpf-dev golang-github-containerd-console-dev golang-github-coreos-go-systemd-dev \
 	golang-github-cyphar-filepath-securejoin-dev golang-github-moby-sys-dev \
 	golang-github-opencontainers-specs-dev golang-github-seccomp-libseccomp-golang-dev \
 	golang-github-sirupsen-logrus-dev golang-github-urfave-cli-dev golang-golang-x-sys-dev jq \
