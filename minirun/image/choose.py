@@ -1,7 +1,7 @@
 """From what a reference names to one image: through indexes, each document checked as it is read.
 
-Of several images the platform decides, by what the index says of each, and where it says nothing by
-the image's own configuration. What is neither index nor manifest is passed over: image-spec
+Of several images the platform decides, by what the index says of each; if it says nothing, by the
+image's own configuration. What is neither index nor manifest is passed over: image-spec
 image-index.md wants it so.
 """
 
