@@ -100,7 +100,7 @@ def details(store: str, reference: str) -> "shelf.ImageDetails":
 def verify(store: str, reference: str) -> str:
     """Compute an image's digest again; return what is wrong, empty if nothing is.
 
-    Raises ImageError if there is no such image.
+    Raises ImageError if there is no such image; OSError if it cannot be read just now.
     """
     image = resolve(store, reference)
     if chains := chain_ids(image):
@@ -108,7 +108,7 @@ def verify(store: str, reference: str) -> str:
         return next((fault for fault in faults if fault), "")
     try:
         found = tree.summarize(list(image.layers)).digest
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
     return "" if found == image.digest else f"is {found}, was stored as {image.digest}"
 

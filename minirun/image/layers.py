@@ -108,13 +108,16 @@ class Layers:
             os.close(held)
 
     def fault(self, chain_id: str) -> str:
-        """Compute a layer's digest again; return what is wrong, empty if nothing is."""
+        """Compute a layer's digest again; return what is wrong, empty if nothing is.
+
+        Raises OSError if it cannot be read just now.
+        """
         path = self._path(chain_id)
         try:
             with open(f"{path}/{RECORD}", encoding="utf-8") as file:
                 stored = json.load(file)["digest"]
             found = tree.summarize([f"{path}/{FS}"]).digest
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
         except (ValueError, KeyError, TypeError):
             return f"{path}/{RECORD} is damaged"

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
         """In a list of images: why there is no more than its name and tag."""
 
 
+class DamagedImage(ImageError):
+    """An image is not what was stored. An error such as EMFILE says nothing of that."""
+
+
 class Image(Record):
     """What a container needs to know of its image; the strings are as in the OCI image config."""
 
@@ -91,7 +95,7 @@ def directory_name(reference: Reference) -> str:
 def find(store: str, wanted: Reference) -> "Image | None":
     """Return the image in `store` that a reference means; None if there is none.
 
-    Raises ImageError if it is broken.
+    Raises DamagedImage, ImageError.
     """
     for name in _candidates(store, wanted):
         path = os.path.join(images_dir(store), name)
@@ -107,7 +111,7 @@ def find(store: str, wanted: Reference) -> "Image | None":
 def read_details(path: str) -> "ImageDetails":
     """Return image.json of the image in directory `path`.
 
-    Raises FileNotFoundError if there is none, ImageError if it cannot be used.
+    Raises FileNotFoundError if there is none, DamagedImage, ImageError if it cannot be read.
     """
     try:
         with open(os.path.join(path, RECORD), encoding="utf-8") as file:
@@ -201,6 +205,6 @@ def failure(error: OSError, doing: str) -> ImageError:
     return ImageError(str(general), general.hint)
 
 
-def _broken(path: str, text: str) -> ImageError:
+def _broken(path: str, text: str) -> DamagedImage:
     name = os.path.basename(path)
-    return ImageError(f"image {name}: {text}", f"rm -r {path}, then build or import it again")
+    return DamagedImage(f"image {name}: {text}", f"rm -r {path}, then build or import it again")

@@ -65,17 +65,17 @@ def build(store: str, name: str, notify: Notify, watch: Notify = ignore) -> shel
 def _intact(store: str, recipe: Recipe, notify: Notify) -> shelf.Image | None:
     """Return the image that is there; one that is not what was stored is removed.
 
-    None too for one that was made by another version of the recipe.
+    None too for one that was made by another version of the recipe. Raises ImageError, OSError.
     """
     name = recipe.name
     try:
+        image = shelf.find(store, parse(name))
+        if not image:
+            return None
         fault = catalogue.verify(store, name)
         if not fault:
-            made_by = _made_by(store, name)
-            return None if made_by not in ("", _version(recipe)) else catalogue.resolve(store, name)
-    except ImageError as error:
-        if str(error).startswith("No such image"):
-            return None
+            return image if _made_by(store, name) in ("", _version(recipe)) else None
+    except shelf.DamagedImage as error:
         fault = str(error)
     notify(f"image {name} is damaged ({fault}): building it again")
     with suppress(ImageError):

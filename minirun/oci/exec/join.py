@@ -16,7 +16,9 @@ and not the log: it sends its events through one of the pipes. It is not dumpabl
 What the real stack does: runc's `init` is not dumpable, and drops its privileges once it is inside.
 """
 
+import errno
 import os
+import select
 
 from minirun.common import mountinfo
 from minirun.core import events, handshake, state
@@ -45,6 +47,8 @@ POINTS = frozenset(
     )
 )  # fmt: skip
 """The points of minirun.core.extras at which a process becomes the container's command."""
+_MOMENT = 500
+"""Milliseconds between the moment at which process 1 begins to exit, and its end."""
 
 
 class Joined(Record):
@@ -162,9 +166,9 @@ def _joiner(
         sets, memfd = _prepare(container, config, console)
         _make_sibling(container, sets, channel, memfd, ends)
         os._exit(0)
-    except ProcessLookupError:  # ESRCH of setns: init has ended meanwhile
-        channel.fail(StateError(f"container {container.id} is not running"))
     except BaseException as error:
+        if isinstance(error, OSError) and _has_ended(container, error):
+            error = StateError(f"container {container.id} is not running")
         channel.fail(_as_error(error))
     finally:
         os._exit(1)
@@ -248,6 +252,24 @@ def _command(
         channel.fail(_as_error(error))
     finally:
         os._exit(1)
+
+
+def _has_ended(container: Container, error: OSError) -> bool:
+    """Return True if `error` came up because the container has ended meanwhile.
+
+    Then setns says ESRCH, the file of a cgroup ENODEV, and clone ENOMEM as soon as process 1 of the
+    pid namespace begins to exit: pid_namespaces(7).
+    """
+    if error.errno != errno.ENOMEM:
+        return error.errno in (errno.ESRCH, errno.ENODEV)
+    try:
+        poll = select.poll()
+        poll.register(os.pidfd_open(container.record["init"]["pid"]))
+        return bool(poll.poll(_MOMENT))
+    except ProcessLookupError:
+        return True
+    except OSError:  # the container's seccomp filter
+        return False
 
 
 def _as_error(error: BaseException) -> MinirunError:

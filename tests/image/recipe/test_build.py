@@ -118,6 +118,28 @@ def test_an_intact_image_is_kept_and_a_damaged_one_built_again(tmp_path: Path) -
     assert build.find_or_build(store, "busybox", told.append) == first
 
 
+SHORT = """
+import os, resource, sys
+from minirun.core.errors import MinirunError
+from minirun.image.recipe import build
+build.build(sys.argv[1], "busybox", print)  # now all is imported
+for number in range(3, 30):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, 64))
+    try:
+        build.build(sys.argv[1], "busybox", print)
+    except (MinirunError, OSError) as error:
+        assert "Too many open files" in str(error), error
+"""
+
+
+def test_an_image_that_cannot_be_read_just_now_is_not_damaged(filled: str) -> None:
+    before = os.stat(f"{filled}/images/busybox/image.json").st_ino
+    command = [sys.executable, "-c", SHORT, filled]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert os.stat(f"{filled}/images/busybox/image.json").st_ino == before
+
+
 def test_a_name_without_a_recipe(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match="no recipe for alpine"):
         build.build(str(tmp_path), "alpine", pytest.fail)
