@@ -62,6 +62,12 @@ def read(pid: "int | str" = "self", fs_type: str = "") -> "list[Mount]":
         raise
 
 
+def mount_id(fd: int) -> int:
+    """Return the id of the mount that an open file lies on: proc_pid_fdinfo(5). Raises OSError."""
+    with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
+        return int(file.read().partition(b"mnt_id:")[2].split()[0])
+
+
 def parse(text: str, fs_type: str = "") -> "list[Mount]":
     """Return the mounts of a text like /proc/PID/mountinfo; see :func:`read` for `fs_type`."""
     separator = f" - {fs_type}"

@@ -96,14 +96,6 @@ def kill(record: "dict[str, Any]", number: int) -> None:
         os.close(pidfd)
 
 
-def _stop(container: Container) -> None:
-    """Kill the container's init, if it still runs."""
-    try:
-        kill({**container.record, "status": state.RUNNING}, SIGKILL)
-    except (StateError, ProcessLookupError):
-        pass
-
-
 def destroy(container: Container) -> None:
     """Remove all of a container, whatever its state. Idempotent. Raises OSError."""
     record = container.record
@@ -114,8 +106,13 @@ def destroy(container: Container) -> None:
             pass
     _await_init(container)
     if state.is_alive(record["init"]):
-        _stop(container)
+        try:
+            kill({**record, "status": state.RUNNING}, SIGKILL)
+        except (StateError, ProcessLookupError):
+            pass
     clear_cgroup(container)
+    if noted := record.get("root_mount"):
+        extras.function("unmount_root")(noted)
     reap(record["init"])
     await_supervisor(record["supervisor"])
     _poststop(container)

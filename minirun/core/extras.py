@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.inroot import Root
     from minirun.core.stages.s1_clone import Init
 
+_HOST_MOUNTS = "minirun.oci.mounts.host_namespace"
 _VENDORS = ("minirun.gpu.vendors.Groups", ("groups",))
 _NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
 _HIDE = ("minirun.oci.mounts.hide.Hide", ("hide",))
@@ -35,6 +36,7 @@ _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
 TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
+    ("--host-mounts", f"{_HOST_MOUNTS}.HostNamespace", ("clone", "isolate", "change_root")),
     ("linux.namespaces.path", *_NAMED), ("linux.namespaces.type=time", *_NAMED),
     ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps", ("from_outside",)),
     ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
@@ -74,7 +76,7 @@ class Extra:
         self.config = container.config
 
     def clone(self, flags: int) -> "tuple[int, int] | None":
-        """Stage 1, runtime: make init instead of the core; return (pid, pidfd), as clone3 does."""
+        """Stage 1, runtime, last: make init instead of the core; return (pid, pidfd) of clone3."""
         return None
 
     def from_outside(self, init: "Init") -> None:
@@ -152,6 +154,7 @@ def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str
     """
     extras: dict[str, Extra] = {}
     flags = {
+        "--host-mounts": "mount" not in container.config.namespaces,
         "--no-pivot": container.record.get("no_pivot"),
         "--gpu-driver": container.config.choices.gpu_driver,
         "--rootless": container.unprivileged,
@@ -185,6 +188,7 @@ FUNCTIONS = {
     "open_cgroup": "minirun.cgroups.of_container",
     "make_cgroup": "minirun.cgroups.make",
     "clear_cgroup": "minirun.cgroups.stopping.clear",
+    "unmount_root": f"{_HOST_MOUNTS}.unmount",
     "kill_cgroup": "minirun.cgroups.stopping.kill",
     "cgroup_entrance": "minirun.cgroups.hierarchies.entrance",
     "empty_directory": "minirun.oci.namespaces.userns.empty_directory",

@@ -169,7 +169,7 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
             absolute(path, f"{where}.path")
         paths[kind] = path
     if "mount" not in paths:
-        fail("linux.namespaces", "a mount namespace is required, or the host's would change")
+        _host_mounts(linux, "user" in paths)
     for name in ("hostname", "domainname"):
         if config.get(name) and "uts" not in paths:
             fail(name, "needs a uts namespace of the container's own")
@@ -188,6 +188,15 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
             fail(f"linux.timeOffsets.{name}", "is none of monotonic, boottime")
     if linux.get("netDevices"):
         _net_devices(linux["netDevices"], "network" in paths)
+
+
+def _host_mounts(linux: "dict[str, Any]", own_users: bool) -> None:
+    """Check a container that has the host's mounts."""
+    for name in ("maskedPaths", "readonlyPaths"):
+        if linux.get(name):
+            fail(f"linux.{name}", "cannot be restricted without a private mount namespace")
+    if own_users:
+        fail("linux.namespaces", "a user namespace may not mount in the host's mount namespace")
 
 
 def _id_maps(rows: "list[dict[str, int]]", where: str) -> None:

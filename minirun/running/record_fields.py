@@ -93,6 +93,14 @@ def _is_process(value: "Any") -> bool:
     return _is_pid(pid) and pid > 0 and type(start) is int and isinstance(value["boot"], str)
 
 
+def _is_mount(value: "Any") -> bool:
+    """Return True if this is what minirun.oci.mounts.host_namespace notes."""
+    if not isinstance(value, dict) or value.keys() != {"id", "path", "boot"}:
+        return False
+    texts = isinstance(value["boot"], str) and _is_path(value["path"])
+    return texts and type(value["id"]) is int and value["id"] > 0
+
+
 def _is_cgroup(value: "Any") -> bool:
     """Return True if this is what minirun.cgroups.Cgroup.record returns.
 
@@ -166,7 +174,7 @@ OPTIONAL: "dict[str, tuple[Callable[[Any], bool], str]]" = {
     "image": _TEXT, "gpus": _TEXT, "args": (_texts, "a list of texts"),
     "warnings": (_texts, "a list of texts"), "origin": (_named_texts, "an object of texts"),
     "resources": (_is(dict), "an object"), "declared": (_is(dict), "an object"),
-    "cgroup": (_is_cgroup, "a cgroup"),
+    "cgroup": (_is_cgroup, "a cgroup"), "root_mount": (_is_mount, "a mount"),
     "exit_status": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
     "finished": (_is_time, "a time"),
 }  # fmt: skip

@@ -72,7 +72,6 @@ REASONS = (
     Reason("linux_cgroups_*blkio", "*", _LEAF_WEIGHT, evidence="blkio.leaf_weight"),
     Reason("linux_cgroups_*hugetlb", "*", _HIERARCHY.format("hugetlb"), evidence="hugetlb"),
     Reason("linux_cgroups_*network", "*", _HIERARCHY.format("net_cls"), evidence="net_cls"),
-    Reason("linux_ns_itype", "cannot run *", _MOUNTS, evidence="mount namespace is required"),
     Reason(
         "misc_props",
         "* if they encounter an unknown annotation key",

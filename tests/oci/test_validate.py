@@ -182,8 +182,8 @@ MALFORMED = [
     one("linux.namespaces[1].path", "proc/1/ns/pid"), one("linux.maskedPaths[0]", "kcore"),
     one("linux.readonlyPaths[0]", ""),
     # namespaces and what needs them
-    one("linux", GONE, "linux.namespaces"), one("linux.namespaces", [], "linux.namespaces"),
-    one("linux.namespaces", [{"type": "pid"}], "linux.namespaces"),
+    one("linux", GONE, "hostname"), one("linux.namespaces", [], "linux.maskedPaths"),
+    one("linux.namespaces", [{"type": "pid"}], "linux.maskedPaths"),
     one("linux.namespaces[1].type", "net"), one("linux.namespaces[1].type", "PID"),
     one("linux.namespaces[3]", {"type": "pid"}, "linux.namespaces[3].type"),
     one("linux.namespaces[3]", {"type": "pid", "path": "/x"}, "linux.namespaces[3].type"),

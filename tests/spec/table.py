@@ -108,6 +108,10 @@ ROWS = (
          "spec/test_namespaces.py::test_a_user_namespace_by_path",
          "spec/test_namespaces.py::test_a_mount_namespace_by_path"),
         "the processes of a mount namespace that is joined see the container's mounts, too"),
+    Row("config-linux.md", "namespaces, without type mount", "yes",
+        ("oci/mounts/host_namespace.py",), ("spec/test_host_mounts.py",),
+        "no path can be hidden then, and a process that may chroot can leave; a mount namespace"
+        " named by path must be another than the runtime's"),
     Row("config-linux.md", "uidMappings, gidMappings", "yes", ("oci/namespaces/userns.py",),
         ("gpu/test_userns.py", "spec/test_mounts.py::test_the_containers_own_mapping")),
     Row("config-linux.md", "timeOffsets", "yes", ("oci/namespaces/helper.py",),
@@ -194,9 +198,10 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         f"{_SECURITY}::test_cve_2025_23266_hooks_get_their_own_environment",
     ),
     (
-        "A mount namespace of its own is required.",
-        "runc starts without one (if no path is to be hidden), and changes the host's mounts.",
-        "spec/test_namespaces.py::test_the_hosts_mount_namespace_is_refused",
+        "Without a mount namespace the host's mounts stay as they are, and `delete` unmounts the"
+        " container's.",
+        "runc makes all of the host's slaves, and leaves the container's behind.",
+        "spec/test_host_mounts.py::test_while_it_lives_the_host_sees_its_mounts",
     ),
     (
         "A mount's destination is a path inside the container, to the letter.",

@@ -34,7 +34,7 @@ class RootMount(Record):
 
     def execute(self) -> Root:
         """Do it, and open it. Raises ConfigError, OSError."""
-        self._check()
+        self.check()
         if self.layers:
             layers, why = self.layers, "the image stays untouched: what is written goes to upper"
             if len(self._options(layers)) > _LONGEST:  # their descriptors' numbers are shorter
@@ -48,7 +48,8 @@ class RootMount(Record):
             mounts.mount(self.path, self.path, None, flags, why="pivot_root wants a mount point")
         return Root.at(self.path)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ConfigError if root.path is no directory, or the host's own root."""
         try:  # a link in place of the root filesystem is refused here (CVE-2021-29136)
             fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             is_own_root = os.path.samestat(os.fstat(fd), os.stat("/"))

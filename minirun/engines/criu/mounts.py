@@ -19,6 +19,7 @@ import os
 from contextlib import closing
 
 from minirun.cgroups import Cgroup
+from minirun.common import mountinfo
 from minirun.common.mountinfo import Mount
 from minirun.core import jsonlite, state
 from minirun.core.config import Config
@@ -86,7 +87,7 @@ def _mount_at(root: Root, place: str) -> int:
     except OSError:
         return 0
     try:
-        return int(state.read_text(f"/proc/self/fdinfo/{fd}").partition("mnt_id:")[2].split()[0])
+        return mountinfo.mount_id(fd)
     finally:
         os.close(fd)
 

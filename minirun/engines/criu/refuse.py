@@ -35,6 +35,9 @@ def config(config: Config, done: str, directory: str = "") -> None:
     if config.terminal:
         text = f"a container with a terminal cannot be {done}: its other end is the caller's"
         raise MinirunError(text, "process.terminal: false in config.json")
+    if "mount" not in config.namespaces:
+        text = f"a container with the host's mounts cannot be {done}: CRIU would take them all"
+        raise MinirunError(text, "give it a mount namespace in config.json")
     for kind in _ALONE:
         if config.namespaces.get(kind):
             text = f"a container that joined a {kind} namespace by path cannot be {done}"

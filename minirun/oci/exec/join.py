@@ -65,8 +65,6 @@ class Access(Record):
     """Of the container's root directory."""
     namespaces: "tuple[tuple[int, int], ...]"
     """For setns(2), in this order: a descriptor, and the kinds (CLONE_NEW*) that it is for."""
-    directory: str = "/"
-    """The root directory in the container's mount namespace: another one before pivot_root."""
 
 
 def access(container: Container) -> Access:
@@ -83,7 +81,7 @@ def access(container: Container) -> Access:
     before_pivot = container.config.rootfs if container.config.rootfs in points else ""
     flags = sum(namespaces.FLAGS[kind] for kind in container.config.namespaces)
     root = Root.at(f"/proc/{target['pid']}/root{before_pivot}").fd
-    return Access(root, ((pidfd, flags),), before_pivot or "/")
+    return Access(root, ((pidfd, flags),))
 
 
 def enter(container: Container, config: Config, console: Console, way: Access) -> Joined:
@@ -199,9 +197,9 @@ def _enter(container: Container, config: Config, way: Access) -> None:
     if "user" in config.namespaces:
         privileges.become_user({}, denied=bool(container.record.get("groups_denied")))
         process.prctl(process.PR_SET_DUMPABLE, 0)
-    os.chdir(way.directory)
-    if way.directory != "/":
-        mounts.chroot(".", why="where pivot_root will lead to")
+    os.fchdir(way.root)
+    if not os.path.samestat(os.stat("."), os.stat("/")):
+        mounts.chroot(".", why="where pivot_root will lead to, or chroot has led")
 
 
 def _prepare(container: Container, config: Config, console: Console) -> "tuple[caps.Sets, int]":

@@ -27,6 +27,7 @@ from minirun.core.kernel import namespaces, process
 from minirun.oci.namespaces import idmap
 
 _NS_GET_NSTYPE = 0xB703  # linux/nsfs.h
+_LEAVE_IT_OUT = "leave the namespace of type mount out, if the host's mounts are to change"
 
 
 class NamedNamespaces(Extra):
@@ -73,7 +74,7 @@ def _open(config: Config) -> "dict[str, int]":
             if fcntl.ioctl(fd, _NS_GET_NSTYPE) != namespaces.FLAGS[kind]:
                 raise ConfigError(f"{where}: is not a {kind} namespace")
             if kind == "mount" and os.path.samestat(os.fstat(fd), os.stat("/proc/self/ns/mnt")):
-                raise ConfigError(f"{where}: is the runtime's own: the host's mounts would change")
+                raise ConfigError(f"{where}: is the runtime's own", _LEAVE_IT_OUT)
         except OSError as error:
             text = os.strerror(error.errno or 0).lower()
             text = "is not a namespace" if error.errno == 25 else text  # ENOTTY

@@ -12,6 +12,8 @@ from minirun.core.kernel import mounts as m
 from minirun.core.kernel import namespaces
 from minirun.core.stages import s1_clone
 
+OWN: dict[str, Any] = {"namespaces": [{"type": "mount"}]}
+
 
 @pytest.mark.parametrize(
     ("word", "shared"),
@@ -29,7 +31,7 @@ def test_propagation_of_the_root(
         host = os.open("/proc/self/ns/mnt", os.O_RDONLY)  # stays alive, and is a peer from now on
         namespaces.unshare(namespaces.CLONE_NEWNS)
         assert "shared:" in mount_at(tmp_path)["shared"]
-        s1_clone.isolate_mounts(container(tmp_path, linux={"rootfsPropagation": word}))
+        s1_clone.isolate_mounts(container(tmp_path, linux={**OWN, "rootfsPropagation": word}))
         found = mount_at(tmp_path)["shared"]
         assert found.startswith(shared) if shared else not found
         os.close(host)
@@ -50,7 +52,7 @@ def test_a_shared_namespace_keeps_the_root_filesystem_to_itself(
     def body() -> None:
         m.mount("tmpfs", str(tree), "tmpfs")
         m.mount(None, "/", None, m.MS_REC | m.MS_SHARED)
-        s1_clone.isolate_mounts(container(tmp_path, linux={"rootfsPropagation": "shared"}))
+        s1_clone.isolate_mounts(container(tmp_path, linux={**OWN, "rootfsPropagation": "shared"}))
         assert not mount_at(tree)["shared"]
         assert "shared:" in mount_at("/")["shared"]
 

@@ -1,0 +1,83 @@
+"""A container without a mount namespace of its own: it sees the host's mounts, and the host its.
+
+pivot_root(2) would move the host's own root, so chroot(2) leads into the container's: a process
+that may chroot can leave it. What is mounted for the container is mounted on the host, and stays
+there when its processes have ended. So the root filesystem is bound upon itself first, and that one
+mount, on which all others lie, is noted in the container's record: `delete` unmounts it.
+
+What the real stack does: runc makes the mounts in the same way, sets every mount of the host to
+rslave before, and leaves its own behind (its issue 2095). minirun changes no mount that it has not
+made.
+"""
+
+import os
+
+from minirun.common import mountinfo
+from minirun.core import state
+from minirun.core.extras import Extra
+from minirun.core.kernel import mounts
+from minirun.core.rootfs import build
+from minirun.core.rootfs.inroot import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class HostNamespace(Extra):
+    """The mounts of one container, in the namespace that minirun was called in."""
+
+    def clone(self, flags: int) -> None:
+        """Bind the root filesystem upon itself, and note the mount. Raises ConfigError, OSError."""
+        rootfs = self.config.rootfs
+        build.root_mount(self.config, [], "").check()
+        why = "all that is mounted for the container lies on this mount"
+        flags = mounts.OPEN_TREE_CLONE | mounts.AT_RECURSIVE
+        tree = mounts.open_tree(mounts.AT_FDCWD, rootfs, flags, why=why)
+        place = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        noted = {"id": mountinfo.mount_id(tree), "path": os.path.realpath(rootfs)}
+        self.container.save(root_mount={**noted, "boot": state.boot_id()})
+        mounts.move_mount(tree, place, shown=rootfs)  # it becomes shared if what it lies on is
+        why = "no mount in it may spread to other mount namespaces"
+        mounts.mount_setattr(tree, propagation=mounts.MS_PRIVATE, recursive=True, why=why)
+        os.close(place)
+        os.close(tree)
+
+    def isolate(self) -> bool:
+        """Leave the host's mounts as they are, whatever linux.rootfsPropagation says."""
+        return True
+
+    def change_root(self, root: Root) -> bool:
+        """Go into `root` with chroot. Raises OSError."""
+        os.fchdir(root.fd)
+        root.close()
+        mounts.chroot(".", why="no mount namespace: the host's mounts stay where they are")
+        os.chdir("/")
+        return True
+
+
+def unmount(noted: "dict[str, Any]") -> None:
+    """Unmount what :meth:`HostNamespace.clone` has noted, and what lies on it. Raises OSError."""
+    while noted["boot"] == state.boot_id():
+        listed = {mount.mount_id: mount for mount in mountinfo.read()}
+        own = listed.get(noted["id"])
+        if not own or own.mount_point != noted["path"]:
+            return
+        fd = os.open(noted["path"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if not _lies_on(listed, mountinfo.mount_id(fd), own.mount_id):
+                return  # another file system hides it: not ours to unmount
+            why = "the container's mounts leave the host"
+            mounts.umount2(f"/proc/self/fd/{fd}", mounts.MNT_DETACH, why=why)
+        finally:
+            os.close(fd)
+
+
+def _lies_on(listed: "dict[int, mountinfo.Mount]", mount_id: int, below: int) -> bool:
+    """Return True if a mount is `below`, or mounted somewhere on it."""
+    while mount_id in listed and mount_id != below:
+        parent = listed[mount_id].parent
+        if parent == mount_id:
+            break
+        mount_id = parent
+    return mount_id == below
