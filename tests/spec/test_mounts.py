@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from required import installed
 from spec.conftest import Bundle
 
 HERE = "grep ' /mnt ' /proc/self/mountinfo"
@@ -152,15 +153,29 @@ def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
     assert (old / "file").read_text() == "old"
 
 
-def test_the_mode_of_a_tmpfs(bundle: Bundle) -> None:
-    """That of the directory below it; where none is, a tmpfs' own, so that each user can write."""
+TMPFS = ("/private", "/sticky", "/new/one", "/given")
+
+
+def tmpfs_modes(bundle: Bundle) -> dict[str, Any]:
+    """What makes a container print the modes of four tmpfs; two are on what is there already."""
     (bundle.rootfs / "private").mkdir(mode=0o700)
     (bundle.rootfs / "sticky").mkdir()
     (bundle.rootfs / "sticky").chmod(0o1777)
-    places = ("/private", "/sticky", "/new/one", "/given")
-    rows = [tmpfs(*(["mode=711"] if at == "/given" else []), at=at) for at in places]
-    said = bundle.says(f"stat -c %a {' '.join(places)}", mounts=bundle.mounts(*rows))
-    assert said.split() == ["700", "1777", "1777", "711"]
+    rows = [tmpfs(*(["mode=711"] if at == "/given" else []), at=at) for at in TMPFS]
+    return {"command": f"stat -c %a {' '.join(TMPFS)}", "mounts": bundle.mounts(*rows)}
+
+
+def test_the_mode_of_a_tmpfs(bundle: Bundle) -> None:
+    """That of the directory below it; where none is, a tmpfs' own, so that each user can write."""
+    assert bundle.says(**tmpfs_modes(bundle)).split() == ["700", "1777", "1777", "711"]
+
+
+def test_the_mode_of_a_tmpfs_is_runcs(bundle: Bundle) -> None:
+    """1777 for a new one is meant so: opencontainers/runc, pull request 4973."""
+    bundle.write(**tmpfs_modes(bundle))
+    argv = (installed("runc"), "--root", bundle.path / "state", "run", bundle.name)
+    done = subprocess.run(argv, cwd=bundle.path, stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.stdout.decode().split() == ["700", "1777", "1777", "711"], done.stderr
 
 
 def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:
