@@ -52,7 +52,7 @@ TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("process.args", "minirun.oci.home.Home", ("before_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.compiled",
-     ("receive", "before_user", "after_user", "before_exec")),
+     ("from_outside", "before_pivot", "receive", "before_user", "after_user", "before_exec")),
     ("process.rlimits", *_LIMITS), ("process.oomScoreAdj", *_LIMITS),
     ("process.scheduler", *_TUNING), ("process.ioPriority", *_TUNING),
     ("process.apparmorProfile", *_TUNING), ("process.selinuxLabel", *_TUNING),

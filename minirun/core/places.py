@@ -24,6 +24,7 @@
         exec.fifo                 init waits here until `start`                core/handshake
         join.sock                 init answers `exec` here until `start`       oci/exec/created
         gate.fifo                 a run waits here at the boundary of a stage  core/gates
+        seccomp.json              the compiled filter of system calls          oci/seccomp
         edits.json                what was put in for the GPUs                 core/stages/s5_inject
         rootfs/                   where the root filesystem is mounted         core/rootfs/build
         upper/, work/             OverlayFS's layer of this container          the kernel
@@ -45,15 +46,14 @@ NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
 
 # A container's directory, and a bundle, which has a config.json too.
 STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"
-EVENTS, EDITS = "events.jsonl", "edits.json"
+EVENTS, EDITS, SECCOMP = "events.jsonl", "edits.json", "seccomp.json"
 FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
-JOIN = "join.sock"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
-OUTPUT, CRIU_PID = "log.json", "criu.pid"
+OUTPUT, CRIU_PID, JOIN = "log.json", "criu.pid", "join.sock"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
-        WORK, LOWER, VOLUMES, CRIU_PID,
+        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP,
     )
 )  # fmt: skip
 

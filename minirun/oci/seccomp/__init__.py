@@ -1,11 +1,19 @@
-"""linux.seccomp, profiles of system calls: compiled before clone, installed in stage 7.
+"""linux.seccomp, profiles of system calls: compiled beside init, installed in stage 7.
+
+Compiling takes libseccomp about 10 ms, as long as init takes for its root filesystem, so the
+runtime does it meanwhile. The program waits in memory that both have open (memfd_create(2)), and in
+seccomp.json in the container's directory: `exec` installs the same one, and does not compile again.
 
 Without noNewPrivileges the kernel wants CAP_SYS_ADMIN of who installs a filter, so it comes before
 the container's user; with it, as late as can be, so that init's own calls hardly meet the filter.
 A filter with a listener cannot be that late: `start` takes no listener.
 """
 
+import os
+
+from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
+from minirun.core.errors import StateError
 from minirun.core.extras import Extra
 from minirun.core.handshake import Message
 from minirun.core.kernel import process
@@ -14,26 +22,67 @@ from minirun.oci.seccomp import compiler, profile
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.handshake import Channel
-    from minirun.oci.seccomp.profile import Filter
+    from minirun.core.rootfs.inroot import Root
+    from minirun.core.stages.s1_clone import Init
+    from minirun.oci.seccomp.profile import Filter, Rules
 
 
 def compiled(container: Container) -> Extra:
-    """Compile the container's profile. Raises ConfigError, MinirunError."""
-    document = container.config.linux["seccomp"]
-    if not document:
+    """Check the container's profile. Raises ConfigError, MinirunError."""
+    if not container.config.linux["seccomp"]:
         return Extra(container)  # runc takes an empty one for none
-    return Seccomp(
-        container, profile.load(document, container.record.get("seccomp") or profile.OF_BUNDLE)
-    )
+    return Seccomp(container)
 
 
 class Seccomp(Extra):
-    """A compiled filter, and when it is installed."""
+    """The filter of one container, and when it is installed."""
 
-    def __init__(self, container: Container, filter: "Filter") -> None:
+    filter: "Filter"
+    """Compiled; in the runtime and in init it is there as soon as the root filesystem is."""
+
+    def __init__(self, container: Container) -> None:
         super().__init__(container)
-        self.filter = filter
         self.late = bool(container.config.process.get("noNewPrivileges"))
+        self.name: str = container.record.get("seccomp") or profile.OF_BUNDLE
+        self.rules: Rules | None = None
+        if kept := self._kept():
+            self.filter = kept
+        elif container.record["status"] == state.CREATING:
+            self.rules = profile.check(self.config.linux["seccomp"], self.name)
+            self.memfd = os.memfd_create("minirun:seccomp")
+        else:
+            self.filter = profile.load(self.config.linux["seccomp"], self.name)
+
+    def from_outside(self, init: "Init") -> None:
+        """Compile it, for init and for each `exec`. Raises ConfigError, OSError."""
+        if self.rules:
+            self.filter = self.rules.compile()
+            row = {"flags": self.filter.flags, "allowed": self.filter.allowed}
+            text = jsonlite.dumps({**row, "bpf": self.filter.bpf.hex()})
+            os.write(self.memfd, text.encode())
+            os.close(self.memfd)
+            state.write(f"{self.container.directory}/{places.SECCOMP}", text)
+
+    def before_pivot(self, root: "Root") -> None:
+        """Take what the runtime has compiled by now."""
+        if self.rules:
+            self.filter = self._read(os.pread(self.memfd, os.fstat(self.memfd).st_size, 0).decode())
+            os.close(self.memfd)
+
+    def _kept(self) -> "Filter | None":
+        """Return the filter as init has it; None if there is none, or it is an older minirun's."""
+        try:
+            return self._read(state.read_text(f"{self.container.directory}/{places.SECCOMP}"))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise StateError(f"{places.SECCOMP} of {self.container.id} is damaged") from None
+
+    def _read(self, text: str) -> "Filter":
+        row = jsonlite.loads(text)
+        listener = profile.listener(self.config.linux["seccomp"])
+        bpf = bytes.fromhex(row["bpf"])
+        return profile.Filter(bpf, row["flags"], row["allowed"], self.name, listener)
 
     def receive(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Pass on the listener, if there is one. Raises MinirunError, OSError."""

@@ -1,9 +1,9 @@
 """config.json's linux.seccomp: which system calls the container may make.
 
-What happens: the runtime compiles the filter *before* clone, with libseccomp, into plain bytes;
-init, as one of its last acts, hands the bytes to the kernel (minirun.oci.seccomp.compiler.install).
-So nothing is opened, resolved or allocated by a library close to pivot_root. Without linux.seccomp
-this module is never imported.
+What happens: the runtime gives the rules to libseccomp before clone, and has them compiled into
+plain bytes while init makes its root filesystem; init, as one of its last acts, hands the bytes to
+the kernel (minirun.oci.seccomp.compiler.install). So nothing is opened, resolved or allocated by a
+library close to pivot_root. Without linux.seccomp this module is never imported.
 
 What the spec says: runtime-spec, config-linux.md, "Seccomp": a default action, and for lists of
 calls, possibly only with certain arguments, other actions. Names that this machine's libseccomp
@@ -80,8 +80,38 @@ class Filter(Record):
         return f"profile {self.name}: {self.allowed} calls are allowed by name"
 
 
+class Rules(Record):
+    """A profile that is right, and whose rules libseccomp has; half of the work is still to do."""
+
+    compiler: seccomp.Compiler
+    knows: "dict[int, int]"
+    """If newer calls get ENOSYS: the highest number that the profile knows, per architecture."""
+    flags: int
+    name: str
+    listener: "Listener | None"
+
+    def compile(self) -> Filter:
+        """Compile them, once. Raises ConfigError: too many instructions; OSError."""
+        bpf = b""
+        if self.knows:
+            from minirun.oci.seccomp import new_calls  # minirun's own profile says ENOSYS itself
+
+            bpf = new_calls.before(self.knows)
+        bpf += self.compiler.compile()
+        if len(bpf) > 8 * _MOST_INSTRUCTIONS:
+            text = f"{len(bpf) // 8} instructions, and the kernel takes at most"
+            what = f"linux.seccomp: {text} {_MOST_INSTRUCTIONS} (seccomp(2))"
+            raise ConfigError(what, "fewer rules that look at arguments")
+        return Filter(bpf, self.flags, len(self.compiler.allowed), self.name, self.listener)
+
+
 def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
-    """Compile linux.seccomp; `name` says where it comes from.
+    """Check and compile linux.seccomp. Raises as :func:`check`, and :meth:`Rules.compile`."""
+    return check(config, name).compile()
+
+
+def check(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Rules:
+    """Check linux.seccomp; `name` says where it comes from.
 
     Raises ConfigError, with the exact path, for what is wrong in it; MinirunError if libseccomp
     is not installed.
@@ -94,23 +124,17 @@ def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
     compiler = _compiler(config, default, where)
     for index, rule in enumerate(_list(config, "syscalls", dict, where)):
         _add(compiler, rule, default, f"{where}.syscalls[{index}]")
-    listener = _listener(config, where)
-    if listener:
+    found = listener(config, where)
+    if found:
         flags |= seccomp.NEW_LISTENER
         if flags & seccomp.TSYNC:  # both want to return something: linux/seccomp.h
             flags |= seccomp.TSYNC_ESRCH
-    bpf = b""
     is_strict = config["defaultAction"] not in _PERMISSIVE
+    knows: dict[int, int] = {}
     if is_strict and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS:
-        from minirun.oci.seccomp import new_calls  # minirun's own profile says ENOSYS itself
-
         known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
-        bpf = new_calls.before(compiler.newest(known))
-    bpf += compiler.compile()
-    if len(bpf) > 8 * _MOST_INSTRUCTIONS:
-        text = f"{len(bpf) // 8} instructions, and the kernel takes at most {_MOST_INSTRUCTIONS}"
-        raise ConfigError(f"{where}: {text} (seccomp(2))", "fewer rules that look at arguments")
-    return Filter(bpf, flags, len(compiler.allowed), name, listener)
+        knows = compiler.newest(known)
+    return Rules(compiler, knows, flags, name, found)
 
 
 def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Compiler:
@@ -128,8 +152,11 @@ def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Com
     return compiler
 
 
-def _listener(config: "dict[str, Any]", where: str) -> "Listener | None":
-    """Return the program that is asked about some system calls; None if there is none."""
+def listener(config: "dict[str, Any]", where: str = "linux.seccomp") -> "Listener | None":
+    """Return the program that is asked about some system calls; None if there is none.
+
+    Raises ConfigError, MinirunError.
+    """
     actions = {row.get("action") for row in config.get("syscalls") or []}
     if _NOTIFY not in actions | {config["defaultAction"]} and not config.get("listenerMetadata"):
         return None
