@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOST_MOUNTS = "minirun.oci.mounts.host_namespace"
 _VENDORS = ("minirun.gpu.vendors.Groups", ("groups",))
 _NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
-_HIDE = ("minirun.oci.mounts.hide.Hide", ("hide",))
+_HIDE = ("minirun.oci.mounts.hide.Hide", ("hide", "after_hiding"))
 _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 

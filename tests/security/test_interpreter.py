@@ -72,6 +72,9 @@ def _all_capabilities() -> dict[str, list[str]]:
 
 
 ATTACK = """
+while :; do  # often: a newcomer is there for a millisecond
+  ls -l /proc/[0-9]*/exe | sed -n 's/.* -> /exe /p' | grep -v '^exe /bin/'
+done 2>/dev/null >>/out/said &
 while :; do
   for p in /proc/[0-9]*; do
     exe=$(readlink $p/exe)
@@ -86,7 +89,7 @@ while :; do
       esac
     done
   done
-done 2>/dev/null >/out/said
+done 2>/dev/null >>/out/said
 """
 
 

@@ -82,6 +82,15 @@ def test_masked_and_read_only_paths(bundle: Bundle) -> None:
     assert said.split() == ["0", "0", "1"]
 
 
+def test_hidden_directories_have_one_file_system(bundle: Bundle) -> None:
+    """Of three there is one superblock, as with runc from 1.3 on; nothing can be written there."""
+    paths = ["/proc/bus", "/proc/fs", "/usr"]
+    script = f"stat -c %d {' '.join(paths)} | sort -u | wc -l; ls {' '.join(paths)} | grep -v :"
+    script += "; touch /usr/x /proc/bus/x 2>&1"
+    said = bundle.says(f"{script} | grep -c Read-only", linux__maskedPaths=paths)
+    assert said.split() == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"someday": {"a": [1]}}, {"process__someday": 1}, {"linux__someday": {}}, {"windows": {}}],

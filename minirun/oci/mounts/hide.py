@@ -9,6 +9,7 @@ import os
 import stat
 
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
@@ -19,16 +20,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.rootfs import Plan
 
+_COPY = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+_WHY = "hidden from the container"
+
 
 class Hide(Extra):
     """What one container may not write or see."""
 
+    def __init__(self, container: Container) -> None:
+        super().__init__(container)
+        self.covers = Covers()
+
     def hide(self) -> "Plan":
         """Return what is made read-only, what is hidden, and whether / is read-only."""
         readonly = (ReadOnlyPath(*row) for row in _paths(self.config, "readonlyPaths"))
-        masked = (MaskedPath(*row) for row in _paths(self.config, "maskedPaths"))
+        masked = (MaskedPath(*row, self.covers) for row in _paths(self.config, "maskedPaths"))
         root = (ReadOnlyRoot(),) if self.config.raw["root"].get("readonly") else ()
         return (*readonly, *masked, *root)
+
+    def after_hiding(self) -> None:
+        """Close what was held open for it."""
+        self.covers.close()
 
 
 def _paths(config: Config, name: str) -> "list[tuple[str, str]]":
@@ -71,6 +83,7 @@ class MaskedPath(Record):
 
     path: str
     where: str
+    covers: "Covers"
 
     def describe(self) -> str:
         """Return it as a shell would say it."""
@@ -80,7 +93,8 @@ class MaskedPath(Record):
         """Do it. Raises MinirunError."""
         try:
             target = root.open(self.path)
-            cover = _cover(root, is_directory=stat.S_ISDIR(os.fstat(target).st_mode))
+            is_directory = stat.S_ISDIR(os.fstat(target).st_mode)
+            cover = self.covers.directory() if is_directory else self.covers.null(root)
             mounts.move_mount(cover, target, shown=self.path)
             os.close(cover)
             os.close(target)
@@ -102,17 +116,35 @@ class ReadOnlyRoot(Record):
         mounts.mount_setattr(root.fd, mounts.MOUNT_ATTR_RDONLY, shown="/", why="root.readonly")
 
 
-def _cover(root: Root, *, is_directory: bool) -> int:
-    """Return a detached mount that covers a path. Raises MinirunError, OSError."""
-    why = "hidden from the container"
-    if is_directory:
+class Covers:
+    """What hidden paths are covered with."""
+
+    def __init__(self) -> None:
+        self._first = -1
+
+    def directory(self) -> int:
+        """Return a detached mount of an empty tmpfs: of one for all, as with runc. Raises OSError.
+
+        The first is held open, because only a mount that is attached can be copied.
+        """
+        if self._first >= 0:
+            return mounts.open_tree(self._first, "", _COPY, shown="tmpfs", why=_WHY)
         attributes = mounts.MOUNT_ATTR_RDONLY | mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOEXEC
-        return mounts.new_filesystem("tmpfs", {"size": "0"}, attributes, why=why)
-    null = _open_null(root)
-    flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-    tree = mounts.open_tree(null, "", flags, shown="/dev/null", why=why)
-    os.close(null)
-    return tree
+        made = mounts.new_filesystem("tmpfs", {"size": "0"}, attributes, why=_WHY)
+        self._first = os.dup(made)
+        return made
+
+    def close(self) -> None:
+        """Let go of the first."""
+        if self._first >= 0:
+            os.close(self._first)
+
+    def null(self, root: Root) -> int:
+        """Return a detached mount of the container's /dev/null. Raises MinirunError, OSError."""
+        null = _open_null(root)
+        tree = mounts.open_tree(null, "", _COPY, shown="/dev/null", why=_WHY)
+        os.close(null)
+        return tree
 
 
 def _open_null(root: Root) -> int:

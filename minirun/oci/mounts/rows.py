@@ -163,5 +163,5 @@ def _refuse_links(root: Root, path: str, where: str) -> None:
         pass
     except OSError as error:
         hint = "the image has a link or a file there"
-        text = f"{where}.destination: {path} is not a plain directory"
+        text = f"{where}.destination: {path} must be mounted on ordinary directory"
         raise ConfigError(f"config.json: {text}", hint) from error

@@ -296,7 +296,7 @@ def test_proc_and_sys_behind_a_link_are_refused(
             (tree / "x/y").symlink_to("/tmp" if "host" in what else "/real/y")
 
     def body() -> None:
-        with pytest.raises(ConfigError, match=r"mounts\[0\]\.destination: /x/y is not a plain"):
+        with pytest.raises(ConfigError, match=r"mounts\[0\]\.destination: /x/y must be mounted on"):
             fill(tmp_path, {"destination": path, "type": kind})
 
     isolated(body)

@@ -60,7 +60,9 @@ def inside(tree: Path, isolated: Any) -> Inside:
 
 def hide_paths(config: Config) -> None:
     root = Root.at("/")
-    execute(Hide(container(config)).hide(), root)
+    hide = Hide(container(config))
+    execute(hide.hide(), root)
+    hide.after_hiding()
     root.close()
 
 
@@ -245,7 +247,7 @@ def test_sysctls_do_not_cross_a_mount_inside_of_proc(inside: Inside) -> None:
 def test_nothing_leaks(inside: Inside) -> None:
     def body() -> None:
         before = os.listdir("/proc/self/fd")
-        masked, readonly = ["/etc/file", "/nosuch"], ["/etc/dir", "/nosuch"]
+        masked, readonly = ["/etc/file", "/etc/dir", "/dev", "/nosuch"], ["/etc/dir", "/nosuch"]
         sysctl = {"kernel.domainname": "x"}
         made = config(ALL, True, sysctl=sysctl, maskedPaths=masked, readonlyPaths=readonly)
         Sysctl(container(made)).after_pivot()
