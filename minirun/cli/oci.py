@@ -17,7 +17,7 @@ from minirun.core.handshake import Channel
 from minirun.core.settings import Settings
 from minirun.core.state_file import DamagedRecord
 from minirun.core.visible import warn
-from minirun.running import existing, orphans
+from minirun.running import existing, notify, orphans
 
 SIGNALS: "dict[str, int]" = {
     name[3:]: number for name, number in vars(_signal).items()
@@ -53,7 +53,11 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     container.open_log()
     report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(report, True)
+    ready, pid = notify.listen(container.directory), container.record["pid"]
+    init = os.pidfd_open(pid) if ready else -1
     endings.start(container, Channel(report, -1, "init"))
+    if ready:
+        notify.relay(ready, init, pid)
     return 0
 
 

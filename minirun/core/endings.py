@@ -81,9 +81,8 @@ def kill(record: "dict[str, Any]", number: int) -> None:
     """Send a signal to the container's init. Raises StateError if none runs."""
     if record["status"] not in (state.CREATED, state.RUNNING, state.PAUSED):
         raise StateError("container not running")
-    pid = record["init"]["pid"]
     try:
-        pidfd = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(record["init"]["pid"])
     except ProcessLookupError:
         raise StateError("container not running") from None
     try:

@@ -23,6 +23,7 @@
         init.fifo, runtime.fifo   what init says, what the runtime answers     core/handshake
         exec.fifo                 init waits here until `start`                core/handshake
         join.sock                 init answers `exec` here until `start`       oci/exec/created
+        notify/notify.sock        the command says here that it is ready       running/notify
         gate.fifo                 a run waits here at the boundary of a stage  core/gates
         seccomp.json              the compiled filter of system calls          oci/seccomp
         edits.json                what was put in for the GPUs                 core/stages/s5_inject
@@ -49,11 +50,11 @@ STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"
 EVENTS, EDITS, SECCOMP = "events.jsonl", "edits.json", "seccomp.json"
 FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
-OUTPUT, CRIU_PID, JOIN = "log.json", "criu.pid", "join.sock"
+OUTPUT, CRIU_PID, JOIN, NOTIFY = "log.json", "criu.pid", "join.sock", "notify"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
-        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP,
+        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY,
     )
 )  # fmt: skip
 

@@ -20,7 +20,7 @@ from minirun.engines import other_hook
 from minirun.engines.origin import origin
 from minirun.gpu import variables
 from minirun.oci.exec import sealed
-from minirun.running import handover, signals
+from minirun.running import handover, notify, signals
 from minirun.running.reserve import reserve
 
 _SHOWN = 5
@@ -55,9 +55,10 @@ class BundleOptions(Record):
 
 def create(options: BundleOptions, settings: Settings) -> None:
     """Make a container whose init waits at exec.fifo. Raises MinirunError, OSError."""
-    container = new_container(options, settings)
+    container = new_container(options, settings, notified=True)
     try:
         signals.catch()
+        notify.make_directory(container.directory)
         init = lifecycle.create(container)
         container.save(status=state.CREATED, complete=True)
         handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
@@ -67,12 +68,13 @@ def create(options: BundleOptions, settings: Settings) -> None:
 
 
 def new_container(
-    options: BundleOptions, settings: Settings, *, relayed: bool = False
+    options: BundleOptions, settings: Settings, *, relayed: bool = False, notified: bool = False
 ) -> Container:
     """Reserve a container. Raises MinirunError, OSError.
 
     Signals wait from then on, until the caller catches them. `relayed`: the caller itself will
-    hold the master end of a terminal for which no socket is named.
+    hold the master end of a terminal for which no socket is named. `notified`: its command is new,
+    and gets a $NOTIFY_SOCKET if the caller has one.
     """
     kept, listening = handover.preserved(options.preserve_fds), handover.listen_fds()
     config = options.config()
@@ -84,6 +86,8 @@ def new_container(
         what = "needs --console-socket" if config.terminal else "cannot take a --console-socket"
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
     socket = handover.connect_console(options.console_socket) if options.console_socket else -1
+    if notified:
+        notify.offer(config, f"{settings.root}/{options.container_id}")
     signals.block()
     container = _reserve(options, settings, config)
     container.preserve_fds = listening + kept

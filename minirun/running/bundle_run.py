@@ -6,7 +6,7 @@ from minirun.core import endings, extras, lifecycle, state
 from minirun.core.container import Container
 from minirun.core.settings import Settings
 from minirun.core.stages.s1_clone import Init
-from minirun.running import bundle, handover, output, signals
+from minirun.running import bundle, handover, notify, output, signals
 
 
 def run(options: bundle.BundleOptions, settings: Settings) -> int:
@@ -15,10 +15,12 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
     A terminal that config.json asks for is relayed to the caller's own, unless a console socket is
     named. Raises MinirunError, OSError.
     """
-    container = bundle.new_container(options, settings, relayed=not options.detach)
+    relayed = not options.detach
+    container = bundle.new_container(options, settings, relayed=relayed, notified=True)
     streams = None
     try:
         signals.catch()
+        notify.make_directory(container.directory)
         if container.config.terminal and not options.console_socket:
             streams = output.Streams(container, True, detach=False)
             container.console = streams.console
@@ -26,6 +28,7 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
         if streams:
             streams.close_containers_ends()
         handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
+        ready = notify.listen(container.directory)
         signals.forward_once_running(init.channel, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
@@ -33,6 +36,10 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
         raise
     if container.console.socket >= 0 and not streams:
         os.close(container.console.socket)
+    if ready and options.detach:
+        notify.relay_or_warn(ready, init.pidfd, init.pid)
+    elif ready:
+        notify.relay_aside(ready, init.pidfd, os.getpid())
     return 0 if options.detach else _wait(container, init, streams, keep=options.keep)
 
 

@@ -1,0 +1,124 @@
+"""$NOTIFY_SOCKET: how a container's command tells systemd that it is ready. sd_notify(3).
+
+A service sends READY=1 to the datagram socket that $NOTIFY_SOCKET names: the host's. The command
+gets one of its own instead, /run/notify/notify.sock. `start` or `run` listens there, and hands on
+READY, and MAINPID: the process that systemd is to watch. Nothing else of the container reaches it.
+
+What the real stack does: runc the same; crun binds the host's socket itself into the container.
+"""
+
+import os
+import select
+
+from minirun.core import places
+from minirun.core.config import Config
+from minirun.core.visible import warn
+from minirun.oci import descriptors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+_NAME = "notify.sock"
+_INSIDE = "/run/notify"
+_LONGEST = 4096
+"""Bytes of a message, as in runc."""
+_PATIENCE = 30_000
+"""Milliseconds that systemd has to read what it is told, as in runc."""
+
+
+def manager() -> str:
+    """Return the socket of the service manager, systemd's; "" if the caller has none."""
+    return os.environ.get("NOTIFY_SOCKET", "")
+
+
+def offer(config: Config, container: str) -> None:
+    """Ask for the mount and the variable; `container`: the directory that it will have."""
+    if not manager() or not config.process:
+        return
+    mount = {
+        "destination": _INSIDE, "type": "bind", "source": f"{container}/{places.NOTIFY}",
+        "options": ["bind", "nosuid", "noexec", "nodev", "ro"],
+    }  # fmt: skip
+    config.raw["mounts"] = [*(config.raw.get("mounts") or []), mount]
+    variables = config.process.get("env") or []
+    config.process["env"] = [*variables, f"NOTIFY_SOCKET={_INSIDE}/{_NAME}"]
+
+
+def make_directory(container: str) -> None:
+    """Make the directory that :func:`offer` has named. Raises OSError."""
+    if manager():
+        path = f"{container}/{places.NOTIFY}"
+        os.mkdir(path)
+        os.chmod(path, 0o755)  # whatever the umask is: the command may be any user
+
+
+def listen(container: str) -> "socket | None":
+    """Make the container's socket, before its command runs. Raises OSError.
+
+    None if the caller has no manager, or had none when the container was made.
+    """
+    path = f"{container}/{places.NOTIFY}"
+    if not manager() or not os.path.isdir(path):
+        return None
+    ours = descriptors.datagram()
+    descriptors.bind(ours, f"{path}/{_NAME}")
+    os.chmod(f"{path}/{_NAME}", 0o777)
+    return ours
+
+
+def relay(ours: "socket", pidfd: int, main: int) -> None:
+    """Wait until the command is ready, and tell the manager so; `main`: the process to watch.
+
+    Ends too if init, `pidfd`, does. Raises OSError.
+    """
+    poll = select.poll()
+    poll.register(ours, select.POLLIN)
+    poll.register(pidfd, select.POLLIN)
+    while ours.fileno() in dict(poll.poll()):
+        lines = ours.recv(_LONGEST).split(b"\n")
+        ready = [line for line in lines if line.startswith(b"READY=")]
+        if ready:
+            _tell(ready[0], main)
+            return
+
+
+def relay_or_warn(ours: "socket", pidfd: int, main: int) -> None:
+    """Do as :func:`relay`; what goes wrong is a warning, since the command runs by now."""
+    try:
+        relay(ours, pidfd, main)
+    except OSError as error:
+        warn(f"NOTIFY_SOCKET {manager()}: {os.strerror(error.errno or 0).lower()}")
+
+
+def relay_aside(ours: "socket", pidfd: int, main: int) -> None:
+    """Do so in a thread, which ends with this process; the signals stay with the caller's."""
+    import _signal  # what the modules signal and threading are made of
+    import _thread
+
+    def act() -> None:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        relay_or_warn(ours, pidfd, main)
+
+    _thread.start_new_thread(act, ())
+
+
+def _tell(ready: bytes, main: int) -> None:
+    """Tell the manager, and wait until it has read it: it asks which process was the sender.
+
+    sd_notify_barrier(3): it closes the pipe. Raises OSError.
+    """
+    theirs, path = descriptors.datagram(), manager()
+    if path.startswith("@"):  # an abstract one: unix(7)
+        theirs.connect(f"\0{path[1:]}")
+    else:
+        descriptors.connect(theirs, path)
+    theirs.send(ready + b"\n")
+    theirs.send(b"MAINPID=%d\n" % main)
+    reading, writing = os.pipe()
+    descriptors.send(theirs, b"BARRIER=1", [writing])
+    os.close(writing)
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)  # and POLLHUP, which is always told
+    poll.poll(_PATIENCE)
+    os.close(reading)
