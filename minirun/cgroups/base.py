@@ -177,8 +177,8 @@ class Cgroup(ABC):
         if pids:
             self._is_foreign = True
             raise StateError(
-                f"linux.cgroupsPath: {self.path}: {len(pids)} processes are in it already,"
-                f" such as {pids[0]}",
+                f"linux.cgroupsPath: {self.path}: container's cgroup is not empty:"
+                f" {len(pids)} processes are in it already, such as {pids[0]}",
                 "give each container a cgroup of its own",
             )
 
@@ -198,7 +198,8 @@ class Cgroup(ABC):
             if frozen:
                 self._is_foreign = True
                 file = "0 to cgroup.freeze" if self.version == 2 else "THAWED to freezer.state"
-                text = f"linux.cgroupsPath: {self.path}: {mount}{path} is frozen"
+                text = f"container's cgroup unexpectedly frozen: {mount}{path}"
+                text = f"linux.cgroupsPath: {self.path}: {text}"
                 raise StateError(text, f"write {file} there, or choose another cgroup")
             path = path.rpartition("/")[0]
 
@@ -217,6 +218,7 @@ class Cgroup(ABC):
         /minirun, the parent, goes with its last container. Raises StateError if processes are still
         in it after `seconds`; OSError.
         """
+        self.close()  # descriptors may be few: what comes next needs some
         tree.remove(self.directories(), seconds)
         for directory in self.directories():
             tree.remove_own_parent(directory.removesuffix(self.path), self.path)

@@ -23,18 +23,23 @@ def open_below(cgroup: Cgroup, texts: "list[str]") -> Cgroup:
         names, colon, path = text.rpartition(":")
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or "\0" in path:
-            hint = "a path below the container's own cgroup"
-            raise UsageError(f"invalid --cgroup {text!r}", hint)
+            what = f"bad sub cgroup path: {path} is not a sub cgroup path"
+            raise _invalid(text, what, "a path below the container's own cgroup")
         inner = "/".join(["", *parts])
         for name in names.split(",") if colon else dirs:
             if name not in dirs:
-                raise UsageError(f"invalid --cgroup {text!r}: the container has no {name} cgroup")
+                raise _invalid(text, f"unknown controller {name}: the container has no such cgroup")
             dirs[name] = directory = record["dirs"][name] + inner
             if not os.path.isdir(directory):
-                raise UsageError(f"invalid --cgroup {text!r}: {directory}: no such cgroup")
+                file = f"{directory}/cgroup.procs"
+                raise _invalid(text, f"adding pid to {file}: no such file or directory")
         if record["version"] == 2:
             whole = record["path"] + inner
     return from_record({**record, "path": whole, "dirs": dirs})
+
+
+def _invalid(text: str, what: str, hint: str = "") -> UsageError:
+    return UsageError(f"invalid --cgroup {text!r}: {what}", hint)
 
 
 def with_init(cgroup: Cgroup, init: int) -> Cgroup:

@@ -94,7 +94,8 @@ def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
     """Return the settings for version 1's files. Raises ConfigError."""
     if resources.get("unified"):
         raise ConfigError(
-            "linux.resources.unified: names files of cgroup2, and this container uses cgroup v1",
+            "linux.resources.unified: invalid configuration: it names files of cgroup2, and this"
+            " container uses cgroup v1",
             "use memory, cpu and pids instead, or choose cgroup2",
         )
     todo = values(resources)

@@ -211,7 +211,7 @@ def _id_maps(rows: "list[dict[str, int]]", where: str) -> None:
 def _net_devices(rows: "dict[str, dict[str, str]]", own_network: bool) -> None:
     """Check the names as the kernel does (dev_valid_name), but with the path of the culprit."""
     if not own_network:
-        fail("linux.netDevices", "needs a network namespace of the container's own")
+        fail("linux.netDevices", "unable to move network devices without a NET namespace")
     for name, row in rows.items():
         for text in (name, row.get("name") or name):
             odd = text in ("", ".", "..") or any(c in "/:" or c.isspace() for c in text)

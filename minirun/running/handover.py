@@ -19,7 +19,7 @@ def preserved(text: str) -> int:
         raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
     for fd in range(3, 3 + int(count)):
         if not _is_inherited(fd):
-            text = f"--preserve-fds {count}: descriptor {fd} is not open"
+            text = f"--preserve-fds {count}: preserved-fd {fd - 3}: descriptor {fd} is not open"
             raise UsageError(text, "the descriptors from 3 on must be open", 1)
     return int(count)
 

@@ -49,8 +49,6 @@ _DEBUG = (
 )
 
 WORDS = (
-    Words("cgroups", "*unified resources should fail*", "*'invalid configuration'*", _ERROR),
-    Words("cgroups", "*frozen cgroup", '*"container\'s cgroup unexpectedly frozen"*', _ERROR),
     Words("debug", "global --debug*", '== *"level=debug"*', _DEBUG),
     Words("debug", "*'json'", '*\'"level":"debug"\'*', _DEBUG),
     Words("debug", "global --debug*", 'check_debug "$output"', _DEBUG),
@@ -64,19 +62,12 @@ WORDS = (
     ),
     Words("exec", "runc --debug*", '== *"level=debug"*', _DEBUG),
     Words("exec", "runc --debug*", 'check_exec_debug "$output"', _DEBUG),
-    Words("exec", "*--cgroup sub*", '*" .. is not a sub cgroup path"*', _ERROR),
-    Words("exec", "*--cgroup sub*", '*" adding pid "*', _ERROR),
-    Words("exec", "*--cgroup sub-cgroups*", '*"unknown controller "*', _ERROR),
     Words("help", "runc*-h", "=~ NAME:+", _HELP),
     Words("help", "runc*-h", "=~ runc\\ ", _HELP),
     Words("help", "runc foo -h", "*\"No help topic for 'foo'\"*", _ERROR),
     Words("mask", "*prohibit symlink /proc]", '*"must be mounted on ordinary directory"*', _ERROR),
     Words("seccomp", "*startContainer hook*", '*"error running hook"*', _ERROR),
     Words("seccomp", "*startContainer hook*", '*"bad system call"*', _ERROR),
-    Words(
-        "seccomp-notify", "*no seccompagent)", '*"failed to connect with seccomp agent"*', _ERROR
-    ),
-    Words("seccomp-notify", "*NOTIFY write)", '*"SCMP_ACT_NOTIFY cannot be used for', _ERROR),
     Words(
         "update",
         "update devices*",

@@ -192,7 +192,10 @@ def test_a_cgroup_of_somebody_else_is_refused_and_left_alone(open_cgroup, sleepe
     process = sleeper()
     add(first, process.pid)
     second = cgroups.open_cgroup(first.path, version)
-    with pytest.raises(StateError, match=f"{first.path}: 1 processes are in it already") as caught:
+    with pytest.raises(
+        StateError,
+        match=f"{first.path}: container's cgroup is not empty: 1 processes are in it already",
+    ) as caught:
         second.create()
     assert "a cgroup of its own" in caught.value.hint
     assert not second.exists()

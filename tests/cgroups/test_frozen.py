@@ -61,7 +61,8 @@ def test_a_frozen_cgroup_is_refused(verb: str, below: str, frozen: Frozen) -> No
     frozen.config(frozen.path + below)
     done = frozen(verb)
     assert done.returncode == 1, done
-    start = f"minirun: linux.cgroupsPath: {frozen.path}{below}: {frozen.directory} is frozen ("
+    what = f"container's cgroup unexpectedly frozen: {frozen.directory}"
+    start = f"minirun: linux.cgroupsPath: {frozen.path}{below}: {what} ("
     assert done.stderr.startswith(start), done.stderr
     assert done.stderr.count("\n") == 1
     assert frozen.program.left() == []

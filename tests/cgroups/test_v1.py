@@ -91,7 +91,7 @@ def test_the_memory_limit_kills(cgroup, sleeper):
         ({"cpu": {"cpus": "4096"}}, "linux.resources.cpu.cpus: the kernel refuses '4096'"),
         ({"cpu": {"period": 7}}, "linux.resources.cpu.period: the kernel refuses '7'"),
         ({"cpu": {"realtimeRuntime": 950}}, "linux.resources.cpu.realtimeRuntime: "),
-        ({"unified": {"memory.max": "1"}}, "linux.resources.unified: names files of cgroup2"),
+        ({"unified": {"memory.max": "1"}}, "linux.resources.unified: invalid configuration: "),
     ],
 )
 def test_what_cannot_be_set_is_named(cgroup, resources, path):

@@ -354,7 +354,7 @@ def test_preserved_descriptors_must_be_open(minirun: Program, tmp_path: Path) ->
     made = Runtime(minirun.argv(), tmp_path, f"kept-{os.getpid()}")
     made.config(args=["true"])
     done = made("run", "--preserve-fds", "1", "-b", ".", "ID")
-    assert done.returncode == 1 and "descriptor 3 is not open" in done.stdout
+    assert done.returncode == 1 and "preserved-fd 0: descriptor 3 is not open" in done.stdout
 
 
 @pytest.mark.parametrize("words", [("create", "-b", "."), ("exec", "-d")])

@@ -119,6 +119,12 @@ def test_an_existing_cgroup_for_exec(minirun_both: Program) -> None:
     assert any(line.endswith("/inner") for line in done.stdout.splitlines())
     refused = minirun_both("exec", "--cgroup", "../other", "g", "true")
     assert refused.returncode != 0 and "invalid --cgroup" in refused.stderr
+    assert ": bad sub cgroup path: ../other is not a sub cgroup path" in refused.stderr
+    refused = minirun_both("exec", "--cgroup", "nosuch", "g", "true")
+    assert ": adding pid to /" in refused.stderr
+    assert "/nosuch/cgroup.procs: no such file or directory" in refused.stderr
+    refused = minirun_both("exec", "--cgroup", "whaaat:/", "g", "true")
+    assert ": unknown controller whaaat" in refused.stderr
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ MALFORMED = [
     one("process.ioPriority", {"priority": 1}, "process.ioPriority.class"),
     one("process.execCPUAffinity", {"initial": 1}, "process.execCPUAffinity.initial"),
     one("linux.personality", {"flags": []}, "linux.personality.domain"),
-    one("linux.memoryPolicy", {"nodes": "0"}, "linux.memoryPolicy.mode"),
+    one("linux.memoryPolicy", {"mode": 1}, "linux.memoryPolicy.mode"),
     one("linux.intelRdt", []), one("linux.mountLabel", 1), one("annotations", {"": "x"}),
     one("linux.seccomp.listenerPath", 1),
     # what the kernel would cut short, what no file can hold, what has no end

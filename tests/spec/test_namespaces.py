@@ -224,7 +224,7 @@ def test_a_network_that_is_the_hosts(bundle: Bundle, link: str) -> None:
     rows = [row for row in usual if row["type"] != "network"]
     mounts = [row for row in bundle.config["mounts"] if row["type"] != "sysfs"]
     said = bundle.refuses(linux__netDevices={link: {}}, linux__namespaces=rows, mounts=mounts)
-    assert "linux.netDevices: needs a network namespace" in said
+    assert "unable to move network devices without a NET namespace" in said
 
 
 def test_the_state_says_who_it_is(bundle: Bundle) -> None:

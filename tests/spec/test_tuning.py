@@ -38,7 +38,7 @@ def realtime(bundle: Bundle) -> Bundle:
 def test_a_cgroup_without_a_budget_of_realtime(bundle: Bundle) -> None:
     """As with runc and docker: linux.resources.cpu.realtimeRuntime gives it one."""
     wish = {"policy": "SCHED_RR", "priority": 7}
-    assert "Operation not permitted" in bundle.refuses(process__scheduler=wish)
+    assert "operation not permitted" in bundle.refuses(process__scheduler=wish)
 
 
 def test_a_scheduler_of_real_time(realtime: Bundle) -> None:
@@ -120,6 +120,7 @@ def test_an_exec_has_the_same_personality(bundle: Bundle) -> None:
         ({"mode": "MPOL_PREFERRED", "nodes": "0"}, "prefer:0"),
         ({"mode": "MPOL_LOCAL"}, "local"),
         ({"mode": "MPOL_DEFAULT"}, "default"),
+        ({}, "default"),
     ],
 )  # fmt: skip
 def test_memory_policy(bundle: Bundle, wish: dict[str, Any], shown: str) -> None:
@@ -133,7 +134,7 @@ def test_a_node_that_there_is_not(bundle: Bundle) -> None:
     if not os.path.exists("/proc/self/numa_maps"):
         skip("the kernel was built without CONFIG_NUMA")
     said = bundle.refuses(linux__memoryPolicy={"mode": "MPOL_BIND", "nodes": "1000"})
-    assert "linux.memoryPolicy: set_mempolicy: Invalid argument" in said
+    assert "linux.memoryPolicy: set_mempolicy: invalid argument" in said
 
 
 def _last_cpu() -> int:
@@ -186,11 +187,14 @@ def test_all_cpus_where_their_numbers_have_gaps(monkeypatch: pytest.MonkeyPatch)
         ({"linux": {"personality": {"domain": "BSD"}}}, "linux.personality.domain: 'BSD'"),
         ({"linux": {"personality": {"domain": "LINUX", "flags": ["ADDR_NO_RANDOMIZE"]}}},
          "linux.personality.flags: "),
-        ({"linux": {"memoryPolicy": {"mode": "MPOL_X"}}}, "linux.memoryPolicy.mode: 'MPOL_X'"),
+        ({"linux": {"memoryPolicy": {"mode": "MPOL_X"}}},
+         "linux.memoryPolicy.mode: invalid memory policy mode: 'MPOL_X'"),
+        ({"linux": {"memoryPolicy": {"nodes": "0"}}},
+         "linux.memoryPolicy.mode: invalid memory policy mode: ''"),
         ({"linux": {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0-"}}},
-         "linux.memoryPolicy.nodes: '0-' is not a list"),
+         "linux.memoryPolicy.nodes: invalid memory policy nodes: '0-' is not a list"),
         ({"linux": {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0", "flags": ["X"]}}},
-         "linux.memoryPolicy.flags[0]: 'X'"),
+         "linux.memoryPolicy.flags[0]: invalid memory policy flag: 'X'"),
     ],
 )  # fmt: skip
 def test_what_is_no_value(raw: dict[str, Any], culprit: str) -> None:
@@ -201,7 +205,7 @@ def test_what_is_no_value(raw: dict[str, Any], culprit: str) -> None:
 
 def test_a_wrong_value_is_one_line(bundle: Bundle) -> None:
     said = bundle.refuses(process__scheduler={"policy": "SCHED_ISO"})
-    assert "config.json: process.scheduler: sched_setattr: Invalid argument" in said
+    assert "config.json: process.scheduler: sched_setattr: invalid argument" in said
 
 
 @pytest.mark.parametrize(
@@ -239,3 +243,13 @@ def test_a_score_that_is_not_ours_to_give(bundle: Bundle) -> None:
         "minirun: config.json: process.oomScoreAdj: -1000 is lower than minirun's own"
         " (that takes CAP_SYS_RESOURCE)\n"
     )
+
+
+def test_a_deadline_needs_all_cpus(bundle: Bundle) -> None:
+    """sched_setattr(2): EPERM where the CPUs are fewer than the machine has."""
+    first = min(os.sched_getaffinity(0) - {_last_cpu()})
+    deadline = {"policy": "SCHED_DEADLINE", "runtime": 42000, "deadline": 10**6, "period": 10**6}
+    cpus = {"cpus": str(first)}
+    said = bundle.refuses(process__scheduler=deadline, linux__resources={"cpu": cpus})
+    assert "process.scheduler: sched_setattr: operation not permitted" in said
+    assert "process scheduler can't be used together with AllowedCPUs" in said

@@ -70,7 +70,8 @@ class Listener(Record):
         except OSError as error:
             text = os.strerror(error.errno or 0).lower()
             where = "config.json: linux.seccomp.listenerPath"
-            raise MinirunError(f"{where}: {self.path}: {text}") from None
+            what = "failed to connect with seccomp agent"
+            raise MinirunError(f"{where}: {what}: {self.path}: {text}") from None
         finally:
             connection.close()
 
@@ -88,7 +89,7 @@ def listener(config: "dict[str, Any]", where: str) -> "Listener | None":
         )
     for index in rows:
         if "write" in rules[index]["names"]:
-            text = "write cannot wait for a listener: it is what init tells of it with"
+            text = f"{_ACTION} cannot be used for the write syscall: init reports by it"
             raise ConfigError(f"{where}.syscalls[{index}].names: {text}")
         if not path:
             raise ConfigError(f"{where}.syscalls[{index}].action: {_ACTION} needs a listenerPath")

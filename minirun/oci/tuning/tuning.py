@@ -13,10 +13,11 @@ and "Memory Policy". Words that the kernel does not have are an error. execCPUAf
 What the real stack does: runc sets them at the same place, in the same order.
 """
 
+import errno
 import os
 
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError, from_os
+from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.oci.tuning import labels, sched
 
@@ -84,8 +85,21 @@ class Tuning(Extra):
                 where = "linux.memoryPolicy"
                 sched.set_mempolicy(*self.memory)
         except OSError as error:
-            raise ConfigError(f"config.json: {where}: {from_os(error)}") from None
+            raise self._refusal(where, error) from None
         labels.apply(self.profile)
+
+    def _refusal(self, where: str, error: OSError) -> ConfigError:
+        """Return what the kernel refuses as an error; sched_setattr(2) explains one of them.
+
+        EPERM: a deadline needs a process that may run on all CPUs of the machine.
+        """
+        text = f"{getattr(error, 'call', '')}: {os.strerror(error.errno or 0).lower()}"
+        cpus = self.config.linux.get("resources", {}).get("cpu", {}).get("cpus")
+        deadline = self.scheduler and self.scheduler.policy == POLICIES["SCHED_DEADLINE"]
+        hint = ""
+        if where == "process.scheduler" and error.errno == errno.EPERM and cpus and deadline:
+            hint = "process scheduler can't be used together with AllowedCPUs, resources.cpu.cpus"
+        return ConfigError(f"config.json: {where}: {text}", hint)
 
 
 def _scheduler(row: "dict[str, Any]") -> sched.SchedAttr:
@@ -114,9 +128,11 @@ def _personality(row: "dict[str, Any]") -> int:
 
 def _memory(row: "dict[str, Any]") -> "tuple[int, int]":
     where = "linux.memoryPolicy"
-    mode = _word(MEMORY_MODES, row["mode"], f"{where}.mode")
-    mode |= _words(MEMORY_FLAGS, row.get("flags") or [], f"{where}.flags")
-    nodes = numbers(row.get("nodes") or "", f"{where}.nodes")
+    invalid = "invalid memory policy"
+    mode = _word(MEMORY_MODES, row.get("mode", ""), f"{where}.mode: {invalid} mode")
+    for index, flag in enumerate(row.get("flags") or []):
+        mode |= _word(MEMORY_FLAGS, flag, f"{where}.flags[{index}]: {invalid} flag")
+    nodes = numbers(row.get("nodes") or "", f"{where}.nodes: {invalid} nodes")
     return mode, sum(1 << node for node in nodes)
 
 
