@@ -92,11 +92,9 @@ class CgroupV1(Cgroup):
 
     def prepare_join(self) -> None:
         """Open tasks in every hierarchy."""
-        if not self._join_files:
-            self._join_files = [
-                (directory.open("tasks", os.O_WRONLY), f"{directory.path}/tasks")
-                for directory in self._dirs.values()
-            ]
+        for directory in () if self._join_files else self._dirs.values():
+            fd = directory.open("tasks", os.O_WRONLY)
+            self._join_files.append((fd, f"{directory.path}/tasks"))
 
     def join(self, *, cloned: bool = False) -> None:
         """Write 0 into every tasks file, and into cgroup.procs of cgroup2."""

@@ -40,8 +40,7 @@ def add(run: RunOptions, flags: ConfigFlags) -> RunOptions:
     if len(volumes) > VOLUME_LIMIT:
         raise UsageError(f"the image declares {len(volumes)} volumes", f"{VOLUME_LIMIT} at most")
     rows = [(f"{places.VOLUMES}/{n}", path, (COPY_UP,)) for n, path in enumerate(volumes)]
-    mounts = sorted((*rows, *run.mounts), key=lambda row: row[1].count("/"))
-    return run._replace(declared=found, mounts=tuple(mounts))
+    return run._replace(declared=found, mounts=(*rows, *run.mounts))
 
 
 def for_bundle(document: "dict[str, Any]") -> None:

@@ -1,6 +1,5 @@
 """`minirun export`: a container's files as a tar archive."""
 
-import errno
 import os
 import sys
 
@@ -32,8 +31,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     try:
         with output_file(os.path.abspath(flags.output) if flags.output else "") as stream:
             export(container, stream)
+    except BrokenPipeError:  # the reader has gone: as with any command
+        raise
     except OSError as error:
-        if error.errno == errno.EPIPE:  # the reader has gone: as with any command
-            raise
         raise from_os(error, "export") from None
     return 0

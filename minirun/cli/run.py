@@ -27,7 +27,7 @@ class Run(RunFlags):
 
 def main_run(args: "list[str]", settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
-    flags = Run(args)
+    flags = _read(args)
     only = flags.given & run_options.ONLY_WITH_BUNDLE
     if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
         return as_runc(lambda: part("cli.run_bundle", "main")(args, settings))
@@ -61,6 +61,19 @@ def main_run(args: "list[str]", settings: Settings) -> int:
         return print_plan(settings, container_id, config, extra)
     run: Callable[..., int] = part("running.background", "run") if flags.detach else supervise.run
     return run(lambda: reserve(settings, container_id, config, **extra), supervision)
+
+
+def _read(args: "list[str]") -> Run:
+    """Return the flags. Raises UsageError: with status 1 if -b is among them, as runc's `run`."""
+    try:
+        return Run(args)
+    except UsageError as error:
+        for before, word in zip(("", *args), args, strict=False):
+            if word.startswith(("-b", "--bundle")):
+                error.status = 1
+            if not before.startswith("-") and not word.startswith("-"):
+                break  # neither a flag nor the value of one: the command
+        raise
 
 
 def _check(flags: Run) -> None:

@@ -22,14 +22,17 @@ PIDS_LIMIT = 2048
 READERS = {
     "cli.words": frozenset(
         (
-            "env", "volume", "memory", "cpus", "pids_limit", "device", "uidmap", "gidmap",
-            "annotation",
+            "env", "env_file", "memory", "cpus", "pids_limit", "ulimit", "device", "uidmap",
+            "gidmap", "annotation",
         )
     ),
+    "cli.mounts": frozenset(("volume", "mount", "tmpfs")),
     "cli.rights": frozenset(("user", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
-_OF_GPUS = frozenset(("gpus", "driver_root", "load_kmods", "device", "env", "annotation"))
+_OF_GPUS = frozenset(
+    ("gpus", "driver_root", "load_kmods", "device", "env", "env_file", "annotation")
+)
 """Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
 
 ONLY_WITH_BUNDLE = frozenset(
@@ -62,13 +65,17 @@ class ConfigFlags(Flags):
     tty: bool = flag("-t")
     name: str
     env: list[str] = flag("-e")
+    env_file: list[str]
     volume: list[str] = flag("-v")
+    mount: list[str]
+    tmpfs: list[str]
     workdir: str = flag("-w")
     user: str = flag("-u")
     hostname: str
     memory: str = flag("-m")
     cpus: str
     pids_limit: str
+    ulimit: list[str]
     read_only: bool
     cap_add: list[str]
     cap_drop: list[str]
@@ -207,7 +214,7 @@ def _with_gpus(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
         driver_root=flags.driver_root, load_kmods=flags.load_kmods,
         exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=flags.cdi_devices,
-        spec_dirs=tuple(flags.cdi_spec_dir), annotations=run.annotations, env=tuple(flags.env),
+        spec_dirs=tuple(flags.cdi_spec_dir), annotations=run.annotations,
         variables=run.env[len(image.env) :], mapped=bool(flags.uidmap), image=image.name,
         image_env=image.env,
     )  # fmt: skip

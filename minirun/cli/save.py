@@ -56,7 +56,7 @@ def main_rmi(args: "list[str]", settings: Settings) -> int:
 
 
 def main_save(args: "list[str]", settings: Settings) -> int:
-    """Write images to an archive; return 0. Raises MinirunError."""
+    """Write images to an archive; return 0. Raises MinirunError, BrokenPipeError."""
     flags = Save(args)
     flags.check("format", *saving.FORMATS)
     if not flags.args:
@@ -67,6 +67,8 @@ def main_save(args: "list[str]", settings: Settings) -> int:
     try:
         with saving.collected(settings.store, flags.args) as saved:
             _write(saved, flags.format, flags.output)
+    except BrokenPipeError:  # the reader has gone: as with any command
+        raise
     except OSError as error:
         raise from_os(error, "saving") from None
     return 0

@@ -1,4 +1,4 @@
-"""From a flag's words to its value: sizes, times, variables, devices, volumes.
+"""From a flag's words to its value: sizes, times, variables, devices, limits.
 
 All raise UsageError, which names the flag and how it is to be written.
 """
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _ID_MAX = 1 << 32
+_ULIMITS = (
+    "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
+    "rss", "rtprio", "rttime", "sigpending", "stack",
+)  # fmt: skip
+_UNLIMITED = (1 << 64) - 1
 
 
 def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions":
@@ -31,11 +36,11 @@ def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions"
             hint = "a flag of run says it, such as --gpu-driver"
             raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
     return run._replace(
-        env=(*run.env, *variables(flags.env)),
+        env=(*run.env, *variables([*_env_files(flags.env_file), *flags.env])),
         memory=size(flags.memory) if flags.memory else 0,
         cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
         pids_limit=_pids_limit(flags.pids_limit) if flags.pids_limit else run.pids_limit,
-        mounts=_volumes(flags.volume),
+        rlimits=tuple(dict(map(_ulimit, flags.ulimit)).values()),
         devices=tuple(_device(text) for text in flags.device if text not in flags.cdi_devices),
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
@@ -67,6 +72,33 @@ def variables(texts: "list[str]") -> "list[str]":
         elif name in os.environ:
             env.append(f"{name}={os.environ[name]}")
     return env
+
+
+def _env_files(paths: "list[str]") -> "list[str]":
+    """Return the lines of --env-file, as -e takes them. A line that begins with # is a comment.
+
+    As with docker a value is all behind the =, quotes and spaces too. Raises UsageError.
+    """
+    found = []
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                text = file.read().removeprefix(b"\xef\xbb\xbf").decode()
+        except OSError as error:
+            what = os.strerror(error.errno or 0).lower()
+            raise UsageError(f"--env-file {path}: {what}") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"--env-file {path}: it is not UTF-8") from None
+        for number, line in enumerate(text.split("\n"), 1):
+            line = line.removesuffix("\r").lstrip(" \t")
+            name = line.partition("=")[0]
+            if not line or line.startswith("#"):
+                continue
+            if not name or " " in name or "\t" in name or "\0" in line:
+                text = f"--env-file {path}: line {number}: no name of a variable: {name!r}"
+                raise UsageError(text, "NAME=VALUE, NAME, or # and a comment")
+            found.append(line)
+    return found
 
 
 def duration(text: str) -> float:
@@ -125,38 +157,6 @@ def _pids_limit(text: str) -> int:
     return int(text)
 
 
-def _volumes(texts: "list[str]") -> "tuple[tuple[str, str, tuple[str, ...]], ...]":
-    """Return what all -v say. Raises UsageError if one would hide another, in docker's words."""
-    found: dict[str, tuple[str, str, tuple[str, ...]]] = {}
-    for text in texts:
-        volume = _volume(text)
-        if found.setdefault(os.path.normpath(volume[1]), volume) is not volume:
-            raise UsageError(f"duplicate mount point: {volume[1]}", "one -v for a destination")
-    return tuple(found.values())
-
-
-def _volume(text: str) -> "tuple[str, str, tuple[str, ...]]":
-    """Return (source, destination, options) of -v."""
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not parts[0] or not parts[1].startswith("/"):
-        raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
-    if not parts[1].strip("/"):
-        raise UsageError(f"invalid volume {text!r}: the destination cannot be /")
-    source = os.path.abspath(parts[0])
-    try:
-        os.stat(source)
-    except FileNotFoundError:
-        raise UsageError(f"volume {text!r}: {source} does not exist on this host") from None
-    except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
-        raise UsageError(f"volume {text!r}: {source}: {what}") from None
-    options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
-    unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
-    if unknown:
-        raise UsageError(f"volume {text!r}: unknown option {min(unknown)!r}", "ro or rw")
-    return source, parts[1], tuple(o for o in options if o not in ("z", "Z"))
-
-
 def _device(text: str) -> "dict[str, Any]":
     """Return a row of linux.devices, with the access that the cgroup rule gives."""
     parts = text.split(":")
@@ -179,6 +179,21 @@ def _device(text: str) -> "dict[str, Any]":
         "fileMode": stat.S_IMODE(info.st_mode), "uid": info.st_uid, "gid": info.st_gid,
         "access": access,
     }  # fmt: skip
+
+
+def _ulimit(text: str) -> "tuple[str, dict[str, Any]]":
+    """Return the name of a limit, and a row of process.rlimits. -1 is no limit."""
+    name, _, value = text.partition("=")
+    words = value.split(":")
+    if name not in _ULIMITS:
+        raise UsageError(f"invalid ulimit type: {name!r}", ", ".join(_ULIMITS))
+    plain = [word if word != "-1" else str(_UNLIMITED) for word in words]
+    if len(words) > 2 or not all(w.isascii() and w.isdigit() and len(w) < 21 for w in plain):
+        raise UsageError(f"invalid ulimit {text!r}", "NAME=SOFT[:HARD], such as nofile=1024:2048")
+    soft, hard = int(plain[0]), int(plain[-1])
+    if not soft <= hard <= _UNLIMITED:
+        raise UsageError(f"invalid ulimit {text!r}: the soft limit is above the hard limit")
+    return name, {"type": f"RLIMIT_{name.upper()}", "soft": soft, "hard": hard}
 
 
 def _id_map(text: str, flag: str) -> "tuple[int, int, int]":

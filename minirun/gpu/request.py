@@ -108,10 +108,8 @@ class GpuOptions(Record):
     """CDI devices of --device: vendor.com/class=name."""
     spec_dirs: "tuple[str, ...]" = ()
     annotations: "tuple[tuple[str, str], ...]" = ()
-    env: "tuple[str, ...]" = ()
-    """-e, as NAME or NAME=VALUE."""
     variables: "tuple[str, ...]" = ()
-    """-e, with its values."""
+    """--env-file and -e, with their values."""
     mapped: bool = False
     """The container is to have a user namespace."""
     image: str = ""
@@ -125,7 +123,7 @@ class GpuOptions(Record):
         asking = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
         return not (
             any(text.startswith(asking) for text in (*self.image_env, *self.variables))
-            or any(text.startswith(VENDOR_VARIABLES) for text in self.env)
+            or any(text.startswith(VENDOR_VARIABLES) for text in self.variables)
             or any(key.startswith(CDI_ANNOTATION) for key, _ in self.annotations)
         )
 

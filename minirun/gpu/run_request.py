@@ -63,7 +63,7 @@ def _may_be_of_other_vendor(asked: GpuOptions) -> bool:
     """Return False if the GPUs are NVIDIA's, as most are. Raises UsageError, GPUError."""
     if asked.driver_root or asked.load_kmods:
         return True
-    if any(text.startswith(VENDOR_VARIABLES) for text in asked.env):
+    if any(text.startswith(VENDOR_VARIABLES) for text in asked.variables):
         return True
     return asked.gpus is not None and drivers.which_driver(asked.driver or "auto") in OTHER_VENDORS
 

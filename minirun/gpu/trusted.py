@@ -42,8 +42,8 @@ def check(root: str) -> str:
     path = os.path.realpath(root) if root.strip("/") else "/"
     if path == "/":
         return ""
-    if not os.path.isdir(path):
-        raise GPUError(f"driver root {root}: no such directory", _HINT)
+    if fault := not_a_folder(path):
+        raise GPUError(f"driver root {root}: {fault}", _HINT)
     owners = {0, os.geteuid()}
     if os.geteuid() == 0 and unprivileged():
         owners.add(_OVERFLOW)  # the host's root cannot be told from others in here
@@ -54,6 +54,17 @@ def check(root: str) -> str:
         if fault := _fault(place, owners, last=place == path):
             raise GPUError(f"driver root {root}: {fault}", _HINT)
     return path
+
+
+def not_a_folder(path: str) -> str:
+    """Say why `path` is no folder in which the caller may look; "" if it is one."""
+    try:
+        os.stat(f"{path}/.")
+    except FileNotFoundError:
+        return "no such directory"
+    except OSError as error:
+        return os.strerror(error.errno or 0).lower()
+    return ""
 
 
 def _fault(place: str, owners: "set[int]", *, last: bool) -> str:

@@ -7,8 +7,6 @@
 --gpu-driver may be left out where the host has GPUs of one vendor only.
 """
 
-import os
-
 from minirun.core.choices import OTHER_VENDORS, Choices
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
@@ -34,7 +32,7 @@ def resolve(
 ) -> VendorRequest:
     """Return what --gpus or -e asks for; of NVIDIA the root alone. Raises UsageError, GPUError."""
     places = _places(asked)
-    own = [text for text in asked.env if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
+    own = [text for text in asked.variables if text.startswith(tuple(f"{v}=" for v in _VARIABLES))]
     if asked.gpus is None or not selector:
         return _found(asked, own[-1], places) if own else VendorRequest(choices=places)
     root = asked.driver_root
@@ -58,9 +56,9 @@ def _places(asked: GpuOptions) -> Choices:
     """Return what --driver-root and --load-kmods choose. Raises UsageError, GPUError."""
     root = ""
     if asked.driver_root:
-        if not os.path.isdir(asked.driver_root):
-            text = f"--driver-root {asked.driver_root}: no such directory"
-            raise UsageError(text, "the folder that has the driver's usr/lib, dev and proc or sys")
+        if fault := trusted.not_a_folder(asked.driver_root):
+            hint = "the folder that has the driver's usr/lib, dev and proc or sys"
+            raise UsageError(f"--driver-root {asked.driver_root}: {fault}", hint)
         root = trusted.check(asked.driver_root)
     return Choices(driver_root=root, load_kmods=asked.load_kmods)
 

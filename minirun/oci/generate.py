@@ -50,6 +50,8 @@ class RunOptions(Record):
     cap_add: "tuple[str, ...]" = ()
     cap_drop: "tuple[str, ...]" = ()
     mounts: "tuple[tuple[str, str, tuple[str, ...]], ...]" = ()
+    """Source, destination and options of each; the source "" is a new tmpfs."""
+    rlimits: "tuple[dict[str, Any], ...]" = ()
     devices: "tuple[dict[str, Any], ...]" = ()
     seccomp: str = seccomp_file.NAME
     """The profile of system calls: minirun's own, a file's path, or "" for none."""
@@ -123,6 +125,7 @@ def _process(run: RunOptions, env: "list[str]") -> "dict[str, Any]":
         "capabilities": held,
         "noNewPrivileges": run.no_new_privileges,
         **({"apparmorProfile": run.apparmor} if run.apparmor else {}),
+        **({"rlimits": list(run.rlimits)} if run.rlimits else {}),
     }
 
 
@@ -154,8 +157,12 @@ def _mounts(run: RunOptions, mounts: "list[dict[str, Any]]") -> "list[dict[str, 
     if run.host_network:
         _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
         _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
-    for source, destination, options in run.mounts:
-        _bind(mounts, source, destination, options)
+    for source, destination, options in sorted(run.mounts, key=lambda row: row[1].count("/")):
+        if source:
+            _bind(mounts, source, destination, options)
+        else:
+            row = {"destination": destination, "type": "tmpfs", "source": "tmpfs"}
+            mounts.append({**row, "options": list(options)})
     return mounts
 
 

@@ -38,6 +38,7 @@ class Streams:
         detach: bool,
         log: "Limits | None" = None,
     ) -> None:
+        """Open them. Raises OSError, and nothing is open then."""
         self.flows: list[tuple[int, int, int, str]] = []
         self.theirs: list[int] = []
         self.master = -1
@@ -45,13 +46,20 @@ class Streams:
         self.interactive = interactive
         self.directory = container.directory
         self.log = log
-        if container.config.terminal:
+        try:
+            self._open(terminal=container.config.terminal)
+        except OSError:
+            self.close()
+            raise
+
+    def _open(self, *, terminal: bool) -> None:
+        if terminal:
             self._prepare_terminal()
-        elif detach and not log:
+        elif self.detach and not self.log:
             null = self._null()
             self.console = Console(null, null, null)
         else:
-            stdin = self._input() if interactive else self._null()
+            stdin = self._input() if self.interactive else self._null()
             self.console = Console(stdin, self._output("stdout", 1), self._output("stderr", 2))
 
     def _null(self) -> int:
@@ -87,8 +95,8 @@ class Streams:
 
     def close_containers_ends(self) -> None:
         """Close, in the supervisor, the ends that init has by now."""
-        for fd in self.theirs:
-            os.close(fd)
+        while self.theirs:
+            os.close(self.theirs.pop())
         if self.console.socket >= 0:
             self.master = self.terminal.receive_master(self.ours)
             rows, columns = callers_size()
@@ -96,6 +104,13 @@ class Streams:
                 self.relays.set_size(self.master, rows, columns)
             if not (self.detach or (self.interactive and os.isatty(0) and os.isatty(1))):
                 self.relays.pass_line_feeds(self.master)  # no raw terminal is to show it
+
+    def close(self) -> None:
+        """Close all: the container is not made, and its removal needs descriptors too."""
+        while self.theirs:
+            os.close(self.theirs.pop())
+        while self.flows:
+            os.close(self.flows.pop()[2])
 
     def relay(self, pid: int, pidfd: int) -> int:
         """Pass everything on until the command ends; return its exit status."""

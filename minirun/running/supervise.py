@@ -56,7 +56,7 @@ def _run(
     options: SupervisorOptions,
     started: "Callable[[Container], None] | None",
 ) -> int:
-    viewers = options.viewers
+    viewers, streams = options.viewers, None
     try:
         signals.catch()
         _open_log(container, viewers, options.earlier)
@@ -77,6 +77,8 @@ def _run(
         if started:
             started(container)
     except BaseException:
+        if streams:
+            streams.close()
         endings.destroy(container)
         raise
     finally:

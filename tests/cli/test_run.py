@@ -98,3 +98,18 @@ def test_runcs_run_beside_a_bundle(minirun: Program, layer: Path) -> None:
     argv = minirun.argv("run", "--pull", "never", "no-image", "true")
     done = subprocess.run(argv, cwd=layer.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 125 and "No such image" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("-b {} --nosuch id", 1), ("--nosuch --bundle={} id", 1), ("--bundle {} --keep=x id", 1),
+        ("--pid-file x --keep=x -b {} id", 1), ("-b", 1), ("-bundle {} --nosuch id", 1),
+        ("--nosuch id", 125), ("--nosuch busybox grep -b x", 125), ("-d --nosuch x y -b {}", 125),
+    ],
+)  # fmt: skip
+def test_a_wrong_flag_beside_a_bundle_has_runcs_status(
+    minirun: Program, tmp_path: Path, words: str, status: int
+) -> None:
+    done = minirun("run", *words.format(tmp_path).split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", 1)

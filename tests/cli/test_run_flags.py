@@ -53,6 +53,46 @@ def test_env_of_the_caller_is_taken_by_name_only(minirun: Program) -> None:
     assert "SECRET" not in found
 
 
+def test_env_file(minirun: Program, tmp_path: Path) -> None:
+    """docker's rules: a value is all that follows, and -e replaces what a file says."""
+    lines = (
+        "\ufeff# a comment",
+        "A=1",
+        "",
+        '  B="x  y" ',
+        "WANTED",
+        "SECRET_NOT_SET",
+        "C=\r",
+        "A=2=3",
+    )
+    (tmp_path / "one").write_text("\n".join(lines))
+    (tmp_path / "two").write_text("D=of the file\nE=of the file\n")
+    flags = ("--env-file", f"{tmp_path}/one", "-e", "D=of -e", "--env-file", f"{tmp_path}/two")
+    found = output(minirun, *flags, "busybox", "env", env={"WANTED": "taken"}).splitlines()
+    expected = {"A=2=3", 'B="x  y" ', "WANTED=taken", "C=", "D=of -e", "E=of the file"}
+    assert expected <= set(found)
+    assert not [line for line in found if line.startswith(("SECRET", "#", "A=1"))]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"A B=1\n", "line 1: no name of a variable: 'A B'"),
+        (b"A=1\n=2", "line 2: no name of a variable: ''"), (b"A=\xff\n", "it is not UTF-8"),
+        (b"A=\0\n", "line 1"), (None, "no such file or directory"),
+    ],
+)  # fmt: skip
+def test_an_env_file_that_is_none(
+    minirun: Program, tmp_path: Path, content: bytes | None, text: str
+) -> None:
+    file = tmp_path / "file"
+    if content is not None:
+        file.write_bytes(content)
+    done = minirun("run", "--rm", "--env-file", str(file), "busybox", "true")
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+    assert done.stderr.startswith(f"minirun: --env-file {file}: {text}")
+
+
 def test_volume(minirun: Program, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/in").write_text("from the host\n")
@@ -316,6 +356,26 @@ def test_cpus(minirun: Program, text: str, quota: int) -> None:
     assert int(found.split()[0]) == quota
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--ulimit", "nofile=100:200"), "100 200"), (("--ulimit", "nofile=50"), "50 50"),
+        (("--ulimit", "nofile=9", "--ulimit", "nofile=7:8"), "7 8"),
+    ],
+)  # fmt: skip
+def test_ulimit(minirun: Program, flags: tuple[str, ...], expected: str) -> None:
+    assert output(minirun, *flags, *SHELL, "echo $(ulimit -Sn) $(ulimit -Hn)") == f"{expected}\n"
+
+
+def test_ulimit_of_none(minirun: Program) -> None:
+    rows = json.loads(minirun("spec", "--ulimit", "core=-1", "busybox").stdout)["process"][
+        "rlimits"
+    ]
+    assert rows == [{"type": "RLIMIT_CORE", "soft": 2**64 - 1, "hard": 2**64 - 1}]
+    script = "ulimit -c"
+    assert output(minirun, "--ulimit", "core=-1", *SHELL, script) == "unlimited\n"
+
+
 def test_pids_limit(minirun: Program) -> None:
     assert limit(minirun, ("--pids-limit", "7"), "pids/pids.max", "pids.max") == "7"
     script = "for i in 1 2 3 4 5 6 7 8; do sleep 1 & done; echo all"
@@ -346,6 +406,12 @@ def test_pids_limit(minirun: Program) -> None:
         (("--device", "/dev/null:/dev/x:z"), "invalid device"),
         (("--cap-drop", "MAGIC"), "unknown capability 'MAGIC'"),
         (("-e", "=x"), "invalid environment variable"),
+        (("--ulimit", "files=1"), "invalid ulimit type: 'files'"),
+        (("--ulimit", "nofile"), "invalid ulimit 'nofile'"),
+        (("--ulimit", "nofile=many"), "invalid ulimit 'nofile=many'"),
+        (("--ulimit", "nofile=1:2:3"), "invalid ulimit 'nofile=1:2:3'"),
+        (("--ulimit", "nofile=-1:9"), "the soft limit is above the hard limit"),
+        (("--ulimit", "nofile=9:8"), "the soft limit is above the hard limit"),
         (("--log-format", "xml"), "invalid --log-format 'xml'"),
         (("--keep",), "--keep: no effect without --bundle (run --bundle DIR ID)"),
         (("--no-pivot", "--preserve-fds", "1"), "--no-pivot, --preserve-fds: no effect without"),

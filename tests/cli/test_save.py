@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_load import LAYERS, Run, run, shown, skopeo
+from conftest import Program
 from engines.clients.cell import remove_cgroups
 from engines.clients.test_podman import LIMITS
 from image.layouts import LayoutFolder, listing, member, tar
@@ -104,3 +105,15 @@ def test_what_cannot_be_saved_leaves_nothing(
     found, out, error = run(*(word.format(tmp_path) for word in words))
     assert (found, out, error.count("\n")) == (status, "", 1)
     assert sorted({*os.listdir(tmp_path)} - {"root"}) == [x for x in before if x != "root"]
+
+
+def test_a_reader_that_goes_away_is_no_error(
+    minirun: Program, tmp_path: Path, images: tuple[str, ...]
+) -> None:
+    """As with any other command: SIGPIPE's status, and no word."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    words = [minirun.path, "--store", f"{tmp_path}/store", "save", *images]
+    done = subprocess.run(words, stdout=theirs, stderr=subprocess.PIPE, check=False)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (141, b"")

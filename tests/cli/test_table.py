@@ -189,6 +189,7 @@ def imports(program: Program, tmp_path: Path, *args: str) -> set[str]:
         "-d",
         "--rm -i",
         "--rm -e A=1 -v /etc:/mnt:ro -w /tmp --hostname h --read-only --name n-{pid}",
+        "--rm --env-file /dev/null --ulimit nofile=99 --tmpfs /x --mount type=bind,src=/etc,dst=/y",
         "--rm --network host",
         "--rm --memory 64m --cpus 1 --pids-limit 20 --annotation a=b",
         "--rm -u 1000:1000 --cap-add NET_ADMIN --cap-drop ALL --device /dev/null:/dev/x",

@@ -93,6 +93,13 @@ def test_the_users_word_counts(asking: Program, flags: tuple[str, ...], count: i
     assert (done.stdout, done.stderr) == (f"{count}\n", "")
 
 
+def test_a_file_of_the_user_is_the_users_word(asking: Program, tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("NVIDIA_VISIBLE_DEVICES=0,2\n")
+    flags = ("--rm", "--gpu-driver", "simulated", "--env-file", f"{tmp_path}/env")
+    done = asking("run", *flags, "cuda", "sh", "-c", NODES)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [

@@ -117,7 +117,7 @@ def init(container: Container, planned: "Plan", channel: Channel) -> Root:
     streams.close_inherited(container.preserve_fds)
     config = container.config
     container.cgroup.join(cloned=True)
-    os.sched_setaffinity(0, range(1024))  # its cgroup decides, and not the caller's taskset(1)
+    os.sched_setaffinity(0, range(8192))  # its cgroup decides, and not the caller's taskset(1)
     if "user" in config.namespaces:
         channel.expect(Message.MAPPED)
         become_root(container)

@@ -16,6 +16,7 @@ from typing import BinaryIO
 from minirun.core.errors import ImageError
 from minirun.image.archives.files import Files, read
 from minirun.image.oci import DOCUMENT_LIMIT, INDEXES, Descriptor, Index, parse
+from minirun.image.store import failure
 
 REF_NAME = "org.opencontainers.image.ref.name"
 FULL_NAME = "io.containerd.image.name"
@@ -95,12 +96,17 @@ def tagged(files: Files, tag: str) -> Layout:
 def split(text: str) -> tuple[str, str]:
     """Return path and tag of LAYOUT:TAG. A path may have a colon, and a tag too.
 
-    The path is what is there: the longest such part counts.
+    The path is what is there: the longest such part counts. Raises ImageError.
     """
     path, tag = text, ""
     while not os.path.lexists(path) and ":" in path:
         path = path.rpartition(":")[0]
         tag = text[len(path) + 1 :]
-    if not path or not os.path.lexists(path):
-        raise ImageError(f"{text}: no such archive or layout", "a file, a folder, or FOLDER:TAG")
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        hint = "a file, a folder, or FOLDER:TAG"
+        raise ImageError(f"{text}: no such archive or layout", hint) from None
+    except OSError as error:  # it lies where the caller may not look
+        raise failure(error, "opening the image") from None
     return path, tag

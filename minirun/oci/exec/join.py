@@ -220,7 +220,7 @@ def _move(container: Container, config: Config, *, cloned: bool) -> None:
     """Move into the container's cgroup, on the CPUs of execCPUAffinity before and after."""
     if not config.process.get("execCPUAffinity"):
         container.cgroup.join(cloned=cloned)
-        os.sched_setaffinity(0, range(1024))  # as init: the caller's taskset(1) stays outside
+        os.sched_setaffinity(0, range(8192))  # as init: the caller's taskset(1) stays outside
         return
     from minirun.oci.tuning import tuning
 

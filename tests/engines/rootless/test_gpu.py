@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engines.rootless.conftest import UID
+from engines.rootless.conftest import UID, User
 from gpu.conftest import driver, store  # noqa: F401  (fixtures)
 from gpu.pretend import ROOT, Host
 from gpu.sandbox import debian_root
@@ -81,3 +81,17 @@ def test_the_hosts_nodes_are_bound(host: Host) -> None:
     assert found["out"][5] == "0000:0f:00.0"
     assert [" ".join(line.split()) for line in found["out"][6:]] == ["0", f"0 {UID} 1"]
     assert "cat: can't open '/dev/nvidia1': No such device or address" in found["err"]
+
+
+@pytest.mark.parametrize("below", ["", "/driver"])
+@pytest.mark.parametrize("words", [("run", "--gpus", "0"), ("gpu", "list")])
+def test_a_driver_root_in_a_folder_that_is_closed(
+    user: User, words: tuple[str, ...], below: str
+) -> None:
+    """It may be there: nobody has looked."""
+    closed = user.home / "closed"
+    closed.mkdir(mode=0o700)
+    image = ("busybox", "true") if words[0] == "run" else ()
+    done = user(*words, "--driver-root", f"{closed}{below}", *image)
+    assert (done.returncode, done.stderr.count("\n")) == (125, 1)
+    assert f" {closed}{below}: permission denied (" in done.stderr

@@ -43,3 +43,18 @@ def test_a_volume_of_a_users_image(kind: str, request: pytest.FixtureRequest) ->
     assert (volumes / "new").read_text() == "mine\n"
     assert user("delete", "a").returncode == 0
     assert not volumes.exists()
+
+
+@pytest.mark.parametrize("words", [("load", "-i"), ("image", "unpack")])
+@pytest.mark.parametrize("name", ["app.tar", "layout:1"])
+def test_an_archive_in_a_folder_that_is_closed(
+    user: User, words: tuple[str, ...], name: str
+) -> None:
+    """It may be there: nobody has looked."""
+    closed = user.home / "closed"
+    closed.mkdir(mode=0o700)
+    done = user(*words, f"{closed}/{name}", "app")
+    path = f"{closed}/{name.partition(':')[0]}"
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.splitlines()[0].startswith(f"minirun: opening the image: {path}: Permission")
+    assert done.stderr.count("\n") == 1

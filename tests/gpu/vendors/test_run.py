@@ -220,8 +220,10 @@ def test_the_users_word_counts_and_the_images_does_not(
 ) -> None:
     script = "ls /dev/dri 2>/dev/null || echo none"
     place = root(nodes_path / "amd")
-    flags = ("-e", "AMD_VISIBLE_DEVICES=3", *place)
-    assert run(minirun, *flags, "busybox", "sh", "-c", script) == ["card4", "renderD131"]
+    (tmp_path / "env").write_text("AMD_VISIBLE_DEVICES=3\n")
+    for flags in (("-e", "AMD_VISIBLE_DEVICES=3"), ("--env-file", f"{tmp_path}/env")):
+        found = run(minirun, *flags, *place, "busybox", "sh", "-c", script)
+        assert found == ["card4", "renderD131"]
     images.make(tmp_path / "store", "greedy", ("AMD_VISIBLE_DEVICES=all",))
     program = Program(minirun.path, minirun.root, "--store", str(tmp_path / "store"))
     assert run(program, *place, "greedy", "sh", "-c", script) == ["none"]
