@@ -7,6 +7,7 @@ import os
 
 from minirun.cli.words import size
 from minirun.core.errors import UsageError
+from minirun.oci.bundle import absolute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions"
     rows = [*map(_volume, flags.volume), *map(_mount, flags.mount), *map(_tmpfs, flags.tmpfs)]
     found: dict[str, Row] = {}
     for row in rows:
-        if found.setdefault(os.path.normpath(row[1]), row) is not row:
+        if found.setdefault(row[1], row) is not row:
             hint = "one -v, --mount or --tmpfs for a destination"
             raise UsageError(f"duplicate mount point: {row[1]}", hint)
     return run._replace(mounts=tuple(found.values()))
@@ -50,13 +51,13 @@ def _volume(text: str) -> "Row":
     parts = text.split(":")
     if len(parts) not in (2, 3) or not parts[0]:
         raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
-    _check_destination(parts[1], f"volume {text!r}", "-v /host/path:/container/path[:ro]")
+    place = _destination(parts[1], f"volume {text!r}", "-v /host/path:/container/path[:ro]")
     source = _source(parts[0], f"volume {text!r}")
     options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
     unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
     if unknown:
         raise UsageError(f"volume {text!r}: unknown option {min(unknown)!r}", "ro or rw")
-    return source, parts[1], tuple(o for o in options if o not in ("z", "Z"))
+    return source, place, tuple(o for o in options if o not in ("z", "Z"))
 
 
 def _mount(text: str) -> "Row":
@@ -67,8 +68,7 @@ def _mount(text: str) -> "Row":
         raise UsageError(f"mount {text!r}: type {kind or 'volume'!r} is not supported", _MOUNT)
     if read_only not in ("true", "false", "1", "0"):
         raise UsageError(f"invalid mount {text!r}: readonly is true or false", _MOUNT)
-    target = given.get("target", "")
-    _check_destination(target, f"mount {text!r}", _MOUNT)
+    target = _destination(given.get("target", ""), f"mount {text!r}", _MOUNT)
     options = ["ro"] if read_only in ("true", "1") else []
     if kind == "bind":
         if "size" in given or "mode" in given:
@@ -102,8 +102,8 @@ def _fields(text: str) -> "dict[str, str]":
 def _tmpfs(text: str) -> "Row":
     """Return what --tmpfs says."""
     path, _, words = text.partition(":")
-    _check_destination(path, f"tmpfs {text!r}", "--tmpfs /path[:size=64m,mode=1777]")
-    return "", path, _of_tmpfs(words.split(",") if words else [], f"tmpfs {text!r}")
+    place = _destination(path, f"tmpfs {text!r}", "--tmpfs /path[:size=64m,mode=1777]")
+    return "", place, _of_tmpfs(words.split(",") if words else [], f"tmpfs {text!r}")
 
 
 def _of_tmpfs(words: "list[str]", where: str) -> "tuple[str, ...]":
@@ -128,12 +128,14 @@ def _is_setting(name: str, value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) < 20
 
 
-def _check_destination(path: str, where: str, hint: str) -> None:
-    """Raise UsageError if nothing can be mounted at this path of a container."""
+def _destination(path: str, where: str, hint: str) -> str:
+    """Return a path of a container, cleaned. Raises UsageError if nothing can be mounted there."""
     if not path.startswith("/"):
         raise UsageError(f"invalid {where}: the destination is no absolute path", hint)
-    if not path.strip("/"):
+    cleaned = absolute(path)
+    if cleaned == "/":
         raise UsageError(f"invalid {where}: the destination cannot be /")
+    return cleaned
 
 
 def _source(path: str, where: str) -> str:

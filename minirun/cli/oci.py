@@ -57,7 +57,7 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     init = os.pidfd_open(pid) if ready else -1
     endings.start(container, Channel(report, -1, "init"))
     if ready:
-        notify.relay(ready, init, pid)
+        notify.relay_or_warn(ready, init, pid)
     return 0
 
 

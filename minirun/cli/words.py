@@ -191,7 +191,9 @@ def _ulimit(text: str) -> "tuple[str, dict[str, Any]]":
     if len(words) > 2 or not all(w.isascii() and w.isdigit() and len(w) < 21 for w in plain):
         raise UsageError(f"invalid ulimit {text!r}", "NAME=SOFT[:HARD], such as nofile=1024:2048")
     soft, hard = int(plain[0]), int(plain[-1])
-    if not soft <= hard <= _UNLIMITED:
+    if max(soft, hard) > _UNLIMITED:
+        raise UsageError(f"invalid ulimit {text!r}: a limit is at most {_UNLIMITED}")
+    if soft > hard:
         raise UsageError(f"invalid ulimit {text!r}: the soft limit is above the hard limit")
     return name, {"type": f"RLIMIT_{name.upper()}", "soft": soft, "hard": hard}
 

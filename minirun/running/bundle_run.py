@@ -36,21 +36,28 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
         raise
     if container.console.socket >= 0 and not streams:
         os.close(container.console.socket)
-    if ready and options.detach:
-        notify.relay_or_warn(ready, init.pidfd, init.pid)
-    elif ready:
-        notify.relay_aside(ready, init.pidfd, os.getpid())
-    return 0 if options.detach else _wait(container, init, streams, keep=options.keep)
+    if options.detach:
+        if ready:
+            notify.relay_or_warn(ready, init.pidfd, init.pid)
+        return 0
+    join = notify.relay_aside(ready, init.pidfd, os.getpid()) if ready else None
+    status = _wait(init, streams)
+    if join:
+        join()
+    _end(container, status, keep=options.keep)
+    return status
 
 
-def _wait(container: Container, init: Init, streams: "output.Streams | None", *, keep: bool) -> int:
-    """Wait for the container's end, and delete it; to be kept are its record and its cgroup."""
-    wait = streams.relay if streams else lambda pid, pidfd: endings.wait(pidfd, pid)
-    status = wait(init.pid, init.pidfd)
+def _wait(init: Init, streams: "output.Streams | None") -> int:
+    """Wait for the container's end; return its exit status."""
+    return streams.relay(init.pid, init.pidfd) if streams else endings.wait(init.pidfd, init.pid)
+
+
+def _end(container: Container, status: int, *, keep: bool) -> None:
+    """Delete the container, which has ended; to be kept are its record and its cgroup."""
     if keep:
         if not container.config.new_namespace("pid"):  # else init's end was that of all
             extras.function("kill_cgroup")(container.cgroup)
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     else:
         endings.destroy(container)
-    return status

@@ -9,6 +9,7 @@ What the real stack does: runc the same; crun binds the host's socket itself int
 
 import os
 import select
+from contextlib import suppress
 
 from minirun.core import places
 from minirun.core.config import Config
@@ -18,6 +19,7 @@ from minirun.oci import descriptors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Callable
 
 _NAME = "notify.sock"
 _INSIDE = "/run/notify"
@@ -62,6 +64,8 @@ def listen(container: str) -> "socket | None":
     if not manager() or not os.path.isdir(path):
         return None
     ours = descriptors.datagram()
+    with suppress(FileNotFoundError):
+        os.unlink(f"{path}/{_NAME}")  # of a `start` that was killed before the command ran
     descriptors.bind(ours, f"{path}/{_NAME}")
     os.chmod(f"{path}/{_NAME}", 0o777)
     return ours
@@ -70,7 +74,7 @@ def listen(container: str) -> "socket | None":
 def relay(ours: "socket", pidfd: int, main: int) -> None:
     """Wait until the command is ready, and tell the manager so; `main`: the process to watch.
 
-    Ends too if init, `pidfd`, does. Raises OSError.
+    Ends too if init does, the process of `pidfd`. Raises OSError.
     """
     poll = select.poll()
     poll.register(ours, select.POLLIN)
@@ -91,16 +95,22 @@ def relay_or_warn(ours: "socket", pidfd: int, main: int) -> None:
         warn(f"NOTIFY_SOCKET {manager()}: {os.strerror(error.errno or 0).lower()}")
 
 
-def relay_aside(ours: "socket", pidfd: int, main: int) -> None:
-    """Do so in a thread, which ends with this process; the signals stay with the caller's."""
-    import _signal  # what the modules signal and threading are made of
-    import _thread
+def relay_aside(ours: "socket", pidfd: int, main: int) -> "Callable[[], None]":
+    """Do so in a thread; the signals stay with the caller's. Return a function that waits for it.
+
+    It is to be called when init has ended, and before a process is cloned: the copy of one of two
+    threads may wait for ever for the interpreter's lock (minirun.core.kernel.libc).
+    """
+    import _signal  # what the module signal is made of
+    import threading
 
     def act() -> None:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         relay_or_warn(ours, pidfd, main)
 
-    _thread.start_new_thread(act, ())
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    return lambda: thread.join(_PATIENCE / 1000)
 
 
 def _tell(ready: bytes, main: int) -> None:

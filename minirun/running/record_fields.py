@@ -95,10 +95,12 @@ def _is_process(value: "Any") -> bool:
 
 def _is_mount(value: "Any") -> bool:
     """Return True if this is what minirun.oci.mounts.host_namespace notes."""
-    if not isinstance(value, dict) or value.keys() != {"id", "path", "boot"}:
+    if not isinstance(value, dict) or value.keys() != {"id", "directory", "boot"}:
         return False
-    texts = isinstance(value["boot"], str) and _is_path(value["path"])
-    return texts and type(value["id"]) is int and value["id"] > 0
+    numbers = value["directory"]
+    if not isinstance(numbers, list) or len(numbers) != 2 or not isinstance(value["boot"], str):
+        return False
+    return all(type(number) is int and number >= 0 for number in (value["id"], *numbers))
 
 
 def _is_cgroup(value: "Any") -> bool:

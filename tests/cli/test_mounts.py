@@ -73,6 +73,12 @@ def test_what_lies_below_is_mounted_later(minirun: Program, tmp_path: Path) -> N
     assert done.stdout.split() == ["/x", "/x/below", "/x/below/c", "below", "file"], done.stderr
 
 
+def test_what_lies_below_a_destination_with_odd_slashes(minirun: Program) -> None:
+    flags = ("--tmpfs", "/x/below", "--tmpfs", "/x/./")
+    done = minirun("run", "--rm", *flags, *SHELL, "ls -d /x/below")
+    assert done.stdout == "/x/below\n", done.stderr
+
+
 def test_spec_has_them_too(minirun: Program) -> None:
     document = json.loads(minirun("spec", "--tmpfs", "/x:size=1m", "busybox").stdout)
     (row,) = [row for row in document["mounts"] if row["destination"] == "/x"]
@@ -85,6 +91,9 @@ def test_spec_has_them_too(minirun: Program) -> None:
     [
         (("--tmpfs", "x"), "invalid tmpfs 'x': the destination is no absolute path"),
         (("--tmpfs", "/"), "invalid tmpfs '/': the destination cannot be /"),
+        (("--tmpfs", "/x/.."), "invalid tmpfs '/x/..': the destination cannot be /"),
+        (("-v", "/etc:/../"), "invalid volume '/etc:/../': the destination cannot be /"),
+        (("--tmpfs", "//x", "--tmpfs", "/x"), "duplicate mount point: /x"),
         (("--tmpfs", "/x:magic"), "invalid tmpfs option 'magic'"),
         (("--tmpfs", "/x:size=1x"), "invalid tmpfs option 'size=1x'"),
         (("--tmpfs", "/x:mode=9"), "invalid tmpfs option 'mode=9'"),

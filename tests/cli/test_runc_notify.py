@@ -105,6 +105,40 @@ def test_run_hands_it_on_while_it_runs(runtime: Runtime, systemd: socket.socket)
         assert run.wait(20) == 137
 
 
+def test_run_has_one_thread_when_it_makes_a_process(
+    runtime: Runtime, systemd: socket.socket, tmp_path: Path
+) -> None:
+    """A copy of one of two threads may wait for ever for the interpreter's lock."""
+    if runtime.argv[0] == "runc":
+        pytest.skip("runc is written in Go, and always has several")
+    threads, file = tmp_path / "threads", runtime.bundle / "config.json"
+    hook = {"path": "/bin/sh", "args": ["sh", "-c", f"ls /proc/$PPID/task > {threads}"]}
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"hooks": {"poststop": [hook]}}))
+    with _begun(runtime, systemd, "run", "-b", ".", runtime.name) as run:
+        _say(runtime, b"READY=1")
+        wait_until(lambda: systemd.recv(100) == b"MAINPID=%d\n" % run.pid)
+        runtime("kill", "ID", "KILL")
+        with pytest.raises(subprocess.TimeoutExpired):
+            run.wait(0.5)  # the manager has not read BARRIER=1 yet
+        _, pipes, _, _ = socket.recv_fds(systemd, 100, 1)
+        os.close(pipes[0])
+        assert run.wait(20) == 137
+    assert threads.read_text().split() == [str(run.pid)]
+
+
+def test_start_after_one_that_was_killed(runtime: Runtime, systemd: socket.socket) -> None:
+    """It had made the socket, and had not let the command run yet."""
+    if runtime.argv[0] == "runc":
+        pytest.skip("runc has its files elsewhere")
+    runtime.config(args=["true"])
+    assert runtime("create", "-b", ".", "ID", env=_environment(systemd)).returncode == 0
+    root = Path(runtime.argv[runtime.argv.index("--root") + 1])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+        left.bind(str(root / runtime.name / "notify/notify.sock"))
+    done = runtime("start", "ID", env=_environment(systemd))
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_commands_variable(runtime: Runtime, systemd: socket.socket) -> None:
     """It is the container's socket, in a directory where nothing else can be put."""
     runtime.config(args=["sleep", "100"])

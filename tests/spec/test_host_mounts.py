@@ -157,19 +157,35 @@ def test_no_pivot_unmounts_nothing_of_the_host(machine: Machine, bundle: Bundle)
     assert machine(*flags).returncode == 0
 
 
-def test_a_read_only_root_and_what_hides_it(machine: Machine, bundle: Bundle) -> None:
-    """delete unmounts nothing but its own, in whatever lies over it by then."""
+def test_a_read_only_root(machine: Machine) -> None:
     name = machine.create("sleep 100", root__readonly=True)
-    done = machine("exec", name, "touch", "/x")
-    assert "Read-only file system" in done.stderr
-    over = bundle.path / "rootfs/.."
-    machine.run("mount", "-t", "tmpfs", "none", over)
-    machine.run("mkdir", bundle.rootfs)
-    machine.run("mount", "-t", "tmpfs", "strangers", bundle.rootfs)
-    assert machine("delete", "-f", name).returncode == 0
+    assert "Read-only file system" in machine("exec", name, "touch", "/x").stderr
+
+
+def test_what_lies_over_it_stays(machine: Machine, bundle: Bundle) -> None:
+    """delete unmounts nothing but its own; it can be called again."""
+    above = bundle.path / "above"
+    above.mkdir()
+    bundle.rootfs.rename(above / "rootfs")
+    name = machine.create("sleep 100", root={"path": str(above / "rootfs")})
+    machine.run("mount", "-t", "tmpfs", "none", above)
+    for source in ("", "strangers"):
+        if source:
+            machine.run("mkdir", above / "rootfs")
+            machine.run("mount", "-t", "tmpfs", source, above / "rootfs")
+        done = machine("delete", "-f", name)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "rootfs cannot be unmounted: another mount lies over it (umount that" in done.stderr
     assert "strangers" in [mount.source for mount in mountinfo.read(machine.pid)]
-    for place in (bundle.rootfs, bundle.path, bundle.rootfs, bundle.rootfs):
-        machine.run("umount", "--lazy", place)
+    for place in (above / "rootfs", above):
+        machine.run("umount", place)
+    assert machine("delete", "-f", name).returncode == 0
+
+
+def test_a_bundle_that_was_renamed(machine: Machine, bundle: Bundle) -> None:
+    name = machine.create("sleep 100")
+    bundle.rootfs.rename(bundle.path / "elsewhere")
+    assert machine("delete", "-f", name).returncode == 0
 
 
 def test_gpus(machine: Machine) -> None:

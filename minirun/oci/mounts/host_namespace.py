@@ -14,6 +14,7 @@ import os
 
 from minirun.common import mountinfo
 from minirun.core import state
+from minirun.core.errors import StateError
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
 from minirun.core.rootfs import build
@@ -35,7 +36,7 @@ class HostNamespace(Extra):
         flags = mounts.OPEN_TREE_CLONE | mounts.AT_RECURSIVE
         tree = mounts.open_tree(mounts.AT_FDCWD, rootfs, flags, why=why)
         place = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        noted = {"id": mountinfo.mount_id(tree), "path": os.path.realpath(rootfs)}
+        noted = {"id": mountinfo.mount_id(tree), "directory": _directory(place)}
         self.container.save(root_mount={**noted, "boot": state.boot_id()})
         mounts.move_mount(tree, place, shown=rootfs)  # it becomes shared if what it lies on is
         why = "no mount in it may spread to other mount namespaces"
@@ -57,20 +58,41 @@ class HostNamespace(Extra):
 
 
 def unmount(noted: "dict[str, Any]") -> None:
-    """Unmount what :meth:`HostNamespace.clone` has noted, and what lies on it. Raises OSError."""
+    """Unmount what :meth:`HostNamespace.clone` has noted, and what lies on it.
+
+    Raises StateError if something else lies over it, OSError.
+    """
     while noted["boot"] == state.boot_id():
         listed = {mount.mount_id: mount for mount in mountinfo.read()}
-        own = listed.get(noted["id"])
-        if not own or own.mount_point != noted["path"]:
+        if noted["id"] not in listed:
             return
-        fd = os.open(noted["path"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = _open_top(listed, noted)
         try:
-            if not _lies_on(listed, mountinfo.mount_id(fd), own.mount_id):
-                return  # another file system hides it: not ours to unmount
             why = "the container's mounts leave the host"
             mounts.umount2(f"/proc/self/fd/{fd}", mounts.MNT_DETACH, why=why)
         finally:
             os.close(fd)
+
+
+def _open_top(listed: "dict[int, mountinfo.Mount]", noted: "dict[str, Any]") -> int:
+    """Open the container's mount that lies on top. Raises StateError if another's does, OSError."""
+    place = listed[noted["id"]].mount_point  # where it is by now: a folder can be renamed
+    try:
+        fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        is_own = _lies_on(listed, mountinfo.mount_id(fd), noted["id"])
+        if is_own and _directory(fd) == noted["directory"]:
+            return fd
+        os.close(fd)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    text = f"{place} cannot be unmounted: another mount lies over it"
+    raise StateError(text, "umount that, then delete the container again")
+
+
+def _directory(fd: int) -> "list[int]":
+    """Return what a directory is known by, under whatever name: device and inode."""
+    found = os.fstat(fd)
+    return [found.st_dev, found.st_ino]
 
 
 def _lies_on(listed: "dict[int, mountinfo.Mount]", mount_id: int, below: int) -> bool:

@@ -81,8 +81,8 @@ class Seccomp(Extra):
     def _read(self, text: str) -> "Filter":
         row = jsonlite.loads(text)
         listener = profile.listener(self.config.linux["seccomp"])
-        bpf = bytes.fromhex(row["bpf"])
-        return profile.Filter(bpf, row["flags"], row["allowed"], self.name, listener)
+        bpf, flags, allowed = bytes.fromhex(row["bpf"]), int(row["flags"]), int(row["allowed"])
+        return profile.Filter(bpf, flags, allowed, self.name, listener)
 
     def receive(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
         """Pass on the listener, if there is one. Raises MinirunError, OSError."""

@@ -40,7 +40,13 @@ def test_a_container_of_an_older_minirun(running: Program) -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"flags": 4, "allowed": 1, "bpf": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{}", "[]", '{"flags": 4, "allowed": 1, "bpf": "x"}',
+        '{"flags": "x", "allowed": 1, "bpf": ""}',
+    ],
+)  # fmt: skip
 def test_a_damaged_one_is_no_filter(running: Program, text: str) -> None:
     """Without a filter nothing runs."""
     (running.root / NAME / places.SECCOMP).write_text(text)
