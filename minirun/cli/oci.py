@@ -10,6 +10,7 @@ import _signal  # what the module signal is made of, without enum
 import errno
 import os
 
+from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core import endings, state
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
@@ -53,11 +54,12 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     container.open_log()
     report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(report, True)
-    ready, pid = notify.listen(container.directory), container.record["pid"]
-    init = os.pidfd_open(pid) if ready else -1
+    ready, pid = None, container.record["pid"]
+    if notify.manager():
+        ready, init = part("running.readiness", "listen")(container.directory), os.pidfd_open(pid)
     endings.start(container, Channel(report, -1, "init"))
     if ready:
-        notify.relay_or_warn(ready, init, pid)
+        part("running.readiness", "relay_or_warn")(ready, init, pid)
     return 0
 
 

@@ -6,7 +6,7 @@ from minirun.core import endings, extras, lifecycle, state
 from minirun.core.container import Container
 from minirun.core.settings import Settings
 from minirun.core.stages.s1_clone import Init
-from minirun.running import bundle, handover, notify, output, signals
+from minirun.running import bundle, handover, notify, output, readiness, signals
 
 
 def run(options: bundle.BundleOptions, settings: Settings) -> int:
@@ -28,7 +28,7 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
         if streams:
             streams.close_containers_ends()
         handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
-        ready = notify.listen(container.directory)
+        ready = readiness.listen(container.directory)
         signals.forward_once_running(init.channel, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
@@ -38,9 +38,9 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
         os.close(container.console.socket)
     if options.detach:
         if ready:
-            notify.relay_or_warn(ready, init.pidfd, init.pid)
+            readiness.relay_or_warn(ready, init.pidfd, init.pid)
         return 0
-    join = notify.relay_aside(ready, init.pidfd, os.getpid()) if ready else None
+    join = readiness.relay_aside(ready, init.pidfd, os.getpid()) if ready else None
     status = _wait(init, streams)
     if join:
         join()
