@@ -88,7 +88,7 @@ def test_the_hosts_nodes_are_bound(host: Host) -> None:
 def test_a_driver_root_in_a_folder_that_is_closed(
     user: User, words: tuple[str, ...], below: str
 ) -> None:
-    """It may be there: nobody has looked."""
+    """It may be there: the user cannot know."""
     closed = user.home / "closed"
     closed.mkdir(mode=0o700)
     image = ("busybox", "true") if words[0] == "run" else ()

@@ -50,7 +50,7 @@ def test_a_volume_of_a_users_image(kind: str, request: pytest.FixtureRequest) ->
 def test_an_archive_in_a_folder_that_is_closed(
     user: User, words: tuple[str, ...], name: str
 ) -> None:
-    """It may be there: nobody has looked."""
+    """It may be there: the user cannot know."""
     closed = user.home / "closed"
     closed.mkdir(mode=0o700)
     done = user(*words, f"{closed}/{name}", "app")

@@ -1,6 +1,8 @@
 """`exec` into a container whose init ends meanwhile."""
 
 import os
+import select
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from cli.columns import Runtime
 from conftest import Program, wait_until
 from minirun.core import state
+from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.process.streams import Console
 from minirun.core.settings import Settings
@@ -15,39 +18,42 @@ from minirun.oci.exec import join, sibling
 from minirun.running import existing
 
 
-def test_an_init_that_ends_between_two_steps(minirun: Program, tmp_path: Path) -> None:
-    """setns(2) says ESRCH then, "No such process", which does not tell of which one."""
+@pytest.fixture
+def living(minirun: Program, tmp_path: Path) -> Iterator[Container]:
+    """A container that runs, and is deleted in the end."""
     made = Runtime(minirun.argv(), tmp_path, f"ends-{os.getpid()}")
     made.config()
     assert made("create", "-b", ".", "ID").returncode == 0
     assert made("start", "ID").returncode == 0
     found = existing.load(Settings(root=str(minirun.root)), made.name)
     found.prepare(join.POINTS)
-    way = join.access(found)
-    os.kill(found.record["init"]["pid"], 9)
-    wait_until(lambda: not state.is_alive(found.record["init"]))
-    with pytest.raises(MinirunError, match=f"container {made.name} is not running"):
-        join.enter(found, found.config, Console(), way)
+    yield found
     assert made("delete", "ID").returncode == 0
+
+
+def test_an_init_that_ends_between_two_steps(living: Container) -> None:
+    """setns(2) says ESRCH then, "No such process", which does not tell of which one."""
+    way = join.access(living)
+    os.kill(living.record["init"]["pid"], 9)
+    wait_until(lambda: not state.is_alive(living.record["init"]))
+    with pytest.raises(MinirunError, match=f"container {living.id} is not running"):
+        join.enter(living, living.config, Console(), way)
 
 
 def test_a_clone_into_a_namespace_that_ends(
-    minirun: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    living: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """clone(2) says ENOMEM then, "Cannot allocate memory": pid_namespaces(7)."""
-    made = Runtime(minirun.argv(), tmp_path, f"ends-{os.getpid()}")
-    made.config()
-    assert made("create", "-b", ".", "ID").returncode == 0
-    assert made("start", "ID").returncode == 0
-    found = existing.load(Settings(root=str(minirun.root)), made.name)
-    found.prepare(join.POINTS)
-    way, clone = join.access(found), sibling.clone_sibling
+    way, clone = join.access(living), sibling.clone_sibling
 
     def clone_late(*, why: str) -> int:
-        os.kill(found.record["init"]["pid"], 9)  # by its number on the host: the joiner's own
+        pid = living.record["init"]["pid"]  # its number on the host is the joiner's own, too
+        poll = select.poll()
+        poll.register(os.pidfd_open(pid))
+        os.kill(pid, 9)
+        assert poll.poll(10_000)
         return clone(why=why)
 
     monkeypatch.setattr(sibling, "clone_sibling", clone_late)
-    with pytest.raises(MinirunError, match=f"container {made.name} is not running"):
-        join.enter(found, found.config, Console(), way)
-    assert made("delete", "ID").returncode == 0
+    with pytest.raises(MinirunError, match=f"container {living.id} is not running"):
+        join.enter(living, living.config, Console(), way)
