@@ -96,7 +96,7 @@ def kill(record: "dict[str, Any]", number: int) -> None:
 
 
 def destroy(container: Container) -> None:
-    """Remove all of a container, whatever its state. Idempotent. Raises OSError."""
+    """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError."""
     record = container.record
     if not events.log_fds():
         try:

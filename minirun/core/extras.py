@@ -8,7 +8,7 @@ imported any more. The class, called with the container, checks the property and
 
 A property is a path of names. Of a list, one member that has it is enough: with one namespace of
 type user a config.json has linux.namespaces.type=user. A name that begins with -- is a flag of the
-caller.
+caller, or (--host-mounts) what :func:`load` sees that config.json lacks.
 """
 
 from minirun.core.choices import OTHER_VENDORS
@@ -76,7 +76,7 @@ class Extra:
         self.config = container.config
 
     def clone(self, flags: int) -> "tuple[int, int] | None":
-        """Stage 1, runtime, last: make init instead of the core; return (pid, pidfd) of clone3."""
+        """Stage 1, runtime, right before clone: or in place of it, and then return (pid, pidfd)."""
         return None
 
     def from_outside(self, init: "Init") -> None:
