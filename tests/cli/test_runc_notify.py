@@ -134,7 +134,9 @@ def test_start_after_one_that_was_killed(runtime: Runtime, systemd: socket.socke
     assert runtime("create", "-b", ".", "ID", env=_environment(systemd)).returncode == 0
     root = Path(runtime.argv[runtime.argv.index("--root") + 1])
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
-        left.bind(str(root / runtime.name / "notify/notify.sock"))
+        folder = os.open(root / runtime.name / "notify", os.O_PATH)
+        left.bind(f"/proc/self/fd/{folder}/notify.sock")  # a path has at most 108 bytes: unix(7)
+        os.close(folder)
     done = runtime("start", "ID", env=_environment(systemd))
     assert done.returncode == 0, done.stdout
 
