@@ -62,7 +62,12 @@ def test_all_views_say_the_same(minirun: Program, tmp_path: Path, step: str) -> 
     ]
     level = {"stage": "stages", "syscall": "syscalls"}[step]
     lanes = minirun("timeline", "--level", level, "held").stdout.splitlines()
-    told, again = ([line for line in lines if "clone3" not in line] for lines in (live, lanes))
+    # a clone and the first act of its child are at once: live, the hold of one is not known yet
+    at_once = ("clone3", "PR_SET_PDEATHSIG")
+    told, again = (
+        [line for line in lines if not any(word in line for word in at_once)]
+        for lines in (live, lanes)
+    )
     assert times_in(told) == times_in(again)[: len(times_in(told))]
     assert len(times_in(told)) > 20
     latest = 0.0  # of two who write at once, the later line may tell of the earlier act
