@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from minirun.cgroups import Cgroup
     from minirun.cgroups.foreign import DeviceCgroup
+    from minirun.cgroups.hierarchies import Entrance
     from minirun.gpu.edits import Edits
     from minirun.gpu.steps import Step
 
@@ -61,8 +62,8 @@ class Target(Record):
     """The host's program, opened outside; -1 for none."""
     owner: "tuple[int, int]" = (0, 0)
     """User and group of the container's root: ldconfig writes as these (minirun.gpu.owner)."""
-    join: "Callable[[], None] | None" = None
-    """Moves its caller into the container's cgroups."""
+    entrance: "Entrance | None" = None
+    """Leads into the container's cgroups, for ldconfig; None: it stays in the caller's."""
     cgroup: "Cgroup | DeviceCgroup | None" = None
     """The cgroup whose device rules are changed; None: no rule is changed."""
 

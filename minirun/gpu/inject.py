@@ -103,7 +103,7 @@ def configure(
     called with the edits before they are made, and may raise. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
-    join = extras.function("cgroup_entrance")(pid)
+    entrance = extras.function("cgroup_entrance")(pid)
     owner = apply.enter(pid)
     root = Root.at(request.rootfs)
     edits = _plan(found, request, root)
@@ -113,7 +113,7 @@ def configure(
         events.emit("note", "warning", {"text": text}, why=planner.REMOVE)
         visible.warn(f"{text} ({planner.REMOVE})")
     rules = None if request.no_cgroups else cgroup
-    target = apply.Target(root, request.rootfs, program, owner, join, rules)
+    target = apply.Target(root, request.rootfs, program, owner, entrance, rules)
     apply.apply(edits, target)
     return edits
 

@@ -118,7 +118,8 @@ def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
         flags = namespaces.CLONE_NEWPID | namespaces.CLONE_NEWIPC
         why = "ldconfig reads files of the image: it sees no other process"
         try:
-            pid, pidfd = namespaces.clone3(flags, why=why)
+            clone3 = target.entrance.clone3 if target.entrance else namespaces.clone3
+            pid, pidfd = clone3(flags, why=why)
             if pid == 0:
                 _become(target, folders, hidden, output, failed)
         finally:
@@ -221,8 +222,8 @@ def _become(
         events.become("cli", int(os.readlink("/proc/self")))  # the host's /proc: the pid out there
         why = "it does not outlive stage 5, which waits for it"
         process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why=why)
-        if target.join:
-            target.join()
+        if target.entrance:
+            target.entrance.join()
         _enter(target, hidden)
         for number in (0, 1, 2):
             os.dup2(output, number)

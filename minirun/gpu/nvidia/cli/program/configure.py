@@ -42,7 +42,7 @@ def configure(
         for path in (f"{top}/", top + request.rootfs):
             os.close(os.open(path.rstrip("/") or "/", os.O_PATH))
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
-        join = extras.function("cgroup_entrance")(request.pid) if request.pid else None
+        entrance = extras.function("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)
         owner = apply.enter(request.pid) if request.pid else (0, 0)
         root = Root.at(request.rootfs)
@@ -57,7 +57,7 @@ def configure(
         for path in nvidia.own_libraries(root, edits):
             text = f"warning: the image has its own {path}, which hides the driver's"
             sys.stderr.write(f"{NAME}: {text} ({nvidia.REMOVE})\n")
-        target = apply.Target(root, request.rootfs, program, owner, join, cgroup)
+        target = apply.Target(root, request.rootfs, program, owner, entrance, cgroup)
         apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
         raise _told("mount error", error) from None
