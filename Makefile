@@ -114,7 +114,7 @@ check: tested
 	@$(MAKE) --no-print-directory test
 
 bench: tested
-	@$(PYTHON) rootfs-tools/build busybox
+	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/with_engines.py
 	$(PYTHON) tests/bench/images.py

@@ -1,8 +1,11 @@
 """How fast minirun is, beside runc and crun, in one hyperfine run: `make bench`.
 
 Every number is a ratio against a peer of the same run on the same machine; seconds alone say
-nothing on a machine that others share. The peers run the config.json that minirun makes, with
-busybox's root filesystem as their root. The containers lie below $TMPDIR.
+nothing on a machine that others share. There are two ratios to runc, and each is named where it
+stands: `run IMAGE` with docker's profile of system calls, which costs minirun and its peers the
+same time, so that it hides a part of the difference; and `runc spec`'s own config.json, which has
+no profile. The peers run the config.json that minirun makes, with busybox's root filesystem as
+their root. The containers lie below $TMPDIR.
 """
 
 import argparse
@@ -25,8 +28,7 @@ STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 
 WARMUPS = 2
 TRUE = "busybox /bin/true"
-UNCONFINED = ("--security-opt", "seccomp=unconfined")
-"""Without the profile of system calls, which minirun and its peers have alike."""
+SPEC = "runc spec's config.json"
 GPUS = {
     "GPUs 0,1": "--gpus 0,1",
     "GPUs all": "--gpus all -e NVIDIA_DRIVER_CAPABILITIES=all",
@@ -57,16 +59,19 @@ def main() -> int:
         minirun = launcher_in(directory)
         commands = {"minirun": f"{minirun} run --rm {TRUE}"}
         bundle = make_bundle(directory, minirun)
-        bare = make_bundle(directory, minirun, *UNCONFINED)
         for peer in ("runc", "crun"):
             if shutil.which(peer) and works(peer, bundle):
                 commands[peer] = f"{peer} run -b {bundle} bench-{peer}"
-        commands["minirun, no profile"] = f"{minirun} run --rm {' '.join(UNCONFINED)} {TRUE}"
         if "runc" in commands:
-            commands["runc, no profile"] = f"runc run -b {bare} bench-runc"
+            plain = plain_bundle(directory)
+            for name, runtime in (("minirun", minirun), ("runc", "runc")):
+                commands[f"{name}, {SPEC}"] = f"{runtime} run -b {plain} bench-{name}"
         for name, asked in GPUS.items():
             flags = f"--gpu-driver=simulated {asked}"
             commands[f"minirun, {name}"] = f"{minirun} run --rm {flags} {TRUE}"
+        flags = f"--gpu-driver=simulated {GPUS['GPUs 0,1']}"
+        commands["minirun, ubuntu"] = f"{minirun} run --rm ubuntu /bin/true"
+        commands["minirun, ubuntu, GPUs 0,1"] = f"{minirun} run --rm {flags} ubuntu /bin/true"
         new, renew = _new_image(directory, minirun)
         for name, flags in (
             ("", ""),
@@ -105,15 +110,26 @@ def launcher_in(directory: Path) -> str:
     return f"{path} --root {directory / 'containers'} --store {STORE}"
 
 
-def make_bundle(directory: Path, minirun: str, *flags: str) -> Path:
+def make_bundle(directory: Path, minirun: str) -> Path:
     """A bundle for the peers: the same config.json, on the image's directory, read-only."""
-    bundle = directory / f"bundle{len(flags)}"
-    bundle.mkdir()
-    argv = [*minirun.split(), "spec", *flags, *TRUE.split()]
+    argv = [*minirun.split(), "spec", *TRUE.split()]
     config = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+    config["ociVersion"] = "1.0.2"
+    return _bundle(directory / "bundle", config)
+
+
+def plain_bundle(directory: Path) -> Path:
+    """A bundle of the config.json that `runc spec` writes, but for its command and terminal."""
+    subprocess.run(["runc", "spec", "-b", str(directory)], check=True)
+    config = json.loads((directory / "config.json").read_text())
+    config["process"] |= {"args": ["/bin/true"], "terminal": False}
+    return _bundle(directory / "plain", config)
+
+
+def _bundle(bundle: Path, config: dict[str, Any]) -> Path:
+    bundle.mkdir()
     layer = catalogue.resolve(STORE, "busybox").layers[0]
     config["root"] = {"path": layer, "readonly": True}
-    config["ociVersion"] = "1.0.2"
     (bundle / "config.json").write_text(json.dumps(config))
     return bundle
 
@@ -190,23 +206,26 @@ def _peak(command: str) -> float:
 def _report(found: dict[str, float], limit: float | None) -> int:
     own = found["minirun"]
     for name, median in found.items():
-        print(f"{name:<28} {median * 1000:7.1f} ms   {median / own:5.2f} × minirun")
+        print(f"{name:<36} {median * 1000:7.1f} ms   {median / own:5.2f} × minirun")
+    print()
     if "runc" in found:
         ratio = own / found["runc"]
-        print(f"\nminirun / runc          {ratio:.2f}")
+        plain = found[f"minirun, {SPEC}"] / found[f"runc, {SPEC}"]
+        print(f"minirun / runc           {ratio:.2f}   run IMAGE, with docker's profile")
+        print(f"minirun / runc           {plain:.2f}   {SPEC}, without a profile")
         if limit and ratio > limit:
             return 1
-    for name in GPUS:
-        added = found[f"minirun, {name}"] - own
-        of_runc = f", {added / found['runc']:.2f} × runc" if "runc" in found else ""
-        print(f"{name} add            {added * 1000:.1f} ms{of_runc}")
-    first = (found["minirun, new image, GPUs 0,1"] - found["minirun, new image"]) * 1000
-    print(f"GPUs 0,1 add            {first:.1f} ms to the first container of an image")
-    for name in ("minirun", "runc"):
-        if f"{name}, no profile" in found:
-            costs = (found[name] - found[f"{name}, no profile"]) * 1000
-            print(f"the profile costs       {costs:.1f} ms in {name}")
-    print(f"the log costs           {(own / found['minirun, no log'] - 1) * 100:.1f} %")
+    for name, before in (
+        *((f"minirun, {name}", "minirun") for name in GPUS),
+        ("minirun, ubuntu, GPUs 0,1", "minirun, ubuntu"),
+        ("minirun, new image, GPUs 0,1", "minirun, new image"),
+    ):
+        if name in found:
+            added = found[name] - found[before]
+            of_runc = f", {added / found['runc']:.2f} × runc" if "runc" in found else ""
+            what = name.rpartition(", GPUs ")[2]
+            print(f"GPUs {what} add {added * 1000:13.1f} ms to {before}{of_runc}")
+    print(f"the log costs            {(own / found['minirun, no log'] - 1) * 100:.1f} %")
     return 0
 
 

@@ -14,13 +14,14 @@ BENCH = Path(__file__).parent
     [
         (
             "run", (),
-            ("minirun / runc", "GPUs 0,1 add", "to the first container", "GPUs all add",
-             "the profile costs", "ms in runc", "the log costs"),
+            ("run IMAGE, with docker's profile", "runc spec's config.json, without a profile",
+             "GPUs 0,1 add", "to minirun, ubuntu", "to minirun, new image", "GPUs all add",
+             "the log costs"),
         ),
         (
             "with_engines", ("--containers", "2"),
-            ("create + start + delete", "state", "exec", "list of 2", "podman run --rm",
-             "podman exec"),
+            ("create + start + delete", "state", "exec", "20 workers, lives a second",
+             "processor time of a life", "list of 2", "podman run --rm", "podman exec"),
         ),
         ("observed", (), ("runc, observed", "crun, strace -f", "× alone")),
     ],
