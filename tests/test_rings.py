@@ -31,8 +31,6 @@ RECORDS = {
 """Modules of ring 1 that hold records and nothing else: other rooms of the ring may import them."""
 STAGE_5 = ("minirun.core.stages.s5_inject", "minirun.gpu.inject")
 """The one arrow from a stage into a ring: the figure's point is that stage 5 is done in-line."""
-LINES = 4500
-"""What a person reads in a day."""
 
 
 class Arrow(NamedTuple):
@@ -174,11 +172,6 @@ def circles(below: dict[str, set[str]]) -> list[set[str]]:
         if name not in numbers:
             visit(name)
     return found
-
-
-def test_the_core_is_read_in_a_day() -> None:
-    core = [path for path in MODULES.values() if path.is_relative_to(TOP / "core")]
-    assert sum(len(path.read_text().splitlines()) for path in core) <= LINES
 
 
 def test_the_core_says_in_which_order_it_is_read() -> None:

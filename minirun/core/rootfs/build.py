@@ -9,11 +9,12 @@ import os
 
 from minirun.core import places
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
+_EINVAL = 22
 _LONGEST = 4095  # bytes that mount(2) reads of a file system's options
 
 
@@ -36,17 +37,33 @@ class RootMount(Record):
         """Do it, and open it. Raises ConfigError, OSError."""
         self.check()
         if self.layers:
-            layers, why = self.layers, "the image stays untouched: what is written goes to upper"
+            layers = self.layers
             if len(self._options(layers)) > _LONGEST:  # their descriptors' numbers are shorter
                 layers = tuple(str(os.open(layer, os.O_PATH)) for layer in layers)
                 os.chdir("/proc/self/fd")
-            mounts.mount("overlay", self.path, "overlay", 0, self._options(layers), why=why)
+            self._mount_overlay(layers)
             for layer in layers if layers is not self.layers else ():
                 os.close(int(layer))
         else:
             flags = mounts.MS_BIND | mounts.MS_REC
             mounts.mount(self.path, self.path, None, flags, why="pivot_root wants a mount point")
         return Root.at(self.path)
+
+    def _mount_overlay(self, layers: "tuple[str, ...]") -> None:
+        """Mount the overlay. Raises MinirunError if the file system of its upper layer holds none.
+
+        "Upper directory": the kernel's Documentation/filesystems/overlayfs.rst. In a container of
+        docker, whose own root is an overlay, that is so until a volume is mounted there.
+        """
+        why = "the image stays untouched: what is written goes to upper"
+        try:
+            mounts.mount("overlay", self.path, "overlay", 0, self._options(layers), why=why)
+        except OSError as error:
+            if error.errno != _EINVAL:
+                raise
+            text = f"mount: overlay with its upper layer in {self.writable}: {error.strerror}"
+            hint = "no overlay, NFS or FUSE can hold it: --root on ext4, xfs, btrfs or tmpfs"
+            raise MinirunError(text, hint) from None
 
     def check(self) -> None:
         """Raise ConfigError if root.path is no directory, or the host's own root."""
