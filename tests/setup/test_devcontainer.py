@@ -1,0 +1,72 @@
+"""The dev container as docker starts it: its own root is an overlay, which holds no upper layer."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.clients.engine import IMAGE, Docker
+from layers import layer_of
+from minirun.core.places import ROOT
+from minirun.core.process import caps
+
+TOP = Path(__file__).parents[2]
+SAID = json.loads((TOP / ".devcontainer" / "devcontainer.json").read_text())
+VOLUMES = [f"--mount={each.replace('${devcontainerId}', 'test')}" for each in SAID["mounts"]]
+HINT = "(no overlay, NFS or FUSE can hold it: --root on ext4, xfs, btrfs or tmpfs)"
+SHARED = ("/usr", "/lib", "/lib64", "/etc/alternatives", str(TOP))
+"""What of this machine the container has: Python with its libraries, and minirun."""
+
+
+def privileged() -> list[str]:
+    """--privileged; piece by piece if this machine lacks a capability, which runc refuses then."""
+    names = caps.names(caps.held())
+    if len(names) == len(caps.NUMBERS):
+        return ["--privileged"]
+    options = [f"--security-opt={one}=unconfined" for one in ("seccomp", "systempaths")]
+    rules = ["--device-cgroup-rule=a *:* rwm", "--volume=/sys/fs/cgroup:/sys/fs/cgroup"]
+    added = [name for name in names if caps.NUMBERS[name] <= caps.NUMBERS["CAP_AUDIT_READ"]]
+    return [*options, *rules, *(f"--cap-add={name}" for name in added)]  # that docker 20.10 knows
+
+
+@pytest.fixture
+def docker(command: str) -> Iterator[Docker]:
+    engine = Docker("runc", command)
+    yield engine
+    engine.clean()
+    engine("volume", "prune", "--force")
+    engine.close()
+
+
+@pytest.fixture
+def minirun(docker: Docker, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run minirun in a container that has the dev container's flags, and these volumes."""
+    archive = tmp_path / "busybox.tar"
+    subprocess.run(["tar", "-C", layer_of("busybox"), "-cf", archive, "."], check=True)
+    shared = [f"--volume={path}:{path}:ro" for path in (*SHARED, str(Path(docker.minirun).parent))]
+    flags = [f"--volume={archive}:/busybox.tar:ro", *shared, *SAID["runArgs"]]
+    steps = f"{docker.minirun} import /busybox.tar busybox >/dev/null && {docker.minirun} "
+
+    def run(volumes: list[str], words: str) -> subprocess.CompletedProcess[str]:
+        argv = ["--rm", *privileged(), "--network=none", *flags, *volumes, IMAGE]
+        return docker.full("run", *argv, "sh", "-c", steps + words)
+
+    return run
+
+
+def test_it_runs_a_container_with_gpus(minirun: Callable[..., Any]) -> None:
+    words = "run --rm --gpu-driver=simulated --gpus 0,1 busybox"
+    done = minirun(VOLUMES, f"{words} nvidia-smi -L")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("SIMULATED") == 2
+
+
+def test_without_its_volume_the_error_says_what_to_do(minirun: Callable[..., Any]) -> None:
+    done = minirun([], "run --rm busybox true")
+    assert done.returncode == 125
+    *_, line = done.stderr.splitlines()
+    assert line.startswith(f"minirun: mount: overlay with its upper layer in {ROOT}/")
+    assert line.endswith(HINT)
