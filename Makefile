@@ -121,7 +121,7 @@ bench: tested
 	$(PYTHON) tests/bench/observed.py
 	$(PYTHON) tests/bench/room.py
 
-matrix: setup
+matrix: tested
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
 test-v2: setup

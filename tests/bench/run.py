@@ -34,7 +34,7 @@ GPUS = {
     "GPUs all": "--gpus all -e NVIDIA_DRIVER_CAPABILITIES=all",
 }
 """What the GPU rows ask for. NVIDIA's own chain adds 22 ms to a run of GPUs 0,1 where runc takes
-19.5, which is 1.13 × runc."""
+19.5, which is 1.13 × that; measured on another machine."""
 
 NEW_IMAGE = "bench-new"
 """Imported anew before each run of it: what an image's first container pays, and later ones do
@@ -222,7 +222,9 @@ def _report(found: dict[str, float], limit: float | None) -> int:
     ):
         if name in found:
             added = found[name] - found[before]
-            of_runc = f", {added / found['runc']:.2f} × runc" if "runc" in found else ""
+            of_runc = (
+                f", {added / found['runc']:.2f} × runc with the profile" if "runc" in found else ""
+            )
             what = name.rpartition(", GPUs ")[2]
             print(f"GPUs {what} add {added * 1000:13.1f} ms to {before}{of_runc}")
     print(f"the log costs            {(own / found['minirun, no log'] - 1) * 100:.1f} %")

@@ -1,10 +1,11 @@
 """A real systemd as PID 1 of a cell, so that its cgroup driver can be tried where there is none.
 
 The cell has namespaces of its own, cgroups too, and a root of its own: a tmpfs with what is needed
-of this machine bound *read-only* below it. That matters: as it boots, systemd's own units empty
-/tmp, set sysctls and write below /var, and in a shared root they do it to this machine. So the
-script below ends before systemd begins where any mount of this machine, or /proc/sys, can be
-written; and none of systemd's own units is in the cell, but one empty target.
+of this machine, or of a Debian in a directory, bound *read-only* below it. That matters: as it
+boots, systemd's own units empty /tmp, set sysctls and write below /var, and in a shared root they
+do it to this machine. So the script below ends before systemd begins where any mount of this
+machine, or /proc/sys, can be written; and none of systemd's own units is in the cell, but one empty
+target.
 """
 
 import os
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from conftest import STORE
@@ -21,20 +23,21 @@ from minirun.cgroups import hierarchies
 
 SYSTEMD = "/lib/systemd/systemd"
 REPOSITORY = Path(__file__).parents[2]
+PLACES = (str(REPOSITORY), STORE, sys.prefix)
 FLAGS = ("--mount", "--pid", "--ipc", "--uts", "--net", "--cgroup")
 _SCRIPT = r"""
 set -eu
-root=$1 version=$2; shift 2
+root=$1 version=$2 base=$3; shift 3
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 none $root
 for place in /usr "$@"; do
-  mkdir -p $root$place; mount --bind $place $root$place; mount -o remount,bind,ro $root$place
+  mkdir -p $root$place; mount --bind $base$place $root$place; mount -o remount,bind,ro $root$place
 done
-for name in bin sbin lib lib64; do [ ! -e /$name ] || ln -s usr/$name $root/$name; done
+for name in bin sbin lib lib64; do [ ! -e $base/$name ] || ln -s usr/$name $root/$name; done
 cd $root
 mkdir -p proc sys dev run/lock tmp var/log var/tmp var/lib root old etc/systemd/system etc/none
-cp -a /etc/passwd /etc/group /etc/nsswitch.conf /etc/ld.so.cache etc/
-for name in alternatives containers; do [ ! -e /etc/$name ] || cp -a /etc/$name etc/; done
+(cd "$base/etc"; cp -a passwd group nsswitch.conf ld.so.cache "$OLDPWD/etc/"
+for name in alternatives containers; do [ ! -e $name ] || cp -a $name "$OLDPWD/etc/"; done)
 echo 0123456789abcdef0123456789abcdef > etc/machine-id
 mount -t proc proc proc
 for name in sys irq bus fs sysrq-trigger; do
@@ -75,17 +78,17 @@ exec env -i container=test PATH=/usr/sbin:/usr/bin SYSTEMD_UNIT_PATH=$units \
 class SystemdCell:
     """systemd, a private root, and the cgroups below one directory of each hierarchy."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, base: str = "", places: Iterable[str] = PLACES) -> None:
+        """Boot it, of the Debian in the directory `base`, and of its folders `places`."""
         self.version = version
         self.parent = f"/minirun-systemd-{os.getpid()}-{version}"
         self._home = Path(tempfile.mkdtemp(prefix="mrs-"))
         root = self._home / "root"
         root.mkdir()
-        places = sorted({str(REPOSITORY), STORE, sys.prefix})
         self._log = open(self._home / "log", "wb")
         self._holder = subprocess.Popen(
             ["unshare", *FLAGS, "--fork", "--kill-child",
-             "sh", "-c", _SCRIPT, "sh", str(root), version, *places],
+             "sh", "-c", _SCRIPT, "sh", str(root), version, base, *sorted({*places})],
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
             preexec_fn=self._join,
         )  # fmt: skip

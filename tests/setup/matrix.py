@@ -1,5 +1,7 @@
 """Runs the demo and the tests on bare Debians, one after the other: `make matrix`.
 
+The column podman is a container of podman's under a booted systemd: booted.py.
+
 Each is made anew by bare.py from this machine's sources of packages, and removed afterwards, also
 where a signal ends this. One table comes at the end, and below it the tests that failed.
 `make matrix SUITES="trixie sid" PYTEST="tests/gpu tests/cli"` takes some Debians and some tests.
@@ -15,12 +17,13 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import booted
 from bare import CLONE, Bare, Row, folder
 
 SUITES = ("bookworm", "trixie", "sid")
 REPORT = "report.xml"
 HEAD = (
-    "suite     python    demo  packages      MB  seconds"
+    "suite     python    demo  packages      MB  seconds  podman"
     "    test  passed  failed  skipped  seconds"
 )  # fmt: skip
 
@@ -50,13 +53,15 @@ class Line(NamedTuple):
     suite: str
     python: str
     demo: Row
+    podman: str
     run: Row
     tests: Tests
 
     def __str__(self) -> str:
         demo, run = self.demo, self.run
         left = f"{self.suite:9} {self.python:8} {_word(demo):>5} {demo.packages:9}"
-        middle = f"{demo.installed + demo.venv:8.0f} {demo.seconds:8.0f} {_word(run):>7}"
+        middle = f"{demo.installed + demo.venv:8.0f} {demo.seconds:8.0f}"
+        middle += f"  {self.podman:6} {_word(run):>7}"
         counts = f"{self.tests.passed:7} {len(self.tests.failed):7} {self.tests.skipped:8}"
         return f"{left}{middle} {counts} {run.seconds:8.0f}"
 
@@ -74,7 +79,8 @@ def run(place: Path, suite: str, lent: list[str], pytest: str) -> Line:
     argv = ["chroot", place / suite, "python3", "--version"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     subprocess.run(["rm", "-rf", "--one-file-system", place / suite], check=True)
-    return Line(suite, done.stdout.removeprefix("Python ").strip(), demo, tests, found)
+    podman = booted.said(place, suite, lent)
+    return Line(suite, done.stdout.removeprefix("Python ").strip(), demo, podman, tests, found)
 
 
 def main() -> int:
@@ -94,7 +100,8 @@ def main() -> int:
     for line in lines:
         for name in line.tests.failed:
             print(f"{line.suite}: {name}")
-    return int(any(line.demo.status or line.run.status for line in lines))
+    bad = (line.demo.status or line.run.status or line.podman != booted.HELLO for line in lines)
+    return int(any(bad))
 
 
 if __name__ == "__main__":
