@@ -67,7 +67,10 @@ def weight(shares: int) -> int:
 
 
 def _unified(files: "dict[str, Any]") -> "list[Setting]":
-    """Return linux.resources.unified as settings: file name to value, as they are."""
+    """Return linux.resources.unified as settings: file name to value, as they are.
+
+    A value of several lines is several writes: cgroup2's files take one device, say, at a time.
+    """
     for file, value in files.items():
         if "/" in file or "." not in file or not isinstance(value, str):
             raise ConfigError(
@@ -76,8 +79,9 @@ def _unified(files: "dict[str, Any]") -> "list[Setting]":
                 'write it as "memory.high": "1048576"',
             )
     return [
-        Setting(f"linux.resources.unified.{file}", file.split(".")[0], file, value)
+        Setting(f"linux.resources.unified.{file}", file.split(".")[0], file, line)
         for file, value in files.items()
+        for line in filter(None, value.split("\n"))
     ]
 
 

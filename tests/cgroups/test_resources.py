@@ -135,10 +135,12 @@ def test_unified_takes_names_of_files_only(file):
 
 
 def test_unified_comes_last_and_as_it_is():
-    given = {"pids": {"limit": 4}, "unified": {"pids.max": "5", "io.max": "8:0 rbps=1"}}
+    lines = "8:0 rbps=1\n8:16 wiops=2\n"
+    given = {"pids": {"limit": 4}, "unified": {"pids.max": "5", "io.max": lines}}
     told = [(s.controller, s.file, s.value, s.origin) for s in resources_v2.for_v2(given)]
     assert told == [
         ("pids", "pids.max", "4", "linux.resources.pids.limit"),
         ("pids", "pids.max", "5", "linux.resources.unified.pids.max"),
         ("io", "io.max", "8:0 rbps=1", "linux.resources.unified.io.max"),
+        ("io", "io.max", "8:16 wiops=2", "linux.resources.unified.io.max"),
     ]

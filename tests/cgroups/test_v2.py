@@ -65,6 +65,25 @@ def hugetlb(cgroup):
             path.write_text("-hugetlb")
 
 
+def test_each_line_of_a_unified_value_is_a_write_of_its_own(cgroup):
+    """As with runc: io.max takes one device a write. cgroup.max.depth takes one number."""
+    cgroup.set_resources({"unified": {"cgroup.max.depth": "3\n5\n", "cgroup.max.descendants": "7"}})
+    directory = Path(cgroup.directories()[0])
+    assert (directory / "cgroup.max.depth").read_text() == "5\n"
+    assert (directory / "cgroup.max.descendants").read_text() == "7\n"
+    with pytest.raises(ConfigError, match=r"unified\.cgroup\.max\.depth: the kernel refuses 'x'"):
+        cgroup.set_resources({"unified": {"cgroup.max.depth": "4\nx\n"}})
+
+
+def test_limits_of_two_disks(cgroup):
+    if "io" not in available(cgroup):
+        pytest.skip("version 2 has no io controller here")
+    cgroup.set_resources({"unified": {"io.max": "7:0 riops=333\n7:1 riops=555\n"}})
+    said = Path(cgroup.directories()[0], "io.max").read_text()
+    assert "7:0 " in said and "riops=333" in said
+    assert "7:1 " in said and "riops=555" in said
+
+
 def test_a_controller_is_handed_down_where_it_can_be(cgroup, hugetlb, open_cgroup, sleeper):
     cgroup.set_resources({"unified": {hugetlb: str(4 << 20)}})
     assert Path(cgroup.directories()[0], hugetlb).read_text() == f"{4 << 20}\n"
