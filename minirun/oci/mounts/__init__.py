@@ -70,7 +70,7 @@ class Mounts(Extra):
         return tuple(
             ReadOnly(row["destination"])
             for row in self.rows
-            if (row.get("type") in late or row["destination"] == "/dev") and _is_read_only(row)
+            if (row.get("type") in late or nodes.is_at_dev(row)) and _is_read_only(row)
         )
 
 

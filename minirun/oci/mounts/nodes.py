@@ -1,10 +1,9 @@
 """Stage 1, init's half: device nodes, FIFOs and links of a container's /dev.
 
 What the spec says: runtime-spec, config-linux.md, "Devices" and "Default Devices": what config.json
-lists must be there, at any path; if another file is there already, that is an error.
-
-Where we simplify: without a mount at /dev, the /dev of the image is taken as it is, but for what
-config.json lists. runc makes the default devices there too, in the image's own files.
+lists must be there, at any path; if another file is there already, that is an error. The default
+devices are in every container: without a mount at /dev they are made in the root filesystem itself,
+and stay there, as with runc and crun.
 """
 
 import os
@@ -41,20 +40,19 @@ class Nodes(Extra):
     """The device nodes of one container."""
 
     def nodes(self) -> "Plan":
-        """Return how to make linux.devices, and in a mounted /dev the default devices and links.
+        """Return how to make linux.devices, the default devices and the links.
 
         None of them if the host's /dev is bound there, or they would be made on the host.
         """
-        at_dev = mounts_at_dev(self.config)
-        if any(map(is_bind, at_dev)):
+        rows = self.config.raw.get("mounts") or ()
+        if any(is_bind(row) for row in rows if is_at_dev(row)):
             return ()
-        default = [operations.MakeNode(path, "c", *ids) for path, *ids in DEVICES if at_dev]
+        default = [operations.MakeNode(path, "c", *ids) for path, *ids in DEVICES]
         nodes = [*default, *(_node(row) for row in self.config.linux.get("devices") or ())]
         in_user_namespace, by_path = "user" in self.config.namespaces, {n.path: n for n in nodes}
-        if at_dev:
-            by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
+        by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
         devices = [Device(node, in_user_namespace) for node in by_path.values()]
-        return (*devices, *(operations.Symlink(target, path) for target, path in LINKS if at_dev))
+        return (*devices, *(operations.Symlink(target, path) for target, path in LINKS))
 
 
 def is_volume(config: Config, row: "dict[str, Any]") -> bool:
@@ -68,9 +66,10 @@ def volumes(config: Config) -> "list[str]":
     return [row["source"] for row in config.raw.get("mounts") or () if is_volume(config, row)]
 
 
-def mounts_at_dev(config: Config) -> "list[dict[str, Any]]":
-    """Return what config.json's `mounts` lists at /dev."""
-    return [row for row in config.raw.get("mounts") or () if row["destination"] == "/dev"]
+def is_at_dev(row: "dict[str, Any]") -> bool:
+    """Return True if an entry of `mounts` lies at /dev, also by way of "..": /dev/, /x/../dev."""
+    destination: str = row["destination"]
+    return os.path.normpath(destination) == "/dev"
 
 
 def is_bind(row: "dict[str, Any]") -> bool:
@@ -147,4 +146,6 @@ def _check_same(root: Root, node: operations.MakeNode) -> None:
     if not same_kind or (node.kind != "p" and info.st_rdev != os.makedev(node.major, node.minor)):
         what = f"{node.kind} {node.major}:{node.minor}" if node.kind != "p" else "a FIFO"
         text = f"{node.path} is there already, and is not {what}"
-        raise ConfigError(f"config.json: linux.devices: {text}")
+        is_default = any(path == node.path for path, *_ in DEVICES)
+        hint = "mount a tmpfs at /dev, where minirun makes it" if is_default else ""
+        raise ConfigError(f"config.json: linux.devices: {text}", hint)

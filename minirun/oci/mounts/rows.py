@@ -17,7 +17,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import options
+from minirun.oci.mounts import nodes, options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def mount(
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
         _refuse_links(root, path, where)
-    late = kind == "tmpfs" or path == "/dev"  # to be filled first; read-only in stage 7
+    late = kind == "tmpfs" or nodes.is_at_dev(row)  # to be filled first; read-only in stage 7
     flags = wanted.flags & ~mounts.MS_RDONLY if late else wanted.flags
     data = _with_mode(root, path, wanted.data) if kind == "tmpfs" else wanted.data
     below = root.make_dir(path) if wanted.copy_up else -1

@@ -182,21 +182,32 @@ def test_devices_of_config_json(tmp_path: Path, tree: Path, isolated: Any) -> No
     isolated(body)
 
 
-def test_without_a_dev_of_its_own_the_image_keeps_its(
-    tmp_path: Path, tree: Path, isolated: Any
+@pytest.mark.parametrize("rows", [[], [{"destination": "/tmp", "type": "tmpfs"}]])
+def test_without_a_mount_at_dev_the_root_filesystem_gets_the_devices(
+    tmp_path: Path, tree: Path, isolated: Any, rows: list[dict[str, Any]]
 ) -> None:
-    isolated(lambda: fill(tmp_path, {"destination": "/tmp", "type": "tmpfs"}))
-    assert not (tree / "dev").exists()
     wanted = {"devices": [{"type": "c", "path": "/x/null", "major": 1, "minor": 3}]}
-    isolated(lambda: fill(tmp_path, {"destination": "/tmp", "type": "tmpfs"}, linux=wanted))
-    assert (tree / "x/null").is_char_device()
-    assert not (tree / "dev").exists()
+    for _ in range(2):  # the second time they are there
+        isolated(lambda: fill(tmp_path, *rows, linux=wanted))
+        assert (tree / "x/null").is_char_device()
+        assert sorted(os.listdir(tree / "dev")) == [
+            "fd", "full", "null", "ptmx", "random", "stderr", "stdin", "stdout", "tty", "urandom",
+            "zero",
+        ]  # fmt: skip
 
 
+def test_a_link_at_dev_leads_to_a_place_inside(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    (tree / "dev").symlink_to("/elsewhere")
+    isolated(lambda: fill(tmp_path))
+    assert (tree / "elsewhere/null").is_char_device()
+
+
+@pytest.mark.parametrize("path", ["/dev", "/dev/", "/x/..//dev/."])
 def test_a_dev_of_the_host_is_left_alone(
-    tmp_path: Path, tree: Path, host: Path, isolated: Any
+    tmp_path: Path, tree: Path, host: Path, isolated: Any, path: str
 ) -> None:
-    row = {"destination": "/dev", "options": ["rbind"], "source": str(host)}
+    (tree / "x").mkdir()
+    row = {"destination": path, "options": ["rbind"], "source": str(host)}
     isolated(lambda: fill(tmp_path, row))
     assert sorted(os.listdir(host)) == ["file", "sub"]
 
