@@ -38,7 +38,8 @@ _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
     ("--host-mounts", f"{_HOST_MOUNTS}.HostNamespace", ("clone", "isolate", "change_root")),
     ("linux.namespaces.path", *_NAMED), ("linux.namespaces.type=time", *_NAMED),
-    ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps", ("from_outside",)),
+    ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps",
+     ("from_outside", "inside")),
     ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 CLONED = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
-its root is the cgroup that the process is in at that moment: cgroup_namespaces(7)."""
+its root is the cgroup that the process is in at that moment: cgroup_namespaces(7). IPC's next to
+a user namespace is made by init as root in that: /dev/mqueue belongs to the one who makes it."""
 
 _EINVAL = 22
 
@@ -74,7 +75,8 @@ def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") ->
     """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
     config = container.config
     ends = Ends(container.directory)
-    flags = sum(namespaces.FLAGS[kind] for kind in CLONED if config.new_namespace(kind))
+    kinds = [kind for kind in CLONED if config.new_namespace(kind)]
+    flags = sum(namespaces.FLAGS[k] for k in kinds if k != "ipc" or "user" not in config.namespaces)
     made = [pair for extra in container.extras.values() if (pair := extra.clone(flags))]
     pid, pidfd = made[0] if made else namespaces.clone3(
         flags, cgroup_fd=container.cgroup.clone_fd(),

@@ -63,6 +63,15 @@ class IdMaps(Extra):
                 for layer, place in zip(self.config.layers, container.layer_paths(), strict=True):
                     copy_layer(layer, place, Owners(*maps))
 
+    def inside(self) -> None:
+        """Make a new IPC namespace: as root of the user namespace, whose mqueue it then is.
+
+        Its file system is made with it, and belongs to who calls, not to who mounts it.
+        """
+        if self.config.new_namespace("ipc"):
+            why = "now that it is the container's root: /dev/mqueue belongs to it"
+            namespaces.unshare(namespaces.FLAGS["ipc"], why=why)
+
 
 def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":
     """Return the host's ids of the container's root. Raises MinirunError if it has none."""
