@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, NotRequired, TypedDict
 
+    from minirun.cgroups.hierarchies import Hierarchy
     from minirun.cgroups.rules import DeviceRule, Setting
 
     class CgroupRecord(TypedDict):
@@ -73,6 +74,19 @@ class ContainerMounts(Record):
     tmpfs: bool
     mounts: "tuple[CgroupMount, ...]"
     links: "tuple[tuple[str, str], ...]"
+
+
+def version_1_mounts(places: "Iterable[tuple[Hierarchy, str]]") -> ContainerMounts:
+    """Return a mount for each of version 1's hierarchies, and links if controllers share one.
+
+    `places` holds each hierarchy with the container's own directory in it.
+    """
+    listed, links = [], []
+    for hierarchy, directory in places:
+        place, names = hierarchy.path.rpartition("/")[2], ",".join(hierarchy.names)
+        listed.append(CgroupMount("cgroup", place, names, directory, hierarchy.path))
+        links += [(place, name) for name in hierarchy.names if len(hierarchy.names) > 1]
+    return ContainerMounts(True, tuple(listed), tuple(links))
 
 
 class Cgroup(ABC):

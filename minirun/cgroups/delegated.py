@@ -8,13 +8,20 @@ within it. So the container's is made beside the caller's own, or below it.
 What cannot work: version 1 is not safe to delegate, says the same document, and is not tried. A
 device program needs CAP_BPF, so the rules of config.json are not kept; what the container can open
 is what the caller could. Without any cgroup a limit is an error, as with runc; a container that
-asks for none runs, is killed as a whole by the end of its pid namespace, and cannot be paused.
+asks for none runs, is killed as a whole by the end of its pid namespace, and cannot be paused. What
+it sees at /sys/fs/cgroup are the caller's own cgroups, where it stays.
 """
 
 import os
 
 from minirun.cgroups import hierarchies, ruleset
-from minirun.cgroups.base import Cgroup, ContainerMounts, checked_path
+from minirun.cgroups.base import (
+    Cgroup,
+    CgroupMount,
+    ContainerMounts,
+    checked_path,
+    version_1_mounts,
+)
 from minirun.cgroups.v2 import CgroupV2
 from minirun.core import events, state
 from minirun.core.errors import ConfigError, StateError
@@ -193,8 +200,21 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         }  # fmt: skip
 
     def mounts_for_container(self) -> ContainerMounts:
-        """Return nothing but an empty tmpfs: another view would show the host's cgroups."""
-        return ContainerMounts(True, (), ())
+        """Return the caller's own cgroups, in which the container is: as runc shows them."""
+        paths = hierarchies.paths_of("self").items()
+        own = {name: path for names, path in paths for name in names.split(",")}
+        ones: list[tuple[hierarchies.Hierarchy, str]] = []
+        two: list[CgroupMount] = []
+        for hierarchy in hierarchies.mounted():
+            name = hierarchy.names[0] if hierarchy.names else ""
+            directory = hierarchy.path + own.get(name, "/").rstrip("/")
+            if ".." in directory.split("/") or not os.path.isdir(directory):
+                directory = hierarchy.path  # in a container its mount shows no more than its own
+            if hierarchy.version == 1:
+                ones.append((hierarchy, directory))
+            else:
+                two.append(CgroupMount("cgroup2", "", "", directory, hierarchy.path))
+        return version_1_mounts(ones) if ones else ContainerMounts(False, tuple(two), ())
 
     def close(self) -> None:
         """Do nothing: no descriptor is open."""

@@ -12,7 +12,7 @@ its parent's rules, so /minirun, the parent, keeps everything allowed.
 import os
 
 from minirun.cgroups import ruleset, tree
-from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, apply
+from minirun.cgroups.base import Cgroup, ContainerMounts, apply, version_1_mounts
 from minirun.core.errors import ConfigError, MinirunError, StateError
 
 TYPE_CHECKING = False
@@ -190,15 +190,9 @@ class CgroupV1(Cgroup):
         return {"version": 1, "path": self.path, "dirs": dirs}
 
     def mounts_for_container(self) -> ContainerMounts:
-        """Return one mount for each hierarchy joined, and links if controllers share one."""
-        mounts = []
-        links = []
-        for hierarchy in dict.fromkeys(self._mounts[name] for name in self._joined):
-            place = hierarchy.path.rpartition("/")[2]
-            names, own = ",".join(hierarchy.names), hierarchy.path + self.path
-            mounts.append(CgroupMount("cgroup", place, names, own, hierarchy.path))
-            links += [(place, name) for name in hierarchy.names if len(hierarchy.names) > 1]
-        return ContainerMounts(True, tuple(mounts), tuple(links))
+        """Return one mount for each hierarchy joined."""
+        joined = dict.fromkeys(self._mounts[name] for name in self._joined)
+        return version_1_mounts((hierarchy, hierarchy.path + self.path) for hierarchy in joined)
 
     def _close_join_files(self) -> None:
         for fd, _ in self._join_files:

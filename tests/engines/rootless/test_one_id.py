@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from conftest import wait_until
 from engines.rootless.conftest import UID, User, owned, quietly, run
 from layers import layer_of
+from minirun.cgroups import hierarchies
 from minirun.core.places import HISTORY, NEW
 from minirun.oci.namespaces import idmap
+from required import installed
 
 ONE = f"0 {UID} 1"
 
@@ -113,12 +116,45 @@ def test_exec_while_start_goes_on(user: User) -> None:
 
 
 def test_run_a_bundle(user: User) -> None:
-    script = "id -u; ls /sys/class | head -n 1; ls -A /sys/fs/cgroup; exit 7"
+    script = "id -u; ls /sys/class | head -n 1; exit 7"
     done = user("run", "--bundle", str(user.bundle("sh", "-c", script)), "b")
     assert (done.returncode, done.stderr) == (7, "")
-    assert done.stdout.splitlines()[0] == "0"
-    assert len(done.stdout.splitlines()) == 2, "the host's /sys, and of its cgroups nothing"
     assert done.stdout == run(["sh", "-c", "echo 0; ls /sys/class | head -n 1"]).stdout
+
+
+def in_cgroups(done: "subprocess.CompletedProcess[str]") -> tuple[list[str], list[str]]:
+    """Return the names at /sys/fs/cgroup, and what mountinfo says of the mounts there."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    names, _, mounts = done.stdout.partition("--\n")
+    rows = [line.split() for line in mounts.splitlines()]
+    return names.split(), [f"{row[3]} {row[4]} {row[5].partition(',')[0]}" for row in rows]
+
+
+@pytest.mark.parametrize("own_namespace", [False, True])
+def test_the_callers_cgroups_are_seen(user: User, own_namespace: bool) -> None:
+    """As with runc, each one where the container is, read-only as config.json has them."""
+    script = "ls /sys/fs/cgroup; echo --; grep ' /sys/fs/cgroup' /proc/self/mountinfo"
+    bundle = user.bundle("sh", "-c", script)
+    config = json.loads((bundle / "config.json").read_text())
+    config["ociVersion"] = "1.0.2"
+    kinds = [row for row in config["linux"]["namespaces"] if row["type"] != "cgroup"]
+    config["linux"]["namespaces"] = [*kinds, *[{"type": "cgroup"}] * own_namespace]
+    (bundle / "config.json").write_text(json.dumps(config))
+    names, mounts = in_cgroups(user("run", "--bundle", str(bundle), "b"))
+    assert names and mounts
+    ones = [h for h in hierarchies.mounted() if h.version == 1]
+    for hierarchy in ones:
+        assert set(hierarchy.names) <= {*names, *(f"name={name}" for name in names)}
+        assert any(f" {hierarchy.path} ro" in row for row in mounts)
+    if ones and not own_namespace:
+        runc = user.as_user(installed("runc"), "--root", str(user.home / "runc"))
+        done = subprocess.run(
+            [*runc, "run", "--bundle", str(bundle), "b"], capture_output=True, text=True,
+            check=False, timeout=60, cwd=user.home, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        theirs = in_cgroups(done)
+        assert names == theirs[0]
+        assert mounts[-len(ones) :] == theirs[1][-len(ones) :]
 
 
 def test_kill_all(user: User) -> None:
