@@ -2,8 +2,8 @@
 
 A hook gets the container's state as JSON on its standard input, the environment that config.json
 gives it and nothing else (an image's LD_PRELOAD once reached a hook: CVE-2025-23266), the bundle
-as its working directory (createContainer: the root filesystem; startContainer: /), and a process
-group of its own that is killed as a whole when its time is up.
+as its working directory (createContainer: the root filesystem; startContainer: process.cwd), and a
+process group of its own that is killed as a whole when its time is up.
 """
 
 import os
@@ -85,18 +85,18 @@ def clone(
 def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") -> "NoReturn":
     """In the child: turn into the hook's program. Never returns."""
     try:
-        if inside:
-            events.close_log()
-        else:
-            events.become("hook", int(os.readlink("/proc/self")))  # the host's /proc
-        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="no hook outlives the runtime")
         os.setpgid(0, 0)
         os.dup2(stdin, 0)
         os.dup2(stdout, 1)
         os.dup2(stdout, 2)
+        if inside:  # it stays where init is: the container's user may not be let in again
+            events.close_log()
+        else:
+            events.become("hook", int(os.readlink("/proc/self")))  # the host's /proc
+            os.chdir(cwd)
+        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="no hook outlives the runtime")
         process.restore_signals()
         files.close_range_cloexec(3)
-        os.chdir(cwd)
         env = environment_of(hook.get("env"))
         for step in inside:
             step()

@@ -81,7 +81,7 @@ def init(
         document["status"] = "created"
         rows = [{"env": config.process.get("env"), **row} for row in config.hooks("startContainer")]
         last_steps = [extra.before_exec for extra in container.extras.values()]
-        hooks.run_all(rows, "startContainer", document, "/", last_steps)
+        hooks.run_all(rows, "startContainer", document, "", last_steps)
         for step in last_steps:
             step()
         command.execute(
