@@ -109,6 +109,8 @@ def change_root(root: Root, config: Config) -> None:
     os.close(old)
     if config.linux.get("rootfsPropagation"):  # or umount2 below would unmount it on the host, too
         mounts.mount(None, ".", None, mounts.MS_SLAVE | mounts.MS_REC, why="no way back")
+    elif not config.layers:  # a new file system, such as an overlay, is private by itself
+        mounts.mount(None, "/", None, mounts.MS_PRIVATE, why="nothing spreads in from the host")
     mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree leaves this namespace")
     os.chdir("/")
 

@@ -27,6 +27,8 @@ class NoPivot(Extra):
                     mounts.umount2(place, mounts.MNT_DETACH, why="nothing of the host to look into")
                 except OSError:
                     pass  # below one that has just gone
+        if not self.config.linux.get("rootfsPropagation"):
+            mounts.mount(None, ".", None, mounts.MS_PRIVATE, why="as after pivot_root")
         why = "--no-pivot: the host's tree stays below it"
         mounts.mount(".", "/", None, mounts.MS_MOVE, why=why)
         mounts.chroot(".")
