@@ -120,7 +120,6 @@ def test_an_exec_has_the_same_personality(bundle: Bundle) -> None:
         ({"mode": "MPOL_PREFERRED", "nodes": "0"}, "prefer:0"),
         ({"mode": "MPOL_LOCAL"}, "local"),
         ({"mode": "MPOL_DEFAULT"}, "default"),
-        ({}, "default"),
     ],
 )  # fmt: skip
 def test_memory_policy(bundle: Bundle, wish: dict[str, Any], shown: str) -> None:
@@ -128,6 +127,21 @@ def test_memory_policy(bundle: Bundle, wish: dict[str, Any], shown: str) -> None
         skip("the kernel was built without CONFIG_NUMA")
     script = "head -1 /proc/self/numa_maps | cut -d ' ' -f 2"
     assert bundle.says(script, linux__memoryPolicy=wish) == shown
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({}, "invalid memory policy mode: '' is none of"),
+        ({"nodes": "0"}, "invalid memory policy mode: '' is none of"),
+        ({"mode": "MPOL_DEFAULT", "nodes": "0-7"}, "mode requires 0 nodes but got 8"),
+        ({"mode": "MPOL_LOCAL", "nodes": "3"}, "mode requires 0 nodes but got 1"),
+        ({"mode": "MPOL_BIND"}, "mode requires at least one node but got 0"),
+    ],
+)
+def test_a_memory_policy_that_is_none(bundle: Bundle, wish: dict[str, Any], said: str) -> None:
+    """In the words of runc 1.5: libcontainer/configs/validate/validator.go."""
+    assert said in bundle.refuses(linux__memoryPolicy=wish)
 
 
 def test_a_node_that_there_is_not(bundle: Bundle) -> None:

@@ -66,7 +66,7 @@ class Tuning(Extra):
         self.scheduler = _scheduler(process["scheduler"]) if process.get("scheduler") else None
         self.io = _io_priority(process["ioPriority"]) if process.get("ioPriority") else None
         self.persona = _personality(linux["personality"]) if linux.get("personality") else None
-        self.memory = _memory(linux["memoryPolicy"]) if linux.get("memoryPolicy") else None
+        self.memory = _memory(linux["memoryPolicy"]) if "memoryPolicy" in linux else None
 
     def limit(self) -> None:
         """Set it all for this process. Raises ConfigError for what the kernel refuses, OSError."""
@@ -129,11 +129,17 @@ def _personality(row: "dict[str, Any]") -> int:
 def _memory(row: "dict[str, Any]") -> "tuple[int, int]":
     where = "linux.memoryPolicy"
     invalid = "invalid memory policy"
-    mode = _word(MEMORY_MODES, row.get("mode", ""), f"{where}.mode: {invalid} mode")
-    for index, flag in enumerate(row.get("flags") or []):
-        mode |= _word(MEMORY_FLAGS, flag, f"{where}.flags[{index}]: {invalid} flag")
+    name = row.get("mode", "")
+    mode = _word(MEMORY_MODES, name, f"{where}.mode: {invalid} mode")
+    flags = _words(MEMORY_FLAGS, row.get("flags") or [], f"{where}.flags", f": {invalid} flag")
     nodes = numbers(row.get("nodes") or "", f"{where}.nodes: {invalid} nodes")
-    return mode, sum(1 << node for node in nodes)
+    if name in ("MPOL_DEFAULT", "MPOL_LOCAL") and nodes:
+        text = f"{name}: this mode requires 0 nodes but got {len(nodes)}"
+        raise ConfigError(f"config.json: {where}.nodes: {text}")
+    if name not in ("MPOL_DEFAULT", "MPOL_LOCAL", "MPOL_PREFERRED") and not nodes:
+        text = f"{name}: this mode requires at least one node but got 0"
+        raise ConfigError(f"config.json: {where}.nodes: {text}")
+    return mode | flags, sum(1 << node for node in nodes)
 
 
 def affinity(process: "dict[str, Any]", when: str) -> None:
@@ -176,10 +182,10 @@ def _word(table: "dict[str, int]", word: str, where: str) -> int:
     return table[word]
 
 
-def _words(table: "dict[str, int]", words: "list[str]", where: str) -> int:
+def _words(table: "dict[str, int]", words: "list[str]", where: str, why: str = "") -> int:
     bits = 0
     for index, word in enumerate(words):
-        bits |= _word(table, word, f"{where}[{index}]")
+        bits |= _word(table, word, f"{where}[{index}]{why}")
     return bits
 
 
