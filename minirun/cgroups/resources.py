@@ -2,7 +2,13 @@
 
 runtime-spec, config-linux.md, "Control groups"; Documentation/admin-guide/cgroup-v1/*.rst and
 cgroup-v2.rst. What is null, and a 0 that means nothing, is not set (docker and containerd send
-such members); pids.limit is exact since version 1.3 of the spec: 0 is 0, -1 is unlimited.
+such members).
+
+pids.limit: -1 is unlimited. A 0 is a limit since version 1.3 of the spec, and 1 is written for it,
+as by runc 1.4: the container's command fits, and cannot fork. A 0 in the kernel's file says the
+same of version 1, but no process could be cloned into such a cgroup2, and systemd takes no 0 as
+TasksMax=. In a config.json of an older version 0 is "no limit", what runc up to 1.3 and crun make
+of it: podman writes it so, and minirun.oci.validate takes it out.
 
 Version 2's own: minirun.cgroups.resources_v2. blockIO, hugepageLimits, network and rdma:
 minirun.cgroups.perdevice. Passed over: what the spec does not have, as it demands; memory.kernel
@@ -70,6 +76,8 @@ def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
             kind = {str: "a string", bool: "true or false", int: "a whole number"}[known.kind]
             raise ConfigError(f"linux.resources.{name}: expected {kind}, not {value!r}")
         found[name] = int(value) if known.kind is bool else value
+    if found.get("pids.limit") == 0:
+        found["pids.limit"] = 1
     if found.get("cpu.idle") == 1:
         found.pop("cpu.shares", None)  # an idle cgroup has the least weight, and refuses another
     swap, limit = found.get("memory.swap", -1), found.get("memory.limit", 0)

@@ -84,12 +84,9 @@ class Config:
 
     @property
     def resources(self) -> "dict[str, Any]":
-        """linux.resources. Before version 1.3 a pids.limit of 0 meant "no limit": podman."""
+        """linux.resources."""
         found: "dict[str, Any]" = self.linux.get("resources") or {}
-        if (found.get("pids") or {}).get("limit") != 0:
-            return found
-        minor = self.raw["ociVersion"].split(".")[1]
-        return {k: v for k, v in found.items() if k != "pids"} if int(minor) < 3 else found
+        return found
 
     def hooks(self, kind: str) -> "list[dict[str, Any]]":
         """The hooks of one kind (prestart, createRuntime, …), in order."""

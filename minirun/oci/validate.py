@@ -106,6 +106,7 @@ def _document(config: "dict[str, Any]") -> None:
             if hook.get("timeout", 1) <= 0:
                 fail(f"hooks.{kind}[{index}].timeout", "must be greater than 0 (seconds)")
     linux = config.get("linux", {})
+    _no_limit_of_old(config["ociVersion"], linux.get("resources", {}))
     _namespaces(config, linux)
     _devices(linux)
     for name in ("maskedPaths", "readonlyPaths"):
@@ -252,6 +253,15 @@ def _version(version: str) -> None:
         fail("ociVersion", f"{version!r} is not a version like 1.2.0")
     if numbers[0] != "1":
         fail("ociVersion", f"{version} is not supported; 1.x.y is")
+
+
+def _no_limit_of_old(version: str, resources: "dict[str, Any]") -> None:
+    """Take out a pids.limit of 0 that an engine older than version 1.3 has written for "no limit".
+
+    What a 0 means since 1.3: minirun.cgroups.resources.
+    """
+    if resources.get("pids", {}).get("limit") == 0 and int(version.split(".")[1]) < 3:
+        del resources["pids"]["limit"]
 
 
 def _id(number: int, where: str) -> None:

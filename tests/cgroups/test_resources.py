@@ -70,7 +70,7 @@ def test_version_2():
 @pytest.mark.parametrize(
     ("given", "one", "two"),
     [
-        ({"pids": {"limit": 0}}, {"pids.max": "0"}, {"pids.max": "0"}),
+        ({"pids": {"limit": 0}}, {"pids.max": "1"}, {"pids.max": "1"}),  # as runc 1.4
         ({"pids": {"limit": -1}}, {"pids.max": "max"}, {"pids.max": "max"}),
         ({"cpu": {"quota": -1}}, {"cpu.cfs_quota_us": "-1"}, {"cpu.max": "max"}),
         ({"cpu": {"period": 5000}}, {"cpu.cfs_period_us": "5000"}, {"cpu.max": "max 5000"}),

@@ -75,14 +75,3 @@ def test_what_it_does_not_know_is_kept(tmp_path: Path) -> None:
     found = oci_config.load(str(tmp_path))
     assert found.raw == raw
     assert found.bundle == str(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("version", "kept"), [("1.0.2-dev", False), ("1.2.1", False), ("1.3.0", True)]
-)
-def test_a_limit_of_no_processes_is_none_before_the_spec_said_otherwise(
-    version: str, kept: bool
-) -> None:
-    resources = {"pids": {"limit": 0}, "memory": {"limit": 1 << 24}}
-    found = config(ociVersion=version, linux={"resources": resources}).resources
-    assert ("pids" in found, "memory" in found) == (kept, True)

@@ -426,3 +426,16 @@ def test_create_says_one_line_and_leaves_nothing(
     assert done.stderr.startswith("minirun: ")
     assert minirun.left() == []
     assert minirun("state", name).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [("1.0.2-dev", {}), ("1.2.1", {}), ("1.3.0", {"limit": 0}), ("1.4.0", {"limit": 0})],
+)
+def test_a_limit_of_no_processes_is_none_before_the_spec_said_otherwise(
+    version: str, kept: dict[str, int]
+) -> None:
+    resources = {"pids": {"limit": 0}, "memory": {"limit": 1 << 24}}
+    config = {"ociVersion": version, "root": {"path": "x"}, "linux": {"resources": resources}}
+    found = validate.check(config)["linux"]["resources"]
+    assert found == {"pids": kept, "memory": {"limit": 1 << 24}}
