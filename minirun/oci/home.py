@@ -34,14 +34,15 @@ def add(process: "dict[str, Any]", root: Root) -> None:
 def of(root: Root, uid: int) -> str:
     """Return the home directory of user `uid` in the image; "/" if it is not known.
 
-    A line with a NUL, which no environment can carry, is left out.
+    The first line with the number counts, with all of passwd(5)'s seven fields or fewer, as in
+    runc. One with a NUL, which no environment can carry, is left out.
     """
     try:
         data = root.read("/etc/passwd", _MAX_SIZE)
     except OSError:  # none; or a link to nowhere, a FIFO, a device
         return "/"
     for line in data.split(b"\n"):
-        fields = line.split(b":")
-        if len(fields) == 7 and fields[2] == b"%d" % uid and b"\0" not in line:
+        fields = [*line.strip().split(b":"), *[b""] * 5]
+        if fields[2] == b"%d" % uid and b"\0" not in line:
             return fields[5].decode(errors="surrogateescape") or "/"
     return "/"

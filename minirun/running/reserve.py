@@ -47,7 +47,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
 def first_record(settings: Settings, container_id: str, config: Config) -> "dict[str, Any]":
     """Return the record of a container that is about to be made. Raises ConfigError, UsageError."""
     record: dict[str, Any] = {
-        "ociVersion": config.raw["ociVersion"], "id": container_id, "status": state.CREATING,
+        "ociVersion": state.OCI_VERSION, "id": container_id, "status": state.CREATING,
         "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
         "annotations": config.annotations, "created": state.timestamp(),
         "directory": f"{settings.root}/{container_id}", "init": None,

@@ -75,13 +75,12 @@ def lead_session(container: "Container") -> None:
 
 
 def chown_streams(uid: int) -> None:
-    """Make user `uid` the owner of 0, 1 and 2 if they are pipes or terminals.
+    """Make user `uid` the owner of 0, 1 and 2 if they are pipes or terminals. Raises OSError.
 
     /dev/stdout is a link to /proc/self/fd/1, and opening it asks the pipe's or terminal's owner
     and mode. runc does so with all but /dev/null, also with host files; here a file keeps its
-    owner, and so does a socket, which no path can open at all. If the user namespace does not map
-    the owner (EINVAL, EPERM), or the file system is read-only, the owner stays.
-    Raises OSError.
+    owner, since it is the caller's, and so does a socket, which no path can open at all. If the
+    user namespace does not map the owner (EINVAL, EPERM), or the disk is read-only, it stays.
     """
     for fd in range(3):
         info = os.fstat(fd)
