@@ -21,6 +21,7 @@ _V1_OR_V2 = "on both versions of cgroups, as far as the kernel has the controlle
 _SECURITY = "security/test_privileges.py"
 _PRIVILEGES = "core/process/test_privileges.py"
 _RESOURCES = "cgroups/test_resources.py"
+_BUNDLES = "cli/test_runc_bundles.py"
 
 ROWS = (
     Row("config.md", "ociVersion", "yes", ("oci/validate.py",),
@@ -120,10 +121,11 @@ ROWS = (
     Row("config-linux.md", "devices", "yes", ("oci/mounts/nodes.py",),
         ("spec/test_devices.py::test_devices_of_all_kinds",
          "spec/test_devices.py::test_a_device_that_is_there_already")),
-    Row("config-linux.md", "default devices and links", "part", ("oci/mounts/nodes.py",),
+    Row("config-linux.md", "default devices and links", "yes", ("oci/mounts/nodes.py",),
         ("spec/test_devices.py::test_default_devices_and_links",
-         "core/rootfs/test_build.py::test_without_a_dev_of_its_own_the_image_keeps_its"),
-        "where config.json mounts a /dev; an image's own /dev is left as it is"),
+         f"{_BUNDLES}::test_without_a_mount_at_dev_the_default_devices_are_there"),
+        "without a mount at /dev in the root filesystem itself, as with runc; a /dev bound from the"
+        " host is left as it is"),
     Row("config-linux.md", "netDevices", "yes", ("net/devices.py",),
         ("spec/test_namespaces.py::test_a_network_device",
          "spec/test_namespaces.py::test_a_name_that_is_taken")),
@@ -139,11 +141,14 @@ ROWS = (
     Row("config-linux.md", "resources.blockIO, hugepageLimits, network, rdma", "yes",
         ("cgroups/perdevice.py",), ("cgroups/test_perdevice.py",), _V1_OR_V2),
     Row("config-linux.md", "resources.unified", "yes", ("cgroups/resources.py",),
-        (f"{_RESOURCES}::test_unified_comes_last_and_as_it_is",)),
+        (f"{_RESOURCES}::test_unified_comes_last_and_as_it_is",
+         "cgroups/test_v2.py::test_each_line_of_a_unified_value_is_a_write_of_its_own"),
+        "each line of a value is a write"),
     Row("config-linux.md", "intelRdt", "refused", ("oci/tuning/tuning.py",),
         ("spec/test_devices.py::test_intel_rdt_is_refused",), "an error"),
     Row("config-linux.md", "memoryPolicy", "yes", ("oci/tuning/tuning.py", "oci/tuning/sched.py"),
-        ("spec/test_tuning.py::test_memory_policy",)),
+        ("spec/test_tuning.py::test_memory_policy",
+         "spec/test_tuning.py::test_a_memory_policy_that_is_none")),
     Row("config-linux.md", "sysctl", "yes", ("oci/tuning/sysctl.py",),
         ("spec/test_names.py::test_sysctls", "spec/test_names.py::test_a_sysctl_that_is_refused"),
         "those that a namespace has for itself; any other is an error"),
@@ -212,6 +217,25 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "An id-mapped source is opened before the first entry of mounts is mounted.",
         "runc 1.3 opens it in its turn: one below the root shows what an earlier entry put there.",
         "spec/test_mounts.py::test_an_id_mapped_source_is_opened_before_the_first_mount",
+    ),
+    (
+        "A regular file of the caller as stdout or stderr keeps its owner, so a container's user"
+        " other than its owner cannot open /dev/stdout again.",
+        "It is the caller's, and stays after the container; runc gives it to the container's user"
+        " (`create`, `run -d`), or puts a pipe in between (`run`). A pipe or a terminal is given to"
+        " the user here, too.",
+        f"{_BUNDLES}::test_a_file_as_output_keeps_its_owner_here_and_not_with_runc",
+    ),
+    (
+        "A pids.limit of 0 is no limit if config.json is of a version before 1.3, and else 1.",
+        "The specification made it a limit in 1.3, and engines before that wrote it for none, as"
+        " runc up to 1.3 and crun take it; runc 1.4 makes 1 of it in every version.",
+        "oci/test_validate.py::test_a_limit_of_no_processes_is_none_before_the_spec_said_otherwise",
+    ),
+    (
+        "rootfsPropagation slave makes the container's root a slave of what it lies on.",
+        "runc 1.5 leaves it private: it parts the mount below before it asks for a slave.",
+        "spec/test_mounts.py::test_propagation_of_the_root",
     ),
 )
 """(what minirun does otherwise than runc on purpose, why, a test that shows it)."""
