@@ -13,7 +13,7 @@ from minirun.show import figure, text
 from minirun.show.axis import Axis, began
 from minirun.show.differ import PARTS, lines
 from minirun.show.event import Event
-from minirun.show.order import Clock
+from minirun.show.order import Clock, steps
 from minirun.show.recording import Recording
 from minirun.show.topics import Topics
 
@@ -85,6 +85,7 @@ def cells(row: text.Row) -> list[str]:
 def data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, Any]:
     """Return what the script needs beside the tables' texts."""
     topics = Topics(language)
+    numbers = steps([recording.events for recording in recordings])
     return {
         "knots": axis.knots,
         "breaks": [(begin - axis.start, end - axis.start) for begin, end in axis.breaks],
@@ -94,10 +95,13 @@ def data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, An
                 "simulated": recording.simulated,
                 "observed": recording.observed,
                 "lanes": [text.clean(actor) for actor in figure.lanes(recording)],
-                "events": [_event(e, recording, axis.start, topics) for e in recording.events],
+                "events": [
+                    {"step": step, **_event(event, recording, axis.start, topics)}
+                    for step, event in zip(mine, recording.events, strict=True)
+                ],
                 "snapshots": _snapshots(recording),
             }
-            for recording in recordings
+            for recording, mine in zip(recordings, numbers, strict=True)
         ],
         "topics": topics.found,
         "parts": knowledge.words(language)["parts"],

@@ -94,10 +94,14 @@ class Lab:
             time.sleep(0.1)
         raise AssertionError(self.log.read_text())
 
-    def execute(self, number: int, done: str) -> None:
-        """Execute the cell with this number; wait until an expression is true in the browser."""
+    def execute(self, number: int, done: str, times: int = 1) -> None:
+        """Execute the cell with this number; wait until an expression is true in the browser.
+
+        `times`: 2 if it is the second time, and no other cell is executed.
+        """
         cell = f"document.querySelectorAll('.jp-NotebookPanel .jp-CodeCell')[{number}]"
-        begun = f"{cell}.querySelector('.jp-InputPrompt').textContent !== '[ ]:'"
+        before = f"[{times - 1 or ' '}]:"
+        begun = f"{cell}.querySelector('.jp-InputPrompt').textContent !== '{before}'"
         enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 8}
         while not self.browser.run(begun):  # until the kernel is there it is not taken
             self.browser.run(f"{cell}.querySelector('.cm-content').focus()")

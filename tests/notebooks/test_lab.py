@@ -15,8 +15,11 @@ import pytest
 from conftest import STORE, Program, wait_until
 from minirun.core.settings import BOUNDARIES
 from minirun.knowledge import texts
+from minirun.show import recording
 from notebooks.lab import Lab
 from required import installed
+from show.readback import busy
+from show.test_order import agrees
 
 STEP = (
     "import minirun\n"
@@ -89,6 +92,24 @@ def test_the_frame_has_no_rights_in_the_notebook(lab: Open, minirun: Program) ->
         page.browser.run("document.querySelector('#controls [data-key=quit]').click()")
         page.placed("the run has started its command, or is over")
     wait_until(lambda: minirun.left() == [])
+
+
+def test_no_process_works_before_it_is_born(lab: Open, minirun: Program) -> None:
+    """The checks of tests/show/test_order.py, in the widget, on a busy machine: a cell again."""
+    cell = f"runs = globals().get('runs', 0) + 1\n{STEP}".replace("'held'", "f'busy{runs}'")
+    page = lab("lab", cell)
+    browser = page.browser
+    with busy():
+        for at in range(1, 7):
+            page.execute(0, FRAME, times=at)
+            heading = "document.querySelector('h1')?.textContent ?? ''"
+            with browser.inside(f"({heading}).includes('busy{at}')"):
+                page.placed("before stage 1:")
+                browser.run("document.querySelector('#controls [data-key=continue]').click()")
+                page.placed("the run has started its command, or is over")
+                (whole,) = recording.read(minirun.root / f"busy{at}" / "events.jsonl")
+                agrees(browser, whole)
+    assert page.complaints() == []
 
 
 def test_it_is_shown_twice_and_both_grow(lab: Open, minirun: Program) -> None:

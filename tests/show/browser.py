@@ -76,20 +76,38 @@ class Browser:
         return result
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Speak to the page's first frame that has a process of its own, as a sandboxed one has."""
+    def inside(self, sign: str = "true") -> Iterator[None]:
+        """Speak to the page's last frame that has a process of its own, as a sandboxed one has.
+
+        `sign`: an expression that is true in it.
+        """
         self.call(
             "Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=False, flatten=True
         )
-        deadline = time.monotonic() + 20
-        while not (found := [e["params"] for e in self.events if _is_frame(e)]):
+        before, deadline = self._session, time.monotonic() + 30
+        while True:
+            found = [e["params"]["sessionId"] for e in self.events if _is_frame(e)]
+            if found and self._is_there(found[-1], sign):
+                break
             assert time.monotonic() < deadline, "no frame"
             self.run("0")
             time.sleep(0.05)
-        before, self._session = self._session, found[-1]["sessionId"]
+        self._session = found[-1]
         try:
             self.call("Runtime.enable")
             yield
+        finally:
+            self._session = before
+
+    def _is_there(self, session: str, sign: str) -> bool:
+        """Return True if an expression is true in a frame that has not gone."""
+        for event in self.events:
+            gone = event.get("params", {}).get("sessionId")
+            if event.get("method") == "Target.detachedFromTarget" and gone == session:
+                return False
+        before, self._session = self._session, session
+        try:
+            return bool(self.run(sign))
         finally:
             self._session = before
 

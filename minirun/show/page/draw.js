@@ -23,7 +23,7 @@ function shape(name, attributes = {}, ...children) {
   return element;
 }
 
-const items = [];   // all events, recording by recording, in the order of their times
+const items = [];   // all events, recording by recording, in the order of causes: minirun.show.order
 const views = [];   // one for each recording: its lanes, bands and arrows
 
 function readEvents() {
@@ -37,7 +37,6 @@ function readEvents() {
       return { event, row, recording: number, index, time, actor, what, result, took, why, words,
                only: Boolean(data.only[number]?.includes(index)), shown: true, lane: recording.lanes.indexOf(actor) };
     });
-    mine.sort((a, b) => a.event.t - b.event.t || a.index - b.index);
     items.push(...mine);
   });
 }

@@ -2,11 +2,12 @@
 
 const LEFT = 92, RIGHT = 24, MOST = 160000, CLOSE = 14;
 const scroller = byId("lanes");
-let zoom = 1, even = true, width = 0, knots = data.knots;
+let zoom = 1, even = true, width = 0, ranks = [], count = 0;
 const axis = shape("svg", { class: "axis", height: 22, "aria-hidden": "true" });
 
 /** Nanoseconds to a place from 0 to 1: linear between the knots. */
 function place(t) {
+  const { knots } = data;
   let low = 1, high = knots.length - 1;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -16,27 +17,31 @@ function place(t) {
   return p0 + (p1 - p0) * Math.min(1, Math.max(0, (t - t0) / (t1 - t0 || 1)));
 }
 
-const x = (t) => LEFT + place(t) * (width - LEFT - RIGHT);
-const room = () => scroller.clientWidth;
-
-/** Even steps: the same room for every event instead of its time. */
-function evenKnots() {
-  const shown = items.filter((item) => item.shown);
-  const times = [...new Set([0, ...shown.map((item) => item.event.t)])].sort((a, b) => a - b);
-  return times.length < 2 ? data.knots : times.map((t, i) => [t, i / (times.length - 1)]);
+/** Even steps: how many of the events that are shown come before each step. */
+function rankSteps() {
+  const shown = [];
+  items.forEach((item) => { shown[item.event.step] = item.shown; });
+  count = 0;
+  ranks = shown.map((one) => one ? count++ : count);
 }
+
+const across = (place) => LEFT + place * (width - LEFT - RIGHT);
+const x = (t) => across(place(t));
+const placeOf = (item) => even ? ranks[item.event.step] / Math.max(1, count - 1) : place(item.event.t);
+const xOf = (item) => across(placeOf(item));
+const room = () => scroller.clientWidth;
 
 function layout() {
   if (!room()) return;  // on paper: the still picture stands there instead
-  knots = even ? evenKnots() : data.knots;
+  rankSteps();
   width = Math.min(MOST, Math.max(room(), room() * zoom));
   axis.setAttribute("width", width);
   views.forEach((view) => {
     view.svg.setAttribute("width", width);
     layBands(view);
     view.lines.forEach((line) => {
-      const from = line.first ? x(line.first.event.t) : 0;
-      line.path.setAttribute("d", `M${from} ${line.y}H${line.last ? x(line.last.event.t) : 0}`);
+      const ends = [line.first, line.last].map((item) => item ? xOf(item) : 0);
+      line.path.setAttribute("d", `M${ends[0]} ${line.y}H${ends[1]}`);
     });
   });
   items.forEach(layEvent);
@@ -46,26 +51,25 @@ function layout() {
   byId("zoom").textContent = `${Math.round(zoom * 100)} %`;
 }
 
+/** A call lies from where it began, as long as it took; in even steps each event is a mark. */
 function layEvent(item) {
-  const { t, began } = item.event;
-  const end = x(t), start = even ? end - 1 : x(t - began);
-  const long = Math.max(2, end - start);
-  item.x = item.event.kind === "syscall" ? end - long : end;
-  item.end = item.event.kind === "syscall" ? end : end + 1;
+  const { t, began, kind } = item.event;
+  const long = kind === "syscall" && !even ? Math.max(2, x(t) - x(t - began)) : 2;
+  item.x = kind === "syscall" && !even ? x(t - began) : xOf(item);
+  item.end = item.x + long;
   item.group.setAttribute("transform", `translate(${item.x.toFixed(1)} ${item.top})`);
   item.bar.setAttribute("width", long.toFixed(1));
-  if (item.event.kind === "syscall") item.ring.setAttribute("width", (long + 8).toFixed(1));
+  if (kind === "syscall") item.ring.setAttribute("width", (long + 8).toFixed(1));
 }
 
 function layBands(view) {
   view.bands.forEach((band) => {
-    const from = x(band.begin.event.t);
-    const to = x(band.end ? band.end.event.t : data.knots.at(-1)[0]);
+    const from = xOf(band.begin), to = band.end ? xOf(band.end) : across(1);
     band.rect.setAttribute("x", from);
     band.rect.setAttribute("width", Math.max(3, to - from));
     band.head.setAttribute("transform", `translate(${from} ${band.top - 13})`);
-    const next = view.bands.filter((other) => other.top === band.top && x(other.begin.event.t) > from);
-    const space = Math.min(...next.map((other) => x(other.begin.event.t)), width) - from - 28;
+    const next = view.bands.filter((other) => other.top === band.top && xOf(other.begin) > from);
+    const space = Math.min(...next.map((other) => xOf(other.begin)), width) - from - 28;
     band.wide ??= band.name.getComputedTextLength();
     const letters = Math.floor(band.words.length * 0.9 * space / band.wide);
     band.name.textContent = band.wide <= space ? band.words : letters > 6 ? `${band.words.slice(0, letters - 1)}…` : "";
@@ -113,7 +117,7 @@ function layTicks() {
   axis.replaceChildren();
   views.forEach((view) => view.ground.querySelectorAll(".tick").forEach((old) => old.remove()));
   if (even) { layCounts(); return; }
-  const middles = data.breaks.map(([t0, t1]) => (x(t0) + x(t1)) / 2);
+  const { knots } = data, middles = data.breaks.map(([t0, t1]) => (x(t0) + x(t1)) / 2);
   for (let part = 0; part + 1 < knots.length; part += 2) {
     const [t0, p0] = knots[part], [t1, p1] = knots[part + 1];
     const step = roundUp(90 * (t1 - t0) / ((p1 - p0) * (width - LEFT - RIGHT) || 1));
@@ -124,8 +128,8 @@ function layTicks() {
 }
 
 function layCounts() {
-  const step = roundUp(90 * knots.length / width);
-  for (let i = 0; i < knots.length; i += step) tick(x(knots[i][0]), t("step {}", i + 1));
+  const step = roundUp(90 * count / width);
+  for (let i = 0; i < count; i += step) tick(across(i / Math.max(1, count - 1)), t("step {}", i + 1));
 }
 
 function tick(at, words, kind = "tick") {
@@ -155,12 +159,12 @@ function zoomBy(factor) {
   setZoom(zoom * factor, at > LEFT - 4 && at < room() ? at : room() / 2);
 }
 
-/** Fill the view with what lies between two times. */
-function show(t0, t1) {
-  const wide = Math.max(1e-6, place(t1) - place(t0));
+/** Fill the view with what lies between two events. */
+function show(first, last) {
+  const wide = Math.max(1e-6, placeOf(last) - placeOf(first));
   zoom = Math.min(MOST / room(), Math.max(1, 0.8 * (room() - LEFT) / (wide * room())));
   layout();
-  scroller.scrollLeft = (x(t0) + x(t1)) / 2 - (room() + LEFT) / 2;
+  scroller.scrollLeft = (xOf(first) + xOf(last)) / 2 - (room() + LEFT) / 2;
 }
 
 /** Scroll so far that an event can be seen. */

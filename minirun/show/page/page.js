@@ -57,7 +57,7 @@ function enableStages() {
 function goToStage(begin, stage) {
   const mine = items.filter((item) => item.recording === begin.recording && item.event.stage === stage);
   const end = mine.findLast((item) => item.event.kind === "end") ?? mine.at(-1);
-  show(begin.event.t, end.event.t);
+  show(begin, end);
   choose(begin);
 }
 
