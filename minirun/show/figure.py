@@ -10,11 +10,12 @@ prints it.
 import html
 from collections.abc import Callable, Iterator
 
+from minirun.show import labels
 from minirun.show.axis import Axis, began
 from minirun.show.event import Event
 from minirun.show.order import OPENED
 from minirun.show.recording import FifoMessage, Recording, Stage, unheld
-from minirun.show.text import clean, duration, weight
+from minirun.show.text import clean, duration, is_named, weight
 
 ACTORS = ("runtime", "init", "hook", "cli")
 """The order of the lanes, from top to bottom; only those that acted are drawn."""
@@ -23,16 +24,21 @@ WIDTH = 960
 _LEFT, _RIGHT, _TOP = 64, 14, 22
 _LANE, _BAND, _HEAD = 58, 24, 22
 """Heights: a lane with its gap, the band in it, and the line of names above the band."""
-_GUTTER, _ROW = 75, 15
+_ROWS, _ROW = 3, 15
+_GUTTER = _ROWS * _ROW
 """Room below the first lane for the names of messages, in rows."""
 _LETTER, _CAPITAL = 6.3, 7.6
 """How wide letters of the names of stages, and of messages, may be."""
+_DIGIT = 19
+"""Room for the number of a stage, in its circle."""
 _BOLD = 'font-weight="700"'
 _FAINT = ".18"
 """How faint what comes later is."""
-_CLOSE = 14
-"""Arrows that are nearer to each other than this have their names on one side."""
-_WEIGHTS = {"bold": 'stroke-width="2"', "dim": 'opacity=".6"', "": 'stroke-width="1"'}
+_WEIGHTS = {
+    "bold": 'stroke-width="2"',
+    "dim": 'opacity=".6" stroke-width=".7"',
+    "": 'stroke-width="1"',
+}
 
 
 def lanes(recording: Recording) -> list[str]:
@@ -157,21 +163,24 @@ class _Picture:
 
     def _bands(self) -> Iterator[str]:
         stages = self.recording.stages
-        for stage in stages:
+        heads: dict[str, float] = {}
+        for stage in sorted(stages, key=lambda stage: stage.begin):
             top = self.tops[stage.actor]
             x, end = self.x(stage.begin), self.x(stage.end or self.recording.end)
             later = [s.begin for s in stages if s.actor == stage.actor and s.begin > stage.begin]
-            room = (self.x(min(later)) if later else WIDTH) - x - 26
+            head = max(x, heads.get(stage.actor, x))
+            heads[stage.actor] = head + _DIGIT
+            room = (self.x(min(later)) if later else WIDTH) - head - 26
             name = f"{clean(stage.name)} · {took(self.recording, stage)}"
             shapes = (
                 f'<rect x="{x}" y="{top}" width="{max(2, round(end - x, 1))}" height="{_BAND}" '
                 'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
-                f'<circle cx="{x + 8}" cy="{top - 11}" r="8" fill="none" stroke="currentColor"/>'
+                f'<circle cx="{head + 8}" cy="{top - 11}" r="8" fill="none" stroke="currentColor"/>'
             )
             shapes += words(
-                x + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"'
+                head + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"'
             )
-            yield self._in_time(stage.begin, shapes + words(x + 21, top - 7, _cut(name, room)))
+            yield self._in_time(stage.begin, shapes + words(head + 21, top - 7, _cut(name, room)))
 
     def _marks(self) -> Iterator[str]:
         """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
@@ -210,38 +219,48 @@ class _Picture:
         return f"M{x} {y}h{max(1.2, round(end - x, 1))}v16H{x}z"
 
     def _arrows(self) -> Iterator[str]:
-        """Messages: names stand beside their arrow; in rows, where the next arrows are too near."""
-        known = [m for m in self.recording.arrows if {m.sender, m.receiver} <= set(self.tops)]
-        edge, group = 0.0, list[FifoMessage]()
-        for index, message in enumerate(known):
-            group.append(message)
-            yield self._in_time(message.t, self._arrow(message, self.x(message.t)))
-            first, last = self.x(group[0].t), self.x(message.t)
-            after = self.x(known[index + 1].t) if index + 1 < len(known) else 2 * WIDTH
-            width = max(len(clean(m.name)) for m in group) * _CAPITAL + 8
-            right = last + width < after
-            left = not right and after - last > _CLOSE and first - width > edge
-            if right or left:
-                yield from self._names(group, last + 5 if right else first - 5, right)
-                edge, group = (last + width if right else last), []
+        """Init's birth and the messages, with the names of those that Figure 3 names."""
+        order = list(self.tops)
+        known = [m for m in self.recording.arrows if {m.sender, m.receiver} <= set(order)]
+        drawn = []
+        for message in known:
+            start, end = order.index(message.sender), order.index(message.receiver)
+            wide = len(clean(message.name)) * _CAPITAL if is_named(message.name) else 0
+            lanes_of = (min(start, end), max(start, end))
+            drawn.append(labels.Arrow(self.x(message.t), *lanes_of, wide, end < start))
+        bold = [at for at, message in enumerate(known) if weight(message.name) == "bold"]
+        placed = labels.place(drawn, bold, _ROWS, (_LEFT - 8, WIDTH))
+        holes: dict[int, list[float]] = {at: [] for at in range(len(known))}
+        for own, label in placed.items():
+            for at in labels.crossed(label, own, drawn):
+                holes[at].append(self._baseline(label))
+        for at, (message, arrow) in enumerate(zip(known, drawn, strict=True)):
+            yield self._in_time(message.t, self._arrow(message, arrow.x, sorted(holes[at])))
+        for at, label in placed.items():
+            side = "" if label.follows else 'text-anchor="end" '
+            x = drawn[at].x + (5 if label.follows else -5)
+            said = words(x, self._baseline(label), clean(known[at].name), side + 'font-size="11"')
+            yield self._in_time(known[at].t, said)
 
-    def _names(self, group: list[FifoMessage], x: float, right: bool) -> Iterator[str]:
-        side = "" if right else 'text-anchor="end" '
-        for row, message in enumerate(group[: _GUTTER // _ROW]):
-            y = _TOP + _HEAD + _BAND + 14 + row * _ROW
-            yield self._in_time(
-                message.t, words(x, y, clean(message.name), side + 'font-size="11"')
-            )
+    def _baseline(self, label: labels.Label) -> float:
+        below = 12 if label.lane else 20  # the heads of arrows
+        return list(self.tops.values())[label.lane] + _BAND + below + label.row * _ROW
 
-    def _arrow(self, message: FifoMessage, x: float) -> str:
-        """An arrow; pale if it crosses the line of names above the lower lane's band."""
+    def _arrow(self, message: FifoMessage, x: float, holes: list[float]) -> str:
+        """An arrow; pale if it crosses the line of names above the lower lane's band.
+
+        `holes`: the baselines of names of other arrows, where it is interrupted.
+        """
         start, end = self.tops[message.sender], self.tops[message.receiver]
         down = end > start
         upper, lower = min(start, end) + _BAND, max(start, end)
         tip, back = (lower, -7) if down else (upper, 7)
+        tops = [upper, *(at + 4 for at in holes)]
+        ends = [*(at - 11 for at in holes), lower - _HEAD]
+        shaft = "".join(f"M{x} {a}V{b}" for a, b in zip(tops, ends, strict=True) if b > a)
         return (
             f"<g {_WEIGHTS[weight(message.name)]}>"
-            f'<path d="M{x} {upper}V{lower - _HEAD}" stroke="currentColor"/>'
+            f'<path d="{shaft}" stroke="currentColor"/>'
             f'<path d="M{x} {lower - _HEAD}V{lower}" stroke="currentColor" stroke-opacity=".4"/>'
             f'<path d="M{x} {tip}l-3.5 {back}h7z"/></g>'
         )
@@ -254,4 +273,6 @@ def words(x: float, y: float, said: str, more: str = "") -> str:
 
 def _cut(said: str, room: float) -> str:
     letters = int(room / _LETTER)
-    return said if len(said) <= letters else said[: max(0, letters - 1)] + "…"
+    if len(said) <= letters:
+        return said
+    return said[: letters - 1] + "…" if letters > 1 else ""

@@ -29,8 +29,8 @@ from minirun.show.starts_page import Pair
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPTS = (
-    "draw.js", "layout.js", "events.js", "search.js", "differ.js", "present.js", "export.js",
-    "grow.js", "live.js", "page.js",
+    "draw.js", "layout.js", "labels.js", "events.js", "search.js", "differ.js", "present.js",
+    "export.js", "grow.js", "live.js", "page.js",
 )  # fmt: skip
 _MARKED = re.compile(r"{{(.*?)}}")
 """A phrase of page.html that is translated."""

@@ -42,9 +42,11 @@ def stages(*, observed: bool) -> dict[int, str]:
     return STAGES | ELSEWHERE if observed else STAGES
 
 
-_BOLD = ("RUN_HOOKS", "HOOKS_DONE")
-"""The two messages that Figure 3 draws. Every other one only keeps the processes in step."""
-_BIRTHS = ("clone3", "clone")
+_BOLD = ("RUN_HOOKS", "HOOKS_DONE", "procHooks", "procResume", "procHooksDone")
+"""The two messages that Figure 3 draws, and the same two in runc (libcontainer/sync.go), whose
+answer has another name from 1.2 on. Every other one only keeps the processes in step."""
+_THIN = ("clone3", "clone", "ERROR")
+"""What has a name in a picture too: init's birth, and the end of a start that fails."""
 
 WIDTH = 80
 _LONGEST_HEAD = 4096
@@ -138,7 +140,12 @@ def row(event: "Event", start: int = 0, now: int = 0) -> Row:
 
 def weight(arrow: str) -> str:
     """Return how the arrow of a message, or of a birth, is drawn: bold, dim, or "" as usual."""
-    return "bold" if arrow in _BOLD else "" if arrow in _BIRTHS else "dim"
+    return "bold" if arrow in _BOLD else "" if arrow in _THIN else "dim"
+
+
+def is_named(arrow: str) -> bool:
+    """Return True if an arrow's name stands in a picture; the others are bookkeeping."""
+    return weight(arrow) != "dim"
 
 
 def place(at: str, stage: int, after: str) -> str:

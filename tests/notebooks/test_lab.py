@@ -94,13 +94,14 @@ def test_the_frame_has_no_rights_in_the_notebook(lab: Open, minirun: Program) ->
     wait_until(lambda: minirun.left() == [])
 
 
+@pytest.mark.timeout(300)
 def test_no_process_works_before_it_is_born(lab: Open, minirun: Program) -> None:
     """The checks of tests/show/test_order.py, in the widget, on a busy machine: a cell again."""
     cell = f"runs = globals().get('runs', 0) + 1\n{STEP}".replace("'held'", "f'busy{runs}'")
     page = lab("lab", cell)
     browser = page.browser
     with busy():
-        for at in range(1, 7):
+        for at in range(1, 5):
             page.execute(0, FRAME, times=at)
             heading = "document.querySelector('h1')?.textContent ?? ''"
             with browser.inside(f"({heading}).includes('busy{at}')"):

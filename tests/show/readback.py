@@ -84,8 +84,9 @@ _PLACES = """[...document.querySelectorAll('#lanes .recording')].map((one) =>
     [...one.querySelectorAll('.event')].map((event) =>
         [Number(event.id.split('-')[2]), event.transform.baseVal[0].matrix.e]))"""
 _ARROWS = """[...document.querySelectorAll('#lanes .recording')].map((one) => {
-    const bands = [...one.querySelectorAll('.name')].map((name) => [name.textContent, name.getBoundingClientRect()]);
-    const at = (y) => bands.find(([, box]) => box.top - 1 <= y && y <= box.bottom + 1)?.[0] ?? '';
+    const names = [...one.querySelectorAll('.name')];
+    const bands = names.map((name) => [name.textContent, name.getBoundingClientRect()]);
+    const at = (y) => bands.find(([, box]) => box.top - 1 <= y && y <= box.bottom + 1)?.[0];
     return [...one.querySelectorAll('.event:has(.arrow)')].map((event) => {
         const shaft = event.querySelector('.arrow').getBoundingClientRect();
         const tip = event.querySelector('.solid').getBoundingClientRect();

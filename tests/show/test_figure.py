@@ -26,7 +26,8 @@ def test_the_picture_names_stages_lanes_messages_and_times() -> None:
     assert {"runtime", "init", "hook", "cli"} <= set(found)
     assert "step" not in found, "who takes the snapshots has no part in the start"
     assert {"1", "2", "3", "4", "5", "6", "7"} <= set(found)
-    assert {"READY", "RUN_HOOKS", "HOOKS_DONE", "WAITING"} <= set(found)
+    assert {"clone3", "RUN_HOOKS", "HOOKS_DONE"} <= set(found)
+    assert not {"READY", "YOUR_TURN", "STATE", "WAITING"} & set(found), "bookkeeping has no name"
     took = figure.took(shipped("gpus-0-1"), shipped("gpus-0-1").stages[4])
     assert f"put the GPUs in · {took}" in found
     assert any(re.fullmatch(r"[1-9]\d* ms", word) for word in found)
@@ -50,17 +51,6 @@ def test_what_lies_in_time_order_lies_from_left_to_right() -> None:
         "1234567"
     )
     assert all(0 <= x <= figure.WIDTH for x in digits.values())
-
-
-@pytest.mark.parametrize("name", recordings.RECORDINGS)
-def test_every_arrow_has_its_name(name: str) -> None:
-    found = words(name)
-    names = [arrow.name for arrow in shipped(name).arrows]
-    assert names
-    if name in recordings.OBSERVED:  # some thirteen arrows in a third of the time: not all fit
-        assert set(names) <= set(found)
-    else:
-        assert sorted(word for word in found if word in names) == sorted(names)
 
 
 @pytest.mark.parametrize("name", recordings.RECORDINGS)

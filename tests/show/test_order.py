@@ -18,6 +18,7 @@ from required import installed
 from show.browser import Browser
 from show.pages import shipped, show
 from show.readback import Arrow, arrows_on, bars_in, busy, places_on, told_late, unborn
+from show.test_labels import drawn_in
 from show.test_web import Talk, placed
 
 RUNS = 20
@@ -56,9 +57,7 @@ def test_the_page(browser: Browser, tmp_path: Path, logs: list[Path]) -> None:
         agrees(browser, found)
 
 
-def test_the_keyboard_goes_the_same_way(
-    browser: Browser, tmp_path: Path, logs: list[Path]
-) -> None:
+def test_the_keyboard_goes_the_same_way(browser: Browser, tmp_path: Path, logs: list[Path]) -> None:
     for path in logs[:5]:
         (found,) = recording.read(path)
         show(browser, tmp_path, [found])
@@ -105,13 +104,10 @@ def agrees(page: Browser, whole: Recording) -> None:
 def test_the_still_picture(logs: list[Path]) -> None:
     for path in logs:
         (found,) = recording.read(path)
-        drawn = bars_in(figure.svg(found))
-        born = [float(arrow.split()[0]) for arrow in figure.svg(found).split('"M')[1:]]
-        assert born
-        assert found.birth
-        axis = figure.Axis([found.unheld])
-        birth = figure._Picture(found.unheld, axis).x(found.birth.t - found.birth.dur)
-        assert min(drawn["init"]) >= birth - 0.1
+        picture = figure.svg(found)
+        births = drawn_in(picture, [arrow.name for arrow in found.arrows])[0]
+        assert found.arrows[0].name == births[1] == "clone3"
+        assert min(bars_in(picture)["init"]) >= births[2] - 0.1
 
 
 def test_starts_side_by_side_keep_their_own_order(
@@ -121,7 +117,8 @@ def test_starts_side_by_side_keep_their_own_order(
     both = [recording.read(path)[0] for path in logs[:2]]
     for each in (shipped("figure-1"), both):
         numbers = steps([one.events for one in each])
-        assert sorted(step for mine in numbers for step in mine) == list(range(sum(map(len, numbers))))
+        count = sum(len(one.events) for one in each)
+        assert sorted(step for mine in numbers for step in mine) == list(range(count))
         show(browser, tmp_path, each)
         for number, found in enumerate(each):
             places = places_on(browser, number)

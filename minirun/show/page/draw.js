@@ -133,16 +133,17 @@ function signs(view, item, top) {
   return found;
 }
 
-/** A message, or init's birth: an arrow to the receiver's lane, with its name beside it. */
+/** A message, or init's birth: an arrow to the receiver's lane; those that Figure 3 has are named. */
 function arrow(view, item, top, to) {
   const lane = data.recordings[item.recording].lanes.indexOf(to);
   if (lane < 0) return [shape("circle", { class: "open", cy: BAND / 2, r: 4 })];
-  const other = view.tops[lane] - top;
-  const [from, tip, back] = other > 0 ? [BAND, other, -8] : [0, other + BAND, 8];
-  item.label = shape("text", { class: "said" }, item.event.name);
-  item.gutter = Math.min(top, view.tops[lane]) + BAND - top;
-  return [shape("path", { class: `arrow ${item.event.weight}`, d: `M0 ${from}V${tip}` }),
-          shape("path", { class: "solid", d: `M0 ${tip}l-4 ${back}h8z` }), item.label];
+  const other = view.tops[lane] - top, down = other > 0;
+  const [tip, back] = down ? [other, -8] : [other + BAND, 8];
+  [item.upper, item.lower] = down ? [item.lane, lane] : [lane, item.lane];
+  item.ends = down ? [BAND, tip] : [tip, 0];
+  item.shaft = shape("path", { class: `arrow ${item.event.weight}` });
+  if (item.event.weight !== "dim") item.label = shape("text", { class: "said" }, item.event.name);
+  return [item.shaft, shape("path", { class: "solid", d: `M0 ${tip}l-4 ${back}h8z` }), ...(item.label ? [item.label] : [])];
 }
 
 /** What a screen reader says of an event. */

@@ -1,6 +1,6 @@
 // Layout: where everything lies at the present zoom. The picture scrolls in #lanes; only it is wide.
 
-const LEFT = 92, RIGHT = 24, MOST = 160000, CLOSE = 14;
+const LEFT = 92, RIGHT = 24, MOST = 160000, DIGIT = 19;
 const scroller = byId("lanes");
 let zoom = 1, even = true, width = 0, ranks = [], count = 0;
 const axis = shape("svg", { class: "axis", height: 22, "aria-hidden": "true" });
@@ -56,20 +56,23 @@ function layEvent(item) {
   const { t, began, kind } = item.event;
   const long = kind === "syscall" && !even ? Math.max(2, x(t) - x(t - began)) : 2;
   item.x = kind === "syscall" && !even ? x(t - began) : xOf(item);
-  item.end = item.x + long;
+  item.end = item.x + (kind === "exec" ? 13 : long);
   item.group.setAttribute("transform", `translate(${item.x.toFixed(1)} ${item.top})`);
   item.bar.setAttribute("width", long.toFixed(1));
   if (kind === "syscall") item.ring.setAttribute("width", (long + 8).toFixed(1));
 }
 
 function layBands(view) {
+  const heads = new Map();  // of each lane, where the next number has room
   view.bands.forEach((band) => {
     const from = xOf(band.begin), to = band.end ? xOf(band.end) : across(1);
     band.rect.setAttribute("x", from);
     band.rect.setAttribute("width", Math.max(3, to - from));
-    band.head.setAttribute("transform", `translate(${from} ${band.top - 13})`);
+    const head = Math.max(from, heads.get(band.top) ?? from);
+    heads.set(band.top, head + DIGIT);
+    band.head.setAttribute("transform", `translate(${head} ${band.top - 13})`);
     const next = view.bands.filter((other) => other.top === band.top && xOf(other.begin) > from);
-    const space = Math.min(...next.map((other) => xOf(other.begin)), width) - from - 28;
+    const space = Math.min(...next.map((other) => xOf(other.begin)), width) - head - 28;
     band.wide ??= band.name.getComputedTextLength();
     const letters = Math.floor(band.words.length * 0.9 * space / band.wide);
     band.name.textContent = band.wide <= space ? band.words : letters > 6 ? `${band.words.slice(0, letters - 1)}…` : "";
@@ -87,28 +90,6 @@ function layNames(view) {
       item.name.classList.toggle("away", item.nameWide > space);
       item.name.setAttribute("x", item.end - item.x + 4);
     });
-  });
-}
-
-/** Names of messages: those that follow each other closely stand in rows beside their arrows. */
-function layMessages(view) {
-  const said = items.filter((item) => item.recording === view.number && item.label && item.shown);
-  let group = [], edge = LEFT;
-  said.forEach((item, n) => {
-    group.push(item);
-    const next = said[n + 1]?.x ?? width, first = group[0].x, last = item.x;
-    const wide = Math.max(...group.map((one) => one.wide ??= one.label.getComputedTextLength())) + 12;
-    const right = last + wide < next;  // on the left, where the next arrow would run through the names
-    const left = !right && next - last > CLOSE && first - wide > edge;
-    if (!right && !left && n + 1 < said.length) return;
-    group.forEach((one, row) => {
-      one.label.setAttribute("x", (left ? first - 6 : Math.min(last + 6, width - one.wide - 2)) - one.x);
-      one.label.setAttribute("y", one.gutter + 14 + row * ROW);
-      one.label.setAttribute("text-anchor", left ? "end" : "start");
-      one.label.classList.toggle("away", row * ROW > GUTTER - ROW);
-    });
-    edge = right ? last + wide : last;
-    group = [];
   });
 }
 
