@@ -34,6 +34,7 @@ def news(container_id: str, events: list[Event], had: int, language: str) -> dic
         "lanes": own["lanes"],
         "simulated": own["simulated"],
         "snapshots": own["snapshots"],
+        "milestones": own["milestones"],
         "knots": whole["knots"],
         "breaks": whole["breaks"],
         "topics": whole["topics"],

@@ -48,6 +48,7 @@ class Group(Record):
     """How long they took together, ns."""
     items: "tuple[str, ...]"
     folder: str
+    calls: "tuple[Event, ...]"
 
 
 def member_of(event: "Event") -> "tuple[str, str]":
@@ -114,7 +115,8 @@ def _group(key: "tuple[int, str, str, str]", calls: "list[tuple[str, Event]]") -
     stage, actor, name, folder = key
     spent = sum(call.dur for _, call in calls)
     items = tuple(item for item, _ in calls)
-    return Group(name, actor, stage, calls[-1][1].t, spent, items, folder)
+    own = tuple(call for _, call in calls)
+    return Group(name, actor, stage, calls[-1][1].t, spent, items, folder, own)
 
 
 def row(group: Group, start: int, now: int) -> text.Row:

@@ -52,22 +52,28 @@ class Narrator:
 
         Times and durations leave out the time at gates.
         """
+        return [row for row, _ in self.told(event)]
+
+    def told(self, event: "Event") -> "list[tuple[text.Row, tuple[Event, ...]]]":
+        """Return the same rows, each with the events that it stands for."""
         self.waits.take(event)
         event, before = self.waits.without(event), self.clock.latest
         shown = self.row(event)
         if self.level == "summary":
             birth = bool(shown and shown.kind == "syscall" and shown.to == "init")
             self.summary.take(event, birth=birth)
-            return self.summary.lines(event, shown.took if shown else "")
+            lines = self.summary.lines(event, shown.took if shown else "")
+            return [(line, ()) for line in lines]
         if self.level == "syscalls":
-            return [shown] if shown else []
+            return [(shown, (event,))] if shown else []
         if not shown:
             self.milestones.take(event)
             return []
         start, groups = self.start or 0, self.milestones.before(event)
         times = [min(self.clock.latest, max(before, each.t)) for each in groups]
-        done = [milestones.row(each, start, t) for each, t in zip(groups, times, strict=True)]
-        return [*done, shown]
+        pairs = zip(groups, times, strict=True)
+        done = [(milestones.row(each, start, t), each.calls) for each, t in pairs]
+        return [*done, (shown, (event,))]
 
     def row(self, event: "Event") -> "text.Row | None":
         """Return what to show of `event`; None for nothing."""

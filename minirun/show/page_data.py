@@ -13,10 +13,15 @@ from minirun.show import figure, text
 from minirun.show.axis import Axis, began
 from minirun.show.differ import PARTS, lines
 from minirun.show.event import Event
+from minirun.show.milestones import of_one
+from minirun.show.narrate import Narrator
 from minirun.show.order import Clock, steps
 from minirun.show.recording import Recording
 from minirun.show.topics import Topics
 
+_MILESTONE = 76
+"""Characters of a milestone at most: one line of a card that fits on a projector."""
+_NOTES = ("nvidia-container-cli", "warning")
 SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
 
 
@@ -100,6 +105,7 @@ def data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, An
                     for step, event in zip(mine, recording.events, strict=True)
                 ],
                 "snapshots": _snapshots(recording),
+                "milestones": _milestones(recording),
             }
             for recording, mine in zip(recordings, numbers, strict=True)
         ],
@@ -125,6 +131,35 @@ def _event(event: Event, recording: Recording, start: int, topics: Topics) -> di
         "args": {text.clean(str(key)): _word(value) for key, value in args.items()},
         "topics": topics.places_of(event),
     }
+
+
+def _milestones(recording: Recording) -> list[dict[str, Any]]:
+    """Return what a presenter names of each stage: what many calls come to, what is said and done.
+
+    Each with the numbers of its events.
+    """
+    recording = recording.unheld
+    narrator, found = Narrator("stages", recording.init), []
+    numbers = {id(event): at for at, event in enumerate(recording.events)}
+    for event in recording.events:
+        for row, own in narrator.told(event):
+            if not _is_presented(row, event):
+                continue
+            what = f"{event.name}: {row.why}" if event is recording.birth else row.what
+            found.append({
+                "stage": event.stage, "what": text.fit(text.clean(what), _MILESTONE),
+                "actor": text.clean(row.actor), "events": [numbers[id(each)] for each in own],
+            })  # fmt: skip
+    return found
+
+
+def _is_presented(row: text.Row, event: Event) -> bool:
+    """Return False for the edges of a stage, and for what only the machinery needs."""
+    if row.kind == "message":
+        return text.is_named(event.name)
+    if row.kind == "note":
+        return bool(of_one(event)) or event.name in _NOTES
+    return row.kind not in ("begin", "end")
 
 
 def _word(value: object) -> str:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from minirun.show.narrate import Narrator
 from minirun.show.recording import Recording
 from show.browser import Browser
 from show.pages import hidden, shipped, show, text
@@ -92,6 +93,48 @@ def test_each_stage_on_one_screen(
     assert text(page, "#stage-title").startswith("6 ")
     page.press("Escape")
     assert hidden(page, "#stage-card") and not hidden(page, ".stages")
+
+
+STEPS = "[...document.querySelectorAll('#stage-steps li')].map(one => one.textContent)"
+MARKS = "[...document.querySelectorAll('.nth')].map(one => [one.textContent, one.parentNode.id])"
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (800, 600), (400, 800)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_milestones_stand_beside_the_bars_as_text(
+    page: Browser, tmp_path: Path, size: tuple[int, int], scheme: str
+) -> None:
+    """What `timeline` says of a stage; a number below the last bar that it speaks of."""
+    (found,) = shipped("gpus-0-1")
+    show(page, tmp_path, [found], width=size[0], height=size[1], scheme=scheme)
+    narrator = Narrator("stages", found.init)
+    told = {row.what for event in found.unheld.events for row in narrator.rows(event)}
+    page.press("p")
+    for number in range(1, 8):
+        steps = page.run(STEPS)
+        if number != 3:  # of its own the runtime only calls the hook
+            assert steps, number
+        plain = [step.rstrip("….").split(", …")[0] for step in steps if "…/" not in step]
+        assert all(
+            any(line.startswith(step[:40]) for line in told) for step in plain[number == 1 :]
+        )
+        for nth, mark in page.run(MARKS):
+            assert found.events[int(mark.split("-")[2])].stage == number
+            assert 1 <= int(nth) <= len(steps)
+        listed = "document.getElementById('stage-steps')"
+        assert page.run(f"{listed}.scrollWidth <= {listed}.clientWidth")
+        if number == 5:
+            assert [line.split(":")[0] for line in steps] == [
+                "2 of 4 GPUs", "6 programs in /usr/bin", "11 libraries in /usr/lib64", "4 files",
+                "5 nodes in /dev", "2 GPUs in /proc/driver/nvidia", steps[6], "5 cgroup rules",
+            ]  # fmt: skip
+            assert steps[4].startswith("5 nodes in /dev: nvidia0 c 195:0, nvidia1 c 195:1")
+            assert steps[6].startswith("execve ldconfig")
+            assert len(page.run(MARKS)) >= (7 if size[0] > 400 else 4)
+            assert overlaps(page.run(TEXTS)) == []
+        page.press("ArrowRight")
+    page.press("Escape")
+    assert page.run(MARKS) == []
 
 
 def lit(page: Browser, found: Recording, number: int) -> bool:

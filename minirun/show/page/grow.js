@@ -11,7 +11,7 @@ function addRow(index, kind, words) {
 function take(grown) {
   const recording = data.recordings[0], { from } = grown;
   recording.events.splice(from, Infinity, ...grown.events);
-  Object.assign(recording, { lanes: grown.lanes, simulated: grown.simulated, snapshots: grown.snapshots });
+  for (const key of ["lanes", "simulated", "snapshots", "milestones"]) recording[key] = grown[key];
   Object.assign(data, { knots: grown.knots, breaks: grown.breaks, topics: grown.topics });
   const body = byId("table").querySelector("tbody");
   while (body.rows.length > from) body.lastElementChild.remove();
