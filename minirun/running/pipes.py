@@ -105,10 +105,10 @@ class Flow:
             self.waiting = self.waiting[os.write(self.target, self.waiting[:most]) :]
         except BlockingIOError:
             pass
-        except OSError:  # the reader has gone: so does the writer, unless there is a log to write
+        except OSError:  # the reader has gone: the container is read on, as docker does
             self.waiting = memoryview(b"")
             self.target = -1
-            if not self.keep:
+            if self.owned != self.source:  # the command reads no input any more
                 self.end()
 
     def _write_all(self) -> None:

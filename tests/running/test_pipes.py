@@ -145,6 +145,30 @@ def test_the_log_goes_on_without_a_reader(minirun: Program) -> None:
     wait_until(lambda: minirun("logs", "c").stdout == "1\n2\n3\n")
 
 
+@pytest.mark.parametrize("flags", [(), ("-t",), ("-i",)], ids=["", "terminal", "input"])
+def test_a_reader_that_closes_early_does_not_reach_the_command(
+    shell: Words, flags: tuple[str, ...]
+) -> None:
+    """`… | head -1`: docker's container writes on too, and gets no error of write(2)."""
+    script = "echo 1; sleep 0.5; for n in 2 3 4; do echo $n || exit 3; sleep 0.1; done; exit 7"
+    with subprocess.Popen(
+        shell(script, *flags), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as started:  # fmt: skip
+        assert started.stdout and started.stderr
+        assert started.stdout.readline().rstrip() == b"1"
+        started.stdout.close()
+        assert started.stderr.read() == b""
+    assert started.returncode == 7
+
+
+def test_a_command_that_reads_no_more_ends_its_input(shell: Words) -> None:
+    """The other way round the end is told: the caller's writer gets EPIPE, and does not wait."""
+    script = f"yes | {' '.join(shell('', '-i')[:-1])} 'read word; exec 0</dev/null; sleep 0.3'"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
 def test_the_input_of_a_detached_command_stays_open(minirun: Program) -> None:
     """`run -id IMAGE sh` waits for commands, as with docker: it was at the end of its input."""
     minirun("run", "-id", "--name", "c", "busybox", "cat")

@@ -173,12 +173,17 @@ class _Pump:
                 return True
 
     def _write_output(self, data: bytes) -> bool:
-        """Write all of `data` to the user; False if the user has gone."""
-        while data:
+        """Write all of `data` to the user; False if the user's terminal has gone.
+
+        If it is a pipe whose reader has gone, output is thrown away from now on.
+        """
+        while data and self.stdout >= 0:
             try:
                 data = data[os.write(self.stdout, data) :]
             except BlockingIOError:  # the caller made it non-blocking
                 _is_ready(self.stdout, select.POLLOUT)
+            except BrokenPipeError:
+                self.stdout = -1
             except OSError:
                 return False
         return True
