@@ -133,8 +133,9 @@ def _viewers(flags: Run, settings: Settings) -> Viewers:
     """Return who looks on. Raises UsageError, OSError."""
     quiet = flags.quiet or flags.progress == "quiet"
     show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")
-    show = not quiet and bool(show or (flags.progress == "auto" and os.isatty(2)))
     stepped = flags.step or flags.script or flags.rehearse or flags.large
+    watched = os.isatty(2) or stepped  # in lines, on a pipe too: they are what is stepped through
+    show = not quiet and bool(show or (flags.progress == "auto" and watched))
     held = flags.snapshots or flags.pace or flags.web or settings.gates
     if not (show or stepped or held or settings.log):
         return Viewers()

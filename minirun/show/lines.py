@@ -101,12 +101,12 @@ def place(stop: Stop) -> str:
 
 
 def heading(stop: Stop) -> str:
-    """Return the line above the prompt."""
+    """Return the line above the prompt; two if it is long. What it says stands nowhere else."""
     unicode = paint.speaks_unicode()
     dash = "─" if unicode else "-"
     rule = min(_RULE, paint.width(_OUT) - 2)
-    head = text.clean(f"{dash * 2} {place(stop)}", unicode)
-    return f"{text.fit(head, rule, unicode)} ".ljust(rule, dash) + "\n"
+    *full, last = text.wrap(text.clean(place(stop), unicode), rule, f"{dash * 2} ", "   ")
+    return "\n".join([*full, f"{last} ".ljust(rule, dash).rstrip()]) + "\n"
 
 
 def recorded(earlier: Snapshot | None, width: int) -> str:

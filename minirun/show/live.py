@@ -97,8 +97,12 @@ def show_summary(log_fd: int, out_fd: int, style: str) -> None:
 
 
 def _bare_shell(events: "list[Event]") -> str:
-    """Return the name of a shell that is the command, without any argument; "" for others."""
-    argv = next((e.args.get("argv") for e in reversed(events) if e.kind == "exec"), None)
+    """Return the name of a shell that is the container's command, and has no argument; else "".
+
+    What `exec` or the stepper has run in there stands in the log too, as another actor's.
+    """
+    own = (e.args.get("argv") for e in reversed(events) if e.kind == "exec" and e.actor == "init")
+    argv = next(own, None)
     words = argv if isinstance(argv, list) else []
     name = str(words[0]).rpartition("/")[2] if len(words) == 1 else ""
     return name if name in _SHELLS else ""

@@ -59,6 +59,26 @@ def test_from_stop_to_stop_with_every_key(minirun: Program, terminal: Start) -> 
     assert taken == list(BOUNDARIES)
 
 
+@pytest.mark.parametrize("how", ["plain", "syscall,plain"])
+def test_in_lines_on_a_pipe_every_stage_is_shown(minirun: Program, how: str) -> None:
+    """`--step=plain 2>&1 | cat`: the keys come from the terminal; nothing of a title is cut."""
+    master, slave = os.openpty()
+    argv = minirun.argv("run", "--rm", f"--step={how}", *GPUS, "busybox", "echo", "the command")
+    with subprocess.Popen(
+        argv, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as started:
+        os.write(master, b"n" * 13 + b"c")
+        assert started.stdout
+        said = started.stdout.read()
+    os.close(master)
+    os.close(slave)
+    assert "the command" in said
+    assert "clone3" in said, "events are shown, as on a terminal"
+    whole = " ".join(said.split())
+    stages = range(1, 8) if how == "plain" else (1,)
+    assert all(f"before stage {number}: {text.STAGES[number]}" in whole for number in stages)
+
+
 def test_the_key_why_speaks_korean(minirun: Program, tmp_path: Path) -> None:
     script = tmp_path / "keys"
     script.write_text("why\ncontinue\n")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from conftest import Program
+from conftest import Program, wait_until
 from minirun.show.recording import Recording, parse
 from show.readback import stages_in
 from show.terminal import Start
@@ -59,6 +59,25 @@ def test_a_shell_without_a_terminal_is_told_of_one(minirun: Program, terminal: S
     assert "minirun: sh has ended, as it had no terminal: run -it gives it this one" in shown
     screen = terminal(minirun.argv("run", "--rm", "busybox", "sh", "-c", "true"))
     assert "terminal" not in screen.wait("ended with 0")
+
+
+def test_a_shell_that_was_looked_in_with_is_not_the_command(
+    minirun: Program, terminal: Start
+) -> None:
+    """A stepper's `s`, or `exec ID sh` from a second terminal: the command is another one."""
+    screen = terminal(minirun.argv("run", "--rm", "--step", "busybox", "true"))
+    screen.wait("before stage 1")
+    screen.press("n")
+    screen.wait("after stage 1")
+    screen.press("s")
+    screen.wait("/ #")
+    screen.press("exit", "Enter")
+    time.sleep(0.5)
+    screen.press("q")
+    assert "as it had no terminal" not in screen.wait("ended with 1")
+    screen = terminal(minirun.argv("run", "--rm", "--name", "c", "busybox", "sleep", "2"))
+    wait_until(lambda: minirun("exec", "c", "sh").returncode == 0)
+    assert "as it had no terminal" not in screen.wait("ended with 0")
 
 
 @pytest.mark.parametrize("flags", [(), GPUS, ("--uidmap", "0:100000:65536")])
