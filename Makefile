@@ -85,8 +85,8 @@ demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
 	$(MINIRUN) run --rm --gpus 0,1 --progress lanes ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
 
-# The lessons in JupyterLab, on this machine alone; its address, with a token, is printed. Not news,
-# nor a look for updates: both would ask hosts outside. JUPYTER="--no-browser" and the like go to it.
+# The lessons in JupyterLab, on this machine alone; its address, with a token, is printed. No news,
+# and no question about them (None, not empty), nor a look for updates: these ask hosts outside. JUPYTER="--no-browser" and the like go to it.
 .venv/.lab: .venv/.ready
 	$(PYTHON) -m pip install --quiet --editable '.[lab]'
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
@@ -96,7 +96,7 @@ lab: setup .venv/.lab
 	@[ $$(id -u) != 0 ] || $(PYTHON) rootfs-tools/build ubuntu
 	$(PYTHON) -m jupyter lab --ip=127.0.0.1 --allow-root \
 		--ServerApp.root_dir=. --ServerApp.preferred_dir=notebooks \
-		--LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(JUPYTER)
+		--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(JUPYTER)
 
 images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)

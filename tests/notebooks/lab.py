@@ -18,7 +18,7 @@ from show.browser import Browser
 
 TOP = Path(__file__).parents[2]
 PLACE = "document.getElementById('live-place')?.textContent ?? ''"
-_QUIET = ("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=")
+_QUIET = ("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None")
 
 
 def write_cells(file: Path, cells: Sequence[str]) -> None:
