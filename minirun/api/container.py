@@ -5,6 +5,7 @@ looked at (state.json, /proc, the log) is read here.
 """
 
 import json
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,10 +125,16 @@ class Container(Tabular):
     def exec(self, *command: "str | Sequence[str]", check: bool = False) -> Result:
         """Run another command in it, as words, a list or one string, and wait for it.
 
-        `check`: raises MinirunError if its exit status is not 0.
+        Raises MinirunError if minirun could not run it: the container is not running, or has no
+        such command. `check`: also if its exit status is not 0.
         """
         words = words_of(command)
-        done = self.place.call("exec", self.id, *words, merged=True)
+        with tempfile.NamedTemporaryFile("r") as log:  # of minirun's errors, not of the command's
+            done = self.place.call("--log", log.name, "exec", self.id, *words, merged=True)
+            failed = log.read()
+        if failed:
+            reason = done.stdout.strip().rpartition("\n")[2].removeprefix("minirun: ")
+            raise MinirunError(reason, status=done.returncode)
         if check and done.returncode:
             raise MinirunError(f"{' '.join(words)}: {done.stdout.strip()}")
         return Result(done.returncode, done.stdout)
@@ -135,8 +142,10 @@ class Container(Tabular):
     def wait(self, timeout: "float | None" = None) -> "int | None":
         """Wait until its command has ended; return the exit status.
 
-        Raises TimeoutError after `timeout` seconds.
+        Raises TimeoutError after `timeout` seconds; StateError if there never was a container.
         """
+        if self.status == REMOVED and "id" not in self._kept:
+            raise state.no_such_container(self.id)
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.status not in (state.STOPPED, REMOVED):
             if deadline is not None and time.monotonic() > deadline:

@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple, SupportsIndex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, SupportsIndex
 
 from minirun.api.child import Child, words_of
 from minirun.api.container import REMOVED, Container
@@ -15,6 +15,8 @@ from minirun.core import places
 from minirun.core.errors import MinirunError, StateError
 from minirun.show.event import Tail
 
+FlagValue = str | float | bool | Collection[str] | Mapping[str, str | float | None] | None
+"""What a flag of the command line may be as a keyword argument."""
 _CAP_SYS_ADMIN = 21
 _PATIENCE = 10.0
 """Seconds that minirun gets to end a container in order."""
@@ -64,15 +66,17 @@ def run(
     name: "str | None" = None,
     stream: bool = True,
     snapshots: bool = False,
-    **flags: "str | float | bool | list[str] | None",
+    **flags: "FlagValue",
 ) -> Container:
     """Run a command in a new container, as `minirun run` does, and return the container.
 
     It waits for the command's end, or with `detach` for its start. `stream` shows the stages and
     the output as they come. `snapshots` records the container's state at each boundary of a stage.
     The command may be words, one list, or one string: "nvidia-smi -L" (split, no shell runs it).
-    `gpus`: [0, 1] are the GPUs 0 and 1; or what --gpus takes: "0,1", "all", "count=2", "none".
-    Other flags are the command line's, with _ for -: memory="64m", read_only=True, env=["A=1"].
+    `gpus`: [0, 1] are the GPUs 0 and 1, [] is no GPU at all; or what --gpus takes: "0,1", "all",
+    "count=2", "none" (the driver without a GPU).
+    Other flags are the command line's, with _ for -: memory="64m", read_only=True, env={"A": "1"}
+    or env=["A=1"].
 
     Raises RunError if minirun could not do it, with what the command line would say. A command
     that fails is no error: see `exit_status`. An interrupt removes the container.
@@ -152,7 +156,7 @@ def _follow(child: Child, container: Container, show: Show | None, streams: tupl
 
 
 def gpus_of(asked: "str | Sequence[int | str] | None") -> "str | None":
-    """Return the value of --gpus. Raises ValueError for a number that stands alone."""
+    """Return the value of --gpus; None for no flag. Raises ValueError for a number alone."""
     if asked is None or isinstance(asked, str):
         return asked
     if isinstance(asked, int) and not isinstance(asked, bool):
@@ -161,7 +165,7 @@ def gpus_of(asked: "str | Sequence[int | str] | None") -> "str | None":
     if not isinstance(asked, Sequence) or not all(map(_is_gpu, asked)):
         raise ValueError(f'gpus={asked!r} names no GPUs (gpus=[0, 1], gpus="all")')
     names = list(map(str, asked))
-    return f"device={names[0]}" if len(names) == 1 else ",".join(names) or "none"
+    return f"device={names[0]}" if len(names) == 1 else ",".join(names) or None
 
 
 def _is_gpu(one: object) -> bool:
@@ -184,8 +188,11 @@ def _end(child: Child, container: "Container | None") -> None:
         child.process.wait()
 
 
-def flags_of(given: "dict[str, str | float | bool | list[str] | None]") -> list[str]:
-    """Return keyword arguments as flags of the command line. Raises RunError for rm."""
+def flags_of(given: "Mapping[str, FlagValue]") -> list[str]:
+    """Return keyword arguments as flags of the command line.
+
+    Raises RunError for rm, and for a value that no flag has.
+    """
     if given.get("rm"):
         raise RunError("rm=True would take the container away (with minirun.run(…) as c: …)")
     words = []
@@ -196,6 +203,23 @@ def flags_of(given: "dict[str, str | float | bool | list[str] | None]") -> list[
         if value is True:
             words.append(flag)
         else:
-            values = value if isinstance(value, list) else [value]
-            words += [f"{flag}={each}" for each in values]
+            words += [f"{flag}={each}" for each in _values(key, value)]
     return words
+
+
+def _values(key: str, value: Any) -> list[str]:
+    """Return each value that a flag gets: {"A": 1} is A=1, and {"A": None} the caller's own A.
+
+    Raises RunError.
+    """
+    if isinstance(value, Mapping):
+        pairs = value.items()
+        return [f"{name}" if one is None else f"{name}={_text(key, one)}" for name, one in pairs]
+    several = isinstance(value, Collection) and not isinstance(value, (str, bytes))
+    return [_text(key, one) for one in value] if several else [_text(key, value)]
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, (str, float, os.PathLike, SupportsIndex)):
+        raise RunError(f'{key}={value!r} is no value of a flag ("A=1", ["A=1"], {{"A": "1"}})')
+    return str(value)

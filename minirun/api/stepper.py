@@ -15,7 +15,7 @@ from minirun import recordings
 from minirun.api import mime
 from minirun.api.container import REMOVED, Container
 from minirun.api.held import ONWARD, Holder
-from minirun.api.launch import RunError, asked_for, can_run, flags_of, named
+from minirun.api.launch import FlagValue, RunError, asked_for, can_run, flags_of, named
 from minirun.api.live_run import LiveRun
 from minirun.api.played_run import PlayedRun
 from minirun.api.table import Shown
@@ -140,7 +140,7 @@ def step(
     *command: "str | Sequence[str]",
     gpus: "str | Sequence[int | str] | None" = None,
     name: "str | None" = None,
-    **flags: "str | float | bool | list[str] | None",
+    **flags: "FlagValue",
 ) -> Stepper:
     """Start a run that is held before and after each stage; return it at the first stop.
 

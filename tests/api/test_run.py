@@ -52,6 +52,70 @@ def test_flags_become_the_command_lines(minirun: Program) -> None:
         assert done.exit_status == 1
 
 
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"A": "1", "B": 2, "OWN": None}, ["A=1", "B=2", "OWN"], ("A=1", "B=2", "OWN"),
+        {"A=1", "B=2", "OWN"}, {"A": "1", "B": 2, "OWN": None}.items().mapping,
+    ],
+)  # fmt: skip
+def test_variables_in_each_form_that_a_python_program_has(
+    env: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docker's SDK for Python takes a dictionary, and a list, and None for a value."""
+    monkeypatch.setenv("OWN", "3")
+    with run("busybox", "sh", "-c", "echo $A$B$OWN", stream=False, env=env) as done:
+        assert done.output == "123\n"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{"env": b"A=1"}, {"env": [b"A=1"]}, {"env": {"A": ["1"]}}, {"env": object()},
+     {"memory": object()}, {"annotation": [("a", "b")]}],
+)  # fmt: skip
+def test_a_value_that_no_flag_has_is_refused(minirun: Program, flags: dict[str, object]) -> None:
+    with pytest.raises(RunError, match="is no value of a flag"):
+        run("busybox", "true", stream=False, **flags)
+    assert minirun.left() == []
+
+
+def test_a_dictionary_is_what_any_flag_of_names_and_values_takes() -> None:
+    with run("busybox", "true", stream=False, annotation={"org.a": "1", "org.b": "2"}) as done:
+        given = done.inspect()["annotations"]
+        assert (given["org.a"], given["org.b"]) == ("1", "2")
+
+
+@pytest.mark.parametrize("none", [None, [], (), range(0)], ids=repr)
+def test_no_gpus_are_no_gpus(none: object) -> None:
+    with run("busybox", "ls", "/dev", gpus=none, gpu_driver="simulated", stream=False) as done:
+        assert "nvidia" not in done.output
+        assert done.exit_status == 0
+
+
+def test_exec_says_what_minirun_could_not_do(minirun: Program) -> None:
+    """A command's own status and words are its result, whatever they look like."""
+    with run("busybox", "sleep", "60", detach=True, stream=False) as container:
+        words = "echo 'minirun: container c is not running' >&2; exit 1"
+        assert container.exec("sh", "-c", words) == (1, "minirun: container c is not running\n")
+        with pytest.raises(MinirunError, match='exec: "nosuch": executable file not found'):
+            container.exec("nosuch")
+        minirun("pause", container.id)
+        with pytest.raises(MinirunError, match="cannot exec in a paused container"):
+            container.exec("true")
+        minirun("resume", container.id)
+        minirun("kill", container.id, "KILL")
+        container.wait()
+        with pytest.raises(MinirunError, match=f"^container {container.id} is not running$"):
+            container.exec("true")
+    with pytest.raises(MinirunError, match="does not exist"):
+        container.exec("true")
+    assert container.wait() == 137
+    with pytest.raises(StateError, match="does not exist"):
+        Container("nosuch").wait()
+    with pytest.raises(StateError, match="does not exist"):
+        Container("nosuch").stop()
+
+
 def test_a_living_container_beside_the_kernels_facts(minirun: Program) -> None:
     with run("busybox", "sleep", "60", detach=True, stream=False, **GPUS) as container:
         pid = container.pid
