@@ -69,12 +69,11 @@ tested: setup .venv/.tested
 		{ .ci/packages python3.11 python3.11-venv; base=/usr/bin/python3.11; }; $$base -m venv .venv
 	@$(PYTHON) -c 'import _prctl' 2>/dev/null || find /usr/lib/python3/dist-packages -maxdepth 1 \
 		-name '*prctl*' -exec ln -sfnt "$$($(PYTHON) -c '$(SITE)')" {} +
-	$(PYTHON) -m pip install --quiet --editable .
+	$(PYTHON) .ci/install
 	@touch $@
 
 .venv/.tested: .venv/.ready
-	$(PYTHON) -m pip install --quiet --editable '.[test,lab,site,grading]'
-	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)  # pip has put a script of its own in its place
+	$(PYTHON) .ci/install test lab site grading
 	@touch $@ .venv/.lab .venv/.site
 
 launcher: .venv/.ready
@@ -88,8 +87,7 @@ demo: setup
 # The lessons in JupyterLab, on this machine alone; its address, with a token, is printed. No news,
 # and no question about them (None, not empty), nor a look for updates: these ask hosts outside. JUPYTER="--no-browser" and the like go to it.
 .venv/.lab: .venv/.ready
-	$(PYTHON) -m pip install --quiet --editable '.[lab]'
-	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	$(PYTHON) .ci/install lab
 	@touch $@
 
 lab: setup .venv/.lab
@@ -154,8 +152,7 @@ notebooks: tested
 	cd tests && PYTHONPATH=. ../$(PYTHON) -m tutorials.notebooks $(LESSONS)
 
 .venv/.site: .venv/.ready
-	$(PYTHON) -m pip install --quiet --editable '.[site]'
-	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	$(PYTHON) .ci/install site
 	@touch $@
 
 site: setup .venv/.site
@@ -166,8 +163,7 @@ slides: setup .venv/.site
 
 # The labs for nbgrader: what the students get, and what an instructor keeps.
 assignment: setup
-	$(PYTHON) -m pip install --quiet --editable '.[lab,grading]'
-	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	$(PYTHON) .ci/install lab grading
 	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m tutorials.assignment
 
 # The pictures are drawn by the program, and a test compares them.

@@ -74,7 +74,7 @@ def test_a_shell_that_was_looked_in_with_is_not_the_command(
     screen.press("exit", "Enter")
     time.sleep(0.5)
     screen.press("q")
-    assert "as it had no terminal" not in screen.wait("ended with 1")
+    assert "as it had no terminal" not in screen.wait("ended with 130")
     screen = terminal(minirun.argv("run", "--rm", "--name", "c", "busybox", "sleep", "2"))
     wait_until(lambda: minirun("exec", "c", "sh").returncode == 0)
     assert "as it had no terminal" not in screen.wait("ended with 0")
