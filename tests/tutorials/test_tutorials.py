@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -121,6 +122,31 @@ def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if not target.startswith("https://"):
             assert (path.parent / target).exists(), target
+
+
+_FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:go|c)|(?:src|cmd|pkg|internal|libcontainer)/[\w/-]+)`")
+_NAME = re.compile(r"`([a-z]+(?:[A-Z]\w*)|[A-Z][a-z]+[A-Z]\w*|[a-z]+(?:_[a-z]+)+|nsexec)`")
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
+def test_what_it_says_of_other_programs_sources_was_looked_up(path: Path) -> None:
+    """Each file that it names, and each function in a box on the real stack: sources.toml."""
+    table = tomllib.loads(Path(__file__).with_name("sources.toml").read_text())
+    looked_up = {file: has for files in table.values() for file, has in files.items()}
+    for box in re.findall(r"^> \*\*(?:The real|진짜)(?:.+\n)+", path.read_text(), re.MULTILINE):
+        text = " ".join(line.removeprefix("> ") for line in box.splitlines())
+        files = _FILE.findall(text)
+        known = {file for file in looked_up for said in files if is_meant(said, file)}
+        unknown = [said for said in files if not any(is_meant(said, file) for file in looked_up)]
+        assert unknown == [], "look it up, and write it into sources.toml"
+        has = {name.lower() for file in known for name in looked_up[file]}
+        names = [name for name in _NAME.findall(text) if files and name.lower() not in has]
+        assert names == [], f"in none of {sorted(known)}"
+
+
+def is_meant(said: str, file: str) -> bool:
+    """Return True for the file's path, its name alone, and a folder above it."""
+    return said == file or file.endswith(f"/{said}") or file.startswith(f"{said}/")
 
 
 # --- the runner itself ---------------------------------------------------------------------------
