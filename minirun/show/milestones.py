@@ -57,9 +57,10 @@ def member_of(event: "Event") -> "tuple[str, str]":
     if event.kind != "syscall" or event.errno:
         return "", ""
     if event.name == "mknodat":
-        node = (
-            f"{path} {event.args.get('kind')} {event.args.get('major')}:{event.args.get('minor')}"
-        )
+        kind = event.args.get("kind")
+        node = f"{path} {kind} {event.args.get('major')}:{event.args.get('minor')}"
+        if kind not in ("c", "b"):  # runc makes its exec.fifo so: a FIFO is no device
+            return "", ""
         return ("node", node) if event.actor == "cli" else ("device", path)
     if event.actor == "cli":
         return _of_gpus(event, path)
@@ -116,6 +117,8 @@ def _group(key: "tuple[int, str, str, str]", calls: "list[tuple[str, Event]]") -
     spent = sum(call.dur for _, call in calls)
     items = tuple(item for item, _ in calls)
     own = tuple(call for _, call in calls)
+    if name == "dropped":  # runc drops each twice, before and after it changes the user
+        items = tuple(dict.fromkeys(items))
     return Group(name, actor, stage, calls[-1][1].t, spent, items, folder, own)
 
 

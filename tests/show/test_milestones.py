@@ -55,6 +55,24 @@ def test_every_start_says_what_init_is_made_of(name: str) -> None:
             assert "\ncapset: 14 capabilities left\n" in text
 
 
+@pytest.mark.parametrize("name", recordings.RECORDINGS)
+def test_what_it_counts_is_there(name: str) -> None:
+    """runc drops each capability twice (of 41 in Linux 6), and makes its FIFO with mknodat(2)."""
+    for found in recording.read(recordings.path(name)):
+        text = "\n".join(told(found))
+        dropped = {
+            str(event.args["arg2"]) for event in found.events
+            if event.args.get("option") == "PR_CAPBSET_DROP" and not event.errno
+        }  # fmt: skip
+        assert all(int(number) <= 41 for number in dropped)
+        said = re.findall(r"(\d+) capabilities dropped", text)
+        assert all(int(number) <= len(dropped) for number in said)
+        assert not re.search(r"\d+ devices?: .*fifo", text)
+        made = [e for e in found.events if e.name == "mknodat" and e.args["kind"] in ("c", "b")]
+        rows = re.findall(r"^(\d+) (?:devices?|nodes?)\b", text, re.MULTILINE)
+        assert sum(map(int, rows)) <= len([e for e in made if not e.errno])
+
+
 def test_rows_stand_in_the_order_of_time() -> None:
     (found,) = recording.read(recordings.path("gpus-0-1"))
     narrator = Narrator("stages", found.init)
