@@ -13,6 +13,7 @@ from minirun import __version__
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
+from minirun.common.own_root import OwnRoot
 from minirun.core import jsonlite, places, state
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError, UsageError
@@ -104,25 +105,25 @@ def unknown(words: "list[str]") -> UsageError:
     return UsageError(f"unknown command 'nvidia-ctk {' '.join(words)}'", hint, status=1)
 
 
-def _create_symlinks(root: Root, flags: CdiHookFlags) -> None:
+def _create_symlinks(root: OwnRoot, flags: CdiHookFlags) -> None:
     for target, path in [split(text) for text in flags.link]:
         hooks.make_link(root, target, path)
 
 
-def _update_ldcache(root: Root, flags: CdiHookFlags) -> None:
+def _update_ldcache(root: OwnRoot, flags: CdiHookFlags) -> None:
     hooks.update_cache(root, tuple(dict.fromkeys(flags.folder)), flags.ldconfig_path)
 
 
-def _enable_cuda_compat(root: Root, flags: CdiHookFlags) -> None:
+def _enable_cuda_compat(root: OwnRoot, flags: CdiHookFlags) -> None:
     if flags.host_driver_version:
         hooks.enable_compat(root, flags.host_driver_version, flags.cuda_compat_container_root)
 
 
-def _chmod(root: Root, flags: CdiHookFlags) -> None:
+def _chmod(root: OwnRoot, flags: CdiHookFlags) -> None:
     hooks.chmod(root, tuple(flags.path), _mode(flags.mode))
 
 
-_HOOKS: "dict[str, Callable[[Root, CdiHookFlags], None]]" = {
+_HOOKS: "dict[str, Callable[[OwnRoot, CdiHookFlags], None]]" = {
     "create-symlinks": _create_symlinks,
     "update-ldcache": _update_ldcache,
     "enable-cuda-compat": _enable_cuda_compat,
@@ -156,7 +157,7 @@ def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
         _mode(flags.mode)
     path = rootfs(flags.container_spec)
     ToolkitLog(flags.level).debug(f"Running CDI hook {name} in {path}")
-    root = Root.at(path)
+    root = OwnRoot(Root.at(path).fd)
     try:
         _HOOKS[name](root, flags)
     finally:

@@ -22,6 +22,7 @@ import stat
 
 from minirun.common import mountinfo
 from minirun.common.operations import Symlink, WriteFile
+from minirun.common.own_root import OwnRoot
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mounts, namespaces
@@ -55,7 +56,7 @@ _MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 class Target(Record):
     """The container, seen from its mount namespace, in which the caller is."""
 
-    root: Root
+    root: OwnRoot
     rootfs: str
     """The root's path there."""
     ldconfig: int = -1
@@ -73,12 +74,14 @@ def apply(
 ) -> None:
     """Put `edits` into the container; `before_step` is called with each step.
 
-    Raises GPUError, OSError; the container is as it was before then.
+    Raises MinirunError, OSError; the container is as it was before then.
     """
     if target.owner != (0, 0):
         from minirun.gpu import owner  # for user namespaces alone
 
         owner.make_files_as(*target.owner)
+    if target.ldconfig >= 0:
+        ldconfig.check(target.root)
     before = Before(target, edits)
     mask = os.umask(0)
     try:
@@ -171,10 +174,12 @@ class Before:
         events.emit("note", "undone", {"rootfs": self.rootfs}, why="as if nothing had happened")
 
     def _remove(self, path: str) -> None:
-        """Remove a file, a link, a node, or a folder that is empty."""
+        """Remove a file, a link, a node, or a folder that is empty; none of the host's."""
         above, _, name = path.rpartition("/")
         parent = self.root.open(above or "/", os.O_PATH | os.O_DIRECTORY)
         try:
+            if self.root.of_host(parent):
+                return
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 os.rmdir(name, dir_fd=parent)
             else:
@@ -204,13 +209,15 @@ def _unmount(path: str) -> None:
     mounts.umount2(path, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="undone")
 
 
-def _links(root: Root, folder: str) -> "dict[str, str]":
-    """Return name → target of the links to libraries in a folder of the container."""
+def _links(root: OwnRoot, folder: str) -> "dict[str, str]":
+    """Return name → target of the links to libraries in a folder; of none among host files."""
     try:
         fd = root.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return {}
     try:
+        if root.of_host(fd):  # ldconfig can change nothing there
+            return {}
         with os.scandir(fd) as entries:
             names = [entry.name for entry in entries if ".so" in entry.name and entry.is_symlink()]
         return {name: os.readlink(name, dir_fd=fd) for name in names}

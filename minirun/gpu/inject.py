@@ -5,7 +5,10 @@ Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). 
 name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
 """
 
-from minirun.core import events, extras, visible
+import os
+
+from minirun.common.own_root import OwnRoot
+from minirun.core import events, extras, places, visible
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.rootfs.inroot import Root
@@ -58,9 +61,19 @@ def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
         return configure(
             request, found=_find_host(container, request), pid=pid, cgroup=container.cgroup,
             before=lambda edits: share.record_holders(container, edits.gpus, edits.simulated),
+            own_folders=_volumes(container),
         )  # fmt: skip
     except UnmetRequirement as error:
         raise error.explained(container.record, container.config.environment) from None
+
+
+def _volumes(container: Container) -> "tuple[str, ...]":
+    """Return the folders of the volumes that the image declares: they go with the container."""
+    folder = f"{container.directory}/{places.VOLUMES}"
+    try:
+        return tuple(f"{folder}/{name}" for name in os.listdir(folder))
+    except FileNotFoundError:
+        return ()
 
 
 def plan_edits(container: Container, argv: "list[str]", root: Root) -> "Edits":
@@ -96,16 +109,18 @@ def configure(
     pid: int,
     cgroup: "Cgroup | None",
     before: "Callable[[Edits], None]" = lambda _: None,
+    own_folders: "tuple[str, ...]" = (),
 ) -> "Edits":
     """Plan the edits, and put them into the container of `pid`; return them.
 
     `found` is what the host has. Files of the host are opened before entering. `before` is
-    called with the edits before they are made, and may raise. Raises GPUError, OSError.
+    called with the edits before they are made, and may raise. `own_folders` are folders of the
+    host that belong to this container alone. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
     entrance = extras.function("cgroup_entrance")(pid)
     owner = apply.enter(pid)
-    root = Root.at(request.rootfs)
+    root = OwnRoot(Root.at(request.rootfs).fd, own_folders)
     edits = _plan(found, request, root)
     before(edits)
     for path in planner.own_libraries(root, edits):

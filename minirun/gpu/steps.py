@@ -2,13 +2,15 @@
 
 A source is a path of the host, or a descriptor; no link on the way to it leads out of the driver
 root, if it lies below that (minirun.gpu.driverroot). A destination is resolved below a descriptor
-of the container's root (minirun.core.rootfs.inroot).
+of the container's root, in which nothing is made among files of the host that are mounted there
+(minirun.common.own_root).
 """
 
 import os
 import stat
 
 from minirun.common import operations
+from minirun.common.own_root import OwnRoot, has
 from minirun.core.errors import GPUError
 from minirun.core.kernel import files, mounts
 from minirun.core.record import Record
@@ -35,19 +37,10 @@ _TMPFS = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 class Place(Record):
     """The container in which steps are executed, and the driver root of their sources."""
 
-    root: Root
+    root: OwnRoot
     driver_root: str = ""
     is_mapped: bool = False
     """The container has a user namespace."""
-
-
-def has(root: Root, path: str, flags: int = os.O_PATH) -> bool:
-    """Return True if a container has `path`, and it can be opened so."""
-    try:
-        os.close(root.open(path, flags))
-    except OSError:
-        return False
-    return True
 
 
 class DeviceNode(Record):
@@ -99,21 +92,25 @@ class DeviceNode(Record):
         try:
             self._check(os.fstat(fd))
             why = "the host's node; the cgroup decides who may open it"
-            operations.bind_fd(at.root, fd, self.host_path, self.path, _NODE, False, why)
+            if not at.root.is_there(self.path, fd):
+                operations.bind_fd(at.root, fd, self.host_path, self.path, _NODE, False, why)
         finally:
             os.close(fd)
 
     def _make_node(self, root: Root) -> None:
         """Make a node that no driver serves, unless the same one is there already."""
         try:
-            node = operations.MakeNode(self.path, "c", self.major, self.minor, self.mode or 0)
-            node.execute(root)
-        except FileExistsError:
             fd = root.open(self.path, os.O_PATH | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            pass
+        else:
             try:
-                self._check(os.fstat(fd))
+                return self._check(os.fstat(fd))
             finally:
                 os.close(fd)
+        try:
+            node = operations.MakeNode(self.path, "c", self.major, self.minor, self.mode or 0)
+            node.execute(root)
         except PermissionError:
             text = f"{self.path}: simulated GPUs need root: mknod makes their nodes"
             raise GPUError(text, "a real GPU's nodes are bound, which needs no root") from None
@@ -169,7 +166,8 @@ class BindMount(Record):
         fd = driverroot.open_source(at.driver_root, self.host_path)
         try:
             attributes = sum(_ATTRIBUTES[name] for name in self.options)
-            operations.bind_fd(at.root, fd, self.host_path, self.path, attributes)
+            if not at.root.is_there(self.path, fd):
+                operations.bind_fd(at.root, fd, self.host_path, self.path, attributes)
         finally:
             os.close(fd)
 
@@ -207,8 +205,9 @@ class Link(Record):
         return f"ln -s {self.target} {self.path}"
 
     def execute(self, at: Place) -> None:
-        """Do it. Raises OSError."""
-        operations.Symlink(self.target, self.path).execute(at.root)
+        """Do it. Raises MinirunError, OSError."""
+        if not has(at.root, self.path, os.O_PATH | os.O_NOFOLLOW):
+            operations.Symlink(self.target, self.path).execute(at.root)
 
 
 class Tmpfs(Record):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from minirun.common import mountinfo
+from minirun.common.own_root import OwnRoot
 from minirun.core import events
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.kernel import mounts, namespaces
@@ -138,7 +139,7 @@ class Sandbox:
         def entered() -> Any:
             fd = os.open(f"/proc/{self.pid}/ns/mnt", os.O_RDONLY)
             namespaces.setns(fd, namespaces.CLONE_NEWNS)
-            return work(Root.at(self.root))
+            return work(OwnRoot(Root.at(self.root).fd))
 
         return self._child(entered)
 

@@ -11,6 +11,7 @@ Simplified: bind mounts in a user namespace get no `ridmap` option.
 import os
 import stat
 
+from minirun.common.own_root import refusal
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi.container_edits import dump_hook
 from minirun.gpu.edits import Edits
@@ -68,7 +69,14 @@ def _complete(node: DeviceNode) -> DeviceNode:
 
 
 def apply(config: "dict[str, Any]", edits: Edits) -> None:
-    """Put `edits`, whose device nodes are complete, into a config.json document."""
+    """Put `edits`, whose device nodes are complete, into a config.json document.
+
+    Raises MinirunError if a node or a mount point of theirs would be made in a folder of the host.
+    """
+    rows = config.get("mounts") or []
+    rows = sorted(rows, key=_depth) if edits.mounts else rows
+    for path in (*(node.path for node in edits.device_nodes), *(m.path for m in edits.mounts)):
+        _refuse_in_host_folder(rows, path)
     process = config.setdefault("process", {})
     linux = config.setdefault("linux", {})
     if edits.env:
@@ -90,6 +98,19 @@ def apply(config: "dict[str, Any]", edits: Edits) -> None:
     if gids:
         user = process.setdefault("user", {})
         user["additionalGids"] = list(dict.fromkeys([*user.get("additionalGids", ()), *gids]))
+
+
+def _refuse_in_host_folder(mounts: "list[dict[str, Any]]", path: str) -> None:
+    """Raise MinirunError if `path` lies below a folder of the host that has nothing there."""
+    above = [row for row in mounts if path.startswith(f"{row['destination'].rstrip('/')}/")]
+    if not above:
+        return
+    row = above[-1]  # what is mounted later covers it
+    words, source = row.get("options") or (), row.get("source") or ""
+    is_bind = row.get("type") == "bind" or "bind" in words or "rbind" in words
+    place = source + path[len(row["destination"].rstrip("/")) :]
+    if is_bind and source.startswith("/") and not os.path.lexists(place):
+        raise refusal(path, row["destination"])
 
 
 def _device(linux: "dict[str, Any]", node: DeviceNode, user: "dict[str, Any]") -> None:
@@ -123,4 +144,9 @@ def _mounts(
         row |= {"type": mount.kind} if mount.kind else {}
         row |= {"options": list(mount.options)} if mount.options else {}
         found.append(row)
-    return sorted(found, key=lambda row: os.path.normpath(row["destination"]).count("/"))
+    return sorted(found, key=_depth)
+
+
+def _depth(row: "dict[str, Any]") -> int:
+    path: str = row["destination"]
+    return os.path.normpath(path).count("/")

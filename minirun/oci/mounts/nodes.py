@@ -11,6 +11,7 @@ import stat
 from itertools import chain
 
 from minirun.common import operations
+from minirun.common.own_root import OwnRoot, has
 from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
@@ -52,7 +53,14 @@ class Nodes(Extra):
         in_user_namespace, by_path = "user" in self.config.namespaces, {n.path: n for n in nodes}
         by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
         devices = [Device(node, in_user_namespace) for node in by_path.values()]
-        return (*devices, *(operations.Symlink(target, path) for target, path in LINKS))
+        links = [operations.Symlink(target, path) for target, path in LINKS]
+        if not any(map(is_bind, rows)):
+            return (*devices, *links)
+        roots: "list[OwnRoot]" = []
+        return tuple(
+            [Guarded(device, roots) for device in devices]
+            + [Guarded(link, roots) for link in links]
+        )
 
 
 def is_volume(config: Config, row: "dict[str, Any]") -> bool:
@@ -69,7 +77,7 @@ def volumes(config: Config) -> "list[str]":
 def is_at_dev(row: "dict[str, Any]") -> bool:
     """Return True if an entry of `mounts` lies at /dev, also by way of "..": /dev/, /x/../dev."""
     destination: str = row["destination"]
-    return os.path.normpath(destination) == "/dev"
+    return os.path.normpath(destination).lstrip("/") == "dev"
 
 
 def is_bind(row: "dict[str, Any]") -> bool:
@@ -110,6 +118,27 @@ class Device(Record):
             if self.node.kind == "p":
                 raise
             _bind(root, self.node)  # no CAP_MKNOD: root of a user namespace of an engine, say
+
+
+class Guarded(Record):
+    """A node or a link that is not made in a folder of the host, which a link may lead to."""
+
+    operation: "Device | operations.Symlink"
+    roots: "list[OwnRoot]"
+    """The container's root, once for all: filled by the first one, when all is mounted."""
+
+    def describe(self) -> str:
+        """Return it as a shell would say it."""
+        return self.operation.describe()
+
+    def execute(self, root: Root) -> None:
+        """Do it. Raises MinirunError, OSError."""
+        if not self.roots:
+            self.roots.append(OwnRoot(root.fd))
+        operation = self.operation
+        path = operation.node.path if isinstance(operation, Device) else operation.path
+        is_there = has(root, path, os.O_PATH | os.O_NOFOLLOW)
+        operation.execute(root if is_there else self.roots[0])
 
 
 def _bind(root: Root, node: operations.MakeNode) -> None:

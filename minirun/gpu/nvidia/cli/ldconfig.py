@@ -23,12 +23,12 @@ import select
 import stat
 from ctypes import c_int, c_ulong
 
+from minirun.common.own_root import OwnRoot, has, refusal
 from minirun.core import events
 from minirun.core.errors import GPUError, from_os
 from minirun.core.kernel import files, libc, mounts, namespaces, process
 from minirun.core.rootfs.inroot import Root
 from minirun.core.visible import clean, warn
-from minirun.gpu.steps import has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ _CAP_DAC_OVERRIDE = 1
 _PR_SET_SECUREBITS = 28
 _SECUREBITS = {"SECBIT_NOROOT": 0x1, "SECBIT_NOROOT_LOCKED": 0x2}
 _NAME = "ldconfig"
+_CACHE = "/etc/ld.so.cache"
 _TREE = mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 _COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 _prctl = libc.bind("prctl", c_int, *[c_ulong] * 4)
@@ -101,6 +102,19 @@ def _is_static(fd: int) -> bool:
     size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
     kinds = (header[start + at * size : start + at * size + 4] for at in range(count))
     return all(int.from_bytes(kind, "little") != _PT_INTERP for kind in kinds)
+
+
+def check(root: OwnRoot) -> None:
+    """Raise MinirunError if the cache would be written to a folder of the host."""
+    for path, flags in (("/etc", os.O_PATH), (_CACHE, os.O_PATH | os.O_NOFOLLOW)):
+        try:
+            fd = root.open(path, flags)
+        except OSError:
+            continue
+        mount = root.of_host(fd)
+        os.close(fd)
+        if mount:
+            raise refusal(_CACHE, mount.mount_point)
 
 
 def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
@@ -229,7 +243,7 @@ def _become(
             os.dup2(output, number)
         _drop(target.owner)
         files.close_range_cloexec(3)
-        argv = [_NAME, "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", *folders]
+        argv = [_NAME, "-f", "/etc/ld.so.conf", "-C", _CACHE, *folders]
         _limit()
         process.execve(target.ldconfig, argv, {}, shown=_NAME, why="nothing of the image runs")
     except OSError as error:
@@ -248,12 +262,26 @@ def _enter(target: "Target", hidden: "list[str]") -> None:
     here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     why = "a device node of the image, at any path, cannot be opened"
     mounts.mount_setattr(here, _TREE, recursive=True, shown=target.rootfs, why=why)
+    for mount in target.root.host_mounts.values():
+        _protect(here, mount.mount_point)
     os.close(here)
     mounts.pivot_root(".", ".", why="every path of the image now ends inside the image")
     mounts.umount2(".", mounts.MNT_DETACH, why="the host's tree is gone")
     os.chdir("/")
     for path in hidden:
         mounts.mount("tmpfs", path, "tmpfs", _COVER, why="hide it")
+
+
+def _protect(root: int, path: str) -> None:
+    """Make a mount of the host's files read-only for this process. Raises OSError."""
+    try:
+        resolve = files.RESOLVE_IN_ROOT | files.RESOLVE_NO_SYMLINKS
+        fd = files.openat2(root, path.lstrip("/"), os.O_PATH, resolve)
+    except OSError:
+        return  # hidden by a later mount
+    why = "the host's files: ldconfig makes no link among them"
+    mounts.mount_setattr(fd, mounts.MOUNT_ATTR_RDONLY, shown=path, why=why)
+    os.close(fd)
 
 
 def _unlock(path: str) -> None:

@@ -10,6 +10,7 @@ recorded before anything happens. What few containers ask for is only imported f
 import os
 
 from minirun.common.operations import WriteFile
+from minirun.common.own_root import has
 from minirun.core import events
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
@@ -20,7 +21,7 @@ from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
 from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.select import choose
-from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs, has
+from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

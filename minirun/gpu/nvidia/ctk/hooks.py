@@ -10,7 +10,7 @@
 
 Engines call them as createContainer hooks: in the container's namespaces, before pivot_root. At
 that moment both trees can be seen, and the image is hostile: everything here is resolved below the
-container's root (minirun.core.rootfs.inroot).
+container's root, and nothing is made among the host's files there (minirun.common.own_root).
 
 ldconfig reads the files of /etc/ld.so.conf.d by their names: 00-compat-*, of enable-cuda-compat,
 before 00-nvcr-*, which names the driver's folders, before the image's own, before zz-nvcr-*, which
@@ -25,13 +25,13 @@ import stat
 import zlib
 
 from minirun.common.operations import Bind, attach
+from minirun.common.own_root import OwnRoot, has
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.apply import Target
 from minirun.gpu.driverroot import PROC, link_target
 from minirun.gpu.nvidia.cli import ldconfig
-from minirun.gpu.steps import has
 
 _ASKED, _ANSWER = b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0"
 _PARAMS_LIMIT = 1 << 16
@@ -50,18 +50,30 @@ _MOST_MINORS = 64
 """The profile's mask has so many bits."""
 
 
-def make_link(root: Root, target: str, path: str) -> None:
+def make_link(root: OwnRoot, target: str, path: str) -> None:
     """Make the link `path`, in place of another link or file of that name. Raises OSError.
 
-    What it leads to is the container's business: it is made, not followed.
+    What it leads to is the container's business: it is made, not followed. Of the host's files that
+    are mounted there none is replaced; MinirunError if the link would be a new one among them.
     """
-    if link_target(root, path) == target:
+    if link_target(root, path) == target or _is_hosts(root, path):
         return
     parent, name = _vacant(root, path)
     try:
         files.symlinkat(target, parent, name, shown=path)
     finally:
         os.close(parent)
+
+
+def _is_hosts(root: OwnRoot, path: str) -> bool:
+    """Return True if a file of the host, or a link, is mounted with its folder at `path`."""
+    try:
+        fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    mount = root.of_host(fd)
+    os.close(fd)
+    return mount is not None
 
 
 def _vacant(root: Root, path: str) -> "tuple[int, str]":
@@ -77,7 +89,7 @@ def _vacant(root: Root, path: str) -> "tuple[int, str]":
     return parent, name
 
 
-def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
+def update_cache(root: OwnRoot, folders: "tuple[str, ...]", program: str) -> None:
     """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError.
 
     The folders stand in files of the image, as the real hook writes them since 1.16: those on the
@@ -86,6 +98,7 @@ def update_cache(root: Root, folders: "tuple[str, ...]", program: str) -> None:
     fd = ldconfig.open_host(f"@{program.removeprefix('@')}")
     if fd < 0:
         raise MinirunError(f"nvidia-cdi-hook: there is no {program} on this host", "", 1)
+    ldconfig.check(root)
     if not has(root, "/etc/ld.so.conf"):
         write_new(root, "/etc/ld.so.conf", f"include {_DROP_INS}/*.conf\n".encode(), 0o644)
     standard = _standard_folders(root)
@@ -140,7 +153,7 @@ def show_driver(root: Root, source: str) -> None:
 
 def _bind_of(root: Root, data: bytes) -> int:
     """Return a detached mount of a file, on a tmpfs of its own, that holds `data`."""
-    below = root.open(PROC, os.O_PATH | os.O_DIRECTORY)
+    below = root.make_dir(PROC)
     try:
         flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
         mounts.mount("tmpfs", f"/proc/self/fd/{below}", "tmpfs", flags, "mode=555", shown=PROC)
@@ -229,16 +242,20 @@ def _gpu_minors(root: Root) -> "list[int]":
     return [os.minor(node.st_rdev) for node in nodes if stat.S_ISCHR(node.st_mode)]
 
 
-def chmod(root: Root, paths: "tuple[str, ...]", mode: int) -> None:
-    """Give folders of the container a mode; those that it lacks are left out. Raises OSError."""
+def chmod(root: OwnRoot, paths: "tuple[str, ...]", mode: int) -> None:
+    """Give folders of the container a mode; those that it lacks are left out. Raises OSError.
+
+    The host's own, such as its /dev mounted there, keep theirs.
+    """
     for path in paths:
         try:
             fd = root.open(path)
         except FileNotFoundError:
             continue
         try:
-            os.chmod(f"/proc/self/fd/{fd}", mode)
+            if not root.of_host(fd):
+                os.chmod(f"/proc/self/fd/{fd}", mode)
         except PermissionError:
-            pass  # the whole of the host's /dev is mounted there: as in the real program
+            pass  # a file system that knows no modes: as in the real program
         finally:
             os.close(fd)

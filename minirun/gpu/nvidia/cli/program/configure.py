@@ -8,6 +8,7 @@ namespaces); the real one goes the long way to the same place: its parent's pid 
 import os
 import sys
 
+from minirun.common.own_root import OwnRoot
 from minirun.core import extras
 from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
@@ -45,7 +46,7 @@ def configure(
         entrance = extras.function("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)
         owner = apply.enter(request.pid) if request.pid else (0, 0)
-        root = Root.at(request.rootfs)
+        root = OwnRoot(Root.at(request.rootfs).fd)
         status = os.stat(f"/proc/{request.pid or 'self'}")
     except OSError as error:
         raise _told("container error", error) from None
