@@ -112,7 +112,7 @@ class Auth:
                 f"{self._host}: unauthorized: incorrect username or password", _login(self._host)
             )
         if status != 200:
-            raise errors.of_answer(where, self._host, status, body)
+            raise errors.of_server(where, f"the token for {self._host}", status, body)
         try:
             document = json.loads(body)
             found = document.get("token") or document.get("access_token")

@@ -49,6 +49,8 @@ class Client:
     def check(self) -> None:
         """Have the registry say whether it takes the credentials. Raises ImageError."""
         answer = self.request("GET", f"{self.base()}/v2/", {})
+        if answer.status == 404:
+            raise errors.of_server(self.endpoint.host, "the registry's /v2/", 404, b"")
         if answer.status != 200:
             raise self.refusal(answer, self.endpoint.host)
         answer.close()
@@ -172,9 +174,10 @@ class Client:
         return self.endpoint.insecure or (is_loopback(self.host) and is_loopback(host))
 
     def refusal(
-        self, answer: BaseHTTPResponse, name: str, scope: str = "", *, pushing: bool = False
-    ) -> ImageError:
-        """Return what an answer with an error means; its body is read."""
+        self, answer: BaseHTTPResponse, name: str, scope: str = "", *,
+        pushing: bool = False, blob: str = "",
+    ) -> ImageError:  # fmt: skip
+        """Return what an answer with an error means; its body is read. `blob`: see of_answer."""
         try:
             body = self.transport.document(self.host, answer, _ERROR_LIMIT)
         except ImageError:
@@ -185,7 +188,7 @@ class Client:
             return errors.of_push(self.endpoint.host, name, status, body)
         if has_token:
             return errors.denied(self.endpoint.host, name)
-        return errors.of_answer(self.endpoint.host, name, answer.status, body)
+        return errors.of_answer(self.endpoint.host, name, answer.status, body, blob)
 
 
 def _place(url: str) -> str:

@@ -88,12 +88,15 @@ def _innermost(error: BaseException) -> str:
     return str(seen).rpartition("): ")[2] or type(seen).__name__
 
 
-def of_answer(host: str, name: str, status: int, body: bytes) -> ImageError:
+def of_answer(host: str, name: str, status: int, body: bytes, blob: str = "") -> ImageError:
     """Return what a registry's answer with an error means; `name` is the image's, as written.
 
-    Source: the distribution project's spec, "Error Codes".
+    `blob`: the digest of what was asked for, if that was not the manifest. Source: the distribution
+    project's spec, "Error Codes".
     """
     code, said = _said(body)
+    if status == 404 and blob:
+        return ImageError(f"{host}: {name}: {blob[:19]} not found: {said or 'blob unknown'}")
     if status == 404:
         return NotFound(f"manifest for {name} not found: {said or 'manifest unknown'}")
     if status == 429 or code == "TOOMANYREQUESTS":
@@ -104,6 +107,13 @@ def of_answer(host: str, name: str, status: int, body: bytes) -> ImageError:
     if status == 401:
         return unauthorized(host)
     return ImageError(f"{host}: status {status}{': ' if said else ''}{said}")
+
+
+def of_server(host: str, what: str, status: int, body: bytes) -> ImageError:
+    """Return what an error means that is not about an image: of a token server, of /v2/."""
+    if status == 404:
+        return ImageError(f"{host}: {what}: not found (status 404)", "is that the right address?")
+    return of_answer(host, host, status, body)
 
 
 def of_push(host: str, name: str, status: int, body: bytes) -> ImageError:

@@ -109,7 +109,7 @@ class Registry:
         path = f"{client.endpoint.path}/blobs/{wanted.digest}"
         answer = client.get(path, {}, _scope(client))
         if answer.status != 200:
-            raise client.refusal(answer, self._written, _scope(client))
+            raise client.refusal(answer, self._written, _scope(client), blob=wanted.digest)
         return client.transport.document(client.host, answer, min(wanted.size, DOCUMENT_LIMIT))
 
 
@@ -161,7 +161,8 @@ class Blob:
                 text = f"{self._client.host}: asked from byte {self._at}, got {said!r:.60}"
                 raise ImageError(text)
         elif answer.status != 200:
-            raise self._client.refusal(answer, self._name, _scope(self._client))
+            digest = self._wanted.digest
+            raise self._client.refusal(answer, self._name, _scope(self._client), blob=digest)
         elif self._at:
             self._skip(answer)
         return answer

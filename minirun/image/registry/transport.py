@@ -23,6 +23,7 @@ from urllib3.response import BaseHTTPResponse
 import minirun
 from minirun.core.errors import ImageError
 from minirun.image.registry import trust
+from minirun.image.registry.bounded import POOLS
 from minirun.image.registry.errors import Broken, of_network
 from minirun.image.registry.probe import probe
 
@@ -198,12 +199,16 @@ def _manager(host: str, proxy: str, insecure: bool) -> urllib3.PoolManager:
     if insecure:  # the user's settings say so: no need to be told each time
         urllib3.disable_warnings(http.InsecureRequestWarning)
     if not proxy:
-        return urllib3.PoolManager(num_pools=2, maxsize=8, ssl_context=context)
+        manager = urllib3.PoolManager(num_pools=2, maxsize=8, ssl_context=context)
+        manager.pool_classes_by_scheme = POOLS
+        return manager
     try:
         user = urllib3.util.parse_url(proxy).auth
         given = urllib3.make_headers(proxy_basic_auth=user) if user else None
-        return urllib3.ProxyManager(
+        manager = urllib3.ProxyManager(
             proxy, num_pools=2, maxsize=8, ssl_context=context, proxy_headers=given
         )
     except (http.HTTPError, ValueError) as error:
         raise ImageError(f"proxy: {error}", "see HTTPS_PROXY") from None
+    manager.pool_classes_by_scheme = POOLS
+    return manager

@@ -14,10 +14,12 @@ from image.registry.lying import Answer, Handler, Liar, liar, once, reply
 from minirun.core.errors import ImageError
 from minirun.image.oci import DOCUMENT_LIMIT, MANIFESTS
 from minirun.image.registry import credentials
+from minirun.image.registry.client import Client
 from minirun.image.registry.credentials import Credentials
 from minirun.image.registry.errors import Unreachable
 from minirun.image.registry.pull import pull
-from minirun.image.registry.transport import Patience
+from minirun.image.registry.settings import Endpoint
+from minirun.image.registry.transport import Patience, Transport
 
 USUAL = Patience(connect=5, read=10, document=10, wait=1, attempts=3)
 SHORT = Patience(connect=1, read=0.3, document=0.5, wait=1, attempts=3)
@@ -327,3 +329,72 @@ class _Recorder:
     def send_header(self, *_: object) -> None: ...
 
     def end_headers(self) -> None: ...
+
+
+def raw(*parts: bytes, pause: float = 0) -> Answer:
+    """Answer with these bytes, the last of them again and again."""
+
+    def answer(request: Handler) -> None:
+        for part in parts:
+            request.wfile.write(part)
+        while True:
+            request.wfile.write(parts[-1])
+            time.sleep(pause)
+
+    return answer
+
+
+OK, CHUNKED = b"HTTP/1.1 200 OK\r\n", b"Transfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "continue": raw(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "continue, slowly": raw(b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.05),
+    "one header, by bytes": raw(OK, b"X-Long: ", b"x", pause=0.05),
+    "headers": raw(OK, b"X-A: b\r\n"),
+    "trailers": raw(OK, CHUNKED, b"2\r\n{}\r\n0\r\n", b"X-A: b\r\n"),
+    "trailers, slowly": raw(OK, CHUNKED, b"2\r\n{}\r\n0\r\n", b"X-A: b\r\n", pause=0.05),
+    "a chunk's length, by bytes": raw(OK, CHUNKED, b"0", pause=0.05),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("what", ["manifest", "token", "layer"])
+def test_an_answer_without_an_end(here: Liar, tmp_path: Path, kind: str, what: str) -> None:
+    """What is no content ends too: in lines, and in time."""
+    path = "/v2/app/manifests/1"
+    if what == "layer":
+        path = blob(here.image("app", layer())[0])
+    elif what == "token":
+        challenge = f'Bearer realm="http://{here.host}/token"'
+        here.routes[path], path = reply(b"", 401, WWW_Authenticate=challenge), "/token"
+    here.routes[path] = ENDLESS[kind]
+    start = time.monotonic()
+    refused(tmp_path, f"{here.host}/app:1", SHORT)
+    assert time.monotonic() < start + 20
+
+
+def test_100_continue_before_an_answer_is_passed_over(here: Liar, tmp_path: Path) -> None:
+    here.image("app")
+    good = here.routes["/v2/app/manifests/1"]
+
+    def answer(request: Handler) -> None:
+        request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 3)
+        good(request)
+
+    here.routes["/v2/app/manifests/1"] = answer
+    pull(str(tmp_path / "store"), f"{here.host}/app:1", patience=USUAL)
+
+
+def test_what_is_not_found_is_named(here: Liar, tmp_path: Path) -> None:
+    """It once was the manifest, whatever the registry lacked."""
+    [digest] = here.image("app", layer())
+    said = refused(tmp_path, f"{here.host}/app:1")
+    assert said.startswith(f"{here.host}: {here.host}/app:1: {digest[:19]} not found")
+    challenge = f'Bearer realm="http://{here.host}/none"'
+    here.routes["/v2/app/manifests/1"] = reply(b"", 401, WWW_Authenticate=challenge)
+    said = refused(tmp_path, f"{here.host}/app:1")
+    assert said.startswith(f"{here.host}: the token for {here.host}: not found (status 404)")
+    del here.routes["/v2/app/manifests/1"]
+    assert "manifest for" in refused(tmp_path, f"{here.host}/app:1")
+    here.routes["/v2/"] = reply(b"", 404)
+    with pytest.raises(ImageError, match="the registry's /v2/: not found"):
+        Client(Endpoint(here.host, "", insecure=True), Transport(USUAL)).check()
