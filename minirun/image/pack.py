@@ -19,7 +19,7 @@ from minirun.core.settings import unprivileged
 from minirun.image.lower import is_whiteout
 from minirun.image.tarstream import Member
 from minirun.image.tarwriter import TarWriter
-from minirun.image.unpack import DEPTH_LIMIT
+from minirun.image.unpack import DEPTH_LIMIT, WHITEOUT
 
 _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDEV
 _EXDEV = 18
@@ -149,6 +149,7 @@ class LayerPacker(Packer):
     def entry(self, fd: int, path: str, depth: int) -> None:
         """Write a file; a whiteout as layer.md has it."""
         if not is_whiteout(os.fstat(fd)):
+            check_name(path)
             super().entry(fd, path, depth)
             return
         head, slash, name = path.rpartition("/")
@@ -165,6 +166,12 @@ class LayerPacker(Packer):
 
     def _empty(self, path: str) -> None:
         self.writer.add(Member(path, "file", 0o600, 0, 0, 0, 0, "", (0, 0), {}))
+
+
+def check_name(path: str) -> None:
+    """Refuse a file that would be a whiteout in a layer's archive. Raises ImageError."""
+    if path.rpartition("/")[2].startswith(WHITEOUT):
+        raise ImageError(f"/{path}: a layer holds no file whose name begins with {WHITEOUT}")
 
 
 class _Opened:

@@ -149,6 +149,23 @@ def test_a_layer_of_overlayfs_becomes_one_of_the_specification(overlay: Path) ->
             assert names(packed_layer(again)) == removed
 
 
+@pytest.mark.parametrize("name", [".wh.passwd", ".wh..wh..opq", ".wh.", "d/.wh.x"])
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_file_that_would_be_a_whiteout_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    """In the archive of a layer it would remove what lies below: /etc/passwd."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    if kind == "file":
+        path.touch()
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/")
+    with pytest.raises(ImageError, match=f"^/{name}: a layer holds no file whose name begins"):
+        packed_layer(tmp_path)
+    assert f"{name}/" in names(packed(tmp_path)) or name in names(packed(tmp_path))
+
+
 def test_a_renamed_directory_is_said(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     os.setxattr(tmp_path / "d", "trusted.overlay.redirect", b"/other")

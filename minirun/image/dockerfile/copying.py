@@ -15,10 +15,9 @@ from typing import BinaryIO, NamedTuple
 from minirun.core.errors import ImageError
 from minirun.image.compression import Hashed
 from minirun.image.dockerfile.trees import Found, Tree, is_directory, resolve, walk
-from minirun.image.pack import member_of
+from minirun.image.pack import check_name, member_of
 from minirun.image.tarstream import Member
 from minirun.image.tarwriter import TarWriter
-from minirun.image.unpack import WHITEOUT
 
 
 class Ownership(NamedTuple):
@@ -151,8 +150,7 @@ class LayerWriter:
 
     def _write(self, member: Member, content: BinaryIO | None = None) -> None:
         """Write a member as its new owner's, and hash it."""
-        if member.name.rpartition("/")[2].startswith(WHITEOUT):
-            raise ImageError(f"/{member.name}: a layer holds no file whose name begins with .wh.")
+        check_name(member.name)
         whose = self._whose
         member = member._replace(
             uid=member.uid if whose.uid is None else whose.uid,
