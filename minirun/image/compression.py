@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 """What a damaged stream raises."""
 _WINDOW = 27
-"""log2 of the memory that a zstd stream may ask for: 128 MiB, the most that zstd itself takes."""
+"""log2 of the memory that a stream may ask for: 128 MiB, the most that zstd itself takes; `xz -9`
+asks for 65."""
+_CHUNK = 1 << 16
 
 
 class Hashed(io.RawIOBase):
@@ -48,6 +50,57 @@ class Hashed(io.RawIOBase):
         return f"sha256:{self.sha256.hexdigest()}"
 
 
+class _Xz(io.RawIOBase):
+    """A stream that xz has compressed, perhaps several in a row.
+
+    The standard library's LZMAFile knows no limit: 61 kB of xz may ask for 1.5 GiB.
+    """
+
+    def __init__(self, stream: "io.BufferedReader[Any]") -> None:
+        self._stream = stream
+        self._plain = self._decompressor()
+
+    @staticmethod
+    def _decompressor() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << _WINDOW)
+
+    def readable(self) -> bool:
+        """Return True: io.RawIOBase asks."""
+        return True
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        """Fill the buffer, and return how much of it: io.RawIOBase."""
+        data, size = b"", memoryview(buffer).nbytes
+        while not data:
+            if self._plain.eof:
+                packed = self._next_stream()
+                if not packed:
+                    return 0
+                self._plain = self._decompressor()
+            else:
+                packed = self._stream.read(_CHUNK) if self._plain.needs_input else b""
+                if self._plain.needs_input and not packed:
+                    raise EOFError("it ends in the middle")
+            data = self._decompressed(packed, size)
+        memoryview(buffer)[: len(data)] = data
+        return len(data)
+
+    def _next_stream(self) -> bytes:
+        """Return how the next stream begins, behind padding (xz-file-format.txt, 2.2)."""
+        packed = self._plain.unused_data or self._stream.read(_CHUNK)
+        while packed and not packed.strip(b"\0"):
+            packed = self._stream.read(_CHUNK)
+        return packed.lstrip(b"\0")
+
+    def _decompressed(self, packed: bytes, size: int) -> bytes:
+        try:
+            return self._plain.decompress(packed, size)
+        except lzma.LZMAError as error:
+            if "limit" in str(error):
+                raise _too_much("xz") from None
+            raise
+
+
 class _Zstd(io.RawIOBase):
     """A stream that zstd has compressed; a damaged one ends too early."""
 
@@ -70,8 +123,15 @@ class _Zstd(io.RawIOBase):
         try:
             read: int = self._plain.readinto(buffer)
         except self._error as error:
+            if "memory" in str(error):
+                raise _too_much("zstd") from None
             raise EOFError(str(error)) from None
         return read
+
+
+def _too_much(kind: str) -> ImageError:
+    limit = 1 << _WINDOW >> 20
+    return ImageError(f"{kind}: it asks for more than {limit} MiB of memory", f"{kind} -6 does not")
 
 
 def _zstd() -> Any:
@@ -88,7 +148,7 @@ def decompressed(archive: "io.BufferedReader[Any]") -> io.BufferedIOBase:
     if head.startswith(b"BZh"):
         return bz2.BZ2File(archive)
     if head.startswith(b"\xfd7zXZ\0"):
-        return lzma.LZMAFile(archive)
+        return io.BufferedReader(_Xz(archive), 1 << 17)
     if head.startswith((b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18")):
         return io.BufferedReader(_Zstd(archive), 1 << 17)
     return cast(io.BufferedIOBase, archive)
