@@ -2,7 +2,7 @@
 
 Of several images the platform decides, by what the index says of each; if it says nothing, by the
 image's own configuration. What is neither index nor manifest is passed over: image-spec
-image-index.md wants it so.
+image-index.md wants it so. So is a manifest of no image: a chart or a signature beside an image.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from minirun.image.oci import (
     ImageConfig,
     Index,
     Manifest,
+    NoImage,
     Platform,
     Source,
     digest_of,
@@ -52,7 +53,7 @@ def choose(source: Source, wanted: Platform, *, exact: bool = False) -> Chosen:
     named = [(each, platform) for each, platform in rows if platform]
     found = pick(named, wanted)
     if not found:
-        named += [(each, _platform(source, each)) for each, platform in rows if not platform]
+        named = _platforms(source, rows)
         found = pick(named, wanted)
     if not found:
         there = ", ".join(sorted({str(platform) for _, platform in named}))
@@ -120,8 +121,23 @@ def _leaves(
     return leaves
 
 
-def _platform(source: Source, descriptor: Descriptor) -> Platform:
-    return _image(source, descriptor).config.platform
+def _platforms(
+    source: Source, rows: Sequence[tuple[Descriptor, Platform | None]]
+) -> list[tuple[Descriptor, Platform]]:
+    """Return all images with their platforms, the index's own before the configurations'.
+
+    Raises NoImage if there is none, ImageError.
+    """
+    found = [(each, platform) for each, platform in rows if platform]
+    other: NoImage | None = None
+    for each in [each for each, platform in rows if not platform]:
+        try:
+            found.append((each, _image(source, each).config.platform))
+        except NoImage as error:
+            other = error
+    if other and not found:
+        raise other
+    return found
 
 
 def _image(source: Source, descriptor: Descriptor) -> Chosen:

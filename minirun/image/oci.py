@@ -47,6 +47,10 @@ _COMPRESSED = ("", "+gzip", "+zstd", ".gzip", ".zstd")
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
+class NoImage(ImageError):
+    """A manifest of something else: a chart, a signature, an attestation."""
+
+
 class Descriptor(NamedTuple):
     """What one document says of another, or of a blob."""
 
@@ -188,7 +192,7 @@ def parse(media_type: str, data: bytes) -> Index | Manifest:
         entries = _objects(document, "manifests")
         return Index(tuple((_descriptor(each), _platform(each)) for each in entries))
     if media_type not in MANIFESTS:
-        raise ImageError(f"manifest: {media_type!r} is no image", "an image for containers")
+        raise NoImage(f"manifest: {media_type!r} is no image", "an image for containers")
     layers = tuple(_descriptor(each) for each in _objects(document, "layers"))
     if len(layers) > LAYER_LIMIT:
         raise ImageError(f"manifest: {len(layers)} layers; OverlayFS takes {LAYER_LIMIT}")
@@ -199,14 +203,14 @@ def parse(media_type: str, data: bytes) -> Index | Manifest:
 
 
 def _image(manifest: Manifest) -> Manifest:
-    """Refuse what is no image: a signature, a chart, an encrypted layer. Raises ImageError."""
+    """Refuse what is no image: a signature, a chart, an encrypted layer. Raises NoImage."""
     if manifest.config.media_type not in _CONFIGS:
         text = f"manifest: a configuration of type {manifest.config.media_type!r}"
-        raise ImageError(text, "it is no image for containers")
+        raise NoImage(text, "it is no image for containers")
     known = {kind + suffix for kind in _LAYERS for suffix in _COMPRESSED}
     for layer in manifest.layers:
         if layer.media_type not in known:
-            raise ImageError(f"manifest: a layer of type {layer.media_type!r}")
+            raise NoImage(f"manifest: a layer of type {layer.media_type!r}")
     return manifest
 
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from minirun.core.errors import ImageError
 from minirun.image.archives.files import Files, read
-from minirun.image.oci import DOCUMENT_LIMIT, INDEXES, Descriptor, Index, parse
+from minirun.image.oci import DOCUMENT_LIMIT, INDEXES, Descriptor, Index, NoImage, parse
 from minirun.image.store import failure
 
 REF_NAME = "org.opencontainers.image.ref.name"
@@ -56,7 +56,10 @@ def is_layout(files: Files) -> bool:
 
 
 def images(files: Files) -> list[Descriptor]:
-    """Return what index.json names. Raises ImageError: it is no layout, or a wrong one."""
+    """Return the images that index.json names; what is no image, only if there is nothing else.
+
+    Raises ImageError: it is no layout, or a wrong one.
+    """
     if not is_layout(files):
         hint = "skopeo copy docker://IMAGE oci:FOLDER:TAG makes one"
         raise ImageError(f"{files.name} is no OCI layout: the file oci-layout is missing", hint)
@@ -72,7 +75,21 @@ def images(files: Files) -> list[Descriptor]:
     except ImageError as error:
         raise ImageError(f"{files.name}: index.json: {error}", error.hint) from None
     assert isinstance(index, Index)
-    return [descriptor for descriptor, _ in index.manifests]
+    named = [descriptor for descriptor, _ in index.manifests]
+    return [each for each in named if _is_image(files, each)] or named
+
+
+def _is_image(files: Files, named: Descriptor) -> bool:
+    """Return False for a chart, a signature and the like; what is damaged is told when used."""
+    if named.media_type in INDEXES:
+        return True
+    try:
+        parse(named.media_type, read(files, path_of(named.digest), DOCUMENT_LIMIT))
+    except NoImage:
+        return False
+    except ImageError:
+        pass
+    return True
 
 
 def tagged(files: Files, tag: str) -> Layout:

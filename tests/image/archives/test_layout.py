@@ -3,14 +3,16 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from image.archives.layouts import Blobs, layer
 from minirun.core.errors import ImageError
 from minirun.image import oci
-from minirun.image.archives import layout
+from minirun.image.archives import layout, loading
 from minirun.image.archives.files import Folder, opened
+from minirun.image.take import take
 
 
 @pytest.fixture
@@ -42,6 +44,38 @@ def test_what_names_no_one_image_is_refused(blobs: Blobs, tag: str, text: str) -
     with opened(str(blobs.folder)) as files, pytest.raises(ImageError) as caught:
         layout.tagged(files, tag)
     assert text in caught.value.line()
+
+
+def chart(blobs: Blobs) -> dict[str, Any]:
+    """Return the row of a Helm chart, as `helm push` writes its manifest."""
+    kinds = ("application/vnd.cncf.helm.config.v1+json", "application/vnd.cncf.helm.chart.content")
+    config, content = (blobs.put(b"{}", kind) for kind in kinds)
+    manifest = {"schemaVersion": 2, "config": config, "layers": [content]}
+    return blobs.put_json(manifest, oci.MANIFESTS[0])
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_is_no_image_is_passed_over(blobs: Blobs, nested: bool, tmp_path: Path) -> None:
+    """A chart beside an image, in index.json or in an index that it names, without platforms."""
+    top = [chart(blobs), blobs.image(layer(("a", b"x")))]
+    index: dict[str, Any] = {"schemaVersion": 2, "manifests": top}
+    if nested:
+        index = {"schemaVersion": 2, "manifests": [blobs.put_json(index, oci.INDEXES[0])]}
+    (blobs.folder / "index.json").write_text(json.dumps(index))
+    with opened(str(blobs.folder)) as files:
+        (found,) = loading.images(files)
+        image = take(str(tmp_path / "store"), "a", found.source)
+        assert take(str(tmp_path / "store"), "b", layout.tagged(files, "")).digest == image.digest
+        assert os.listdir(image.layers[0]) == ["a"]
+
+
+@pytest.mark.parametrize("platform", [None, oci.Platform("linux", "amd64")])
+def test_a_chart_alone_is_named(
+    blobs: Blobs, tmp_path: Path, platform: oci.Platform | None
+) -> None:
+    blobs.index(odd=chart(blobs))
+    with opened(str(blobs.folder)) as files, pytest.raises(ImageError, match=r"vnd\.cncf\.helm"):
+        take(str(tmp_path / "store"), "a", layout.tagged(files, ""), platform)
 
 
 def test_one_image_needs_no_tag(blobs: Blobs) -> None:
