@@ -123,6 +123,6 @@ def from_os(error: OSError, doing: str = "") -> MinirunError:
     """Turn an OSError into the one line a user sees: doing: call: path: text (hint)."""
     name = errno_name(error.errno or 0)
     call = getattr(error, "call", "")
-    parts = [doing, call, str(error.filename or ""), os.strerror(error.errno or 0)]
-    text = ": ".join(part for part in parts if part)
+    parts = [doing, call, error.filename, os.strerror(error.errno or 0)]
+    text = ": ".join(str(part) for part in parts if part and not isinstance(part, int))
     return MinirunError(text, HINTS.get((call, name)) or _GENERAL.get(name, ""))

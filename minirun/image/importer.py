@@ -2,7 +2,8 @@
 
 The archive is read once, from a file or a pipe, and kept as the image's only layer, plain: what is
 hashed is what is unpacked. Compression is recognized by its first bytes. As docker's, an import
-takes a name that is there already away from the image that had it.
+takes a name that is there already away from the image that had it, and an empty archive is an image
+without files (`tar c --files-from /dev/null | minirun import - scratch`).
 """
 
 import io
@@ -56,18 +57,15 @@ def _copy(stream: BinaryIO, layer: BinaryIO) -> str:
 
 
 def _newest(layer: str, source: str) -> int:
-    """Return the latest date of a file in the archive, in seconds since 1970.
+    """Return the latest date of a file in the archive, in seconds since 1970; 0 for an empty one.
 
     Raises ImageError for what is no root filesystem.
     """
-    newest = count = 0
+    newest = 0
     with open(layer, "rb") as file:
         for member, _ in members(file):
-            count += 1
             newest = max(newest, member.mtime // 10**9)
             if member.name.removeprefix("./") in ("oci-layout", "manifest.json"):
                 text = f"{source} holds an image (docker save), not a root filesystem"
                 raise ImageError(text, "minirun load brings it in")
-    if not count:
-        raise ImageError(f"{source} is an empty archive")
     return newest

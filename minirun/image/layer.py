@@ -25,10 +25,16 @@ from minirun.core.rootfs.tree import remove_at
 from minirun.image.lower import Lower, is_whiteout, resolve
 from minirun.image.tarfields import Body
 from minirun.image.tarstream import Member
-from minirun.image.unpack import Unpacker, clear_attributes, copy_file, inside
+from minirun.image.unpack import (
+    OPAQUE,
+    WHITEOUT,
+    Unpacker,
+    clear_attributes,
+    copy_file,
+    inside,
+)
 
-OPAQUE = ".wh..opq"
-"""The name that makes its folder opaque: WHITEOUT + this."""
+_OPAQUE = OPAQUE.removeprefix(WHITEOUT)
 _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -100,7 +106,7 @@ class FlatLayer(Unpacker):
         self._keep_date(fd)
         try:
             above = f"{head}/" if head else ""
-            if name == OPAQUE:
+            if name == _OPAQUE:
                 self._remove_lower(fd, above)
             else:
                 self._remove(fd, name, above + name)
@@ -146,7 +152,7 @@ class OverlayLayer(Unpacker):
         """Hide what lower layers have there."""
         check_whiteout(name, member)
         head = self.resolve(head)
-        if name == OPAQUE:
+        if name == _OPAQUE:
             self._hidden.add(head)
             return
         path = f"{head}/{name}" if head else name
@@ -271,7 +277,7 @@ class OverlayLayer(Unpacker):
 
 def check_whiteout(name: str, member: Member) -> None:
     """Refuse a whiteout of nothing, or of what only a path could mean. Raises ImageError."""
-    if name in ("", ".", "..") or (name.startswith(".wh.") and name != OPAQUE):
+    if name in ("", ".", "..") or (name.startswith(".wh.") and name != _OPAQUE):
         raise ImageError(f"archive: {member.name!r} is a whiteout of no file")
 
 

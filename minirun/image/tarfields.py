@@ -33,7 +33,7 @@ class Body:
         """Read over what is left, and over the padding to the next header."""
         while self._stored(1 << 16):
             pass
-        exactly(self._stream, self._padding)
+        at_most(self._stream, self._padding)  # of the last file it may be missing, as the end may
 
     def _stored(self, size: int) -> bytes:
         wanted = min(size, self._left)
@@ -46,11 +46,16 @@ class Body:
 
 def exactly(stream: BufferedIOBase, size: int) -> bytes:
     """Return the next `size` bytes. Raises ImageError if there are fewer."""
+    data = at_most(stream, size)
+    if len(data) < size:
+        raise cut_off()
+    return data
+
+
+def at_most(stream: BufferedIOBase, size: int) -> bytes:
+    """Return the next `size` bytes; fewer only if the stream ends."""
     data = b""
-    while len(data) < size:
-        part = stream.read(size - len(data))
-        if not part:
-            raise cut_off()
+    while len(data) < size and (part := stream.read(size - len(data))):
         data += part
     return data
 

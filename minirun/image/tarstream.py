@@ -5,6 +5,10 @@ it extracts, was led out of its directory by every filter it has (CVE-2025-4517,
 CVE-2025-8194 for endless loops by negative sizes). This reader knows ustar, GNU long names, sparse
 files and pax headers (tar(5), POSIX pax), checks every header's sum, takes no number that is
 negative or too large, keeps at most 1 MiB of header in memory, and refuses the rest.
+
+An archive ends with two blocks of zeros, or where the stream ends between two members: docker's old
+layers may have no byte at all, and Go's archive/tar takes both. Whether a layer is whole is for its
+digest to say.
 """
 
 from collections.abc import Iterator
@@ -13,7 +17,16 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image import sparse
-from minirun.image.tarfields import BLOCK, HEADER_LIMIT, Body, decimal, exactly, number
+from minirun.image.tarfields import (
+    BLOCK,
+    HEADER_LIMIT,
+    Body,
+    at_most,
+    cut_off,
+    decimal,
+    exactly,
+    number,
+)
 
 KINDS = {
     b"0": "file", b"\0": "file", b"7": "file", b"1": "hard link", b"2": "link", b"3": "c",
@@ -48,7 +61,9 @@ def members(stream: BufferedIOBase) -> Iterator[tuple[Member, Body]]:
     own: dict[str, bytes] = {}
     holes = 0
     while True:
-        header = exactly(stream, BLOCK)
+        header = at_most(stream, BLOCK)
+        if (header and len(header) < BLOCK) or (own and not header):
+            raise cut_off()
         if not any(header):
             return
         _check_sum(header)

@@ -7,12 +7,17 @@ the new tree. Refused with one line: a name with "..", a whiteout, a mark of ove
 with them would change what lies below it), a depth of more than 256. Of extended attributes
 security.capability, user.* and ACLs are kept: the host's own labels are no part of an image.
 
+AUFS, docker's first union file system, has left files of its own in old layers (.wh..wh.aufs,
+.wh..wh.orph/, .wh..wh.plnk/): they are passed over, as docker does; but what lies in .wh..wh.plnk/
+is there until the end of the archive, since hard links lead to it.
+
 Without root every file becomes the user's own, who is root in the container (podman calls it
 ignore_chown_errors); there are no file capabilities then, and in place of a device there is an
 empty file, as umoci makes it. In a store their owner may read all files and change all directories,
 whatever the image says.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -30,6 +35,12 @@ from minirun.image.tarstream import Member, members
 DEPTH_LIMIT = 256
 WHITEOUT = ".wh."
 """What the name of a whiteout begins with: image-spec layer.md."""
+OPAQUE = ".wh..wh..opq"
+"""The name that makes its folder opaque."""
+_AUFS = ".wh..wh."
+"""What names of AUFS's own begin with: moby's pkg/archive/whiteouts.go."""
+_AUFS_LINKS = ".wh..wh.plnk"
+"""AUFS's folder of the files that have several names."""
 ID_LIMIT = 2**32 - 2
 _CHUNK = 1 << 18
 _ZEROS = bytes(_CHUNK)
@@ -61,7 +72,9 @@ class Unpacker:
         try:
             for member, body in members(stream):
                 try:
-                    self.take(inside(member.name, member.name), member, body)
+                    path = inside(member.name, member.name)
+                    if not _is_passed_over(path, member):
+                        self.take(path, member, body)
                 except OSError as error:
                     raise failure(error, f"archive: {member.name!r}") from None
                 count += 1
@@ -148,6 +161,7 @@ class Unpacker:
 
     def finish(self) -> None:
         """Date the directories, now that nothing changes in them any more."""
+        remove_at(self.root.fd, _AUFS_LINKS)
         for path, mtime in self.dates.items():
             _date_directory(self.root, path, mtime)
 
@@ -172,9 +186,19 @@ def inside(name: str, member: str) -> str:
         raise ImageError(f"archive: {member!r} leads out of the root filesystem")
     if len(parts) > DEPTH_LIMIT:
         raise ImageError(f"archive: {member[:60]!r}… lies deeper than {DEPTH_LIMIT} directories")
-    if any(part.startswith(WHITEOUT) for part in parts[:-1]):
+    if any(part.startswith(WHITEOUT) and not _is_aufs(part) for part in parts[:-1]):
         raise ImageError(f"archive: {member!r} lies in a whiteout")
     return "/".join(parts)
+
+
+def _is_aufs(name: str) -> bool:
+    return name.startswith(_AUFS) and name != OPAQUE
+
+
+def _is_passed_over(path: str, member: Member) -> bool:
+    """Return True for a file of AUFS's own that no hard link leads to."""
+    is_linked = member.kind == "file" and path.startswith(f"{_AUFS_LINKS}/")
+    return not is_linked and any(map(_is_aufs, path.split("/")))
 
 
 def _refuse_odd(member: Member) -> None:
@@ -246,8 +270,27 @@ def clear_attributes(file: int | str, kept: Collection[str]) -> None:
 def _set_attributes(fd: int, member: Member, prefixes: tuple[str, ...]) -> None:
     for name, value in member.xattrs.items():
         if name.startswith(prefixes):
-            with _as_far_as_allowed():
+            with _as_far_as_allowed(), _named(member, name, value):
                 os.setxattr(fd, name, value)
+
+
+@contextmanager
+def _named(member: Member, name: str, value: bytes) -> Iterator[None]:
+    """Say which attribute it is that a file system does not take. Raises ImageError.
+
+    Linux holds 64 KiB (XATTR_SIZE_MAX), ext4 4 KiB for all attributes of a file: xattr(7).
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, PermissionError):
+            raise
+        why = os.strerror(error.errno or 0).lower()
+        text = f"archive: {member.name!r}: the attribute {name[:80]!r} of {len(value)} bytes: {why}"
+        hint = "Linux holds at most 65536 bytes" if error.errno == errno.E2BIG else ""
+        if error.errno == errno.ENOSPC:
+            hint = "a file system limits attributes: ext4 to 4096 bytes of a file"
+        raise ImageError(text, hint) from None
 
 
 def _write(fd: int, body: Body, size: int) -> None:

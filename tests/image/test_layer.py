@@ -1,6 +1,7 @@
 """A layer over others: the same trees as umoci makes, flat and as OverlayFS shows them."""
 
 import gzip
+import hashlib
 import io
 import os
 import pickle
@@ -18,6 +19,8 @@ from minirun.core.errors import ImageError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.build import RootMount
 from minirun.doctor.attempts import in_child
+from minirun.image.archives import loading
+from minirun.image.archives.files import opened
 from minirun.image.layer import apply_flat
 from minirun.image.layers import Layers
 from minirun.image.take import take
@@ -191,6 +194,55 @@ def test_the_trees_are_umocis(case: str, oracle: Any, tmp_path: Path) -> None:
     assert without_times(found, above) == without_times(wanted, above)
 
 
+AUFS = (
+    member(".wh..wh.aufs"), member(".wh..wh.orph/", D), member(".wh..wh.orph/12", content=b"o"),
+    member(".wh..wh.plnk/", D), member(".wh..wh.plnk/3.4", content=b"linked", mode=0o600),
+)  # fmt: skip
+OLD = {
+    "of AUFS": (*AUFS, member("new")),
+    "links into AUFS's folder": (
+        *AUFS, member("1", H, linkname=".wh..wh.plnk/3.4"),
+        member("2", H, linkname="/.wh..wh.plnk/3.4"),
+    ),
+    "in a folder": (member("d/", D), member("d/.wh..wh.aufs"), member("d/x")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OLD)
+def test_files_of_aufs_are_passed_over(case: str, oracle: Any, tmp_path: Path) -> None:
+    """docker's layers before 2014 have them. umoci keeps two of AUFS's folders; docker none."""
+    layers = [tar(*BASE), tar(*OLD[case]), tar(member(".wh.hard"), member(".wh..wh.aufs"))]
+    folder, wanted = oracle(*layers)
+    wanted = {name: row for name, row in wanted.items() if not name.startswith(".wh.")}
+    for name in wanted.keys() & {"1", "2"}:
+        wanted[name] = (*wanted[name][:5], "1", wanted[name][6])
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for layer in layers:
+        apply_flat(io.BytesIO(layer), str(flat))
+    assert without_times(listing(flat), (".",)) == without_times(wanted, (".",))
+    image = take(str(tmp_path / "store"), "test", FolderSource(folder))
+    found = shown(image.layers, tmp_path / "own")
+    assert without_times(found, (".",)) == without_times(wanted, (".",))
+
+
+def test_old_layers_that_have_no_end(oracle: Any, tmp_path: Path) -> None:
+    """A layer of no byte, and archives without their end: docker's old ones, and Go's unclosed."""
+    whole = tar(member("a", content=b"1" * 700), member("etc/", D))
+    layers = [b"", whole[: 512 * 4], whole[: 512 + 700], tar(member("b"))]
+    folder, wanted = oracle(*layers)
+    image = take(str(tmp_path / "store"), "test", FolderSource(folder))
+    found = shown(image.layers, tmp_path / "own")
+    assert without_times(found, (".",)) == without_times(wanted, (".",))
+    assert found["a"][3] == hashlib.sha256(b"1" * 700).hexdigest()
+    installed("skopeo")
+    argv = ["skopeo", "copy", f"oci:{folder.path}:test", f"docker-archive:{tmp_path}/old.tar:a:b"]
+    subprocess.run(argv, check=True, capture_output=True)
+    with opened(str(tmp_path / "old.tar")) as files:
+        again = take(str(tmp_path / "store2"), "test", loading.one(files, ""))
+    assert shown(again.layers, tmp_path / "again").keys() == found.keys()
+
+
 @pytest.mark.parametrize("count", [40, 130])
 def test_many_layers(count: int, oracle: Any, tmp_path: Path) -> None:
     layers = [
@@ -214,6 +266,9 @@ def test_many_layers(count: int, oracle: Any, tmp_path: Path) -> None:
         (".wh.", "whiteout of no file"),
         (".wh...", "whiteout of no file"),
         ("a/.wh./b", "in a whiteout"),
+        (".wh.x/b", "in a whiteout"),
+        (".wh..wh..opq/b", "in a whiteout"),
+        (".wh..wh.plnk/../../b", "leads out"),
         ("etc/a/b", "is a file, and others lie below|Not a directory"),
     ],
 )

@@ -68,6 +68,14 @@ def test_pax_header_of_all_members_and_of_one() -> None:
     assert member.mtime == -1_000_250_000
 
 
+@pytest.mark.parametrize("end", [b"", bytes(1), bytes(424), bytes(424 + 512), bytes(424) + END])
+def test_the_end_may_be_missing(end: bytes) -> None:
+    """As Go's archive/tar reads it: in old layers of docker's even the last padding is missing."""
+    data = header(size=b"%011o" % 600) + b"x" * 600
+    assert read(data + end) == [("a", "file", b"x" * 600)]
+    assert read(b"") == []
+
+
 def test_pax_headers_for_all_members_have_an_end() -> None:
     """Each may be 1 MiB large, and there may be any number of them: they add up to no more."""
 
@@ -82,9 +90,8 @@ def test_pax_headers_for_all_members_have_an_end() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "ends in the middle"),
         (header()[:100], "ends in the middle"),
-        (header(), "ends in the middle"),
+        (header(kind=b"x", size=b"%011o" % 9) + b"9 uid=77\n".ljust(512), "ends in the middle"),
         (header(size=b"%011o" % 600) + b"x" * 500, "ends in the middle"),
         (b"\x00" * 511 + b"\x01", "wrong checksum"),
         (b"not a tar archive at all".ljust(512), "wrong checksum"),

@@ -252,6 +252,14 @@ def test_nothing_leaves_the_tree(jail: Jail, name: str) -> None:
         ([entry("a", tarfile.CONTTYPE), entry("b", b"V")], "is of type"),
         ([entry("a", pax_headers={"path": "b\0c"})], "NUL byte"),
         ([entry("a", tarfile.SYMTYPE, linkname="")], "No such file"),
+        (
+            [entry("x0", pax_headers={"SCHILY.xattr.user.big": "v" * 65537})],
+            "'x0': the attribute 'user.big' of 65537 bytes: argument list too long",
+        ),
+        (
+            [entry("x0", tarfile.DIRTYPE, pax_headers={f"SCHILY.xattr.user.{'n' * 300}": "v"})],
+            "'x0/': the attribute 'user.nnn.* of 1 bytes: numerical result out of range",
+        ),
     ],
 )
 def test_refused_with_the_members_name(jail: Jail, entries: list[Entry], message: str) -> None:
