@@ -3,7 +3,7 @@
 from minirun.cli.ctk import CtkFlags
 from minirun.cli.flags import flag
 from minirun.cli.output import write
-from minirun.gpu.nvidia.ctk import config_file, engines
+from minirun.gpu.nvidia.ctk import config_file, engine_files
 from minirun.gpu.nvidia.hook.environment import config_path
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
@@ -40,6 +40,6 @@ def main(words: "list[str]", log: ToolkitLog) -> int:
 def _put(text: str, path: str) -> int:
     """Write to a file, or to standard output. Raises OSError."""
     if path:
-        engines.save(engines.Written(path, text, ""))
+        engine_files.save(engine_files.Written(path, text, ""))
         return 0
     return write(text)

@@ -6,7 +6,7 @@ from minirun.cli.ctk import CtkFlags, unknown
 from minirun.cli.flags import flag
 from minirun.cli.output import write
 from minirun.core.errors import UsageError
-from minirun.gpu.nvidia.ctk import engines
+from minirun.gpu.nvidia.ctk import engine_files, engines
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
 _HOOK_MODES = ("oci-hook", "hook")
@@ -48,7 +48,7 @@ def main(words: "list[str]", log: ToolkitLog) -> int:
                 log.info(file.title)
             write(file.text)
         else:
-            engines.save(file)
+            engine_files.save(file)
             log.info(f"Wrote updated config to {file.path}")
     if not flags.dry_run:
         log.info(f"It is recommended that {setup.engine} daemon be restarted.")
@@ -64,11 +64,11 @@ def _oci_hook(flags: Configure, log: ToolkitLog) -> int:
         raise UsageError(what, status=1)
     if not flags.oci_hook_path:
         return write(engines.oci_hook(program))
-    engines.save(engines.Written(flags.oci_hook_path, engines.oci_hook(program), ""))
+    engine_files.save(engine_files.Written(flags.oci_hook_path, engines.oci_hook(program), ""))
     return 0
 
 
-def _engine_setup(flags: Configure, log: ToolkitLog) -> engines.EngineSetup:
+def _engine_setup(flags: Configure, log: ToolkitLog) -> engine_files.EngineSetup:
     """Return what the flags ask for, checked as the real tool checks it. Raises UsageError."""
     engine = engines.ENGINES.get(flags.runtime)
     if engine is None:
@@ -85,7 +85,7 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> engines.EngineSetup:
         raise UsageError(f'the drop-in-config path "{drop_in}" is not an absolute path', status=1)
     if flags.cdi__enabled and flags.runtime == "crio":
         log.warning("Ignoring cdi.enabled flag for crio")
-    return engines.EngineSetup(
+    return engine_files.EngineSetup(
         engine=flags.runtime,
         config=os.path.abspath(flags.config or engine.config),
         drop_in=drop_in,

@@ -6,20 +6,15 @@ update-alternatives makes them: /usr/lib/TRIPLET/libcuda.so.1 -> /etc/alternativ
 from the mirror that this machine's apt knows, and go with the test run.
 """
 
-import fcntl
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from minirun.core.errors import ImageError
-from minirun.image.recipe import aptsources
-from minirun.image.recipe.bootstrap import os_release
-from required import skip
+import debian_packages
+from debian_packages import Archive, one_at_a_time
 
 TRIPLET = "x86_64-linux-gnu"
 CURRENT = f"usr/lib/{TRIPLET}/nvidia/current"
@@ -47,10 +42,9 @@ def unpack(folder: Path, fetched: Path) -> DebianDriver:
     """
     root = folder / "driver"
     root.mkdir()
-    with _held(fetched):
+    with one_at_a_time(fetched):
         fetched.mkdir(exist_ok=True)
-        for package in sorted(fetched.glob("*.deb")) or _fetch(fetched):
-            subprocess.run(["dpkg", "-x", package, root], check=True)
+        debian_packages.unpack(sorted(fetched.glob("*.deb")) or _fetch(fetched), root)
     libcuda = next(root.glob(f"{CURRENT}/libcuda.so.*.*"))
     _alternatives(root)
     (root / "etc/ld.so.conf").write_text(f"/lib/{TRIPLET}\n/usr/lib/{TRIPLET}\n")
@@ -60,51 +54,17 @@ def unpack(folder: Path, fetched: Path) -> DebianDriver:
 
 def remove(folder: Path, fetched: Path) -> None:
     """Remove what was unpacked, and the packages: none of it is kept."""
-    with _held(fetched):
+    with one_at_a_time(fetched):
         shutil.rmtree(folder)
         shutil.rmtree(fetched, ignore_errors=True)
 
 
-@contextmanager
-def _held(fetched: Path) -> Iterator[None]:
-    with fetched.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _fetch(folder: Path) -> list[Path]:
-    """Let apt download the packages, with lists of its own; the machine's stay as they are."""
-    try:
-        sources = aptsources.read(os_release("/").get("VERSION_CODENAME", ""))
-    except ImageError as error:
-        skip(f"no packages of NVIDIA's driver: {error}")
-    (folder / "lists/partial").mkdir(parents=True, exist_ok=True)
-    line = f"deb {sources.mirror} {sources.suite} non-free\n"
-    (folder / "sources.list").write_text(line)
-    words = ["apt-get", "-qq", *(f"-o{option}" for option in _options(folder))]
-    done = subprocess.run([*words, "update"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        skip(f"apt-get update: {done.stderr.strip()}")
-    listed = subprocess.run(
-        ["apt-cache", *words[2:], "pkgnames"], capture_output=True, text=True, check=True
-    ).stdout.split()
-    names = [name for name in PACKAGES if name in listed]
+    archive = Archive(folder, "non-free")
+    names = [name for name in PACKAGES if name in archive.names]
     if PACKAGES[0] not in names:
-        pytest.skip(f"{sources.suite} has no packages of NVIDIA's driver")
-    done = subprocess.run(
-        [*words, "download", *names], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        skip(f"apt-get download: {done.stderr.strip()}")
-    return sorted(folder.glob("*.deb"))
-
-
-def _options(folder: Path) -> list[str]:
-    return [
-        f"Dir::Etc::sourcelist={folder}/sources.list", "Dir::Etc::sourceparts=-",
-        f"Dir::State::lists={folder}/lists", f"Dir::Cache={folder}/cache",
-        "Acquire::Languages=none", "APT::Sandbox::User=root", "APT::Update::Error-Mode=any",
-    ]  # fmt: skip
+        pytest.skip(f"{archive.release} has no packages of NVIDIA's driver")
+    return archive.fetch(*names)
 
 
 def _alternatives(root: Path) -> None:

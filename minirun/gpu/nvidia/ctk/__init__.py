@@ -5,7 +5,8 @@ generate    the host's inventory → the spec; driver, graphics: which files a c
 modes       specs for what is not using a GPU: management, IMEX, GPUDirect Storage, …
 make        the spec, made, logged and written; transform: a spec whose paths begin elsewhere
 hooks       what nvidia-cdi-hook does in a container
-engines     nvidia-ctk runtime configure: daemon.json, containerd's and CRI-O's TOML
+engines     nvidia-ctk runtime configure: daemon.json, CRI-O's TOML; containerd: containerd's
+engine_files what is known of an engine's TOML: the runtimes that it has, and its default one
 config_file nvidia-ctk config: config.toml, with other values
 devchar     nvidia-ctk system create-dev-char-symlinks, create-device-nodes
 """

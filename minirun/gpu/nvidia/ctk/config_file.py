@@ -10,7 +10,7 @@ import tomllib
 import tomlkit
 
 from minirun.core.errors import UsageError
-from minirun.gpu.nvidia.ctk import engines
+from minirun.gpu.nvidia.ctk import engine_files
 from minirun.gpu.nvidia.hook.environment import default_user, ldconfig_of
 
 TYPE_CHECKING = False
@@ -92,11 +92,11 @@ def changed(path: str, settings: "list[str]") -> str:
     Where the file is missing, the default one is changed. Raises UsageError, ConfigError.
     """
     there = os.path.exists(path)
-    document = engines.read_toml(path) if there else tomlkit.parse(default())
+    document = engine_files.read_toml(path) if there else tomlkit.parse(default())
     for text in settings:
         key, value = _setting(text)
         *tables, name = key.split(".")
-        engines.table_at(document, tuple(tables), path)[name] = value
+        engine_files.table_at(document, tuple(tables), path)[name] = value
     return tomlkit.dumps(document)
 
 

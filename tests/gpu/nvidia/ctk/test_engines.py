@@ -11,6 +11,7 @@ import pytest
 
 from conftest import Program
 from gpu.sandbox import DATA
+from minirun.gpu.nvidia.ctk import engines
 
 FLAGS = ("--set-as-default", "--cdi.enabled", "--dry-run")
 
@@ -126,6 +127,32 @@ def test_crio_in_its_main_file(minirun: Program, tmp_path: Path) -> None:
     }
 
 
+def test_crio_has_what_its_drop_ins_say(minirun: Program, tmp_path: Path) -> None:
+    """The packages of CRI-O keep runtimes in crio.conf.d; nvidia is the default only if asked."""
+    main = tmp_path / "crio.conf"
+    main.write_text('[crio.runtime]\ndefault_runtime = "nvidia"\n')
+    folder = tmp_path / "crio.conf.d"
+    folder.mkdir()
+    (folder / "10-crio.conf").write_text('[crio.runtime.runtimes.crun]\nmonitor_path = "/m"\n')
+    flags = ("--runtime=crio", f"--config={main}", f"--drop-in-config={folder}/99-nvidia.toml")
+    for _ in range(2):
+        configure(minirun, *flags)
+        found = tomllib.loads((folder / "99-nvidia.toml").read_text())["crio"]["runtime"]
+        assert found["default_runtime"] == "crun"
+        assert found["runtimes"]["nvidia"]["monitor_path"] == "/m"
+    (folder / "10-crio.conf").unlink()
+    said, _ = configure(minirun, *flags)
+    assert 'level=warning msg="nvidia stays the default runtime' in "".join(said)
+    configure(minirun, *flags, "--set-as-default")
+    found = tomllib.loads((folder / "99-nvidia.toml").read_text())["crio"]["runtime"]
+    assert found["default_runtime"] == "nvidia"
+
+
+def test_the_drop_in_is_where_crio_looks() -> None:
+    """CRI-O reads /etc/crio/crio.conf.d; toolkits before 1.19.1 wrote to /etc/crio/conf.d."""
+    assert engines.ENGINES["crio"].drop_in == "/etc/crio/crio.conf.d/99-nvidia.toml"
+
+
 @pytest.mark.parametrize(
     ("flags", "culprit"),
     (
@@ -150,7 +177,8 @@ def test_wrong_use(minirun: Program, flags: str, culprit: str) -> None:
         ("docker", "{"),
         ("docker", '{"runtimes": []}'),
         ("containerd", "a = ="),
-        ("containerd", "version = 9"),
+        ("containerd", 'version = "9"'),
+        ("docker", '{"features": []}'),
         ("containerd", 'version = 2\nimports = "x"'),
         ("crio", "crio = 1"),
     ),
