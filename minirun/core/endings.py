@@ -198,7 +198,7 @@ def _poststop(container: Container) -> None:
     cwd = bundle if os.path.isdir(bundle) else "/"  # the engine may have removed it by now
     for index, hook in enumerate(rows):
         try:
-            hooks.run(hook, f"poststop hook {index} ({hook['path']})", document, cwd)
+            hooks.run("poststop", index, hook, document, cwd)
         except MinirunError as error:
             warn(error.line())
 

@@ -33,7 +33,11 @@ def lines(container: Container) -> "Iterator[str]":
     yield from _stage(1, "runtime", "clone and root filesystem", _first(container))
     yield from _stage(2, "init", "ask for the prestart hooks", ["RUN_HOOKS → init.fifo"])
     turns = s3_prestart.planned_hooks(config)
-    hooks = [f"{turn.name}{', in-line: stages 4 and 5' * turn.in_line}" for turn in turns]
+    hooks = [
+        f"{turn.kind} hook {turn.number} ({turn.hook['path']})"
+        f"{', in-line: stages 4 and 5' * turn.in_line}"
+        for turn in turns
+    ]
     yield from _stage(3, "runtime", "run the prestart hooks", hooks or ["no prestart hook"])
     if any(turn.in_line for turn in turns):
         yield from _gpus(container)

@@ -92,7 +92,7 @@ def test_a_hook_that_fails_before_the_start(bundle: Bundle, hook: Hook, kind: st
     row = {"path": "/bin/false"} if kind == "startContainer" else hook("echo no >&2; exit 7")
     rest = {"poststop": [hook(f"cat >{bundle.path}/stopped", "stop")]}
     said = bundle.refuses("echo ran", hooks={kind: [row], **rest})
-    assert f"{kind} hook 0 ({row['path']}) failed with exit status" in said
+    assert f"error running {kind} hook #0: {row['path']} failed with exit status" in said
     assert json.loads((bundle.path / "stopped").read_text())["status"] == "stopped"
 
 
@@ -124,7 +124,7 @@ def test_a_poststart_hook_that_fails_ends_the_container(bundle: Bundle, hook: Ho
     pid = bundle.create("sleep 100", hooks={"poststart": [hook("exit 3")]})["pid"]
     done = bundle.program("start", bundle.name)
     assert done.returncode == 1
-    assert "poststart hook 0" in done.stderr
+    assert "error running poststart hook #0: " in done.stderr
     assert "does not exist" in bundle.program("state", bundle.name).stderr
     assert not os.path.exists(f"/proc/{pid}/root/bin")
 
@@ -133,7 +133,7 @@ def test_a_poststop_hook_that_fails_is_a_warning(bundle: Bundle, hook: Hook) -> 
     rows = {"poststop": [hook("exit 3", "one"), hook(f"touch {bundle.path}/second", "two")]}
     done = bundle.run("true", hooks=rows)
     assert done.returncode == 0
-    assert done.stderr.startswith("minirun: warning: poststop hook 0 ")
+    assert done.stderr.startswith("minirun: warning: error running poststop hook #0: ")
     assert (bundle.path / "second").exists()
 
 

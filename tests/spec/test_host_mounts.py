@@ -126,7 +126,7 @@ def test_a_create_that_fails_leaves_no_mount(machine: Machine, bundle: Bundle) -
     hooks = {"createRuntime": [{"path": "/bin/false"}]}
     machine.write("true", hooks=hooks)
     done = machine("run", "-b", str(bundle.path), bundle.name)
-    assert done.returncode == 1 and "createRuntime hook 0" in done.stderr
+    assert done.returncode == 1 and "error running createRuntime hook #0: " in done.stderr
     assert machine.mounts() == before
     bundle.rootfs.rename(bundle.path / "other")
     bundle.rootfs.symlink_to("other")

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 class PlannedHook(Record):
-    """One hook of stage 3: its name in an error, its row of config.json, and how it runs."""
+    """One hook of stage 3: its kind, its number among these, its row of config.json."""
 
-    name: str
+    kind: str
+    number: int
     hook: "dict[str, Any]"
     in_line: bool
 
@@ -53,7 +54,7 @@ def runtime(container: Container, init: "Init") -> None:
                     events.emit("note", "no prestart hook", why="stages 4 and 5 have nothing to do")
                 while waiting and not waiting[0].in_line:
                     turn = waiting.pop(0)
-                    hooks.run(turn.hook, turn.name, state, container.config.bundle)
+                    hooks.run(*turn[:3], state, container.config.bundle)
                 if waiting:
                     in_line = _start(container, init, waiting.pop(0).hook.get("timeout"))
                     to = {"to": "hook"}
@@ -73,13 +74,10 @@ def planned_hooks(config: Config) -> "list[PlannedHook]":
     The GPUs of another vendor than NVIDIA need no hook in config.json: theirs is the last prestart
     hook then.
     """
-    found = [
-        PlannedHook(f"{kind} hook {number} ({hook['path']})", hook, config.in_line(hook))
-        for kind, number, hook in config.hooks_of_stage_3()
-    ]
+    found = [PlannedHook(*row, config.in_line(row[2])) for row in config.hooks_of_stage_3()]
     if extras.gpu_vendor(config) and not any(turn.in_line for turn in found):
         last = len(config.hooks("prestart"))
-        found.insert(last, PlannedHook(f"prestart hook {last} (in-line)", {}, in_line=True))
+        found.insert(last, PlannedHook("prestart", last, {"path": "in-line"}, in_line=True))
     return found
 
 

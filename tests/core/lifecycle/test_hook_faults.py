@@ -78,8 +78,9 @@ def test_failing_hooks_after_the_start(minirun: Program, bundle: Bundle, tmp_pat
     done = minirun("run", "--bundle", str(path), NAME)
     assert done.returncode == 1
     warning, error = sorted(done.stderr.splitlines(), key=lambda line: "poststart" in line)
-    assert warning.startswith("minirun: warning: poststop hook 0 (/bin/sh) failed")
-    assert error == "minirun: poststart hook 0 (/bin/sh) failed with exit status 3: no"
+    assert warning.startswith("minirun: warning: error running poststop hook #0: /bin/sh failed")
+    start = "minirun: error running poststart hook #0: /bin/sh failed"
+    assert error == f"{start} with exit status 3: no"
     assert counter.read_text() == "x\n"
     assert_nothing(minirun, NAME)
 

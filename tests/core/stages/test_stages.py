@@ -179,7 +179,8 @@ def test_stage_3_a_failing_hook_ends_it_all(
     assert done.returncode != 0
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
-    assert "prestart hook 0" in done.stderr and "exit status 3: went wrong" in done.stderr
+    assert "error running prestart hook #0: " in done.stderr
+    assert "exit status 3: went wrong" in done.stderr
     assert not list(minirun.root.glob("[!.]*"))
 
 
