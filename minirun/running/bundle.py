@@ -121,9 +121,16 @@ def _reserve(options: BundleOptions, settings: Settings, config: Config) -> Cont
 def _warn_of_ignored(config: Config) -> None:
     """Name what of config.json is not obeyed, since an image may have brought it.
 
-    Annotations in minirun's own name; and a vendor's variable that could have brought GPUs.
-    Raises OSError.
+    Annotations in minirun's own name; a vendor's variable that could have brought GPUs; an ambient
+    capability that the kernel refuses to raise: capabilities(7). Raises OSError.
     """
+    sets = config.process.get("capabilities") or {}
+    for name in sets.get("ambient") or ():
+        needed = ("inheritable", "permitted")
+        lacking = [kind for kind in needed if name not in (sets.get(kind) or ())]
+        if lacking:
+            text = f"can't raise ambient capability {name}: it is not {' and not '.join(lacking)}"
+            _warn(text, "the container runs without it")
     if vendor := variables.refused(config):
         text = f"ignored variable: {OTHER_VENDORS[vendor]}"
         _warn(text, f"--gpu-driver={vendor} before the command obeys it")

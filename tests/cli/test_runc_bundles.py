@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.columns import Runtime
-from conftest import wait_until
+from conftest import Program, wait_until
 
 
 def write(runtime: Runtime, script: str, **changes: Any) -> None:
@@ -130,3 +132,97 @@ def test_a_file_as_output_keeps_its_owner_here_and_not_with_runc(runtime: Runtim
     is_runc = runtime.argv[0] == "runc"
     assert path.stat().st_uid == (1000 if is_runc else os.geteuid())
     assert path.read_text() == ("hi\nhi again\n" if is_runc else "hi\n")
+
+
+def fails(runtime: Runtime, script: str, *flags: str, **changes: Any) -> str:
+    """Return what `run` says of a bundle whose container cannot be made."""
+    write(runtime, script, **changes)
+    runtime.argv += flags
+    done = runtime("run", "ID")
+    assert done.returncode != 0
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", ["prestart", "createRuntime", "createContainer"])
+def test_a_hook_that_fails_is_told_as_people_search_for_it(runtime: Runtime, kind: str) -> None:
+    """The newest runc says "error running createRuntime hook #1: ", and 1.1 leaves out the kind."""
+    rows = [{"path": "/bin/true"}, {"path": "/bin/false"}]
+    said = fails(runtime, "true", hooks={kind: rows})
+    assert re.search(rf"error running ({kind} )?hook #1: ", said), said
+
+
+def test_a_hook_that_a_filter_kills(runtime: Runtime) -> None:
+    hook = {"path": "/bin/sh", "args": ["sh", "-c", "mkdir /tmp/x"]}
+    rule = {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_KILL"}
+    said = fails(
+        runtime, "true", hooks={"startContainer": [hook]},
+        linux__seccomp={"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule]},
+    )  # fmt: skip
+    assert "error running" in said and "bad system call" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "number"),
+    [
+        ([], 0), (["SECCOMP_FILTER_FLAG_LOG"], 2), (["SECCOMP_FILTER_FLAG_SPEC_ALLOW"], 4),
+        (["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_TSYNC"], 2),
+    ],
+)  # fmt: skip
+def test_the_flags_of_a_filter_are_told_for_debugging(
+    minirun: Program, tmp_path: Path, flags: list[str], number: int
+) -> None:
+    """In the line that the tests of runc 1.5 search for; runc 1.1 takes no flags."""
+    runtime = Runtime(minirun.argv("--debug"), tmp_path, f"flags-{os.getpid()}")
+    profile = {"defaultAction": "SCMP_ACT_ALLOW", "flags": flags}
+    assert f'level=debug msg="seccomp filter flags: {number}"' in says(
+        runtime, "true", linux__seccomp=profile
+    )
+
+
+def test_an_ambient_capability_that_is_not_inheritable_is_a_warning(
+    minirun: Program, tmp_path: Path
+) -> None:
+    """As with runc 1.4; 1.1 fails on it. capabilities(7), "Ambient"."""
+    runtime = Runtime(minirun.argv(), tmp_path, f"ambient-{os.getpid()}")
+    names = ["CAP_KILL", "CAP_CHOWN"]
+    sets = dict.fromkeys(("bounding", "effective", "permitted", "ambient"), names)
+    said = says(
+        runtime, "grep CapAmb /proc/self/status",
+        process__capabilities={**sets, "inheritable": ["CAP_KILL"]},
+    )  # fmt: skip
+    assert "can't raise ambient capability CAP_CHOWN: it is not inheritable" in said
+    assert said.count("can't raise") == 1
+    assert "CapAmb:\t0000000000000020" in said
+
+
+def test_an_error_begins_with_the_programs_name_here_and_not_with_runc(runtime: Runtime) -> None:
+    """A departure: of a command that cannot be executed runc's init tells without a name."""
+    script = runtime.bundle / "rootfs/run.sh"
+    script.write_text("#!/no-such-shell\n")
+    script.chmod(0o755)
+    runtime.config(args=["/run.sh"])
+    done = runtime("run", "ID")
+    assert done.returncode != 0
+    (line,) = done.stdout.splitlines()
+    assert "exec /run.sh: no such file or directory" in line
+    assert line.startswith("minirun: exec /run.sh") == (runtime.argv[0] != "runc")
+
+
+def test_what_a_created_container_holds_open(minirun: Program, tmp_path: Path) -> None:
+    """Its log, its two FIFOs and the trampoline, until it becomes its command."""
+    runtime = Runtime(minirun.argv(), tmp_path, f"held-{os.getpid()}")
+    runtime.config()
+    assert runtime("create", "ID").returncode == 0
+    fds = Path(f"/proc/{json.loads(runtime('state', 'ID').stdout)['pid']}/fd")
+    held = {os.readlink(fd).rpartition("/")[2] for fd in fds.iterdir() if int(fd.name) > 2}
+    assert {"events.jsonl", "init.fifo", "runtime.fifo", "exec.fifo"} <= held
+    assert runtime("start", "ID").returncode == 0
+    wait_until(lambda: not [fd for fd in fds.iterdir() if int(fd.name) > 2])
+    assert runtime("delete", "--force", "ID").returncode == 0
+
+
+def test_a_state_root_that_is_not_there_has_no_containers(minirun: Program, tmp_path: Path) -> None:
+    """A departure: runc from 1.2 on fails if the caller has named it."""
+    done = minirun("--root", str(tmp_path / "nosuch"), "list", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "nosuch").exists()

@@ -17,6 +17,7 @@ from minirun.core.errors import StateError
 from minirun.core.extras import Extra
 from minirun.core.handshake import Message
 from minirun.core.kernel import process
+from minirun.core.visible import say
 from minirun.oci.seccomp import compiler, profile
 
 TYPE_CHECKING = False
@@ -57,6 +58,9 @@ class Seccomp(Extra):
         """Compile it, for init and for each `exec`. Raises ConfigError, OSError."""
         if self.rules:
             self.filter = self.rules.compile()
+            if self.container.settings.debug:  # runc's line, and as there without TSYNC
+                flags = self.filter.flags & ~(compiler.TSYNC | compiler.TSYNC_ESRCH)
+                say(f'level=debug msg="seccomp filter flags: {flags}"')
             row = {"flags": self.filter.flags, "allowed": self.filter.allowed}
             text = jsonlite.dumps({**row, "bpf": self.filter.bpf.hex()})
             os.write(self.memfd, text.encode())
