@@ -233,6 +233,34 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "oci/test_validate.py::test_a_limit_of_no_processes_is_none_before_the_spec_said_otherwise",
     ),
     (
+        "An error is a line that begins with `minirun: `, also if the command cannot be executed.",
+        "The line of runc's init has no name before it, and runc's own are logrus' records.",
+        f"{_BUNDLES}::test_an_error_begins_with_the_programs_name_here_and_not_with_runc",
+    ),
+    (
+        "Of what runc tells with --debug minirun has the flags of a seccomp filter alone.",
+        "The other lines name steps in runc's own source (nsexec, exeseal); minirun's steps are in"
+        " the container's log.",
+        f"{_BUNDLES}::test_the_flags_of_a_filter_are_told_for_debugging",
+    ),
+    (
+        "Help has a layout of its own.",
+        "It begins with the usage in one line; runc's has the sections of its Go library (NAME).",
+        "cli/test_help.py::test_help_calls_no_other_program",
+    ),
+    (
+        "Until it becomes its command, a created container's init holds its log, its two FIFOs and"
+        " the trampoline open.",
+        "The log is written by the process that acts; runc's init writes none. The descriptors are"
+        " closed by execve(2).",
+        f"{_BUNDLES}::test_what_a_created_container_holds_open",
+    ),
+    (
+        "`list` of a state root that is not there is empty.",
+        "It is one in which no container was made yet, as with runc up to 1.1.",
+        f"{_BUNDLES}::test_a_state_root_that_is_not_there_has_no_containers",
+    ),
+    (
         "rootfsPropagation slave makes the container's root a slave of what it lies on.",
         "runc 1.5 leaves it private: it parts the mount below before it asks for a slave.",
         "spec/test_mounts.py::test_propagation_of_the_root",
