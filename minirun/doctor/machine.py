@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 
+from minirun.cgroups import systemd as systemd_cgroups
+from minirun.core.errors import MinirunError
 from minirun.doctor.attempts import Lacking, Workplace, existing
 from minirun.gpu import driverroot, drivers
 from minirun.image import catalogue
@@ -68,6 +70,46 @@ def builders(place: Workplace) -> str:
     if len(found) < 2:
         raise Lacking(f"found only {', '.join(found) or 'none of them'}")
     return ", ".join(found)
+
+
+ENGINES = {
+    "podman": "conmon",
+    "buildah": "",
+    "dockerd": "containerd-shim-runc-v2",
+    "containerd": "containerd-shim-runc-v2",
+    "crio": "conmon",
+    "slurmd": "",
+}
+"""An engine's program, and the program that it puts between itself and minirun."""
+
+
+def engines(place: Workplace) -> str:
+    """The engines of this machine, which can call minirun in runc's place."""
+    found = {name: between for name, between in ENGINES.items() if shutil.which(name)}
+    if not found:
+        raise Lacking("none")
+    for name, between in found.items():
+        if between and not shutil.which(between):
+            raise Lacking(f"{name} without {between}, by which it calls a runtime")
+    return ", ".join(
+        f"{name} (by {between})" if between else name for name, between in found.items()
+    )
+
+
+def systemd(place: Workplace) -> str:
+    """systemd on D-Bus: where it is booted, engines call minirun with --systemd-cgroup."""
+    if not os.path.isdir(systemd_cgroups.BOOTED):
+        return "not booted here, so engines do not ask for --systemd-cgroup"
+    try:
+        systemd_cgroups.check()
+        from minirun.cgroups.systemd import bus  # imports jeepney
+
+        connection = bus.Bus()
+        top = connection.top() or "/"
+        connection.close()
+    except MinirunError as error:
+        raise Lacking(error.line()) from None
+    return f"it answers, and its units are below {top}"
 
 
 def nvidia_tools(place: Workplace) -> str:

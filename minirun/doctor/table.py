@@ -11,6 +11,7 @@ _NEWER = "needs Linux 5.12 or newer"
 _OTHER_VERSION = "no harm if the other version works"
 _IN_LINE = "not needed: minirun does their work in-line"
 _LOADED = "the driver must be loaded already, or SIMULATED"
+_ENGINES = "what each engine needs: tutorials/reference/engines/README.md"
 _LACKING = "containers get all but these, with a warning"
 _LIMITS = "needs CAP_SYS_RESOURCE; ask for lower ones"
 _GPUS = "no harm with --gpu-driver=simulated; for a real GPU install NVIDIA's driver"
@@ -23,6 +24,7 @@ ABILITIES = (
     Ability("disk", 0, True, m.disk, "minirun gc, or another --root and --store"),
     Ability("images", 0, False, m.images, "minirun images build ubuntu"),
     Ability("image builders", 0, False, m.builders, "apt-get install mmdebstrap busybox-static"),
+    Ability("engines", 0, False, m.engines, f"no harm without one; {_ENGINES}"),
     Ability("root mount", 1, True, k.root_mount, "mount --bind DIR DIR before chroot DIR"),
     *(Ability(f"namespace {kind}", 1, True, k.namespace(kind), _AS_ROOT) for kind in _KINDS),
     Ability("namespace user", 1, False, k.namespace("user"), "sysctl user.max_user_namespaces"),
@@ -33,6 +35,7 @@ ABILITIES = (
     Ability("openat2", 1, True, k.openat2, _NEWER),
     Ability("cgroup v1", 1, False, k.cgroup("v1"), _OTHER_VERSION),
     Ability("cgroup v2", 1, False, k.cgroup("v2"), _OTHER_VERSION),
+    Ability("systemd", 1, False, m.systemd, _ENGINES),
     Ability("fifo", 2, True, k.fifo, "--root on a file system that holds FIFOs"),
     Ability("hooks", 3, True, k.hooks, "hooks are programs of this machine: see the reason"),
     Ability("nvidia tools", 4, False, m.nvidia_tools, _IN_LINE),

@@ -284,4 +284,4 @@ def test_without_jeepney_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jeepney", None)
     with pytest.raises(MinirunError, match="jeepney") as caught:
         systemd.check()
-    assert caught.value.hint == "pip install 'minirun[systemd]'"
+    assert caught.value.hint == "make setup, or pip install jeepney"

@@ -1,5 +1,6 @@
 """`pip install .` in a virtual environment, of a copy of the clone that is then removed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -55,6 +56,12 @@ def test_its_version(venv: Path) -> None:
     import minirun
 
     assert output(venv, "minirun", "--version").startswith(f"minirun version {minirun.__version__}")
+
+
+def test_it_has_what_an_engine_on_systemd_needs(venv: Path) -> None:
+    """Without the tests' packages: each engine calls it with --systemd-cgroup there."""
+    found = json.loads(output(venv, "minirun", "features"))["linux"]["cgroup"]
+    assert found["systemd"] and found["systemdUser"]
 
 
 def test_it_runs_an_image(venv: Path, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def check() -> None:
         import jeepney  # noqa: F401  (minirun.cgroups.systemd.bus needs it)
     except ImportError:
         text = "--systemd-cgroup: the Python package jeepney, which speaks D-Bus, is missing"
-        raise MinirunError(text, "pip install 'minirun[systemd]'") from None
+        raise MinirunError(text, "make setup, or pip install jeepney") from None
 
 
 def expand(slice_name: str) -> str:
