@@ -262,9 +262,9 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "A container with a terminal is neither checkpointed nor restored.",
-        "runc has CRIU leave the terminal's other end to it, an option (orphan_pts_master) of CRIU's"
-        " RPC alone; minirun calls criu by its command line, and a checkpoint made without that"
-        " option could not be restored.",
+        "runc has CRIU leave the terminal's other end to it, by an option (orphan_pts_master) that"
+        " only CRIU's RPC has; minirun calls criu by its command line, and a checkpoint made without"
+        " that option could not be restored.",
         "engines/criu/test_refusals.py::test_a_terminal",
     ),
     (
