@@ -1,18 +1,28 @@
-"""Variables and quotes in a Dockerfile's words: $NAME, ${NAME:-word}, ${NAME:+word}.
+"""Variables and quotes in a Dockerfile's words: $NAME, and in braces what a shell knows.
+
+    ${NAME:-word} ${NAME-word}      the word if it is not set; with : also if it is empty
+    ${NAME:+word} ${NAME+word}      the word if it is set
+    ${NAME:?word} ${NAME?word}      an error if it is not set
+    ${NAME#pattern} ${NAME##…}      without the shortest, or longest, begin that fits
+    ${NAME%pattern} ${NAME%%…}      without such an end
+    ${NAME/pattern/new} ${NAME//…}  the first, or each, part that fits is another text
 
 Quotes are taken away, as a shell does: nothing is filled in between single ones, and a backslash
 (or what `# escape=` names) takes the meaning from the character behind it. A variable that is not
-set is empty. Simplified: ${NAME#pattern} and ${NAME/old/new} are refused.
+set is empty.
 """
 
 from collections.abc import Iterator, Mapping
 
 from minirun.core.errors import ImageError
+from minirun.image.dockerfile import shellpattern
 
 Variables = Mapping[str, str]
 _LIMIT = 1 << 20
 """Characters that variables may bring into one text: one that holds another ten times, and so on,
 would soon fill the memory."""
+BLANKS = " \t\v\f\r\n"
+"""What parts the words of all instructions but ENV, LABEL and ARG, in docker too."""
 
 
 def word(text: str, variables: Variables, escape: str = "\\") -> str:
@@ -20,13 +30,21 @@ def word(text: str, variables: Variables, escape: str = "\\") -> str:
     return "".join(_Reader(text, variables, escape).pieces())
 
 
+def document(text: str, variables: Variables) -> str:
+    """Return a here-document with its variables filled in; quotes stay. Raises ImageError."""
+    return "".join(_Reader(text, variables, "\\", quotes="").pieces())
+
+
 def words(text: str, variables: Variables, escape: str = "\\") -> tuple[str, ...]:
     """Return the words of `text`; what a variable holds is never split. Raises ImageError."""
-    return tuple(word(raw, variables, escape) for raw in split(text, escape))
+    return tuple(word(raw, variables, escape) for raw in split(text, escape, BLANKS))
 
 
-def split(text: str, escape: str = "\\") -> tuple[str, ...]:
-    """Return `text` cut at its blanks, except between quotes and behind a backslash."""
+def split(text: str, escape: str = "\\", blanks: str = "") -> tuple[str, ...]:
+    """Return `text` cut at its blanks, except between quotes and behind a backslash.
+
+    `blanks`: these alone, and no other of Unicode's.
+    """
     found: list[str] = []
     current, quote, skip = "", "", False
     for letter in text:
@@ -36,7 +54,7 @@ def split(text: str, escape: str = "\\") -> tuple[str, ...]:
             skip = True
         elif letter in "'\"" and quote in ("", letter):
             quote = "" if quote else letter
-        elif letter.isspace() and not quote:
+        elif (letter in blanks if blanks else letter.isspace()) and not quote:
             if current:
                 found.append(current)
             current = ""
@@ -68,12 +86,16 @@ def pairs(text: str, variables: Variables, escape: str = "\\") -> dict[str, str]
 class _Reader:
     """Reads one text from left to right."""
 
-    def __init__(self, text: str, variables: Variables, escape: str) -> None:
+    def __init__(self, text: str, variables: Variables, escape: str, quotes: str = "'\"") -> None:
         self._text, self._variables, self._escape = text, variables, escape
+        self._quotes = quotes
         self._at = self._brought = 0
 
-    def pieces(self, end: str = "") -> Iterator[str]:
-        """Yield what the text means, up to the character `end`, if that is given."""
+    def pieces(self, end: str = "", *, raw: bool = False) -> Iterator[str]:
+        """Yield what the text means, up to the character `end`, if that is given.
+
+        `raw`: backslashes stay, with what is behind them.
+        """
         quote = ""
         while self._at < len(self._text):
             letter = self._text[self._at]
@@ -85,9 +107,11 @@ class _Reader:
                     quote = ""
                 else:
                     yield letter
+            elif letter == self._escape and raw:
+                yield "\\" + self._escaped("")
             elif letter == self._escape:
                 yield self._escaped(quote)
-            elif letter in "'\"" and quote in ("", letter):
+            elif letter in self._quotes and quote in ("", letter):
                 quote = "" if quote else letter
             elif letter == "$":
                 value = self._variable()
@@ -117,8 +141,11 @@ class _Reader:
         if operator[:1] == "}" and name:
             self._at += 1
             return self._variables.get(name, "")
+        if name and operator[:1] in ("#", "%", "/"):
+            self._at += 1
+            return self._cut(self._variables.get(name, ""), operator)
         kind = operator.removeprefix(":")[:1]
-        if not name or kind not in ("-", "+"):
+        if not name or kind not in ("-", "+", "?"):
             raise ImageError(f"unsupported modifier in substitution: {self._text!r}")
         self._at += 2 if operator.startswith(":") else 1
         value = "".join(self.pieces("}"))
@@ -126,7 +153,23 @@ class _Reader:
         is_set = bool(known) if operator.startswith(":") else known is not None
         if kind == "+":
             return value if is_set else ""
+        if kind == "?" and not is_set:
+            what = "unset" if known is None else "empty"
+            raise ImageError(f"{name}: {value or f'is not allowed to be {what}'}")
         return known or "" if is_set else value
+
+    def _cut(self, value: str, operator: str) -> str:
+        """Return a variable's value without, or with another text for, what fits a pattern."""
+        twice = operator[1:] == operator[:1]
+        self._at += twice
+        if operator[0] == "/":
+            pattern = "".join(self.pieces("/", raw=True))
+            new = "".join(self.pieces("}"))
+            return shellpattern.replaced(value, pattern, new, everywhere=twice)
+        pattern = "".join(self.pieces("}", raw=True))
+        if operator[0] == "#":
+            return shellpattern.without_prefix(value, pattern, longest=twice)
+        return shellpattern.without_suffix(value, pattern, longest=twice)
 
     def _name(self) -> str:
         start = self._at
