@@ -1,30 +1,24 @@
 """`minirun build`: an image of a Dockerfile."""
 
 import os
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 
-from minirun.cli import as_runc, pull
+from minirun.cli import as_runc, build_context, pull
 from minirun.cli.flags import Flags, flag
 from minirun.cli.images import exactly
-from minirun.core.errors import ImageError, from_os
-from minirun.core.rootfs.inroot import Root
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import recipe, store
+from minirun.image import store
 from minirun.image.dockerfile import parse
 from minirun.image.dockerfile.evaluate import PROXIES
 from minirun.image.dockerfile.ignore import Ignore
 from minirun.image.dockerfile.trees import FolderTree
 from minirun.image.grammar import new_name
 from minirun.image.registry import pull as registry
+from minirun.running.build import secrets
 from minirun.running.build.builder import Builder, BuildOptions
-
-NAMES = ("Dockerfile", "Containerfile")
-"""The second is podman's name for it."""
 
 
 class Build(Flags):
@@ -42,6 +36,16 @@ class Build(Flags):
     pull: bool
     quiet: bool = flag("-q")
     iidfile: str
+    secret: list[str]
+    ssh: list[str]
+    progress: str = flag(default="auto")
+    rm: bool
+    force_rm: bool
+    load: bool
+    compress: bool
+    cache_from: list[str]
+    provenance: str = flag(default="false")
+    sbom: str = flag(default="false")
 
 
 def main(args: "list[str]", settings: Settings) -> int:
@@ -53,13 +57,16 @@ def _main(args: "list[str]", settings: Settings) -> int:
     flags = Build(args)
     exactly(flags, 1, "minirun build [-t NAME] FOLDER")
     flags.check("network", "none", "host")
-    with _context(flags) as (text, folder):
-        file = parse.parse(text)
-        ignore = Ignore(_ignored(flags, folder))
-        options = _options(flags)
+    flags.check("progress", "auto", "plain", "tty", "rawjson", "quiet")
+    for name in ("provenance", "sbom"):
+        flags.check(name, "false")  # an image of minirun's has no attestations
+    options = _options(flags)
+    with build_context.opened(flags.args[0], flags.file, settings.store) as context:
+        file = parse.parse(context.dockerfile)
         _warn_unused(options, file)
-        with closing(FolderTree(folder, ignore)) as tree:
-            tell = (lambda line: None) if flags.quiet else _tell
+        with closing(FolderTree(context.folder, Ignore(context.ignored))) as tree:
+            quiet = flags.quiet or flags.progress == "quiet"
+            tell = (lambda line: None) if quiet else _tell
             builder = Builder(settings, file, tree, options, _finder(flags, settings), tell)
             images = builder.build()
     if flags.iidfile:
@@ -70,77 +77,6 @@ def _main(args: "list[str]", settings: Settings) -> int:
             print(clean(f"Successfully tagged {image.name}"))
     print(images[0].digest)
     return 0
-
-
-@contextmanager
-def _context(flags: Build) -> Iterator[tuple[str, str]]:
-    """Yield the Dockerfile's text, and the folder that COPY takes files from. Raises ImageError."""
-    place = flags.args[0]
-    if place == "-":
-        with tempfile.TemporaryDirectory(prefix="minirun-build-") as empty:
-            yield _read("-"), empty
-        return
-    if not os.path.isdir(place):
-        hint = "a folder; - reads a Dockerfile from standard input"
-        if place in recipe.names():
-            hint = f"minirun images build {place} makes it by its recipe"
-        raise ImageError(f"unable to prepare context: path {place!r} not found", hint, status=1)
-    if flags.file:
-        yield _read(flags.file), place
-        return
-    text = _read_in(place, *NAMES)
-    if text is None:
-        text = f"failed to read dockerfile: {place}: there is no Dockerfile"
-        raise ImageError(text, "-f FILE", status=1)
-    yield text, place
-
-
-def _read(path: str) -> str:
-    """Return the text of the Dockerfile that the user names. Raises ImageError."""
-    with _failures(path):
-        if path == "-":
-            data = sys.stdin.buffer.read(parse.LIMIT + 1)
-        else:
-            with open(path, "rb") as file:
-                data = file.read(parse.LIMIT + 1)
-        return data.decode()
-
-
-def _read_in(folder: str, *names: str) -> str | None:
-    """Return the text of the first of these files that is there; None if none is.
-
-    The folder may be a stranger's: no link leads out of it. Raises ImageError.
-    """
-    for name in names:
-        with _failures(f"{folder}/{name}"), closing(Root.at(folder)) as root:
-            try:
-                return root.read(name, parse.LIMIT + 1).decode()
-            except FileNotFoundError:
-                continue
-    return None
-
-
-@contextmanager
-def _failures(path: str) -> Iterator[None]:
-    """Make an ImageError of what fails while `path` is read."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise ImageError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
-    except OSError as error:
-        text = f"failed to read dockerfile: {path}: {error.strerror}"
-        raise ImageError(text, from_os(error).hint, status=1) from None
-
-
-def _ignored(flags: Build, folder: str) -> str:
-    """Return the rules of what is left out: those beside -f's file before the folder's own."""
-    named = None
-    if flags.file not in ("", "-"):
-        beside, name = os.path.split(flags.file)
-        named = _read_in(beside or ".", f"{name}.dockerignore")
-    if named is not None:
-        return named
-    return _read_in(folder, ".dockerignore", ".containerignore") or ""
 
 
 def _options(flags: Build) -> BuildOptions:
@@ -158,7 +94,7 @@ def _options(flags: Build) -> BuildOptions:
     return BuildOptions(
         tuple(flags.tag), arguments, labels, flags.target, flags.platform,
         use_cache=not flags.no_cache, host_network=flags.network == "host", quiet=flags.quiet,
-        now=now * 10**9,
+        now=now * 10**9, secrets=secrets.of_flags(flags.secret, flags.ssh),
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ DRAFT = ".draft-"
 """What the name of a draft begins with."""
 _BESIDE = ".minirun-draft-"
 """The same outside of the store."""
+MEMORY = "/dev/shm"
+"""Where what is never to be on a disk lies: a tmpfs."""
 
 
 def hold(path: str) -> int:
@@ -43,9 +45,7 @@ def beside(folder: str) -> Iterator[str]:
     What makers that died have left there is removed first, if it is the caller's own. Raises
     OSError.
     """
-    for name in os.listdir(folder):
-        if name.startswith(_BESIDE):
-            _sweep(f"{folder}/{name}")
+    sweep(folder)
     while True:
         path = tempfile.mkdtemp(prefix=_BESIDE, dir=folder)
         with suppress(FileNotFoundError):
@@ -58,6 +58,14 @@ def beside(folder: str) -> Iterator[str]:
     finally:
         remove_tree(path)
         os.close(fd)
+
+
+def sweep(folder: str) -> None:
+    """Remove what makers that died have left beside, if it is the caller's own."""
+    with suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            if name.startswith(_BESIDE):
+                _sweep(f"{folder}/{name}")
 
 
 def _sweep(path: str) -> None:

@@ -7,18 +7,19 @@ A step's key is a digest of all that its layer follows from: the layers below, t
 for COPY the content of the files. A step whose layer `image gc` has removed counts for nothing.
 """
 
+import errno
 import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image.blobs import Blobs
-from minirun.image.draft import DRAFT, abandoned, listed, locked
+from minirun.image.draft import DRAFT, MEMORY, abandoned, hold, listed, locked, sweep
 from minirun.image.layers import Layers
 from minirun.image.oci import digest_of
 
@@ -55,15 +56,33 @@ class StepCache:
         os.rename(file.name, self._path(key))
 
     @contextmanager
-    def mount(self, name: str, *, alone: bool) -> Iterator[str]:
-        """Yield the folder of a cache; `alone`: while no other step has it. Raises OSError."""
+    def mount(
+        self, name: str, *, alone: bool, fill: Callable[[str], object] | None = None
+    ) -> Iterator[str]:
+        """Yield the folder of a cache; `alone`: while no other step has it. Raises OSError.
+
+        `fill` puts something into a new one.
+        """
         folder = f"{_folder(self._store, MOUNTS)}/{digest_of(name.encode())[7:]}"
         while True:
+            if fill and not os.path.isdir(folder):
+                self._make(folder, fill)
             os.makedirs(folder, exist_ok=True)
             with locked(folder, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
                 if os.path.isdir(folder):  # else `image gc` has just removed it
                     yield folder
                     return
+
+    def _make(self, folder: str, fill: Callable[[str], object]) -> None:
+        """Make the folder of a cache, whole or not at all; another build may be faster."""
+        with scratch(self._store) as draft:
+            os.mkdir(f"{draft}/new")
+            fill(f"{draft}/new")
+            try:
+                os.rename(f"{draft}/new", folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
 
     def has(self, path: str) -> bool:
         """Return True if the layer that the step `path` has made is still here."""
@@ -96,6 +115,7 @@ def prune(store: str) -> list[str]:
 
     The caller must see to it that no image is being built. Raises OSError.
     """
+    sweep(MEMORY)  # secrets of builds that were killed
     steps, removed = StepCache(store), []
     for path in listed(f"{store}/{STEPS}"):
         if not steps.has(path):
@@ -107,6 +127,18 @@ def prune(store: str) -> list[str]:
             remove_tree(path)
             removed.append(path)
     return removed
+
+
+@contextmanager
+def scratch(store: str) -> Iterator[str]:
+    """Yield a directory that is gone afterwards; `image gc` removes those of dead builds."""
+    folder = tempfile.mkdtemp(prefix=DRAFT, dir=_folder(store, BUILDS))
+    held = hold(folder)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+        os.close(held)
 
 
 def over(chain: str, diff_id: str) -> str:

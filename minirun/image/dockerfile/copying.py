@@ -10,11 +10,22 @@ import hashlib
 import io
 import os
 import stat
+from collections.abc import Iterable, Sequence
 from typing import BinaryIO, NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image.compression import Hashed
-from minirun.image.dockerfile.trees import Found, Tree, is_directory, resolve, walk
+from minirun.image.dockerfile.chmod import Change
+from minirun.image.dockerfile.ignore import Ignore
+from minirun.image.dockerfile.trees import (
+    Found,
+    Row,
+    Tree,
+    is_directory,
+    resolve,
+    walk,
+    with_parents,
+)
 from minirun.image.pack import check_name, member_of
 from minirun.image.tarstream import Member
 from minirun.image.tarwriter import TarWriter
@@ -25,7 +36,7 @@ class Ownership(NamedTuple):
 
     uid: int | None = None
     gid: int | None = None
-    mode: int | None = None
+    mode: Change | None = None
     """--chmod."""
     special: bool = True
     """False: files lose the set-user-ID and the set-group-ID bit, and file capabilities."""
@@ -43,6 +54,22 @@ class LayerWriter:
         """What this layer has → its kind."""
         self._links: dict[tuple[int, int], str] = {}
         self._content = hashlib.sha256()
+        self._exclude = Ignore()
+
+    def exclude(self, patterns: Sequence[str]) -> None:
+        """Leave out what fits --exclude: relative to a source that is a directory.
+
+        Raises ImageError.
+        """
+        self._exclude = Ignore.of(patterns)
+
+    def kept(self, tree: Tree, sources: Iterable[Found]) -> list[Found]:
+        """Return the sources of which not the file itself is left out."""
+        return [
+            each for each in sources
+            if is_directory(tree, each.path)
+            or not (each.name in self._exclude or each.path in self._exclude)
+        ]  # fmt: skip
 
     def finish(self) -> str:
         """Write the archive's end; return the digest of all that was copied, but its dates."""
@@ -71,37 +98,72 @@ class LayerWriter:
 
         Raises ImageError, OSError.
         """
+        self._copy_rows(tree, source, walk(tree, source), target, whose)
+
+    def copy_parents(self, tree: Tree, source: str, target: str, whose: Ownership) -> None:
+        """Copy what COPY --parents means by a source. Raises ImageError, OSError."""
+        self._links = {}
+        for top, pattern, rows in with_parents(tree, source):
+            wanted = Ignore.of([pattern or "**"])
+            fitting = (row for row in rows if _below(top, row[0]) in wanted)
+            self._copy_rows(tree, top, fitting, target, whose)
+
+    def write(self, name: str, content: str, target: str, whose: Ownership) -> None:
+        """Write a file whose content stands in the Dockerfile. Raises ImageError."""
+        self._whose = whose
+        place = self._resolve(target)
+        if target.endswith("/") or self._is_directory(place):
+            place = f"{place}/{name}".lstrip("/")
+        self._make_directories(place.rpartition("/")[0])
+        if self._is_directory(place):
+            raise ImageError(f"cannot overwrite directory /{place} with a file")
+        data = content.encode(errors="surrogateescape")
+        member = Member(place, "file", 0o644, 0, 0, len(data), self._now, "", (0, 0), {})
+        self._add(member, io.BytesIO(data))
+
+    def _copy_rows(
+        self, tree: Tree, top: str, rows: Iterable[Row], target: str, whose: Ownership
+    ) -> None:  # fmt: skip
+        """Copy files to where they lie below `top`, in directories that are like theirs."""
         self._whose = whose
         place = self._resolve(target)
         self._make_directories(place)
-        places = {source: place}
-        for path, info in walk(tree, source):
-            head, _, name = path.rpartition("/")
-            new = f"{places[head]}/{name}".lstrip("/")
+        places = {top: place}
+        for path, info in rows:
+            if _below(top, path) in self._exclude:
+                continue
             if stat.S_ISDIR(info.st_mode):
-                places[path] = self._copy_one_directory(tree, path, info, new)
+                self._place(tree, path, places)
             else:
+                head, _, name = path.rpartition("/")
+                new = f"{self._place(tree, head, places)}/{name}".lstrip("/")
                 self._copy_file(tree, path, new)
+
+    def _place(self, tree: Tree, path: str, places: dict[str, str]) -> str:
+        """Return where a directory of the tree is copied to; it is made, and those above it."""
+        if path not in places:
+            head, _, name = path.rpartition("/")
+            new = f"{self._place(tree, head, places)}/{name}".lstrip("/")
+            fd = tree.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                places[path] = self._copy_one_directory(os.fstat(fd), new, fd)
+            finally:
+                os.close(fd)
+        return places[path]
 
     def make_directories(self, target: str, whose: Ownership) -> bool:
         """Make a directory and those above it; return False if it is there. Raises ImageError."""
         self._whose = whose
         return self._make_directories(self._resolve(target))
 
-    def _copy_one_directory(
-        self, tree: Tree, path: str, info: os.stat_result, new: str
-    ) -> str:  # fmt: skip
+    def _copy_one_directory(self, info: os.stat_result, new: str, fd: int) -> str:
         """Copy a directory without what is in it; return its place, behind a link of the image."""
         resolved = self._resolve(new)
         if resolved != new and self._is_directory(resolved):
             return resolved
         if not self._is_directory(new) and (new in self._made or self._below.stat(new)):
             raise ImageError(f"cannot copy a directory over /{new}, which is no directory")
-        fd = tree.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            self._add(member_of(new, info, fd))
-        finally:
-            os.close(fd)
+        self._add(member_of(new, info, fd))
         return new
 
     def _copy_file(self, tree: Tree, source: str, path: str) -> None:
@@ -140,10 +202,10 @@ class LayerWriter:
 
     def _add(self, member: Member, content: BinaryIO | None = None) -> None:
         """Write a member with the mode that it is to have."""
-        if self._whose.mode is not None and member.kind != "link":
-            member = member._replace(mode=self._whose.mode)
-        elif not self._whose.special:
+        if not self._whose.special:
             member = member._replace(mode=member.mode & ~(stat.S_ISUID | stat.S_ISGID))
+        if self._whose.mode and member.kind != "link":
+            member = member._replace(mode=self._whose.mode(member.mode, member.kind == "dir"))
         if not self._whose.special:
             member.xattrs.pop("security.capability", None)
         self._write(member, content)
@@ -168,3 +230,8 @@ class LayerWriter:
     def _is_directory(self, path: str) -> bool:
         kind = self._made.get(path)
         return kind == "dir" if kind else is_directory(self._below, path)
+
+
+def _below(top: str, path: str) -> str:
+    """Return a path relative to the directory `top`, in which it lies."""
+    return path.removeprefix(f"{top}/") if top else path

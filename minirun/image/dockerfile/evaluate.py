@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from minirun.core.errors import ImageError
-from minirun.image.dockerfile import expand
+from minirun.image.dockerfile import expand, mounts
+from minirun.image.dockerfile.heredoc import Document, of_word
 from minirun.image.dockerfile.parse import Instruction, wrong
 from minirun.image.oci import DOCUMENT_LIMIT
 
 DEFAULT_SHELL = ("/bin/sh", "-c")
+PIPES = "/dev/pipes"
+"""Where the program of a here-document lies while it runs: buildkit's name."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = frozenset(
     name for word in ("HTTP", "HTTPS", "FTP", "NO", "ALL")
@@ -40,6 +43,8 @@ class Run(NamedTuple):
     mounts: tuple[Mapping[str, str], ...]
     """--mount: type, target, and so on."""
     network: str
+    script: str = ""
+    """The content of a here-document that is a program of its own (#!); it is then argv[0]."""
 
 
 class Copy(NamedTuple):
@@ -54,6 +59,12 @@ class Copy(NamedTuple):
     chmod: str
     unpacks: bool
     """ADD: local archives are unpacked."""
+    documents: tuple[tuple[str, str], ...] = ()
+    """Name and content of files that stand in the Dockerfile itself."""
+    excludes: tuple[str, ...] = ()
+    """--exclude: patterns of what is not copied."""
+    parents: bool = False
+    """--parents: below the target each file has the path that it has in the source."""
 
 
 class MakeDirectory(NamedTuple):
@@ -221,15 +232,30 @@ class StageState:
     def _take_run(self, instruction: Instruction) -> Run:
         proxies = {name: value for name, value in self._given.items() if name in PROXIES}
         variables = {"PATH": DEFAULT_PATH} | proxies | self._args | self._variables
+        argv, script = self._command(instruction), ""
+        if instruction.documents:
+            argv, script = self._script(instruction)
         return Run(
-            argv=tuple(self._command(instruction)),
+            argv=tuple(argv),
             env=tuple(f"{name}={value}" for name, value in variables.items()),
             workdir=self.config.get("WorkingDir", "/"), user=self.config.get("User", ""),
             mounts=tuple(
                 self._mount(value) for name, value in instruction.flags if name == "mount"
             ),
-            network=instruction.flag("network") or "default",
+            network=instruction.flag("network") or "default", script=script,
         )  # fmt: skip
+
+    def _script(self, instruction: Instruction) -> tuple[list[str], str]:
+        """Return the words, and the program if it is one itself, of a RUN with here-documents."""
+        shell = self.config.get("Shell") or DEFAULT_SHELL
+        documents = instruction.documents
+        if not of_word(instruction.text):  # the shell reads them
+            rest = "".join(f"\n{each.text}{each.name}" for each in documents)
+            return [*shell, instruction.text + rest], ""
+        content = documents[0].content()
+        if content.startswith("#!"):
+            return [f"{PIPES}/{checked_name(documents[0].name)}"], content
+        return [*shell, content], ""
 
     def _take_copy(self, instruction: Instruction) -> Copy:
         words = self._words(instruction)
@@ -239,16 +265,34 @@ class StageState:
         target = self._absolute(words[-1])
         if words[-1].endswith(("/", "/.")) or words[-1] == ".":
             target = target.rstrip("/") + "/"
+        documents = {each.name: each for each in instruction.documents}
+        raw = instruction.words or expand.split(instruction.text, self._escape, expand.BLANKS)
+        names = [of_word(word) for word in raw]
+        if names[-1] in documents:
+            raise ImageError(f"{instruction.name} cannot accept a heredoc as a destination")
         if len(words) > 2 and not target.endswith("/"):
             what = "its destination must be a directory and end with a /"
             raise ImageError(
                 f"when using {instruction.name} with more than one source file, {what}"
             )
         return Copy(
-            words[:-1], target, instruction.flag("from"),
+            tuple(word for word, name in zip(words[:-1], names, strict=False)
+                  if name not in documents),
+            target, instruction.flag("from"),
             self._expand(instruction.flag("chown")), self._expand(instruction.flag("chmod")),
             unpacks=instruction.name == "ADD",
+            documents=tuple((checked_name(name), self._content(documents[name]))
+                            for name in names[:-1] if name in documents),
+            excludes=tuple(map(self._expand, instruction.values("exclude"))),
+            parents=instruction.switch("parents"),
         )  # fmt: skip
+
+    def _content(self, document: Document) -> str:
+        """Return what is in a here-document, with its variables if they are to be filled in."""
+        text = document.content()
+        if not document.expands:
+            return text
+        return expand.document(text, self._args | self._variables)
 
     def _take_add(self, instruction: Instruction) -> Copy:
         found = self._take_copy(instruction)
@@ -268,32 +312,20 @@ class StageState:
         return [*(self.config.get("Shell") or DEFAULT_SHELL), instruction.text]
 
     def _mount(self, text: str) -> dict[str, str]:
-        """Return the options of RUN --mount; a cache, a tmpfs or a bind of another stage."""
-        found = {}
-        for part in text.split(","):
-            name, _, value = part.partition("=")
-            found[{"dst": "target", "destination": "target", "src": "source"}.get(name, name)] = (
-                self._expand(value)
-            )
-        kind = found.setdefault("type", "bind")
-        unknown = sorted(set(found) - _MOUNT_OPTIONS.get(kind, set()))
-        if kind not in _MOUNT_OPTIONS:
-            raise ImageError(f"RUN --mount=type={kind}: not known", "type=cache, tmpfs or bind")
-        if unknown or not found.get("target"):
-            what = f"unexpected key {unknown[0]!r}" if unknown else "target is required"
-            raise ImageError(f"RUN --mount: {what}")
-        found["target"] = self._absolute(found["target"])
-        if found["target"] == "/":
-            raise ImageError("RUN --mount: invalid mount target '/'")
+        """Return the options of RUN --mount; a target is absolute."""
+        found = mounts.parse(text, self._expand)
+        if found.get("target"):
+            found["target"] = self._absolute(found["target"])
+            if found["target"] == "/":
+                raise ImageError("RUN --mount: invalid mount target '/'")
         return found
 
 
-_ANY_MOUNT = {"type", "target", "readonly", "ro", "readwrite", "rw"}
-_MOUNT_OPTIONS = {
-    "cache": _ANY_MOUNT | {"id", "sharing", "mode", "uid", "gid"},
-    "tmpfs": _ANY_MOUNT | {"size"},
-    "bind": _ANY_MOUNT | {"source", "from"},
-}
+def checked_name(name: str) -> str:
+    """Return the name of a here-document that becomes a file. Raises ImageError."""
+    if "/" in name or name in (".", ".."):
+        raise ImageError(f"a here-document called {name!r}: no name of a file")
+    return name
 
 
 def _count(text: str) -> int:

@@ -2,10 +2,12 @@
 
 One pattern a line, as in Go's filepath.Match, and `**` for any number of folders; `!` brings back
 what an earlier line left out; the last line that fits decides. A pattern that fits a folder fits
-all in it. Lines with # at the start are comments. Source: docs.docker.com/build/concepts/context.
+all in it. Lines with # at the start are comments; only a line feed ends a line. COPY --exclude has
+the same patterns. Source: docs.docker.com/build/concepts/context.
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -27,12 +29,30 @@ class Ignore:
             raise ImageError(f".dockerignore: more than {LIMIT} bytes")
         self._rules = [
             _rule(line.strip(), number)
-            for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1)
+            for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1)
             if line.strip() and not line.startswith("#")
         ]
-        self.has_rules = bool(self._rules)
-        self.may_bring_back = any(rule.brings_back for rule in self._rules)
+
+    @classmethod
+    def of(cls, patterns: Iterable[str]) -> "Ignore":
+        """Return the rules of these patterns alone. Raises ImageError, which names the pattern."""
+        found = cls()
+        for pattern in patterns:
+            try:
+                found._rules.append(_rule(pattern, 0))
+            except ImageError:
+                raise ImageError(f"{pattern!r} is no pattern: syntax error in pattern") from None
+        return found
+
+    @property
+    def has_rules(self) -> bool:
+        """If not, all is to be seen."""
+        return bool(self._rules)
+
+    @property
+    def may_bring_back(self) -> bool:
         """If not, nothing in a folder that is left out needs to be looked at."""
+        return any(rule.brings_back for rule in self._rules)
 
     def __contains__(self, path: str) -> bool:
         """Return True if `path`, relative to the context, is left out."""

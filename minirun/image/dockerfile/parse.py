@@ -5,8 +5,10 @@
     FROM debian:$VERSION AS base   begins a stage
     RUN --mount=… make \\
         all                        a line goes on behind a backslash; comments between are left out
+    COPY <<EOF /etc/motd           a here-document follows (minirun.image.dockerfile.heredoc)
 
-Instructions that minirun does not know are refused, as are here-documents and ONBUILD.
+Only a line feed ends a line, as in docker. Instructions that minirun does not know are refused, as
+is ONBUILD.
 """
 
 import json
@@ -15,6 +17,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.image.dockerfile import heredoc
+from minirun.image.dockerfile.heredoc import Document
 
 LIMIT = 1 << 20
 """Bytes of a Dockerfile."""
@@ -23,7 +27,8 @@ KNOWN = frozenset(
      "MAINTAINER", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR")
 )  # fmt: skip
 FLAGS = {
-    "ADD": ("chown", "chmod", "link"), "COPY": ("chown", "chmod", "from", "link"),
+    "ADD": ("chown", "chmod", "link", "exclude"),
+    "COPY": ("chown", "chmod", "from", "link", "exclude", "parents"),
     "FROM": ("platform",),
     "RUN": ("mount", "network"),
     "HEALTHCHECK": ("interval", "timeout", "start-period", "start-interval", "retries"),
@@ -32,8 +37,11 @@ FLAGS = {
 _LISTS = ("ADD", "CMD", "COPY", "ENTRYPOINT", "RUN", "SHELL", "VOLUME")
 """Instructions that may be a JSON list of words."""
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z]+)\s*=\s*(.*?)\s*")
-_FLAG = re.compile(r"--([a-z-]+)(?:=(\S*))?(?:\s+|$)")
-_HEREDOC = re.compile(r"<<-?\s*[\"']?[A-Za-z_]")
+_FLAG = re.compile(r"""--([a-z-]+)(?:=((?:"[^"]*"|'[^']*'|\\.|[^\s"'\\])*))?(?:\s+|$)""")
+_QUOTED = re.compile(r"""\\(.)|"([^"]*)"|'([^']*)'""")
+_BLANKS = re.compile("[ \t\v\f\r]+")
+_TEXTS = ("RUN", "COPY", "ADD")
+"""Instructions that may have here-documents."""
 _STAGE_NAME = re.compile("[a-z][a-z0-9-_.]*")
 
 
@@ -49,10 +57,23 @@ class Instruction(NamedTuple):
     """The words of a JSON list; None if it is not one."""
     line: int
     """The line that it begins on, from 1."""
+    documents: tuple[Document, ...] = ()
+    """Its here-documents."""
 
     def flag(self, name: str) -> str:
         """Return the value of a flag; "" if it is not given."""
         return dict(self.flags).get(name, "")
+
+    def values(self, name: str) -> list[str]:
+        """Return all values of a flag that may stand more than once."""
+        return [value for key, value in self.flags if key == name]
+
+    def switch(self, name: str) -> bool:
+        """Return True for --name, or --name=true. Raises ImageError for another value."""
+        value = dict(self.flags).get(name, "false") or "true"
+        if value not in ("true", "false"):
+            raise ImageError(f"expecting boolean value for flag {name}, not: {value}")
+        return value == "true"
 
 
 class Stage(NamedTuple):
@@ -81,7 +102,7 @@ def parse(text: str) -> Dockerfile:
     if "\0" in text:
         raise wrong(text.partition("\0")[0].count("\n") + 1, "a NUL byte")
     escape = _escape(text)
-    found = [_instruction(line, number) for number, line in _logical(text, escape)]
+    found = _instructions(text, escape)
     starts = [at for at, each in enumerate(found) if each.name == "FROM"]
     head = found[: starts[0]] if starts else found
     for each in head:
@@ -105,7 +126,7 @@ def wrong(line: int, what: str, hint: str = "") -> ImageError:
 
 def _escape(text: str) -> str:
     """Return the escape character that the directives at the top name."""
-    for line in text.splitlines():
+    for line in text.removeprefix("\ufeff").split("\n"):
         match = _DIRECTIVE.fullmatch(line.strip())
         if not match:
             break
@@ -116,18 +137,39 @@ def _escape(text: str) -> str:
     return "\\"
 
 
-def _logical(text: str, escape: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, line), continued lines as one; comments and empty lines are left out."""
+def _instructions(text: str, escape: str) -> list[Instruction]:
+    """Return all instructions, with their here-documents."""
+    lines = enumerate(re.findall(r"[^\n]*\n|[^\n]+", text.removeprefix("\ufeff")), 1)
+    found = []
+    for number, line in _logical(lines, escape):
+        one = _instruction(line, number)
+        if one.name in _TEXTS and one.words is None:
+            documents = heredoc.announced(one.text)
+            try:
+                texts = tuple(heredoc.read(each, lines) for each in documents)
+            except ImageError as error:
+                raise wrong(number, str(error)) from None
+            one = one._replace(documents=texts)
+        found.append(one)
+    return found
+
+
+def _logical(lines: Iterator[tuple[int, str]], escape: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, line), continued lines as one; comments and empty lines are left out.
+
+    Between two of them the caller may take lines that belong to the first.
+    """
+    goes_on = re.compile(rf"(?:^|[^{re.escape(escape)}]){re.escape(escape)}[ \t]*$")
     whole, start = "", 0
-    for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        line = raw.rstrip()
+    for number, raw in lines:
+        line = raw.rstrip("\r\n")
         if line.lstrip().startswith("#") or not line.strip():
             continue
         if not whole:
             start = number
             line = line.lstrip()
-        if line.endswith(escape):
-            whole += line[:-1]
+        if goes_on.search(line):
+            whole += line.rstrip(" \t")[:-1]
             continue
         yield start, whole + line
         whole = ""
@@ -136,7 +178,7 @@ def _logical(text: str, escape: str) -> Iterator[tuple[int, str]]:
 
 
 def _instruction(line: str, number: int) -> Instruction:
-    word = line.split(maxsplit=1)[0]
+    word = _BLANKS.split(line, maxsplit=1)[0]
     name, rest = word.upper(), line[len(word) :].lstrip()
     if name not in KNOWN:
         raise wrong(number, f"unknown instruction: {word}", f"known: {', '.join(sorted(KNOWN))}")
@@ -144,13 +186,15 @@ def _instruction(line: str, number: int) -> Instruction:
     while match := _FLAG.match(rest):
         if match[1] not in FLAGS.get(name, ()):
             raise wrong(number, f"unknown flag: {name} --{match[1]}")
-        flags.append((match[1], match[2] or ""))
+        flags.append((match[1], _unquoted(match[2] or "")))
         rest = rest[match.end() :]
-    if name in ("RUN", "COPY", "ADD") and _HEREDOC.search(rest):
-        raise wrong(number, "a here-document", "write the file, and COPY it; or join lines with \\")
     if not rest.strip():
         raise wrong(number, f"{name} requires at least one argument")
     return Instruction(name, tuple(flags), rest.strip(), _json(name, rest, number), number)
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", text)
 
 
 def _json(name: str, rest: str, number: int) -> tuple[str, ...] | None:

@@ -5,6 +5,7 @@ A link is resolved first, inside the tree, so no file outside it is ever reached
 """
 
 import errno
+import itertools
 import os
 import posixpath
 import re
@@ -21,6 +22,8 @@ from minirun.image.unpack import DEPTH_LIMIT
 
 _INSIDE = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_MAGICLINKS
 _SPECIAL = frozenset("*?[")
+Row = tuple[str, os.stat_result]
+"""A path in a tree, and what lstat says of it."""
 
 
 class Tree(Protocol):
@@ -154,18 +157,23 @@ class Found(NamedTuple):
     """Behind all links."""
 
 
-def expand(tree: Tree, patterns: Sequence[str]) -> list[Found]:
+def expand(tree: Tree, patterns: Sequence[str], *, alone: bool = True) -> list[Found]:
     """Return what the sources of a COPY mean: paths, and what fits a pattern.
 
-    A pattern may fit nothing, if another source is there. Raises ImageError: one leads out of the
-    tree, or there is nothing.
+    A pattern may fit nothing, if it is not `alone`. Raises ImageError: one leads out of the tree,
+    or nothing is there.
     """
     found = {pattern: _expanded(tree, pattern) for pattern in patterns}
     for pattern, rows in found.items():
-        if not rows and not (_SPECIAL & set(pattern) and any(found.values())):
-            text = f"{pattern}: not found in the build context, or left out by .dockerignore"
-            raise ImageError(text if tree.ignore.has_rules else f"{pattern}: not found")
+        if not rows and (alone or not _SPECIAL & set(pattern)):
+            raise not_found(tree, pattern)
     return [row for rows in found.values() for row in rows]
+
+
+def not_found(tree: Tree, pattern: str) -> ImageError:
+    """Return the error for a source that is not there."""
+    text = f"{pattern}: not found in the build context, or left out by .dockerignore"
+    return ImageError(text if tree.ignore.has_rules else f"{pattern}: not found")
 
 
 def _expanded(tree: Tree, pattern: str) -> list[Found]:
@@ -200,7 +208,29 @@ def _is_seen(tree: Tree, path: str) -> bool:
     return stat.S_ISDIR(info.st_mode) and next(walk(tree, path), None) is not None
 
 
-def walk(tree: Tree, top: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
+def with_parents(tree: Tree, source: str) -> Iterator[tuple[str, str, Iterator[Row]]]:
+    """Yield what COPY --parents means by a source: (top, pattern, rows).
+
+    Below the target the files get the path that they have below `top`: what stands before /./ , if
+    that is there. The rows are all that may fit the pattern, in which ** is any number of folders;
+    no link is followed. Raises ImageError.
+    """
+    head, pivot, rest = source.partition("/./")
+    pattern = posixpath.normpath("/" + (rest if pivot else source)).lstrip("/")
+    fixed = list(itertools.takewhile(lambda part: not _SPECIAL & set(part), pattern.split("/")))
+    for top in expand(tree, [head or "/"]) if pivot else [Found("", "")]:
+        begin = "/".join(filter(None, (top.path, *fixed)))
+        info = tree.stat(begin)
+        if info is None or not _is_seen(tree, begin):
+            if not _SPECIAL & set(source):
+                raise not_found(tree, source)
+            continue
+        own = [(begin, info)] if begin != top.path else []
+        below = walk(tree, begin) if stat.S_ISDIR(info.st_mode) else iter(())
+        yield top.path, pattern, chain(own, below)
+
+
+def walk(tree: Tree, top: str, depth: int = 0) -> Iterator[Row]:
     """Yield (path, lstat) of all below a directory, a directory before what is in it.
 
     A directory that is left out stands there if something in it does not. Raises ImageError,

@@ -15,7 +15,7 @@ from minirun.image import oci
 from minirun.image import store as shelf
 from minirun.image.archives.saving import SavedImage, SavedSource, collected
 from minirun.image.blobs import Blobs
-from minirun.image.dockerfile import expand
+from minirun.image.dockerfile import expand, mounts
 from minirun.image.dockerfile.cache import over
 from minirun.image.dockerfile.evaluate import Copy, Run, StageState, Work
 from minirun.image.dockerfile.parse import Dockerfile, Instruction
@@ -25,6 +25,7 @@ from minirun.image.take import platform_of, take, this_platform, using
 from minirun.running.build.copy import copy, make_directory
 from minirun.running.build.documents import documents, last
 from minirun.running.build.run import run
+from minirun.running.build.secrets import Secrets
 from minirun.running.build.stage import BuiltLayer, Outcome, Stage, Workshop
 
 Notify = Callable[[str], None]
@@ -52,6 +53,8 @@ class BuildOptions(NamedTuple):
     quiet: bool
     now: int
     """When the build begins, nanoseconds since 1970."""
+    secrets: Secrets
+    """What --secret and --ssh give."""
 
 
 class Builder:
@@ -66,7 +69,7 @@ class Builder:
         self._stages: dict[int, Stage] = {}
         self._shop = Workshop(
             settings, settings.store, context, self._origin, options.host_network,
-            options.use_cache, options.quiet, options.now,
+            options.use_cache, options.quiet, options.now, options.secrets,
         )  # fmt: skip
         self._arguments = self._global_arguments()
 
@@ -121,6 +124,8 @@ class Builder:
         stage = self._file.stages[number]
         names = [expand.word(stage.image, self._arguments, self._file.escape)]
         names += [each.flag("from") for each in stage.instructions if each.flag("from")]
+        for each in stage.instructions:
+            names += mounts.origins(each.values("mount"))
         others = (self._number(name.lower(), number) for name in names)
         return [other for other in others if other is not None]
 
@@ -251,15 +256,17 @@ def _platform_arguments(platform: oci.Platform) -> dict[str, str]:
 
 
 def _text(instruction: Instruction) -> str:
-    """Return an instruction in one line."""
+    """Return an instruction in one line, without its here-documents."""
     flags = [f"--{name}={value}" if value else f"--{name}" for name, value in instruction.flags]
     return " ".join([instruction.name, *flags, " ".join(instruction.text.split())])
 
 
 def _history_text(instruction: Instruction, state: StageState) -> str:
     """Return what the history says of a step; of RUN also which arguments it has seen."""
-    arguments = state.shown_arguments()
-    if instruction.name != "RUN" or not arguments:
-        return _text(instruction)
-    count = f"|{len(arguments)} {' '.join(arguments)} "
-    return f"RUN {count}{_text(instruction).removeprefix('RUN ')}"
+    text = _text(instruction)
+    if instruction.name != "RUN":
+        return text
+    text = "".join([text, *(f"\n{each.text}{each.name}" for each in instruction.documents)])
+    if arguments := state.shown_arguments():
+        text = f"RUN |{len(arguments)} {' '.join(arguments)} {text.removeprefix('RUN ')}"
+    return text

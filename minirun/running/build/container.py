@@ -21,7 +21,7 @@ from minirun.core.places import UPPER
 from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless_config
 from minirun.image.dockerfile.evaluate import Run
-from minirun.image.dockerfile.trees import LayerTree
+from minirun.image.dockerfile.trees import LayerTree, resolve
 from minirun.image.pack import LayerPacker, writer_of
 from minirun.image.tarwriter import TarWriter
 from minirun.oci import generate
@@ -35,10 +35,10 @@ _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDE
 
 
 class Mount(NamedTuple):
-    """A cache or a tmpfs of a step."""
+    """What a step finds mounted."""
 
     source: str
-    """A directory of the host; "" for a tmpfs."""
+    """A directory, a file or a socket of the host; "" for a tmpfs."""
     target: str
     options: tuple[str, ...]
 
@@ -152,7 +152,7 @@ def _stubs(document: "dict[str, Any]", layers: "tuple[str, ...]") -> set[str]:
     try:
         found: set[str] = set()
         for row in document["mounts"]:
-            parts = str(row["destination"]).strip("/").split("/")
+            parts = resolve(tree, str(row["destination"])).split("/")
             above = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
             found.update(path for path in above if tree.stat(path) is None)
         return found

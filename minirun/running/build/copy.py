@@ -1,25 +1,22 @@
 """COPY, ADD and WORKDIR: layers that are made without a container."""
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 from minirun.core.errors import ImageError
-from minirun.core.rootfs.tree import remove_tree
 from minirun.core.settings import unprivileged
 from minirun.image.blobs import Blobs
 from minirun.image.compression import DAMAGED, decompressed
-from minirun.image.dockerfile.cache import BUILDS
+from minirun.image.dockerfile.cache import scratch
+from minirun.image.dockerfile.chmod import change_of
 from minirun.image.dockerfile.copying import LayerWriter, Ownership
 from minirun.image.dockerfile.evaluate import Copy, MakeDirectory
 from minirun.image.dockerfile.trees import FolderTree, Tree, expand, is_directory
-from minirun.image.draft import DRAFT, hold
 from minirun.image.oci import digest_of
 from minirun.image.tarfields import BLOCK
 from minirun.image.unpack import unpack
 from minirun.oci.image_user import in_layers
-from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, mode_of
+from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache
 
 
 def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
@@ -37,20 +34,33 @@ def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
             whose = whose._replace(uid=0, gid=0)
         if not work.origin:
             whose = whose._replace(special=False)
-        found = expand(source, work.sources)
-        archives = [each for each in found if work.unpacks and _is_archive(source, each.path)]
-        for each in archives:
-            writer.make_directories(work.target, whose)
-            _unpack(source, each.path, work.target, writer, shop.store)
-        rest = [each for each in found if each not in archives]
-        writer.copy(source, rest, work.target, whose)
+        writer.exclude(work.excludes)
+        if work.parents:
+            for each in work.sources:
+                writer.copy_parents(source, each, work.target, whose)
+        else:
+            _copy(work, source, writer, whose, shop.store)
+        for name, content in work.documents:
+            writer.write(name, content, work.target, given)
         key = digest_of(f"{stage.chain} COPY {writer.finish()}".encode())
         return from_cache(key, stage, shop) or add(key, output, stage, shop)
 
 
+def _copy(work: Copy, source: Tree, writer: LayerWriter, whose: Ownership, store: str) -> None:
+    """Copy all sources; ADD unpacks those that are archives. Raises ImageError, OSError."""
+    count = len(work.sources) + len(work.documents)
+    found = writer.kept(source, expand(source, work.sources, alone=count < 2))
+    archives = [each for each in found if work.unpacks and _is_archive(source, each.path)]
+    for each in archives:
+        writer.make_directories(work.target, whose)
+        _unpack(source, each.path, work.target, writer, store)
+    rest = [each for each in found if each not in archives]
+    writer.copy(source, rest, work.target, whose)
+
+
 def _ownership(work: Copy, stage: Stage) -> Ownership:
     """Return what --chown and --chmod say. Raises MinirunError, OSError."""
-    mode = mode_of(work.chmod, "--chmod") if work.chmod else None
+    mode = change_of(work.chmod) if work.chmod else None
     if not work.chown:
         return Ownership(mode=mode)
     return Ownership(*_owner(work.chown, stage), mode)
@@ -84,8 +94,7 @@ def _is_archive(tree: Tree, path: str) -> bool:
 
 def _unpack(tree: Tree, path: str, target: str, writer: LayerWriter, store: str) -> None:
     """Copy what is in an archive, as its owners'. Raises ImageError, OSError."""
-    os.makedirs(f"{store}/{BUILDS}", 0o700, exist_ok=True)
-    with _scratch(f"{store}/{BUILDS}") as folder:
+    with scratch(store) as folder:
         with open(tree.open(path), "rb") as file:
             try:
                 unpack(decompressed(file), folder)
@@ -93,18 +102,6 @@ def _unpack(tree: Tree, path: str, target: str, writer: LayerWriter, store: str)
                 raise ImageError(f"{path} is damaged: {error}") from None
         with closing(FolderTree(folder)) as unpacked:
             writer.copy_directory(unpacked, "", target, Ownership())
-
-
-@contextmanager
-def _scratch(above: str) -> Iterator[str]:
-    """Yield a directory that is gone afterwards; `image gc` removes those of dead builds."""
-    folder = tempfile.mkdtemp(prefix=DRAFT, dir=above)
-    held = hold(folder)
-    try:
-        yield folder
-    finally:
-        remove_tree(folder)
-        os.close(held)
 
 
 def make_directory(work: MakeDirectory, stage: Stage, shop: Workshop) -> Outcome | None:

@@ -1,17 +1,13 @@
-"""RUN: whether a build before has done it, where its caches lie, and how it has ended."""
+"""RUN: whether a build before has done it, and how it has ended."""
 
-import os
-from collections.abc import Mapping
 from contextlib import ExitStack
 
 from minirun.core.errors import ImageError
-from minirun.core.settings import unprivileged
 from minirun.image.blobs import Blobs
-from minirun.image.dockerfile.cache import StepCache
 from minirun.image.dockerfile.evaluate import PROXIES, Run
 from minirun.image.oci import digest_of
-from minirun.running.build import container
-from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache, id_of, mode_of
+from minirun.running.build import container, mounts
+from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache
 
 
 def run(work: Run, stage: Stage, shop: Workshop) -> Outcome:
@@ -20,15 +16,17 @@ def run(work: Run, stage: Stage, shop: Workshop) -> Outcome:
     if not stage.layers:
         raise ImageError("RUN: there is nothing in the image yet", "COPY a program first")
     env = tuple(entry for entry in work.env if entry.partition("=")[0] not in PROXIES)
-    asked = (stage.chain, "RUN", work._replace(env=env), host_network)
+    content = mounts.content_keys(work, shop)
+    asked = (stage.chain, "RUN", work._replace(env=env), host_network, content)
     key = digest_of(repr(asked).encode("utf-8", "replace"))
     if found := from_cache(key, stage, shop):
         return found
     with ExitStack() as stack:
         output = stack.enter_context(Blobs(shop.store).draft())
-        mounts = tuple(_mount(row, shop.store, stack) for row in work.mounts)
+        prepared = mounts.prepare(work, shop, stack)
+        work = work._replace(env=(*work.env, *prepared.env))
         status = container.run(
-            shop.settings, work, stage.paths(), mounts, output,
+            shop.settings, work, stage.paths(), prepared.mounts, output,
             host_network=host_network, quiet=shop.quiet,
         )  # fmt: skip
         if status:
@@ -45,22 +43,3 @@ def _host_network(word: str, *, allowed: bool) -> bool:
     if word == "host" and not allowed:
         raise ImageError("RUN --network=host: not allowed", "minirun build --network host")
     return allowed and word != "none"
-
-
-def _mount(row: Mapping[str, str], store: str, stack: ExitStack) -> container.Mount:
-    """Return a mount of RUN --mount. Raises ImageError, OSError."""
-    read_only = {"readonly", "ro"} & row.keys() and row.get("readonly", row.get("ro")) != "false"
-    options: tuple[str, ...] = ("ro",) if read_only else ()
-    if row["type"] == "tmpfs":
-        size = (f"size={row['size']}",) if "size" in row else ()
-        return container.Mount("", row["target"], (*options, *size))
-    if row["type"] == "bind":
-        raise ImageError("RUN --mount=type=bind: not known here", "COPY what the step needs")
-    alone = row.get("sharing", "shared") != "shared"
-    cache = StepCache(store).mount(row.get("id") or row["target"], alone=alone)
-    folder = stack.enter_context(cache)
-    ids = [id_of(row.get(name, "0"), name) for name in ("uid", "gid")]
-    if not unprivileged():  # without root it is root's in the container as it is
-        os.chown(folder, *ids)
-    os.chmod(folder, mode_of(row.get("mode", "0755"), "mode"))
-    return container.Mount(folder, row["target"], options)

@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.settings import Settings
@@ -14,6 +14,9 @@ from minirun.image.dockerfile.trees import FolderTree, LayerTree
 from minirun.image.layers import Layer, Layers
 from minirun.image.oci import OCI_LAYER, Descriptor, History, Platform
 from minirun.image.unpack import ID_LIMIT
+
+if TYPE_CHECKING:
+    from minirun.running.build.secrets import Secrets
 
 
 class BuiltLayer(NamedTuple):
@@ -65,6 +68,8 @@ class Workshop(NamedTuple):
     quiet: bool
     now: int
     """When the build has begun, nanoseconds since 1970; $SOURCE_DATE_EPOCH counts."""
+    secrets: "Secrets"
+    """What --secret and --ssh give."""
 
 
 class Outcome(NamedTuple):
@@ -106,13 +111,6 @@ def put(diff_id: str, stage: Stage, store: str) -> None:
     made = Layers(store).ensure(over(stage.chain, diff_id), diff_id, blob, below)
     descriptor = Descriptor(OCI_LAYER, diff_id, os.path.getsize(blob))
     stage.layers.append(BuiltLayer(descriptor, diff_id, made))
-
-
-def mode_of(text: str, name: str) -> int:
-    """Return the permission bits that a flag or an option says, in octal. Raises ImageError."""
-    if not text or text.strip("01234567") or len(text) > 5 or int(text, 8) > 0o7777:
-        raise ImageError(f"{name}={text:.40}: not a number from 0 to 7777, in octal")
-    return int(text, 8)
 
 
 def id_of(text: str, name: str) -> int:

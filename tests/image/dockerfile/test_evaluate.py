@@ -78,6 +78,45 @@ def test_work() -> None:
     ]
 
 
+def test_here_documents_of_run() -> None:
+    """A document alone is the script; behind a command the shell reads it; #! is a program."""
+    text = 'RUN <<E\n$A b\nE\nRUN cat <<E >x\n$A\nE\nSHELL ["bash", "-c"]\nRUN <<-E\n\t#!/x\n\tE'
+    found = [work for work in evaluate(text)[1] if isinstance(work, Run)]
+    assert [(each.argv, each.script) for each in found] == [
+        (("/bin/sh", "-c", "$A b\n"), ""),
+        (("/bin/sh", "-c", "cat <<E >x\n$A\nE"), ""),
+        (("/dev/pipes/E",), "#!/x\n"),
+    ]
+
+
+def test_here_documents_of_copy() -> None:
+    text = (
+        "ENV A=1\nCOPY --exclude=x* --parents <<a f <<'b' <<\"$\" /d/\n$A '\\$A'\na\n$A\nb\n$A\n$"
+    )
+    (work,) = evaluate(text)[1]
+    assert isinstance(work, Copy)
+    assert work.documents == (("a", "1 '$A'\n"), ("b", "$A\n"), ("$", "$A\n"))
+    assert (work.sources, work.excludes, work.parents) == (("f",), ("x*",), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("target=/x", {"type": "bind", "target": "/x", "readonly": "true"}),
+        ("TYPE=Bind,DST=x,RW", {"type": "bind", "target": "/w/x", "readonly": ""}),
+        ("type=bind,target=/x,rw=false,src=y", {"type": "bind", "target": "/x", "source": "y",
+                                                "readonly": "true"}),
+        ("type=cache,target=$V,ro", {"type": "cache", "target": "/v", "readonly": "true"}),
+        ("type=secret,target=/a/key", {"type": "secret", "target": "/a/key", "id": "key"}),
+        ("type=secret,src=s,required", {"type": "secret", "id": "s", "required": "true"}),
+        ("type=ssh", {"type": "ssh", "id": "default"}),
+    ],
+)  # fmt: skip
+def test_mounts(text: str, found: dict[str, str]) -> None:
+    run = evaluate(f"ENV V=/v\nWORKDIR /w\nRUN --mount={text} x")[1][-1]
+    assert isinstance(run, Run) and run.mounts == (found,)
+
+
 @pytest.mark.parametrize("env", [None, ["FOO", "A=1"]])
 def test_a_path_is_always_set(env: list[str] | None) -> None:
     state = StageState({"Env": env}, {}, {})
@@ -104,7 +143,20 @@ def test_what_the_history_shows() -> None:
         ("ADD https://x/y /z", "an address"),
         ("ENV A=1\nENV B", "line 3: B must have two arguments"),
         ("ENV A=${B", "line 2: unexpected end|unsupported"),
-        ("RUN --mount=type=secret,id=x y", "type=secret: not known"),
+        ("RUN --mount=type=volume,id=x y", "type=volume: not known"),
+        ("RUN --mount=type=secret y", "line 2: RUN --mount: invalid secret mount: id or target"),
+        ("RUN --mount=type=secret,id=a,src=b y", "both source and id can't be set"),
+        ("RUN --mount=type=secret,id=a,from=b y", "unexpected key 'from' for type=secret"),
+        ("RUN --mount=type=bind,target=/x,mode=1 y", "unexpected key 'mode' for type=bind"),
+        ("RUN --mount=type=bind y", "target is required"),
+        ("RUN --mount=type=bind,target=/x,ro=x y", "invalid value for readonly: x"),
+        ("RUN --mount=type=cache,target=/x,sharing=x y", "unsupported sharing value 'x'"),
+        ("RUN --mount=target=/x,from=$A y", "'from' has no variables"),
+        ("COPY --parents=x a /b", "expecting boolean value for flag parents, not: x"),
+        ("COPY <<../a /b/\n../a", "called '../a': no name of a file"),
+        ("COPY a <<b\nb", "COPY cannot accept a heredoc as a destination"),
+        ("RUN <<..\n#!/bin/sh\n..", "called '..': no name of a file"),
+        ('ENV A="${B:?say it}"', "line 2: B: say it"),
         ("RUN --mount=type=cache,foo=x,target=/y z", "unexpected key 'foo'"),
         ("RUN --mount=type=cache y", "target is required"),
         ("SHELL sh", "SHELL requires"),

@@ -1,13 +1,17 @@
 """`minirun build` by itself: its cache, its errors, what it leaves, and who it may not reach."""
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import random
 import signal
 import subprocess
 import tarfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -142,8 +146,9 @@ def test_an_image_for_another_machine(builder: Program, context: Path) -> None:
 def test_a_pattern_beside_others_may_fit_nothing(builder: Program, context: Path) -> None:
     (context / "package.json").write_text("x")
     text = "FROM base\nCOPY --link package.json package-lock.json* /app/\n"
+    text += "COPY none* also-none? /none/\nCOPY none* <<EOF /text/\nx\nEOF\n"
     build(builder, context, text, "-t", "x")
-    assert show(builder, "x", "ls /app") == "package.json\n"
+    assert show(builder, "x", "ls /app /text") == "/app:\npackage.json\n\n/text:\nEOF\n"
 
 
 def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
@@ -162,7 +167,17 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
     [
         ("FROM base\n\nCOPY missing /x\n", "Dockerfile:3: missing: not found"),
         ("FROM base\nCOPY ../../etc/passwd /x\n", "2: forbidden path outside the build context"),
-        ("FROM base\nRUN --mount=type=bind,target=/x true\n", "2: RUN --mount=type=bind"),
+        ("FROM base\nRUN --mount=target=/x,src=../x true\n", "2: forbidden path outside the build"),
+        ("FROM base\nRUN --mount=target=/x,src=none true\n", "2: none: not found"),
+        ("FROM base\nRUN --mount=target=/x,src=f* true\n", "source=f*: a pattern, and not one"),
+        ("FROM base\nRUN --mount=type=secret,id=x,required true\n", "2: secret x: not found"),
+        ("FROM base\nRUN --mount=type=ssh,required true\n", "2: ssh agent default: not forwarded"),
+        ("FROM base\nCOPY --parents none/x /y/\n", "2: none/x: not found"),
+        ("FROM base\nCOPY --exclude=[ file /y/\n", "2: '[' is no pattern: syntax error"),
+        ("FROM base\nCOPY --chmod=u+q file /y/\n", "--chmod=u+q: not a number from 0 to 7777, nor"),
+        ("FROM base\nRUN touch /etc/.wh.passwd\n", "2: /etc/.wh.passwd: a layer holds no file"),
+        ("FROM base\nRUN mkdir -p /a/.wh..wh..opq\n", "2: /a/.wh..wh..opq: a layer holds no file"),
+        ("FROM base\nWORKDIR /etc/.wh.passwd\n", "2: /etc/.wh.passwd: a layer holds no file whose"),
         ("FROM base\nUSER no-such-user\nRUN true\n", "3: unable to find user no-such-user"),
         ("FROM base\nCOPY --chown=who . /x\n", "Dockerfile:2: unable to find user who"),
         ("FROM base\nRUN --mount=type=tmpfs,target=../.. true\n", "line 2: RUN --mount: invalid"),
@@ -179,7 +194,7 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
         ("FROM base\nCOPY file /usr\nCOPY folder /usr/file\n", "Dockerfile:3: /usr/file is a file"),
         ("FROM base\nCOPY file /usr\nCOPY over /usr\n", "cannot copy a directory over /usr/file"),
         ("FROM base\nCOPY none* /usr/\n", "Dockerfile:2: none*: not found"),
-        ("FROM base\nCOPY none* missing /usr/\n", "Dockerfile:2: none*: not found"),
+        ("FROM base\nCOPY none* missing /usr/\n", "Dockerfile:2: missing: not found"),
         ("FROM base\nCOPY file missing /usr/\n", "Dockerfile:2: missing: not found"),
         ("FROM base\nCOPY file /usr/share/deep/file/x\n", "/usr/share/deep/file is a file"),
         ("FROM base\nCOPY whiteout /\n", "Dockerfile:2: /.wh.x: a layer holds no file whose name"),
@@ -201,6 +216,114 @@ def test_errors_name_the_line(builder: Program, context: Path, text: str, words:
 
 def builder_store(program: Program) -> Path:
     return program.root.parent / "store"
+
+
+EXCLUDE = """FROM base AS other
+COPY . /src
+FROM base
+COPY --exclude=*.md --exclude=lib/two app /1/
+COPY --exclude=**/*.md --exclude=!keep.md . /2/
+COPY --exclude=*.md read.md keep.md app/m* /3/
+ADD --exclude=* app /4/
+COPY --from=other --exclude=lib /src/app /5/
+COPY --parents app/lib/one app/main.md /6/
+COPY --parents ./app/./lib app/**/one /7/
+COPY --parents --exclude=app/lib/t* --from=other /src/./app/l*/* none* /8/
+COPY --parents=false --exclude="a b" app /9/
+"""
+
+
+def test_exclude_and_parents(builder: Program, context: Path) -> None:
+    """As docs.docker.com/reference/dockerfile has them; a file's own name counts too."""
+    for name in ("app/main.md", "app/lib/one", "app/lib/two", "read.md", "keep.md", "app/a b"):
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        (context / name).write_text(name)
+    (context / "app/lib").chmod(0o750)
+    (context / "app/out").symlink_to("/etc")
+    (context / ".dockerignore").write_text("Dockerfile\n.dockerignore\n")
+    build(builder, context, EXCLUDE, "-t", "x")
+    script = (
+        "for n in 1 2 3 4 5 6 7 8 9; do [ -d /$n ] && cd /$n && find . | tr '\\n' ' '; echo; done"
+    )
+    said = show(builder, "x", script)
+    rows = [sorted(line.replace("./", "").split()) for line in said.splitlines()]
+    assert rows == [
+        sorted(words.split()) for words in (
+            ". a b lib lib/one out",
+            ". app app/a b app/lib app/lib/one app/lib/two app/out keep.md",
+            "", ".", ". a b main.md out", ". app app/lib app/lib/one app/main.md",
+            ". app app/lib app/lib/one lib lib/one lib/two", ". app app/lib app/lib/one",
+            ". lib lib/one lib/two main.md out",
+        )
+    ]  # fmt: skip
+    assert show(builder, "x", "stat -c %a /6/app/lib /7/lib /8/app/lib").split() == ["750"] * 3
+
+
+def _archive(folder: Path, compress: Callable[[bytes], bytes], *, end: bool = True) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        archive.add(folder, ".")
+    data = stream.getvalue()
+    used = len(data.rstrip(b"\0"))
+    return compress(data if end else data[: used + -used % 512])
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_an_archive_on_standard_input(
+    builder: Program, context: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    """`tar c . | docker build -`, as CI lines have it, with flags that have no effect here."""
+    (context / "in").mkdir()
+    (context / "in/file").write_text("here")
+    (context / "left").write_text("out")
+    (context / "link").symlink_to("/etc/shadow")
+    (context / ".dockerignore").write_text("left\n")
+    (context / "Dockerfile").write_text("FROM base\nCOPY . /x\n")
+    (context / "in/Other").write_text("FROM base\nCOPY in/file /y\n")
+    data = _archive(context, compress, end=compress is not bytes)
+    flags = ("--rm", "--force-rm=false", "--load", "--progress", "plain", "--provenance=false")
+    done = _with_input(
+        builder, data, *flags, "--cache-from", "a", "--sbom", "false", "-t", "x", "-"
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"STEP 2/2: COPY . /x" in done.stdout
+    assert show(builder, "x", "cd /x; ls; cat in/file; readlink link").split() == [
+        "Dockerfile", "in", "link", "here/etc/shadow",
+    ]  # fmt: skip
+    done = _with_input(builder, data, "-q", "-t", "y", "-f", "in/Other", "-")
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 1)
+    assert show(builder, "y", "cat /y") == "here"
+    assert [path.name for path in (builder_store(builder) / BUILDS).glob(".draft-*")] == []
+
+
+def _with_input(builder: Program, data: bytes, *args: str) -> "subprocess.CompletedProcess[bytes]":
+    argv = builder.argv("build", *args)
+    return subprocess.run(argv, input=data, capture_output=True, check=False, timeout=120)
+
+
+def test_what_is_wrong_on_standard_input(builder: Program, context: Path) -> None:
+    (context / "in").mkdir()
+    (context / "Dockerfile").symlink_to("/etc/shadow")
+    hostile = _archive(context, bytes)
+    (context / "Dockerfile").unlink()
+    empty = _archive(context, bytes)
+    for data, flags, words in (
+        (hostile, (), b"standard input: there is no Dockerfile"),
+        (empty, (), b"standard input: there is no Dockerfile"),
+        (empty, ("-f", "x/y"), b"standard input: there is no x/y"),
+        (empty, ("-f", "-"), b"-f -: standard input is the context"),
+        (gzip.compress(empty)[:60], (), b"standard input is damaged"),
+        (b"", (), b"no build stage"),
+        (b"FROM base", ("-f", "x"), b"-f: there is no file beside a Dockerfile on standard input"),
+        (b"FROM base\nCOPY x /\n", (), b"Dockerfile:2: x: not found"),
+        (b"FROM base\n" * 10**6, (), b"more than 1048576 bytes"),
+        (b"FROM base", ("--progress=loud",), b"invalid --progress 'loud'"),
+        (b"FROM base", ("--provenance=mode=max",), b"invalid --provenance 'mode=max'"),
+    ):
+        done = _with_input(builder, data, *flags, "-t", "x", "-")
+        assert done.returncode == 1, words
+        assert words in done.stderr, done.stderr
+    assert [path.name for path in (builder_store(builder) / BUILDS).glob(".draft-*")] == []
 
 
 def test_a_link_of_the_context_leads_nowhere_else(builder: Program, context: Path) -> None:
