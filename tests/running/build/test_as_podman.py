@@ -108,9 +108,46 @@ COPY --from=busybox /bin/busybox /bin/sh
 ENV PATH=/bin
 CMD ["/bin/sh"]
 """
+TEXTS = """FROM base
+ENV NAME=world
+ARG V=v1.2.3
+RUN <<END
+set -e
+echo "$NAME ${V#v} ${V%.*}" > /one
+END
+RUN <<-END
+\techo two > /two
+\tEND
+RUN cat <<A >/three && cat <<'B' >/four
+$NAME
+A
+$NAME
+B
+COPY <<five log1.txt <<"six" /texts/
+hello $NAME 'q'
+five
+hello $NAME
+six
+COPY --chmod=755 --chown=games <<END /bin/tool
+#!/bin/sh
+END
+LABEL short=${V%.*} shorter=${V%%.*} other=${V/2/x} all=${V//./-}
+COPY none* log1.txt /none/
+"""
+BINDS = """FROM base AS other
+RUN mkdir -m 750 /t && echo t > /t/f && chown -R 5:6 /t
+FROM base
+RUN --mount=type=bind,source=app,target=/a cp /a/main.sh /copied && ls /a > /ls
+RUN --mount=source=app/lib/one,target=/one cat /one > /number
+RUN --mount=source=app,target=/a,rw echo new > /a/new && cat /a/new > /written
+RUN --mount=type=bind,from=other,source=/t,target=/m cp /m/f /f
+RUN --mount=type=cache,from=other,source=/t,target=/m,id=with-base cat /m/f > /g
+RUN --mount=type=secret,id=none test ! -e /run/secrets/none && echo ok > /ok
+COPY --exclude=**/o* app /without/
+"""
 DOCKERFILES = {
     "stages": STAGES, "copies": COPIES, "changes": CHANGES, "settings": SETTINGS,
-    "archives": ARCHIVES, "scratch": SCRATCH,
+    "archives": ARCHIVES, "scratch": SCRATCH, "texts": TEXTS, "binds": BINDS,
 }  # fmt: skip
 
 
