@@ -6,6 +6,7 @@ hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. Other vendor
 
 from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import environment_of
+from minirun.core.errors import UsageError
 from minirun.core.visible import say
 from minirun.gpu import drivers, select
 from minirun.gpu.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions, RunGpus
@@ -34,15 +35,18 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
     bare = select.bare_number(asked.gpus or "")
     if bare:
         say(bare)
-    found, vendor = RunGpus(), ""
+    found, vendor, kind = RunGpus(), "", "nvidia.com/"
     cdi_names: tuple[str, ...] = ()
     if _may_be_of_other_vendor(asked):
         from minirun.gpu import vendor_request  # 8 ms, for GPUs that are not NVIDIA's
 
         request = vendor_request.resolve(asked, selector, settings, container_id)
         vendor, cdi_names = request.name, request.names
+        kind = f"{request.kind}=" if vendor else kind
         found = found._replace(choices=request.choices, groups=request.groups)
     cdi = _cdi(asked, settings, selector, container_id, cdi_names)
+    if selector and selector.devices != ("none",) and cdi and asked.mode != "cdi":
+        _refuse_two_ways(asked, kind, cdi.devices)
     if selector and asked.mode != "cdi" and not vendor:
         env, driver = _variables(asked, settings, selector, container_id)
         hook = None
@@ -57,6 +61,18 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
         found = found._replace(choices=found.choices._replace(exclusive=exclusive))
     warnings = (*filter(None, (refused, bare)), *(cdi.warnings if cdi else ()))
     return found._replace(cdi=cdi, warnings=warnings)
+
+
+def _refuse_two_ways(asked: GpuOptions, kind: str, devices: "tuple[str, ...]") -> None:
+    """Raise UsageError if the GPUs of one vendor are asked for in two ways.
+
+    NVIDIA's CDI files set NVIDIA_VISIBLE_DEVICES=void, so that its hook gives no GPU besides.
+    """
+    same = [name for name in devices if name.startswith(kind)]
+    if same:
+        flag = f"--gpus {asked.gpus}" if asked.gpus is not None else f"-e {VISIBLE}"
+        text = f"{flag} and the CDI device {same[0]} are two ways to ask for the same vendor's gpus"
+        raise UsageError(text, "all of them in one: --gpus 0,1; or --gpu-mode=cdi for both")
 
 
 def _may_be_of_other_vendor(asked: GpuOptions) -> bool:

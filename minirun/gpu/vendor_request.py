@@ -21,6 +21,8 @@ class VendorRequest(Record):
     """A request for GPUs of another vendor than NVIDIA; `name` is "" if there is none."""
 
     name: str = ""
+    kind: str = ""
+    """Its CDI kind."""
     choices: Choices = Choices()
     groups: "tuple[int, ...]" = ()
     names: "tuple[str, ...]" = ()
@@ -73,9 +75,9 @@ def _found(asked: GpuOptions, text: str, places: Choices) -> VendorRequest:
     if asked.mode == "cdi":
         cards = vendors.choose(found, devices)
         names = tuple(f"{found.kind}={card.number}" for card in cards)
-        return VendorRequest(name, places, names=names)
+        return VendorRequest(name, found.kind, places, names=names)
     if asked.mode == "hook":
         hint = "leave --gpu-mode out, or take cdi"
         raise UsageError(f"--gpu-mode hook: {name} has no such hook", hint)
     chosen = places._replace(gpu_driver=name, gpus=value)
-    return VendorRequest(name, chosen, () if asked.mapped else edits.groups)
+    return VendorRequest(name, found.kind, chosen, () if asked.mapped else edits.groups)
