@@ -41,8 +41,8 @@ def start(
         if error.errno not in (2, 6, 32):  # ENOENT, ENXIO; EPIPE: init was killed just now
             raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
-    if answer := channel.read_rest():
-        raise _start_failure(container, answer)
+    if (answer := channel.read_rest()).find(b"\0") != len(answer) - 1:  # more than the path
+        raise _start_failure(answer)
     if on_running:
         on_running()
     if next_state:
@@ -64,16 +64,16 @@ def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
         raise
 
 
-def _start_failure(container: Container, answer: bytes) -> MinirunError:
-    """Turn init's last message (an errno of four bytes, or an ERROR message) into an error."""
-    if len(answer) != 4:
+def _start_failure(answer: bytes) -> MinirunError:
+    """Turn init's last message (see command.execute, or an ERROR message) into an error."""
+    path, nul, number = answer.partition(b"\0")
+    if not nul:
         return handshake.error_from(answer.decode(errors="replace"))
     from minirun.core.process import command
 
-    args = container.config.process["args"]
-    code = int.from_bytes(answer, "little")
-    error: CommandError = command.refusal(code, args[0])
-    events.emit("note", "execve failed", {"path": args[0], "errno": code}, ret=-1)
+    target, code = path.decode(errors="surrogateescape"), int.from_bytes(number, "little")
+    error: CommandError = command.refusal(code, target)
+    events.emit("note", "execve failed", {"path": target, "errno": code}, ret=-1)
     return error
 
 

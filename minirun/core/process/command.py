@@ -67,10 +67,9 @@ def execute(
     config: Config, memfd: int, preserve: int, report_fd: int, target: str,
     stage: "events.stage | None",
 ) -> "NoReturn":  # fmt: skip
-    """Become `target`, through the trampoline. Success closes `report_fd`; failure writes errno.
+    """Become `target`, through the trampoline. Tell `report_fd` its path, and errno on failure.
 
     Descriptors 3 to 2 + `preserve` are handed on; privileges.drop has marked all others to close.
-    Never returns.
     """
     args, env = config.process["args"], config.environment
     status_fd = 3 + preserve
@@ -82,6 +81,7 @@ def execute(
     if stage:
         stage.end()
     try:
+        os.write(report_fd, target.encode(errors="surrogateescape") + b"\0")
         os.dup2(report_fd, status_fd, inheritable=True)  # it may close the log: no event from now
         for fd in range(3, status_fd):
             os.set_inheritable(fd, True)
@@ -93,6 +93,6 @@ def execute(
 
 
 def refusal(code: int, target: str) -> CommandError:
-    """Return the error for an execve that failed with errno `code`."""
+    """Return the error for an execve of `target` that failed with errno `code`."""
     status = _NOT_FOUND if code == 2 else _REFUSED
     return CommandError(f"exec {target}: {os.strerror(code).lower()}", status=status)

@@ -125,10 +125,12 @@ def _follow(
         answer = channel.read_rest()
     finally:
         channel.close()
-    if answer:
+    path, nul, number = answer.partition(b"\0")
+    if answer and not (nul and not number):
         os.waitpid(pid, 0)
-        if len(answer) == 4:
-            raise command.refusal(int.from_bytes(answer, "little"), config.process["args"][0])
+        if nul:
+            target = path.decode(errors="surrogateescape")
+            raise command.refusal(int.from_bytes(number, "little"), target)
         raise handshake.error_from(answer.decode(errors="replace"))
     return joined
 

@@ -1,6 +1,7 @@
 """Finding the container's command and becoming it."""
 
 import errno
+import json
 import os
 import subprocess
 import uuid
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Program
+from layers import layer_of
 from minirun.core.errors import CommandError
 from minirun.core.process import command
 
@@ -126,6 +128,33 @@ def test_what_execve_refuses(
     assert minirun("ps", "-aq").stdout == ""
 
 
+@pytest.mark.parametrize("how", ["run", "exec", "start"])
+def test_what_execve_refuses_is_named_by_its_path(
+    minirun: Program, tmp_path: Path, how: str
+) -> None:
+    """runc's words: `exec /usr/bin/nvidia-smi: …`, when $PATH had it and its loader is missing."""
+    (tmp_path / "x").write_text("#!/nosuch\n")
+    (tmp_path / "x").chmod(0o755)
+    words = ("-v", f"{tmp_path}/x:/usr/bin/x", "-e", "PATH=/nosuch:/usr/bin:/bin")
+    if how == "run":
+        done = minirun("run", "--rm", *words, "busybox", "x")
+    elif how == "exec":
+        minirun("run", "-d", "--name", "c", *words, "busybox", "sleep", "60")
+        done = minirun("exec", "c", "x", "-l")
+        assert minirun("exec", "c", "echo", "ok").stdout == "ok\n"
+    else:
+        document = json.loads(minirun("spec", *words, "busybox").stdout)
+        document["process"] |= {"args": ["x"], "terminal": False}
+        document["root"]["path"] = str(layer_of("busybox"))
+        (tmp_path / "config.json").write_text(json.dumps(document))
+        create = minirun.argv("create", "--bundle", str(tmp_path), "c")
+        nothing = subprocess.DEVNULL
+        subprocess.run(create, stdin=nothing, stdout=nothing, stderr=nothing, check=True)
+        done = minirun("start", "c")
+    text = "minirun: exec /usr/bin/x: no such file or directory\n"
+    assert (done.returncode, done.stderr) == (1 if how == "start" else 127, text)
+
+
 def test_arguments_and_environment_arrive_as_they_are(minirun: Program) -> None:
     script = "tr '\\0' '\\n' < /proc/$$/cmdline; echo --; tr '\\0' '\\n' < /proc/$$/environ; true"
     name = f"env-{uuid.uuid4().hex[:8]}"
@@ -183,5 +212,6 @@ def test_every_failure_of_execve_is_reported() -> None:
         command.execute(config, os.memfd_create("x"), 0, write_fd, "/a", None)
     os.close(write_fd)
     with open(read_fd, "rb") as file:
-        assert int.from_bytes(file.read(), "little") == errno.EINVAL
+        path, _, number = file.read().partition(b"\0")
+    assert (path, int.from_bytes(number, "little")) == (b"/a", errno.EINVAL)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 126
