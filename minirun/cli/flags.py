@@ -9,6 +9,7 @@ What each flag is for stands in help.toml, which is read for --help alone (minir
 
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
+from minirun.core.visible import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Flags:
     wrong = 125
     """The exit status of a flag that there is not, or of a wrong value: docker's; runc's is 1."""
     once = ("gpus",)
-    """Flags whose second value is a mistake. Of the others the last one counts, as with docker."""
+    """Flags of which a line says that the last one counts. It does so of all, as with docker."""
     help: bool = flag("-h")
 
     def __init__(self, argv: "list[str]", command: str = "") -> None:
@@ -136,8 +137,7 @@ class Flags:
         if name not in self._by_name:
             raise UsageError(f"unknown flag: {name}", hint, self.wrong)
         key, one = self._by_name[name]
-        if key in self.given and key in self.once:
-            raise UsageError(f"{name} is given twice", hint, self.wrong)
+        repeated = key in self.given and key in self.once
         self.given.add(key)
         if one.kind is bool:
             if value not in (None, "true", "false"):
@@ -151,6 +151,8 @@ class Flags:
             if not rest:
                 raise UsageError(f"flag needs an argument: {name}", hint, self.wrong)
             value = rest.pop(0)
+        if repeated and value != getattr(self, key):
+            say(f"{one.names[0]} is given twice: the last one counts, {value}")
         if one.many:
             getattr(self, key).append(value)
         else:

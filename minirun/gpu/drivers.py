@@ -41,6 +41,13 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
     return found[0] if found else "simulated"
 
 
+def hint_without_driver(root: str = "") -> str:
+    """Return how to go on without NVIDIA's driver; "" if it is loaded."""
+    if driverroot.is_loaded(root):
+        return ""
+    return "no NVIDIA driver is loaded; MINIRUN_SIM=count=4 in the environment simulates one"
+
+
 def inventory(driver: str, store: str, root: str = "") -> Inventory:
     """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
 

@@ -23,10 +23,13 @@ def test_nothing_is_said_of_what_is_plain(minirun: Program, gpus: str) -> None:
     assert minirun("run", "--rm", "--gpus", gpus, SIMULATED, "busybox", "true").stderr == ""
 
 
-@pytest.mark.parametrize("second", ["--gpus=1", "--gpu=0"])
-def test_a_second_one_is_a_mistake(minirun: Program, second: str) -> None:
-    done = minirun("run", "--gpus", "0", second, SIMULATED, "busybox", "true")
-    name = second.partition("=")[0]
-    assert done.returncode == 125
-    assert done.stderr == f"minirun: {name} is given twice (see 'minirun run --help')\n"
-    assert minirun.left() == []
+@pytest.mark.parametrize("second", ["--gpus=device=1", "--gpu=device=1"])
+def test_of_two_the_last_counts_as_with_docker(minirun: Program, second: str) -> None:
+    done = minirun("run", "--rm", "--gpus", "0", second, SIMULATED, *LIST)
+    assert done.stdout == "nvidia1\n"
+    assert done.stderr == "minirun: --gpus is given twice: the last one counts, device=1\n"
+
+
+def test_nothing_is_said_of_the_same_twice(minirun: Program) -> None:
+    done = minirun("run", "--rm", "--gpus", "0", "--gpu=0", SIMULATED, *LIST)
+    assert (done.stdout, done.stderr) == ("nvidia0\n", "")

@@ -12,6 +12,7 @@ from minirun.core import jsonlite
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
 from minirun.core.state import read_bytes
+from minirun.gpu import driverroot
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.cdi.check import check
 from minirun.gpu.edits import Edits
@@ -113,7 +114,14 @@ class Registry:
         kinds = {name.partition("=")[0] for name in bad}
         there.sort(key=lambda name: name.partition("=")[0] not in kinds)  # their own kind first
         more = ", …" if len(there) > _LISTED else ""
-        return f"there is {', '.join(there[:_LISTED])}{more}" if there else "there is no CDI device"
+        if there:
+            return f"there is {', '.join(there[:_LISTED])}{more}"
+        if not any(name.startswith("nvidia.com/") for name in bad):
+            return "there is no CDI device"
+        way = (
+            "" if driverroot.is_loaded() else "; without a driver: --gpus all, which simulates one"
+        )
+        return f"there is no CDI device: nvidia-ctk cdi generate makes the file{way}"
 
 
 def load(folders: "tuple[str, ...]" = FOLDERS) -> Registry:

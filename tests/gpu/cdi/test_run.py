@@ -11,6 +11,7 @@ import pytest
 
 from conftest import STORE, Program, skip
 from gpu.cdi.conftest import KIND, spec, write
+from minirun.gpu import driverroot
 from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.ctk import generate, recipe
 
@@ -142,6 +143,62 @@ def test_one_line_and_nothing_stays(
     assert done.stderr.startswith(f"minirun: {text}")
     assert done.stderr.count("\n") == 1
     assert not list(minirun.root.glob("[!.]*"))
+
+
+@pytest.fixture
+def simulated_specs(minirun: Program, tmp_path: Path) -> str:
+    """The file that nvidia-ctk makes, with the simulated driver."""
+    words = ("nvidia-ctk", "cdi", "generate", f"--output={tmp_path}/nvidia/x.json")
+    (tmp_path / "nvidia").mkdir()
+    assert minirun(*words, env={"MINIRUN_SIM": "count=4"}).returncode == 0
+    return str(tmp_path / "nvidia")
+
+
+@pytest.mark.parametrize("way", [("--gpus", "device=1"), ("-e", "NVIDIA_VISIBLE_DEVICES=1")])
+@pytest.mark.parametrize(
+    "device",
+    [("--device", "nvidia.com/gpu=0"), ("--annotation", "cdi.k8s.io/x=nvidia.com/gpu=0")],
+)
+def test_gpus_in_two_ways(
+    minirun: Program, simulated_specs: str, way: tuple[str, ...], device: tuple[str, ...]
+) -> None:
+    """CDI's files say NVIDIA_VISIBLE_DEVICES=void: the GPU of the other way would be missing."""
+    words = (*way, "--gpu-driver=simulated", "--cdi-spec-dir", simulated_specs, *device)
+    done = minirun("run", "--rm", *words, "busybox", "true")
+    assert done.returncode == 125
+    assert "and the CDI device nvidia.com/gpu=0 are two ways to ask for" in done.stderr
+    assert [line for line in done.stderr.splitlines() if "SIMULATED" not in line][1:] == []
+
+
+def test_gpus_in_two_ways_that_add_up(minirun: Program, simulated_specs: str) -> None:
+    words = ("--cdi-spec-dir", simulated_specs, "--device", "nvidia.com/gpu=0")
+    script = ("busybox", "sh", "-c", "ls -d /dev/nvidia[0-9]")
+    for more in (("--gpus", "device=1", "--gpu-mode=cdi"), ("--device", "nvidia.com/gpu=1")):
+        done = minirun("run", "--rm", *words, *more, *script)
+        assert done.stdout.split() == ["/dev/nvidia0", "/dev/nvidia1"], done.stderr
+    done = minirun("run", "--rm", *words, "--gpus", "none", *script)
+    assert done.stdout.split() == ["/dev/nvidia0"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        (("run", "--rm", "--device", "nvidia.com/gpu=all", "busybox", "true"), "--gpus all"),
+        (("nvidia-ctk", "cdi", "generate"), "MINIRUN_SIM=count=4 in the environment"),
+        (("nvidia-container-cli", "info"), "--gpu-driver=simulated"),
+        (("nvidia-container-cli", "list"), "MINIRUN_SIM=count=4 in the environment"),
+        (("nvidia-container-cli", "configure", "--pid=1", "--device=0", "/x"), "MINIRUN_SIM="),
+        (("gpu", "list", "--gpu-driver=nvidia"), "--gpu-driver=simulated"),
+    ],
+)
+def test_without_a_driver_each_says_how_to_simulate_one(
+    minirun: Program, words: tuple[str, ...], way: str
+) -> None:
+    if driverroot.is_loaded():
+        skip("a driver is loaded")
+    done = minirun(*words)
+    assert done.returncode != 0
+    assert way in done.stderr
 
 
 def test_a_broken_file_is_warned_of_and_passed_over(minirun: Program, tmp_path: Path) -> None:

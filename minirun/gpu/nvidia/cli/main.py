@@ -12,7 +12,7 @@ from minirun import __version__
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.settings import Settings
 from minirun.core.visible import clean
-from minirun.gpu import driverroot, simulated, trusted
+from minirun.gpu import driverroot, drivers, simulated, trusted
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, kmods, nvml, real, warn
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
@@ -63,13 +63,22 @@ def main(
         _run(line, _driver(line, settings.store, simulation, log), cgroup_of, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
-        sys.stderr.write(f"{NAME}: {clean(str(error))}\n")
+        hint = "" if isinstance(error, UsageError) else _hint(line)
+        sys.stderr.write(f"{NAME}: {clean(str(error))}{hint}\n")
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         sys.stderr.write(f"{NAME}: {os.strerror(error.errno or 0).lower()}{clean(where)}\n")
         return 1
     return 0
+
+
+def _hint(line: CommandLine) -> str:
+    """Return what to do without a driver, for the end of an error; "" where one was chosen."""
+    if line.gpu_driver == "simulated" or os.environ.get("MINIRUN_SIM"):
+        return ""
+    hint = drivers.hint_without_driver(line.request.root.rstrip("/"))
+    return f" ({hint}, as --gpu-driver=simulated does)" if hint else ""
 
 
 def _checked(line: CommandLine) -> CommandLine:

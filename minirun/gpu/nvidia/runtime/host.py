@@ -8,7 +8,7 @@ import os
 
 from minirun.core.errors import GPUError
 from minirun.core.places import STORE
-from minirun.gpu import simulated
+from minirun.gpu import drivers, simulated
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import real
 
@@ -29,10 +29,10 @@ def host_inventory(root: str = "", more: "dict[str, str] | None" = None) -> Inve
     try:
         return real.inventory(root or real.driver_root(), strict=True)
     except GPUError as error:
-        raise _in_its_words(error) from None
+        raise _in_its_words(error, drivers.hint_without_driver(root)) from None
 
 
-def _in_its_words(error: GPUError) -> GPUError:
+def _in_its_words(error: GPUError, hint: str) -> GPUError:
     """Turn nvidia-container-cli's words for a failure of NVML into the toolkit's."""
     text = str(error)
     if not text.startswith(_NVML):
@@ -41,4 +41,4 @@ def _in_its_words(error: GPUError) -> GPUError:
     known = rest.startswith(_UNKNOWN)
     what = rest.removeprefix(_UNKNOWN).title() if known else "ERROR_LIBRARY_NOT_FOUND"
     begin = "failed to construct device spec generators: failed to initialize NVML"
-    return GPUError(f"{begin}: {what}", status=1)
+    return GPUError(f"{begin}: {what}", hint, status=1)
