@@ -32,6 +32,10 @@ _FLAGS = frozenset(
         "sync", "async",
     )
 )  # fmt: skip
+_CSV = r'"((?:[^"]|"")*)"|([^",\n]*)'
+"""A field of a comma-separated line, as RFC 4180 has it: in quotes, "" is one; else without any."""
+_TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+"""What Go's strconv.ParseBool knows."""
 _SAFE = ("noexec", "nosuid", "nodev")
 """What a tmpfs has unless its options say exec, suid or dev."""
 
@@ -63,13 +67,14 @@ def _volume(text: str) -> "Row":
 def _mount(text: str) -> "Row":
     """Return what --mount says."""
     given = _fields(text)
-    kind, source, read_only = given.get("type"), given.get("source", ""), given.get("ro", "false")
+    kind = given.get("type", "").lower()
+    source, read_only = given.get("source", ""), given.get("ro", "false")
     if kind not in ("bind", "tmpfs"):
         raise UsageError(f"mount {text!r}: type {kind or 'volume'!r} is not supported", _MOUNT)
-    if read_only not in ("true", "false", "1", "0"):
+    if read_only not in (*_TRUE, *_FALSE):
         raise UsageError(f"invalid mount {text!r}: readonly is true or false", _MOUNT)
     target = _destination(given.get("target", ""), f"mount {text!r}", _MOUNT)
-    options = ["ro"] if read_only in ("true", "1") else []
+    options = ["ro"] if read_only in _TRUE else []
     if kind == "bind":
         if "size" in given or "mode" in given:
             raise UsageError(f"mount {text!r}: tmpfs-size and tmpfs-mode are a tmpfs'", _MOUNT)
@@ -88,7 +93,7 @@ def _mount(text: str) -> "Row":
 def _fields(text: str) -> "dict[str, str]":
     """Return the values of --mount by their names in _KEYS."""
     given: dict[str, str] = {}
-    for field in text.split(","):
+    for field in _split(text):
         name, equals, value = field.partition("=")
         key = _KEYS.get(name.lower())
         if not key:
@@ -97,6 +102,19 @@ def _fields(text: str) -> "dict[str, str]":
             raise UsageError(f"invalid mount {text!r}: {name!r} needs a value", _MOUNT)
         given[key] = value if equals else "true"
     return given
+
+
+def _split(text: str) -> "list[str]":
+    """Return the fields of a comma-separated line: with quotes a field may hold a comma."""
+    if '"' not in text:
+        return text.split(",")
+    import re  # few have quotes
+
+    if not re.fullmatch(f"(?:{_CSV})(?:,(?:{_CSV}))*", text):
+        hint = """--mount 'type=bind,"src=/a,b",dst=/x': quotes go around a whole field"""
+        raise UsageError(f"invalid mount {text!r}: quotes that no comma follows", hint)
+    found = re.finditer(f"(?:^|,)(?:{_CSV})", text)
+    return [one[2] if one[1] is None else one[1].replace('""', '"') for one in found]
 
 
 def _tmpfs(text: str) -> "Row":
@@ -139,7 +157,14 @@ def _destination(path: str, where: str, hint: str) -> str:
 
 
 def _source(path: str, where: str) -> str:
-    """Return a path of the host as an absolute one. Raises UsageError if nothing is there."""
+    """Return a path of the host as an absolute one. Raises UsageError if nothing is there.
+
+    A word that begins with neither / nor . is no path, but docker's name of a volume.
+    """
+    if path[0] not in "/.":
+        text = f"{where}: {path!r} is no path: docker has a volume of that name, minirun has none"
+        there = f"for the folder {os.path.abspath(path)} write ./{path}"
+        raise UsageError(text, there if os.path.exists(path) else "/host/path, or ./path")
     source = os.path.abspath(path)
     try:
         os.stat(source)

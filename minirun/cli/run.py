@@ -7,7 +7,7 @@ from minirun.cli.run_options import RunFlags
 from minirun.core import places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.errors import ImageError, StateError, UsageError
+from minirun.core.errors import ImageError, UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.oci import generate
 from minirun.running import supervise
@@ -77,19 +77,16 @@ def _read(args: "list[str]") -> Run:
 
 
 def _check(flags: Run) -> None:
-    """Raise UsageError, or StateError for a wrong name, if an image cannot be run so."""
+    """Raise UsageError if an image cannot be run so."""
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
     flags.refuse_flags(
         flags.given & run_options.ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID"
     )
-    if flags.name:
-        try:
-            state.check_id(flags.name)
-        except StateError as error:
-            error.status = flags.wrong
-            raise
+    if flags.name and not (state.is_id(flags.name) and flags.name[0].isalnum()):
+        text = f"invalid container name {flags.name!r}"
+        raise UsageError(text, "letters, digits, '_', '+', '-', '.'; the first a letter or a digit")
     flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)

@@ -71,7 +71,8 @@ class ConfigFlags(Flags):
     tmpfs: list[str]
     workdir: str = flag("-w")
     user: str = flag("-u")
-    hostname: str
+    hostname: str = flag("-h")
+    help: bool = flag()
     memory: str = flag("-m")
     cpus: str
     pids_limit: str

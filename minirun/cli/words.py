@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minirun.image.store import Image
     from minirun.oci.generate import RunOptions
 
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _ID_MAX = 1 << 32
 _ULIMITS = (
@@ -49,12 +49,15 @@ def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions"
 
 
 def size(text: str) -> int:
-    """Return a size in bytes: 512m, 1g, 65536. Raises UsageError."""
-    digits = text.rstrip("bBkKmMgGtTiI")
+    """Return a size in bytes, as docker reads it: 512m, 1.5g, "1 GiB", 65536. Raises UsageError."""
+    digits = text.rstrip("bBkKmMgGtTpPiI")
     unit = text[len(digits) :].lower().removesuffix("ib").removesuffix("b")
-    if not (digits.isascii() and digits.isdigit()) or unit not in _UNITS:
+    whole, _, part = digits.removesuffix(" ").partition(".")
+    plain = whole + part
+    if not (plain.isascii() and plain.isdigit() and len(plain) < 30) or unit not in _UNITS:
         raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
-    return int(digits) * _UNITS[unit]
+    scale: int = 10 ** len(part)
+    return int(plain) * _UNITS[unit] // scale
 
 
 def variables(texts: "list[str]") -> "list[str]":

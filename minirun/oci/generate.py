@@ -88,7 +88,8 @@ def example() -> "dict[str, Any]":
 def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
     """Return the config.json for a container. Raises UsageError."""
     hooks: dict[str, Any] = {}
-    hostname = run.hostname or container_id[:64]  # the kernel takes no longer one
+    own = os.uname().nodename if run.host_network else container_id[:64]  # the kernel's limit
+    hostname = run.hostname or own
     env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *run.env]
     if run.terminal:
         env.insert(1, "TERM=xterm")

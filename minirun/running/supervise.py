@@ -97,6 +97,8 @@ def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> 
         events.open_log(settings.log, container.id, 0o644)
     for fd in events.log_fds() if earlier else ():
         os.write(fd, earlier)
+    if image := container.record.get("image"):
+        events.emit("note", "origin", {"image": image}, why="its name when the container was made")
     for text in container.record.get("warnings") or ():
         events.emit("note", "warning", {"text": text}, why="said before there was a container")
     viewers.hold(container)

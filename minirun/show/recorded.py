@@ -143,7 +143,7 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
     word = result(found).split(" ")[0]
     return (
         short(found.id), asked.get("name", ""), asked.get("engine", _OWN), shown, status,
-        _stages(found), word, gpus, asked.get("image", image), command,
+        _stages(found), word, gpus, asked.get("image", image).removesuffix(":latest"), command,
     )  # fmt: skip
 
 

@@ -128,11 +128,30 @@ def test_two_volumes_at_one_place(minirun: Program) -> None:
     assert minirun.left() == []
 
 
-def test_volume_from_the_working_directory(minirun: Program, tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here/file").write_text("found\n")
-    found = output(minirun, "-v", "./here:/data", "busybox", "cat", "/data/file", cwd=tmp_path)
-    assert found == "found\n"
+@pytest.mark.parametrize("path", ["./here", "../x/here", "."])
+def test_volume_from_the_working_directory(minirun: Program, tmp_path: Path, path: str) -> None:
+    folder = tmp_path / "x/here"
+    folder.mkdir(parents=True)
+    (folder / "file").write_text("found\n")
+    where = folder if path == "." else folder.parent
+    for words in (("-v", f"{path}:/data"), ("--mount", f"type=bind,src={path},dst=/data")):
+        assert output(minirun, *words, "busybox", "cat", "/data/file", cwd=where) == "found\n"
+
+
+@pytest.mark.parametrize("name", ["data", "data/below", "~", "~root"])
+@pytest.mark.parametrize("flag", ["-v", "--mount"])
+def test_what_is_no_path_is_no_folder(
+    minirun: Program, tmp_path: Path, name: str, flag: str
+) -> None:
+    """docker has a volume of that name, or refuses it; the folder of that name is another thing."""
+    (tmp_path / name).mkdir(parents=True)
+    text = f"{name}:/x" if flag == "-v" else f"type=bind,source={name},target=/x"
+    done = minirun("run", "--rm", flag, text, "busybox", "true", cwd=tmp_path)
+    assert done.returncode == 125 and done.stderr.count("\n") == 1
+    assert f"{name!r} is no path: docker has a volume of that name" in done.stderr
+    assert f"for the folder {tmp_path}/{name} write ./{name})" in done.stderr
+    done = minirun("run", "--rm", flag, text.replace(name, "nosuch"), "busybox", "true")
+    assert done.returncode == 125 and "(/host/path, or ./path)" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -168,6 +187,29 @@ def test_workdir(minirun: Program) -> None:
 def test_user(minirun: Program, user: str, expected: str) -> None:
     found = output(minirun, "-u", user, *SHELL, "echo $(id -u) $(id -g) $(id -G)")
     assert found == f"{expected}\n"
+
+
+@pytest.mark.parametrize("flag", ["--hostname", "-h"])
+def test_hostname_has_dockers_short_name(minirun: Program, flag: str) -> None:
+    assert output(minirun, flag, "box", "busybox", "hostname") == "box\n"
+    assert json.loads(minirun("spec", flag, "box", "busybox").stdout)["hostname"] == "box"
+    assert minirun("run", "--help").stdout.startswith("Usage: minirun run ")
+    assert minirun("run", "-h").stderr.startswith("minirun: flag needs an argument: -h")
+
+
+def test_the_hosts_network_has_the_hosts_name(minirun: Program) -> None:
+    script = "hostname; echo $HOSTNAME"
+    assert output(minirun, "--net=host", *SHELL, script) == f"{os.uname().nodename}\n" * 2
+    assert output(minirun, "--net=host", "-h", "box", *SHELL, script) == "box\nbox\n"
+
+
+@pytest.mark.parametrize("name", ["-x", "--rm", ".x", ".history", "_x", "+x", "a/b", "é"])
+def test_names_that_are_none(minirun: Program, name: str) -> None:
+    """docker's rule: with - at its beginning no later command could name it."""
+    done = minirun("run", "--name", name, "busybox", "true")
+    assert done.returncode == 125
+    assert done.stderr.startswith(f"minirun: invalid container name {name!r} (")
+    assert minirun.left() == []
 
 
 def test_hostname(minirun: Program) -> None:
@@ -328,7 +370,8 @@ def limit(minirun: Program, flags: tuple[str, ...], v1: str, v2: str) -> str:
 @pytest.mark.parametrize(
     ("text", "size"),
     [("64m", 64 << 20), ("65536k", 64 << 20), ("67108864", 64 << 20), ("1g", 1 << 30),
-     ("64MiB", 64 << 20), ("67108864b", 64 << 20)],
+     ("64MiB", 64 << 20), ("67108864b", 64 << 20), ("1.5g", 3 << 29), ("62.5 MB", 125 << 19),
+     ("0.0625g", 1 << 26), (".125G", 1 << 27)],
 )  # fmt: skip
 def test_memory(minirun: Program, text: str, size: int) -> None:
     for flag in ("-m", "--memory"):
@@ -390,6 +433,11 @@ def test_pids_limit(minirun: Program) -> None:
         (("--memory", "much"), "invalid size: 'much'"),
         (("--memory", "1x"), "invalid size: '1x'"),
         (("--memory", "-1"), "invalid size: '-1'"),
+        (("--memory", "1.5.2g"), "invalid size: '1.5.2g'"),
+        (("--memory", "."), "invalid size: '.'"),
+        (("--memory", "1  g"), "invalid size: '1  g'"),
+        (("--memory", "9" * 5000), "invalid size: '999"),
+        (("--memory", "1e3"), "invalid size: '1e3'"),
         (("--memory", "١m"), "invalid size"),
         (("--cpus", "many"), "invalid --cpus 'many'"),
         (("--cpus", "0"), "invalid --cpus '0'"),
