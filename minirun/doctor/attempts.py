@@ -28,7 +28,14 @@ class Workplace(NamedTuple):
 
 
 class Lacking(Exception):
-    """This machine does not have it; the text says what was found instead."""
+    """This machine does not have it; the text says what was found instead.
+
+    `advice` says what to do if the ability's own advice does not fit.
+    """
+
+    def __init__(self, text: str, advice: str = "") -> None:
+        super().__init__(text)
+        self.advice = advice
 
 
 class Ability(NamedTuple):
@@ -74,6 +81,7 @@ def examine(abilities: tuple[Ability, ...], root: str, store: str) -> list[Abili
 def in_child(attempt: Callable[[], str]) -> tuple[bool, str]:
     """Call `attempt` in a copy of this process: (True, what it returned) or (False, the error).
 
+    Behind the error there may be a second line: advice.
     Whatever it does to itself (namespaces, mounts, filters, limits) ends with it. One that takes
     more than 20 seconds is killed.
     """
@@ -101,7 +109,7 @@ def result_of(attempt: Callable[[], str]) -> str:
     """Return what `attempt` returns in a copy of this process. Raises Lacking with its error."""
     works, text = in_child(attempt)
     if not works:
-        raise Lacking(text)
+        raise Lacking(*text.split("\n", 1))
     return text
 
 
@@ -114,7 +122,9 @@ def _answer(attempt: Callable[[], str], pipe: int) -> None:
         text = [call, os.fsdecode(error.filename or ""), os.strerror(error.errno or 0)]
         answer = "-" + ": ".join(part for part in text if part)
     except Lacking as error:
-        answer = f"-{error}"
+        answer = f"-{error}\n{error.advice}".rstrip("\n")
+    except MinirunError as error:
+        answer = f"-{error}\n{error.hint}".rstrip("\n")
     except BaseException as error:  # of whatever kind: the parent prints it
         answer = f"-{type(error).__name__}: {error}"
     os.write(pipe, answer.encode(errors="replace")[:_ANSWER_SIZE])
@@ -123,7 +133,8 @@ def _answer(attempt: Callable[[], str], pipe: int) -> None:
 
 def _examine(ability: Ability, place: Workplace) -> AbilityReport:
     works, found = in_child(lambda: ability.attempt(place))
-    advice = "" if works else ability.advice
+    found, _, own = found.partition("\n")
+    advice = "" if works else own or ability.advice
     return AbilityReport(ability.name, ability.stage, ability.needed, works, found, advice)
 
 

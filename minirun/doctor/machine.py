@@ -10,6 +10,10 @@ from minirun.cgroups import systemd as systemd_cgroups
 from minirun.core.errors import MinirunError
 from minirun.doctor.attempts import Lacking, Workplace, existing
 from minirun.gpu import driverroot, drivers
+from minirun.gpu.cdi import registry, stale
+from minirun.gpu.inventory import Notice
+from minirun.gpu.nvidia.cli import warn
+from minirun.gpu.request import DEFAULT_CAPABILITIES, NvidiaRequest
 from minirun.image import catalogue
 
 LEAST_FREE = 256 << 20
@@ -126,7 +130,27 @@ def gpu(place: Workplace) -> str:
     if not os.path.exists(f"{driverroot.PROC}/version"):
         raise Lacking(f"no driver: {driverroot.PROC}/version is missing, so GPUs are SIMULATED")
     found = drivers.inventory("nvidia", place.store)
+    wrong = warn.check(found, NvidiaRequest(("all",), DEFAULT_CAPABILITIES))
+    nodes = [node.path for node in found.nodes] + [gpu.node for gpu in found.gpus]
+    missing = [path for path in nodes if not os.path.exists(found.root + path)]
+    if not found.store:  # WSL has one node for all
+        wrong += [Notice(f"{path} does not exist on this host", warn.MODPROBE) for path in missing]
+    if wrong:
+        text = "; ".join(dict.fromkeys(one.text for one in wrong))
+        hint = "; ".join(dict.fromkeys(one.hint for one in wrong))
+        raise Lacking(f"driver {found.driver}: {text}", hint)
     return f"driver {found.driver}, {len(found.gpus)} GPUs"
+
+
+def cdi_files(place: Workplace) -> str:
+    """The CDI files of engines, and of --device: readable, and of the driver that is loaded."""
+    found = registry.load()
+    wrong = [*found.warnings, *found.conflicts.values(), *stale.warnings(found.specs)]
+    if wrong:
+        raise Lacking("; ".join(dict.fromkeys(wrong)))
+    return (
+        ", ".join(spec.path for spec in found.specs) or f"none in {' and '.join(registry.FOLDERS)}"
+    )
 
 
 def modules(place: Workplace) -> str:

@@ -15,6 +15,7 @@ _ENGINES = "what each engine needs: tutorials/reference/engines/README.md"
 _LACKING = "containers get all but these, with a warning"
 _LIMITS = "needs CAP_SYS_RESOURCE; ask for lower ones"
 _GPUS = "no harm with --gpu-driver=simulated; for a real GPU install NVIDIA's driver"
+_CDI = "nvidia-ctk cdi generate --output=FILE makes a file anew; --device and engines need it"
 
 ABILITIES = (
     Ability("root", 0, True, m.root, "sudo minirun …"),
@@ -43,6 +44,7 @@ ABILITIES = (
     Ability("device rules v1", 5, False, k.device_rules("v1"), _OTHER_VERSION),
     Ability("device rules v2", 5, False, k.device_rules("v2"), _OTHER_VERSION),
     Ability("gpu", 5, False, m.gpu, _GPUS),
+    Ability("cdi files", 5, False, m.cdi_files, _CDI),
     Ability("kernel modules", 5, False, m.modules, _LOADED),
     Ability("ldconfig", 5, False, m.ldconfig, "apt-get install libc-bin"),
     Ability("pidfd", 6, True, k.pidfd, _NEWER),

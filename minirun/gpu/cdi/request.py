@@ -21,7 +21,7 @@ from minirun.core.visible import warn as warn_user
 from minirun.gpu import drivers, share, vendors
 from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
-from minirun.gpu.nvidia.cli import planner, warn
+from minirun.gpu.nvidia.cli import catalog, planner, warn
 from minirun.gpu.nvidia.ctk import modes, recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import lookup
@@ -117,6 +117,10 @@ def resolve(
         warnings += _wrong(host, bool(wanted)) if host else []
     numbers = frozenset((node.major, node.minor) for node in edits.device_nodes)
     given = planner.gpus_of_nodes(host, numbers) if host else ()
+    nvidia = [minor for major, minor in numbers if major == catalog.NVIDIA]
+    if any(minor < catalog.MODESET_MINOR for minor in nvidia) and catalog.CTL_MINOR not in nvidia:
+        text = "the CDI device has no /dev/nvidiactl: programs will find no driver"
+        warnings.append(f"{text} ({warn.MODPROBE}; then nvidia-ctk cdi generate, for a file)")
     edits = edits._replace(
         gpus=(*given, *cards), driver=host.driver if host else "", simulated=simulated
     )

@@ -171,6 +171,74 @@ def test_a_gpu_without_its_node_is_an_error_and_nothing_stays(host: Host, node: 
     assert (found["left"], found["mounts"]) == ([], True)
 
 
+def test_a_cdi_device_without_nvidiactl_is_a_warning(host: Host) -> None:
+    """The container starts, as under every engine, and nvidia-smi finds no driver in it."""
+    flags = ("--gpus", "0", "--gpu-mode", "cdi")
+    found = run(host, *flags, change=lambda: os.unlink("/dev/nvidiactl"))
+    assert "nvidia0" in found["out"] and "nvidiactl" not in found["out"]
+    assert "warning: the CDI device has no /dev/nvidiactl: programs will find no" in found["err"]
+
+
+def doctor(host: Host, name: str, change: Callable[[], object] = lambda: None) -> tuple[bool, str]:
+    """Return what `minirun doctor` finds on the pretend host: whether it is well, and its words."""
+
+    def work() -> dict[str, Any]:
+        change()
+        words = ["minirun", "--root", ROOT, "--store", STORE, "doctor", "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, env=CLEAN, check=False)
+        return {row["name"]: row for row in json.loads(done.stdout)["findings"]}
+
+    row = host.run(work)[name]
+    return row["works"], f"{row['found']} ({row['advice']})"
+
+
+def test_the_doctor_of_a_host_where_all_is_well(host: Host) -> None:
+    assert doctor(host, "gpu") == (True, f"driver {VERSION}, 4 GPUs ()")
+
+
+@pytest.mark.parametrize("path", ["/dev/nvidia-uvm", "/dev/nvidiactl", "/dev/nvidia2"])
+def test_the_doctor_misses_a_node(host: Host, path: str) -> None:
+    works, text = doctor(host, "gpu", lambda: os.unlink(path))
+    assert not works
+    assert f"{path} does not exist on this host (" in text and "nvidia-modprobe" in text
+
+
+def test_the_doctor_names_a_mismatch_and_its_remedy(host: Host) -> None:
+    host.version = "560.35.03"
+    works, text = doctor(host, "gpu")
+    assert not works and "driver/library version mismatch" in text
+    assert "reboot" in text and "install NVIDIA's driver" not in text
+
+
+def test_the_doctor_names_a_stale_cache(host: Host) -> None:
+    works, text = doctor(host, "gpu", lambda: stale_cache(lambda name: False))
+    assert not works and "ld.so.cache is stale" in text and "run ldconfig" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", ""),
+        (f"--host-driver-version={VERSION}", "--host-driver-version=535.1", "is for driver 535.1,"),
+        ('"/dev/nvidia1"', '"/dev/nvidia9"', "/dev/nvidia9 is not there"),
+        ("{", "[", "the file is not used"),
+    ],
+    ids=("well", "another driver", "a device that went", "broken"),
+)
+def test_the_doctor_looks_at_cdi_files(host: Host, old: str, new: str, said: str) -> None:
+    def change() -> None:
+        subprocess.run(["mount", "-t", "tmpfs", "none", "/etc/cdi"], check=True)
+        words = ["minirun", "nvidia-ctk", "cdi", "generate", "--format=json"]
+        text = subprocess.run(words, capture_output=True, text=True, env=CLEAN, check=True).stdout
+        assert old in text
+        Path("/etc/cdi/nvidia.json").write_text(text.replace(old, new) if old else text)
+
+    (host.driver / "etc/cdi").mkdir(parents=True, exist_ok=True)
+    works, text = doctor(host, "cdi files", change)
+    assert works is not bool(said)
+    assert said in text and "/etc/cdi/nvidia.json" in text
+
+
 def test_a_stale_cdi_file_is_a_warning(minirun: Program, tmp_path: Path) -> None:
     """The device asked for is as it was; another one of the file is not: it will fail next."""
     kind, gone = "example.com/thing", {"mounts": [{"hostPath": "/nosuch/2", "containerPath": "/2"}]}
