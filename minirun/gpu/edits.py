@@ -55,6 +55,8 @@ class Edits(Record):
     """The folder out of which no source leads (minirun.gpu.driverroot); "" for the host's own."""
     simulated: bool = False
     """True if the driver is simulated: the nodes are real, but no driver serves them."""
+    no_cgroups: bool = False
+    """True if no rule is given: no-cgroups in config.toml of NVIDIA's toolkit."""
     rules: "tuple[DeviceRule, ...]" = ()
     """Rules of the cgroup for devices without a node of their own here: MIG configuration."""
     hooks: "tuple[CdiHook, ...]" = ()
@@ -97,6 +99,7 @@ class Edits(Record):
             "gpus": [gpu.as_json() for gpu in self.gpus],
             "driver": self.driver,
             "simulated": self.simulated,
+            "noCgroups": self.no_cgroups,
             "env": list(self.env),
             "deviceNodes": [dict(zip(_NODE, node, strict=True)) for node in self.device_nodes],
             "mounts": mounts,

@@ -121,7 +121,7 @@ def configure(
     entrance = extras.function("cgroup_entrance")(pid)
     owner = apply.enter(pid)
     root = OwnRoot(Root.at(request.rootfs).fd, own_folders)
-    edits = _plan(found, request, root)
+    edits = _plan(found, request, root)._replace(no_cgroups=request.no_cgroups)
     before(edits)
     for path in planner.own_libraries(root, edits):
         text = f"the image has its own {path}, which hides the driver's"

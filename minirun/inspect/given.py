@@ -15,7 +15,10 @@ def edits_of(record: dict[str, Any]) -> Edits:
     rows, driver, simulated = saved.get("gpus", ()), saved.get("driver", ""), saved.get("simulated")
     gpus = tuple(GivenGpu(row["index"], row["minor"], row["uuid"], row["model"]) for row in rows)
     edits = container_edits.parse(saved)
-    return edits._replace(gpus=gpus, driver=driver, simulated=bool(simulated))
+    return edits._replace(
+        gpus=gpus, driver=driver, simulated=bool(simulated),
+        no_cgroups=bool(saved.get("noCgroups")),
+    )  # fmt: skip
 
 
 def saved_edits(record: dict[str, Any]) -> dict[str, Any]:

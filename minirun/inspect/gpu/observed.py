@@ -12,11 +12,24 @@ from contextlib import closing
 from minirun.cgroups import reading
 from minirun.cgroups.rules import DeviceRule
 from minirun.common import mountinfo
+from minirun.common.own_root import has
 from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
+from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.steps import DeviceNode
+
+_CAP_DAC_OVERRIDE = 1
+
+
+class ContainerUser(Record):
+    """As whom the container's command opens files, in ids of the host."""
+
+    uid: int
+    groups: frozenset[int]
+    overrides_modes: bool
+    """It has CAP_DAC_OVERRIDE in the host's user namespace."""
 
 
 class ObservedNode(Record):
@@ -33,6 +46,8 @@ class ObservedNode(Record):
     """What the host has at the path that it came from; empty if it came from none."""
     access: str | None
     """What the cgroup allows of it now, out of "rwm"; None if the kernel cannot say."""
+    closed: str = ""
+    """The owner and mode that keep the command's user out, and who that is; empty for none."""
 
 
 class ObservedGpus(Record):
@@ -47,6 +62,8 @@ class ObservedGpus(Record):
     """Mount points whose file the host has no more."""
     hiding: tuple[str, ...] = ()
     """The image's own files that hide the driver's libraries."""
+    shows_driver: bool = True
+    """The container sees /proc/driver/nvidia/version."""
 
     @property
     def mounts(self) -> int:
@@ -57,24 +74,49 @@ class ObservedGpus(Record):
 def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedGpus:
     """Return what the container of `pid` has of `edits`. Raises OSError if it has ended."""
     points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
+    user = _user_of(pid)
     with closing(Root.at(f"/proc/{pid}/root")) as root:
-        nodes = tuple(_node(root, node, rules) for node in edits.device_nodes)
+        nodes = tuple(_node(root, node, rules, user) for node in edits.device_nodes)
+        shows_driver = has(root, f"{PROC}/version")
         expected = tuple(_real(root, mount.path) for mount in edits.mounts)
         hiding = tuple(planner.own_libraries(root, edits))
     gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
-    return ObservedGpus(nodes, rules, expected, frozenset(points), gone, hiding)
+    return ObservedGpus(nodes, rules, expected, frozenset(points), gone, hiding, shows_driver)
 
 
-def _node(root: Root, given: DeviceNode, rules: list[DeviceRule] | None) -> ObservedNode:
+def _user_of(pid: int) -> ContainerUser:
+    """Return as whom a process opens files: proc_pid_status(5). Raises OSError."""
+    with open(f"/proc/{pid}/status", errors="replace") as file:
+        rows = dict(line.split(":", 1) for line in file)
+    groups = frozenset(map(int, (*rows["Groups"].split(), rows["Gid"].split()[3])))
+    own = os.stat(f"/proc/{pid}/ns/user").st_ino == os.stat("/proc/self/ns/user").st_ino
+    override = own and int(rows["CapEff"], 16) >> _CAP_DAC_OVERRIDE & 1
+    return ContainerUser(int(rows["Uid"].split()[3]), groups, bool(override))
+
+
+def _closed(status: os.stat_result, user: ContainerUser) -> str:
+    """Return what keeps `user` from reading and writing a node; empty for nothing."""
+    mode = stat.S_IMODE(status.st_mode)
+    shift = 6 if user.uid == status.st_uid else 3 if status.st_gid in user.groups else 0
+    if user.overrides_modes or mode >> shift & 0o6 == 0o6:
+        return ""
+    owner = f"mode {mode:o}, user {status.st_uid}, group {status.st_gid}"
+    return f"{owner}; the command is user {user.uid} of {', '.join(map(str, sorted(user.groups)))}"
+
+
+def _node(
+    root: Root, given: DeviceNode, rules: list[DeviceRule] | None, user: ContainerUser
+) -> ObservedNode:
     path, kind, major, minor = given[:4]
-    found = ""
+    found = closed = ""
     try:
         fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)
     except OSError:
         pass
     else:
-        found = _numbers_of(os.fstat(fd))
+        status = os.fstat(fd)
         os.close(fd)
+        found, closed = _numbers_of(status), _closed(status, user)
     host = ""
     if given.host_path:
         try:
@@ -82,7 +124,8 @@ def _node(root: Root, given: DeviceNode, rules: list[DeviceRule] | None) -> Obse
         except OSError:
             host = "nothing"
     access = None if rules is None else reading.access(rules, kind, major, minor)
-    return ObservedNode(path, kind, major, minor, given.permissions or "rwm", found, host, access)
+    permissions = given.permissions or "rwm"
+    return ObservedNode(path, kind, major, minor, permissions, found, host, access, closed)
 
 
 def _numbers_of(status: os.stat_result) -> str:

@@ -45,6 +45,7 @@ def report(container: Container) -> GpuReport:
     if edits.gpus and not saved_edits(record):
         asked += [why.by_node(node) for node in edits.device_nodes]
     request = why.nvidia_request(config) if mode in ("legacy", "hook") else None
+    compute = not request or "compute" in request.capabilities
     own = frozenset(map(str, parse_rules(config.resources.get("devices") or [])))
     return GpuReport(
         container.id, record["status"], mode, asked,
@@ -52,7 +53,7 @@ def report(container: Container) -> GpuReport:
         list(request.capabilities) if request else [],
         list(request.requirements) if request else [],
         edits, now,
-        why.differences(edits, now, own, _host_driver(edits)) if now else [],
+        why.differences(edits, now, own, _host_driver(edits), needs_compute=compute) if now else [],
     )  # fmt: skip
 
 

@@ -18,16 +18,25 @@ from minirun.core.config import Config
 from minirun.core.record import Record
 from minirun.gpu import variables
 from minirun.gpu.cdi import names
+from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.cli import planner
+from minirun.gpu.nvidia.cli import catalog, planner
 from minirun.gpu.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
 from minirun.gpu.steps import DeviceNode
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
+_NONE = ", which asks for no GPU"
 _ANEW = "start the container anew"
+_NO_CGROUPS = (
+    "no-cgroups = true stands in config.toml of NVIDIA's container toolkit, for engines without "
+    'root; programs say "Failed to initialize NVML: Unknown Error" from the first start on'
+)
+_CGROUPS = f"set no-cgroups = false in /etc/nvidia-container-runtime/config.toml; {_ANEW}"
+_CLOSED = "the owner and mode of the node keep the command's user out"
+_GROUP = "--user UID:GID with the node's group (docker: --group-add GID), or as root"
 
 
 class RequestSource(Record):
@@ -61,6 +70,7 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
     found = []
     how, managed = mode(config, cdi), bool(record.get("managed"))
     env = config.environment.get(_VISIBLE, "")
+    void = not env or "void" in [word.strip() for word in env.split(",")]
     devices = cdi
     if record.get("gpus"):
         found.append(RequestSource("command line", f"--gpus {record['gpus']}"))
@@ -69,7 +79,10 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):
         by = "environment in config.json, read by the hook"
-        found.append(RequestSource(by, f"{_VISIBLE}={env}"))
+        found.append(RequestSource(by, f"{_VISIBLE}={env}{_NONE if void else ''}", not void))
+    elif not how and void and _VISIBLE in config.environment:
+        found.append(RequestSource("environment", f"{_VISIBLE}={env}{_NONE}", False))
+        found += _of_vendor(config, managed=managed)
     else:
         found += _of_vendor(config, managed=managed)
     rows = {key: text for key, text in config.annotations.items() if key.startswith(_ANNOTATION)}
@@ -121,12 +134,19 @@ def differences(
     now: ObservedGpus,
     own: frozenset[str] = frozenset(),
     host_driver: str = "",
+    *,
+    needs_compute: bool = False,
 ) -> list[Difference]:
-    """Return what is not, or not only, as it was given.
+    """Return what is not, or not only, as it was given; and what was not given, but is needed.
 
     `own` are config.json's own device rules, `host_driver` is the version that is loaded now.
     """
-    found = [one for node in now.nodes for one in _of_node(node)]
+    found = _not_given(edits, needs_compute=needs_compute)
+    found += [one for node in now.nodes for one in _of_node(node, no_cgroups=edits.no_cgroups)]
+    if edits.driver and not now.shows_driver and any(n.major == catalog.NVIDIA for n in now.nodes):
+        reason = "a mount or a masked path lies over it; the driver's libraries find no driver"
+        advice = f"leave out what hides {PROC}: a mount, or linux.maskedPaths"
+        found.append(Difference(f"{PROC} cannot be seen in the container", reason, advice))
     found += _more(edits, now.rules or [], own)
     lost = [path for path in now.expected if path not in now.mounted]
     if lost:
@@ -146,7 +166,24 @@ def differences(
     return found
 
 
-def _of_node(node: ObservedNode) -> list[Difference]:
+def _not_given(edits: Edits, *, needs_compute: bool) -> list[Difference]:
+    """Return the nodes beside a GPU's own that programs need, and that were not given."""
+    given = {(node.major, node.minor): node.path for node in edits.device_nodes}
+    if not any(major == catalog.NVIDIA and minor < catalog.MODESET_MINOR for major, minor in given):
+        return []
+    reasons = {"/dev/nvidiactl": "every program of the driver opens it first"}
+    if needs_compute:
+        reasons["/dev/nvidia-uvm"] = "CUDA programs open it; nvidia-smi does without"
+    there = "the host, or the CDI file, did not have it"
+    advice = f"nvidia-modprobe -u -c 0 on the host; of CDI a new file, too; {_ANEW}"
+    return [
+        Difference(f"{path} was not given", f"{reason}; {there}", advice)
+        for path, reason in reasons.items()
+        if path not in given.values()
+    ]
+
+
+def _of_node(node: ObservedNode, *, no_cgroups: bool) -> list[Difference]:
     """Return what is wrong with one device node."""
     numbers = f"{node.kind} {node.major}:{node.minor}"
     if not node.found:
@@ -159,9 +196,13 @@ def _of_node(node: ObservedNode) -> list[Difference]:
         what = f"{node.path} is {node.host} on the host now, not {numbers}"
         reason = "the driver was loaded again since the start: its number is another one"
         return [Difference(what, reason, _ANEW)]
+    closed = [Difference(f"{node.path}: {node.closed}", _CLOSED, _GROUP)] if node.closed else []
     if node.access is None or set(node.given) <= set(node.access):
-        return []
+        return closed
     lost = "".join(sorted(set(node.given) - set(node.access)))
+    if no_cgroups:
+        what = f"{node.path}: the cgroup denies {lost}; no rule was given for it"
+        return [*closed, Difference(what, _NO_CGROUPS, _CGROUPS)]
     reason = (
         "the device rules were rewritten since the start: systemctl daemon-reload, docker update, "
         'the kubelet\'s CPU manager; programs say "Failed to initialize NVML: Unknown Error"'
@@ -171,7 +212,7 @@ def _of_node(node: ObservedNode) -> list[Difference]:
         "whose rules stand in config.json, where a program that rewrites them finds them"
     )
     what = f"{node.path}: the cgroup denies {lost}; given was {node.given}"
-    return [Difference(what, reason, advice)]
+    return [*closed, Difference(what, reason, advice)]
 
 
 def _more(edits: Edits, rules: list[DeviceRule], own: frozenset[str]) -> list[Difference]:

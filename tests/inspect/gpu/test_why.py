@@ -114,6 +114,104 @@ def test_nodes_that_the_container_changed(minirun: Program, script: str, what: s
     assert row["what"].startswith(what)
 
 
+def test_rules_that_were_never_given(minirun_both: Program, tmp_path: Path) -> None:
+    """no-cgroups: nothing was rewritten since the start, so no daemon-reload is to blame."""
+    config = tmp_path / "config.toml"
+    config.write_text("[nvidia-container-cli]\nno-cgroups = true\n")
+    words = ("run", "-d", "--name", "g", *GPUS, "debian", "sleep", "60")
+    done = minirun_both(*words, env={"NVIDIA_CTK_CONFIG_FILE_PATH": str(config)})
+    assert done.returncode == 0, done.stderr
+    assert read(minirun_both, "/dev/nvidia0") == "Operation not permitted"
+    rows = document(minirun_both)["differences"]
+    assert len(rows) == 5
+    for row in rows:
+        assert row["what"].endswith("the cgroup denies rw; no rule was given for it")
+        assert "no-cgroups = true" in row["reason"] and UNKNOWN in row["reason"]
+        assert "rewritten" not in row["reason"]
+        assert "no-cgroups = false" in row["advice"]
+
+
+def of_a_spec(tmp_path: Path, *rows: dict[str, Any]) -> tuple[str, ...]:
+    """Flags for a CDI device with these nodes."""
+    device = {"name": "0", "containerEdits": {"deviceNodes": [*rows]}}
+    spec = {"cdiVersion": "0.6.0", "kind": "example.com/gpu", "devices": [device]}
+    (tmp_path / "spec").mkdir()
+    (tmp_path / "spec/x.json").write_text(json.dumps(spec))
+    return "--cdi-spec-dir", str(tmp_path / "spec"), "--device", "example.com/gpu=0"
+
+
+@pytest.mark.parametrize(
+    ("user", "mode", "closed"),
+    [
+        ("1000:1000", 0o660, True), ("1000:105", 0o660, False), ("0:0", 0o660, False),
+        ("1000:1000", 0o666, False), ("7:1", 0o060, True), ("1000:105", 0o640, True),
+    ],
+)  # fmt: skip
+def test_a_user_outside_of_a_nodes_group(
+    minirun: Program, tmp_path: Path, user: str, mode: int, closed: bool
+) -> None:
+    """AMD and Intel: /dev/dri/renderD128 belongs to the group render. As the kernel sees it."""
+    node = {"path": "/dev/dri/r", "type": "c", "major": 1, "minor": 3, "fileMode": mode,
+            "uid": 7, "gid": 105}  # fmt: skip
+    start(minirun, *of_a_spec(tmp_path, node), "-u", user, image="busybox")
+    shell = minirun("exec", "g", "sh", "-c", "true <>/dev/dri/r")
+    assert (shell.returncode != 0) is closed
+    rows = [row["what"] for row in document(minirun)["differences"]]
+    uid, gid = user.split(":")
+    said = f"/dev/dri/r: mode {mode:o}, user 7, group 105; the command is user {uid} of {gid}"
+    assert rows == ([said] if closed else [])
+
+
+def test_nodes_that_were_not_given(minirun: Program, tmp_path: Path) -> None:
+    """A CDI file that was made before nvidia-modprobe: every program misses nvidiactl."""
+    node = {"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}
+    start(minirun, *of_a_spec(tmp_path, node), image="busybox")
+    rows = document(minirun)["differences"]
+    assert [row["what"] for row in rows] == [
+        "/dev/nvidiactl was not given", "/dev/nvidia-uvm was not given",
+    ]  # fmt: skip
+    assert all("nvidia-modprobe" in row["advice"] for row in rows)
+
+
+def test_what_utility_alone_does_not_need(minirun: Program) -> None:
+    start(minirun, "--gpus", 'device=0,"capabilities=utility"', "--gpu-driver=simulated")
+    assert document(minirun)["differences"] == []
+
+
+@pytest.mark.parametrize("mode", ["legacy", "cdi"])
+def test_the_drivers_files_in_proc_are_hidden(minirun: Program, mode: str) -> None:
+    start(minirun, *GPUS, f"--gpu-mode={mode}", "--cap-add", "SYS_ADMIN", image="busybox")
+    assert document(minirun)["differences"] == []
+    minirun("exec", "g", "mount", "-t", "tmpfs", "none", "/proc/driver")
+    (row,) = document(minirun)["differences"]
+    assert row["what"] == "/proc/driver/nvidia cannot be seen in the container"
+
+
+@pytest.mark.parametrize("value", ["void", "", "0,void"])
+def test_a_variable_that_asks_for_none(minirun: Program, layer: Path, value: str) -> None:
+    start(minirun, "-e", f"NVIDIA_VISIBLE_DEVICES={value}", image="busybox")
+    said = f"NVIDIA_VISIBLE_DEVICES={value}, which asks for no GPU"
+    (row,) = document(minirun)["asked"]
+    assert (row["what"], row["counts"]) == (said, False)
+    assert f"environment: {said} (does not count)" in minirun("gpu", "why", "g").stdout
+
+
+def test_a_hook_whose_variable_asks_for_none(minirun: Program, layer: Path) -> None:
+    """As docker's runtime "nvidia" adds it to every container."""
+    document_ = json.loads(minirun("spec", "-e", "NVIDIA_VISIBLE_DEVICES=void", "busybox").stdout)
+    document_["root"]["path"] = str(layer)
+    document_["process"] |= {"args": ["sleep", "60"], "terminal": False}
+    hook = {"path": "/usr/bin/nvidia-container-runtime-hook", "args": ["x", "prestart"]}
+    document_["hooks"] = {"prestart": [hook]}
+    (layer.parent / "config.json").write_text(json.dumps(document_))
+    nothing = subprocess.DEVNULL
+    words = minirun.argv("run", "--detach", "--bundle", str(layer.parent), "g")
+    subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=True)
+    (row,) = document(minirun)["asked"]
+    said = "NVIDIA_VISIBLE_DEVICES=void, which asks for no GPU"
+    assert (row["what"], row["counts"]) == (said, False)
+
+
 def test_mounts_that_are_gone(minirun: Program) -> None:
     start(minirun, *GPUS, "--cap-add", "SYS_ADMIN")
     minirun("exec", "g", "umount", "/usr/bin/nvidia-smi")
