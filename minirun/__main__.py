@@ -4,6 +4,8 @@ import _signal
 import os
 import sys
 
+from minirun.common import interrupts
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -28,6 +30,7 @@ def main() -> int:
     if sys.platform == "linux":  # `replay` and `timeline FILE` run elsewhere too
         open_stdio()
         _forget_the_caller()
+        interrupts.end_by_signals()
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # None where the caller had closed it
     sys.stderr = sys.stderr or open(2, "w", closefd=False)
     code = cli.main()

@@ -90,8 +90,8 @@ def main(argv: "list[str] | None" = None) -> int:
         if error.errno == 32:  # EPIPE: the reader of our output has gone
             return 141
         return report(from_os(error), settings)
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as signal:  # see minirun.common.interrupts
+        return 128 + int(signal.args[0] if signal.args else 2)
 
 
 def _called_as() -> "list[str]":

@@ -10,7 +10,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.images import exactly
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import store
+from minirun.image import gc, recipe, store
 from minirun.image.dockerfile import parse
 from minirun.image.dockerfile.evaluate import PROXIES
 from minirun.image.dockerfile.ignore import Ignore
@@ -50,7 +50,11 @@ class Build(Flags):
 
 def main(args: "list[str]", settings: Settings) -> int:
     """Build an image; return 0. Raises MinirunError, with docker's exit status 1."""
-    return as_runc(lambda: _main(args, settings))
+    try:
+        return as_runc(lambda: _main(args, settings))
+    except KeyboardInterrupt:  # it may have come between the making of a draft and its `finally`
+        gc.sweep(settings.store)
+        raise
 
 
 def _main(args: "list[str]", settings: Settings) -> int:

@@ -23,7 +23,7 @@ from minirun.core.visible import say, warn
 from minirun.doctor.attempts import AbilityReport, examine
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
-from minirun.image import catalogue
+from minirun.image import gc
 from minirun.running import orphans
 from minirun.show.text import wrap
 
@@ -74,7 +74,7 @@ def main_gc(args: "list[str]", settings: Settings) -> int:
     flags = Gc(args)
     flags.none()
     if not flags.dry_run:
-        for path in catalogue.sweep(settings.store):
+        for path in gc.sweep(settings.store):
             _show_removed(path, "an image that was never finished", dry=False)
     for name in (orphans.abandoned if flags.dry_run else orphans.remove_abandoned)(settings.root):
         _show_removed(name, "its maker died", dry=flags.dry_run)

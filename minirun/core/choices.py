@@ -49,6 +49,8 @@ class Choices(Record):
     """Directories of the image's layers, lowest first; then root.path is an overlay of them."""
     volatile: bool = False
     """What the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
+    bound: bool = False
+    """Its init ends with its supervisor: a step of a build is nothing without the build."""
 
     def as_json(self) -> "dict[str, Any]":
         """Return what is chosen; defaults are left out."""

@@ -131,9 +131,7 @@ class HookProcess:
         pipe open. Raises HookError by `name` if it takes longer than its timeout, OSError.
         """
         rest = jsonlite.dumps(state).encode()
-        deadline = None
-        if self.timeout is not None:
-            deadline = events.now() + self.timeout * 1_000_000_000
+        deadline = None if self.timeout is None else events.now() + self.timeout * 1_000_000_000
         os.set_blocking(self.input_fd, False)
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)  # first: after its end no more output comes

@@ -8,13 +8,17 @@ gc waits, so it never sees one that is half there.
 import fcntl
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.core.rootfs.tree import remove_tree
 from minirun.image import catalogue, oci
-from minirun.image.blobs import Blobs
+from minirun.image.blobs import PARTIAL, Blobs
 from minirun.image.dockerfile import cache
+from minirun.image.draft import DRAFT, listed
 from minirun.image.layers import Layers
+from minirun.image.store import LAYERS
 from minirun.image.take import using
 
 
@@ -25,6 +29,23 @@ class Needed(NamedTuple):
     """Digests."""
     layers: set[str]
     """Chain ids."""
+
+
+def sweep(store: str) -> list[str]:
+    """Remove what makers that were killed had begun; return the paths. Raises OSError.
+
+    While an image is being made nothing of it is removed: a draft may not be locked yet.
+    """
+    swept = catalogue.sweep(store)
+    if not os.path.isdir(f"{store}/blobs"):
+        return swept
+    with suppress(BlockingIOError), using(store, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        for folder in (LAYERS, PARTIAL, cache.BUILDS):
+            for path in listed(f"{store}/{folder}"):
+                if os.path.basename(path).startswith(DRAFT):
+                    remove_tree(path)
+                    swept.append(path)
+    return swept
 
 
 def collect(store: str, in_use: Callable[[], Collection[str]]) -> list[str]:

@@ -4,6 +4,7 @@ soon as the container runs.
 
 import os
 
+from minirun.common import interrupts
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.kernel import process
@@ -24,7 +25,7 @@ def run(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
         os.close(read_end)
         os._exit(_background(reserve, options, write_end))
     # what would end this command goes on to the supervisor
-    signals.handle(signals.ENDING, lambda number, frame: os.kill(pid, number))
+    interrupts.handle(interrupts.ENDING, lambda number, frame: os.kill(pid, number))
     os.close(write_end)
     text = bytearray()
     while chunk := os.read(read_end, 4096):

@@ -12,24 +12,18 @@ waits for a hook.
 
 import _signal
 import select
-import sys
 
+from minirun.common.interrupts import ENDING, handle, ignore, raise_again
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from minirun.core.handshake import Channel
 
-ENDING = (1, 2, 15)
-"""SIGHUP, INT, TERM."""
 FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28, 29, 30, *range(34, 65))
 """SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH, IO, PWR and the real-time signals go on to the
 container's init: systemd there ends at SIGRTMIN+3. (32 and 33 are the C library's own.)"""
-
-_SIGALRM = 14
 
 _queued: "list[int]" = []
 
@@ -39,37 +33,25 @@ class Interrupted(MinirunError):
 
 
 def block() -> None:
-    """Let signals wait until :func:`catch`."""
+    """Let signals wait until :func:`catch`, or :func:`unblock`."""
     _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+
+
+def unblock() -> None:
+    """Let signals come again, to the handlers that there are."""
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
 
 
 def catch() -> None:
     """Let a signal end this command: the first one raises Interrupted (status 128 + number)."""
-    sys.unraisablehook = _raise_again
+    raise_again(Interrupted)
     handle(ENDING, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:
-    for each in ENDING:  # SIG_IGN would make the interpreter complain of one that waits
-        _signal.signal(each, lambda number, frame: None)  # cleaning up is not interrupted
+    for each in ENDING:
+        _signal.signal(each, ignore)  # cleaning up is not interrupted
     raise Interrupted(f"interrupted by signal {number}", status=128 + number)
-
-
-def _raise_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Raise an Interrupted again, a millisecond later, that was raised where Python drops errors.
-
-    That is in a weak reference's callback, such as the import system's, and in __del__.
-    """
-    error = lost.exc_value
-    if not isinstance(error, Interrupted):
-        sys.__unraisablehook__(lost)
-        return
-
-    def later(number: int, frame: object) -> None:
-        raise error
-
-    handle((_SIGALRM,), later)
-    _signal.setitimer(_signal.ITIMER_REAL, 0.001)
 
 
 def forward_once_running(channel: "Channel", pidfd: int) -> None:
@@ -111,10 +93,3 @@ def _pass_on(pidfd: int, number: int) -> None:
         process.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
         pass
-
-
-def handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
-    """Let `handler` have these signals from now on, whatever the caller has blocked or ignored."""
-    for number in numbers:
-        _signal.signal(number, handler)
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)

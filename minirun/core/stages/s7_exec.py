@@ -75,7 +75,9 @@ def init(
             extra.after_hiding()  # because no part of an unbindable root can be bound read-only
         privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
-        process.prctl(process.PR_SET_PDEATHSIG, 0, why="from here on it lives without the runtime")
+        bound = config.choices.bound  # set once more, since setuid has cleared it
+        why = "a step ends with its build" if bound else "from here on it lives without the runtime"
+        process.prctl(process.PR_SET_PDEATHSIG, 9 * bound, why=why)
         channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
         wait_for_start(container, exec_fd)
         document["status"] = "created"
@@ -120,7 +122,7 @@ def wait_for_start(container: Container, exec_fd: int) -> None:
 
     Handlers let `kill` end it: process 1 gets only signals that it handles (pid_namespaces(7)).
     """
-    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM):
+    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM):
         _signal.signal(number, lambda number, _: os._exit(128 + number))
     poll = select.poll()
     poll.register(exec_fd, select.POLLIN)

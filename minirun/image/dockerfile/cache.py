@@ -50,10 +50,11 @@ class StepCache:
 
     def keep(self, key: str, chain: str, made: Made) -> None:
         """Note that a step has made this layer over `chain`. Raises OSError."""
-        folder = _folder(self._store, STEPS)
-        with tempfile.NamedTemporaryFile("w", prefix=DRAFT, dir=folder, delete=False) as file:
-            json.dump({"chain": over(chain, made.diff_id), **made._asdict()}, file)
-        os.rename(file.name, self._path(key))
+        _folder(self._store, STEPS)
+        with tempfile.TemporaryDirectory(prefix=DRAFT, dir=f"{self._store}/{BUILDS}") as draft:
+            with open(f"{draft}/step", "w", encoding="utf-8") as file:
+                json.dump({"chain": over(chain, made.diff_id), **made._asdict()}, file)
+            os.rename(file.name, self._path(key))
 
     @contextmanager
     def mount(

@@ -1,9 +1,10 @@
 """RUN: one step of a build is one container of minirun's, whose writable layer becomes the layer.
 
-The container is a run like any other, in a process of its own that dies with the build: it has a
-cgroup, a seccomp profile, a log (`minirun timeline ID` shows it afterwards), and no network unless
-it is asked for. What the runtime itself has made in its root filesystem, places to mount on, is
-left out of the layer.
+The container is a run like any other, in a process of its own: it has a cgroup, a seccomp profile,
+a log (`minirun timeline ID` shows it afterwards), and no network unless it is asked for. That
+process dies with the build, and the container with it, which the container of a run does not.
+What the runtime itself has made in its root filesystem, places to mount on, is left out of the
+layer.
 """
 
 import os
@@ -26,7 +27,7 @@ from minirun.image.pack import LayerPacker, writer_of
 from minirun.image.tarwriter import TarWriter
 from minirun.oci import generate
 from minirun.oci.image_user import in_layers
-from minirun.running import orphans, supervise
+from minirun.running import orphans, signals, supervise
 from minirun.running.reserve import reserve
 
 PIDS_LIMIT = 2048
@@ -54,7 +55,7 @@ def run(
     """
     container_id = f"build-{os.urandom(6).hex()}"
     document = _document(container_id, work, layers, mounts, host_network=host_network)
-    choices = Choices(layers=layers, volatile=True)
+    choices = Choices(layers=layers, volatile=True, bound=True)
     config = Config(document, f"{settings.root}/{container_id}", choices)
     made: list[Container] = []
 
@@ -116,18 +117,22 @@ def _in_child(work: "Callable[[], int]") -> int:
     """
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
+    signals.block()  # a child whose pid is not known yet could not be ended
     pid = os.fork()
     if pid == 0:
         os._exit(_child(work, write_end, parent))
     os.close(write_end)
     try:
+        signals.unblock()
         with open(read_end, encoding="utf-8", errors="replace") as pipe:
             said = pipe.read()
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        signals.block()
     except BaseException:
         os.kill(pid, 9)
-        os.waitpid(pid, 0)
         raise
+    finally:
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        signals.unblock()
     if said or status < 0:
         raise ImageError(said or f"the step's supervisor died of signal {-status}")
     return status

@@ -18,7 +18,7 @@ from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core import gates
 
 NAME = f"signals-{os.getpid()}"
-ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
@@ -85,8 +85,8 @@ def test_at_a_random_moment(minirun: Program, seed: int) -> None:
         runtime.terminate()
         time.sleep(0.1)
     assert runtime.returncode in (-15, 143, 7), runtime.communicate()
-    said = {143: "minirun: interrupted by signal 15\n"}.get(runtime.returncode, "")
-    assert runtime.communicate()[1] == said
+    said = {"", "minirun: interrupted by signal 15\n" * (runtime.returncode == 143)}
+    assert runtime.communicate()[1] in said  # nothing, before there is a container
     assert_nothing(minirun, name, family)
 
 

@@ -1,0 +1,63 @@
+"""A signal that ends this program lets it clean up first: it is raised as an error.
+
+SIGTERM, SIGHUP and SIGQUIT end a command as ^C does, by KeyboardInterrupt: whatever a command has
+begun, its `finally` removes. A container's start has its own way: minirun.running.signals.
+"""
+
+import _signal  # the C half: signal itself imports enum
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENDING = (1, 2, 3, 15)
+"""SIGHUP, INT, QUIT, TERM."""
+_SIGINT, _SIGALRM = 2, 14
+
+
+def end_by_signals() -> None:
+    """Let these signals raise KeyboardInterrupt(number), but for those that nohup(1) ignores."""
+    raise_again(KeyboardInterrupt)
+    for number in ENDING:
+        if number != _SIGINT and _signal.getsignal(number) == _signal.SIG_DFL:
+            _signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    for each in ENDING:
+        if each != _SIGINT:  # a second ^C breaks off the cleaning up
+            _signal.signal(each, ignore)
+    raise KeyboardInterrupt(number)
+
+
+def ignore(number: int, frame: object) -> None:
+    """Do nothing. SIG_IGN would make the interpreter complain of a signal that waits."""
+
+
+def raise_again(kind: "type[BaseException]") -> None:
+    """Raise an error of this kind again, a millisecond later, if Python has dropped it.
+
+    Python does so in a weak reference's callback, such as the import system's, and in __del__.
+    """
+
+    def hook(lost: "sys.UnraisableHookArgs") -> None:
+        error = lost.exc_value
+        if not isinstance(error, kind):
+            sys.__unraisablehook__(lost)
+            return
+
+        def later(number: int, frame: object) -> None:
+            raise error
+
+        handle((_SIGALRM,), later)
+        _signal.setitimer(_signal.ITIMER_REAL, 0.001)
+
+    sys.unraisablehook = hook
+
+
+def handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
+    """Let `handler` have these signals from now on, whatever the caller has blocked or ignored."""
+    for number in numbers:
+        _signal.signal(number, handler)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)
