@@ -20,7 +20,7 @@ from minirun.core.errors import MinirunError, StateError, UsageError, from_os
 from minirun.core.settings import Settings, unprivileged
 from minirun.core.state_file import ForeignDirectory
 from minirun.core.visible import say, warn
-from minirun.doctor.attempts import AbilityReport, examine
+from minirun.doctor.attempts import AbilityReport, examine, sweep
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.image import gc
@@ -76,6 +76,8 @@ def main_gc(args: "list[str]", settings: Settings) -> int:
     if not flags.dry_run:
         for path in gc.sweep(settings.store):
             _show_removed(path, "an image that was never finished", dry=False)
+        for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
+            _show_removed(name, "its doctor died", dry=False)
     for name in (orphans.abandoned if flags.dry_run else orphans.remove_abandoned)(settings.root):
         _show_removed(name, "its maker died", dry=flags.dry_run)
     failed = 0
@@ -164,8 +166,8 @@ def _oracle(args: "list[str]", settings: Settings) -> int:
         raise UsageError("teach oracle needs a command of minirun's", hint, 1)
     from minirun.teach.oracle import report, witness  # 50 ms
 
-    with tempfile.TemporaryDirectory(prefix="minirun-oracle.") as directory:
-        output = Path(directory, "strace")
+    with tempfile.TemporaryFile() as file:  # without a name, so that a killed oracle leaves none
+        output = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
         command = _command(settings, flags.args)
         join = _waiting(settings, flags.args)
         watched = witness.watch(command, output, join=join, stdout=2 if flags.json else None)

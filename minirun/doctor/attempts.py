@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from minirun import cgroups
 from minirun.core.errors import MinirunError
+from minirun.core.kernel import process
 from minirun.core.rootfs.tree import remove_tree
 
 _SECONDS = 20
@@ -70,7 +71,7 @@ def examine(abilities: tuple[Ability, ...], root: str, store: str) -> list[Abili
     directory = existing(root)
     if not os.access(directory, os.W_OK):
         directory = tempfile.gettempdir()
-    _sweep(directory)
+    sweep(directory)
     scratch = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=directory)
     try:
         return [_examine(ability, Workplace(scratch, store)) for ability in abilities]
@@ -86,10 +87,11 @@ def in_child(attempt: Callable[[], str]) -> tuple[bool, str]:
     more than 20 seconds is killed.
     """
     ours, theirs = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(ours)
-        _answer(attempt, theirs)
+        _answer(attempt, theirs, parent)
     os.close(theirs)
     try:
         ready, _, _ = select.select([ours], [], [], _SECONDS)
@@ -113,8 +115,11 @@ def result_of(attempt: Callable[[], str]) -> str:
     return text
 
 
-def _answer(attempt: Callable[[], str], pipe: int) -> None:
+def _answer(attempt: Callable[[], str], pipe: int, parent: int) -> None:
     """In the child: write + and the result, or - and the error, and end without any clean-up."""
+    process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL, why="an attempt ends with its doctor")
+    if os.getppid() != parent:
+        os._exit(0)
     try:
         answer = f"+{attempt()}"
     except OSError as error:
@@ -150,8 +155,9 @@ def cgroup_name(place: Workplace) -> str:
     return "/minirun/" + os.path.basename(place.scratch).lstrip(".")
 
 
-def _sweep(directory: str) -> None:
-    """Remove what a doctor that was killed has left: its directory and its cgroup."""
+def sweep(directory: str) -> list[str]:
+    """Remove what a doctor that was killed has left, its directory and its cgroup; return names."""
+    found = []
     for name in os.listdir(directory):
         pid = name.removeprefix(_PREFIX).partition("-")[0]
         is_own = name.startswith(_PREFIX) and pid.isascii() and pid.isdecimal()
@@ -164,3 +170,5 @@ def _sweep(directory: str) -> None:
             except MinirunError:
                 continue  # no such version here
         remove_tree(os.path.join(directory, name))
+        found.append(name)
+    return found

@@ -267,10 +267,15 @@ def _run(command: list[str], folder: str, epoch: int, watch: Notify) -> None:
             stderr=subprocess.STDOUT, text=True, errors="replace", env=env, cwd="/",
         ) as process:  # fmt: skip
             assert process.stdout
-            for line in process.stdout:
-                said.append(line.rstrip("\n"))
-                if line.startswith("I: "):
-                    watch(line[3:].strip())
+            try:
+                for line in process.stdout:
+                    said.append(line.rstrip("\n"))
+                    if line.startswith("I: "):
+                        watch(line[3:].strip())
+            except BaseException:
+                process.kill()  # and its namespaces with it, before their files are removed
+                process.wait()
+                raise
     finally:
         watch("")
     os.chmod(folder, 0o700)

@@ -73,7 +73,7 @@ class Folder:
     def _prepare(self) -> None:
         try:
             self._must("make.sh", self.path / "make.sh")
-        except MinirunError:
+        except BaseException:
             self.remove()
             raise
 
@@ -87,7 +87,11 @@ class Folder:
     def run(self, seconds: float) -> "int | None":
         """Stop what runs, and start it anew; return run.sh's exit status, None if it never ends."""
         self.stop()
-        return self._sh(self.path / "run.sh", seconds)
+        try:
+            return self._sh(self.path / "run.sh", seconds)
+        except BaseException:
+            self.stop()
+            raise
 
     def solve(self) -> None:
         """Mend it, as solution.sh has it. Raises MinirunError."""

@@ -146,7 +146,7 @@ def _signals(send: Callable[[int], None]) -> Iterator[None]:
     """Outlive the command: what the keyboard sends it gets by itself, the rest is passed on."""
 
     def forward(number: int, frame: FrameType | None) -> None:
-        if number not in (signal.SIGINT, signal.SIGQUIT):
+        if number not in (signal.SIGINT, signal.SIGQUIT) or not _has_the_keyboard():
             send(number)
 
     numbers = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -156,6 +156,18 @@ def _signals(send: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before:
             signal.signal(number, handler)
+
+
+def _has_the_keyboard() -> bool:
+    """Return True if ^C goes to this process, and to what it has started: tcgetpgrp(3)."""
+    try:
+        fd = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False  # no terminal
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    finally:
+        os.close(fd)
 
 
 def _pids(text: str) -> set[int]:

@@ -1,0 +1,110 @@
+"""Commands that run something on behalf of something else, when they are ended themselves."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import Program, processes, wait_until
+from core.lifecycle.leftovers import Family, cgroups
+
+SOFT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+PATIENT = 'trap "exit 7" INT TERM HUP QUIT; echo started; while :; do sleep 0.05; done'
+
+
+def ended(process: "subprocess.Popen[str]", number: int) -> tuple[int, Family]:
+    """Send a signal, and wait for the end; return its status, and all that it had started."""
+    family = Family(process.pid)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    return process.returncode, family
+
+
+@pytest.mark.parametrize("number", [*SOFT, signal.SIGKILL])
+def test_doctor(minirun: Program, number: int) -> None:
+    minirun.root.mkdir()
+    process = minirun.start("doctor")
+    wait_until(lambda: list(minirun.root.glob(".doctor-*")) or process.poll() is not None)
+    time.sleep(0.1)
+    status, family = ended(process, number)
+    assert status in (128 + number, -number, 0, 1)
+    wait_until(lambda: family.alive() == [])
+    if number != signal.SIGKILL:
+        assert list(minirun.root.glob(".doctor-*")) == []
+    assert minirun("gc").returncode == 0
+    assert list(minirun.root.glob(".doctor-*")) == []
+    assert cgroups("doctor-*") == []
+
+
+@pytest.mark.parametrize("how", [("teach", "oracle"), ("observe",)], ids=" ".join)
+@pytest.mark.parametrize("number", SOFT)
+def test_what_watches_a_run(minirun: Program, how: tuple[str, ...], number: int) -> None:
+    """The signal is the run's, and the run hands it on to its command, without a terminal too."""
+    name = f"watched-{os.getpid()}-{number}"
+    words = ("--root", str(minirun.root), "run", "--rm", "--name", name, "busybox", "sh", "-c")
+    own = (minirun.path,) if how == ("observe",) else ()
+    process = minirun.start(*how, "--", *own, *words, PATIENT, start_new_session=True)
+    out = minirun.root / name / "events.jsonl"
+    wait_until(lambda: out.exists() and '"execve"' in out.read_text(), 30)
+    time.sleep(0.5)
+    _, family = ended(process, number)
+    wait_until(lambda: family.alive() == [])
+    assert minirun.left() == []
+
+
+def _of_lab(path: Path) -> list[int]:
+    """Return the processes that a lab's scripts have started."""
+    mark, found = f"MINIRUN_LAB={path}".encode(), []
+    for pid, _, _ in processes():
+        try:
+            if mark in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [*SOFT, signal.SIGKILL])
+def test_lab_start(minirun: Program, number: int) -> None:
+    folder = minirun.root.resolve() / ".labs/slow-hook"
+    process = minirun.start("lab", "start", "slow-hook")
+    wait_until(lambda: _of_lab(folder) or process.poll() is not None, 30)
+    status, _ = ended(process, number)
+    assert status in (128 + number, -number, 0)
+    if number == signal.SIGKILL:  # what it had begun goes on, and is found by the mark that it has
+        assert minirun("lab", "reset", "slow-hook").returncode == 0
+    elif status:
+        wait_until(lambda: _of_lab(folder) == [])
+    minirun("lab", "reset", "slow-hook")
+    assert _of_lab(folder) == [] and not folder.exists()
+
+
+RECIPE = """
+import sys
+from minirun.common import interrupts
+from minirun.image.recipe import bootstrap
+interrupts.end_by_signals()
+try:
+    bootstrap._run(["sh", "-c", "echo I: begun; sleep 1000"], sys.argv[1], 0, print)
+except KeyboardInterrupt as signal:
+    sys.exit(128 + (signal.args or (2,))[0])
+"""
+
+
+@pytest.mark.parametrize("number", [*SOFT, signal.SIGKILL])
+def test_the_tool_of_a_recipe(tmp_path: Path, number: int) -> None:
+    """It has ended before the folder that it works in is removed."""
+    argv = [sys.executable, "-uc", RECIPE, str(tmp_path)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "begun\n"
+    family = Family(process.pid)
+    process.send_signal(number)
+    process.communicate(timeout=10)
+    assert process.returncode in (128 + number, -number)
+    if number == signal.SIGKILL:
+        wait_until(lambda: family.alive() == [])
+    assert family.alive() == []
