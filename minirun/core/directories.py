@@ -59,7 +59,7 @@ def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" =
         return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        if not _is_at(fd, directory):
+        if not state_file.is_at(fd, directory):
             return
         (clear or empty)(fd)
         path = _unnamed(root)
@@ -96,10 +96,3 @@ def _unnamed(root: str) -> str:
         os.makedirs(root, mode=0o711, exist_ok=True)
     os.makedirs(f"{root}/{places.NEW}", 0o700, exist_ok=True)
     return f"{root}/{places.NEW}/{os.getpid()}-{time.monotonic_ns()}"
-
-
-def _is_at(fd: int, directory: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.lstat(directory))
-    except FileNotFoundError:
-        return False

@@ -60,9 +60,7 @@ class Channel:
     """One side's two FIFO ends."""
 
     def __init__(self, read_fd: int, write_fd: int, peer: str) -> None:
-        self.read_fd = read_fd
-        self.write_fd = write_fd
-        self.peer = peer
+        self.read_fd, self.write_fd, self.peer = read_fd, write_fd, peer
         self.buffer = b""
 
     def say(self, message: str, why: str = "") -> None:

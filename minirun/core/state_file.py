@@ -26,9 +26,7 @@ class DamagedRecord(StateError):
     """A container's record cannot be read; `ours`: the directory is one that minirun has made."""
 
     def __init__(self, directory: str, reason: str, *, ours: bool) -> None:
-        self.directory = directory
-        self.reason = reason
-        self.ours = ours
+        self.directory, self.reason, self.ours = directory, reason, ours
         name = directory.rpartition("/")[2]
         hint = f"minirun delete --force {name}" if ours else "it is left as it is"
         super().__init__(f"{directory}/{places.STATE} is damaged: {reason}", hint)
@@ -78,18 +76,18 @@ def _not_own(found: os.stat_result) -> str:
 
 def _read(fd: int, directory: str) -> "dict[str, Any]":
     try:
-        text = read_file(fd, places.STATE).decode()
-        value = jsonlite.loads(text)
+        value: "dict[str, Any]" = jsonlite.loads(read_file(fd, places.STATE).decode())
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
             raise ForeignDirectory(directory, f"{places.STATE} is another program's")
         extras.function("check_record")(value, directory)
-    except FileNotFoundError:
-        raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
     except (ValueError, OSError) as error:
+        if not is_at(fd, directory):  # another command removes it at this moment
+            raise FileNotFoundError(2, os.strerror(2), directory) from None
+        if isinstance(error, FileNotFoundError):
+            raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         raise DamagedRecord(directory, reason, ours=is_made_by_minirun(fd)) from None
-    record: dict[str, Any] = value
-    return record
+    return value
 
 
 def read_file(fd: int, name: str) -> bytes:
@@ -131,6 +129,14 @@ def read_on(fd: int) -> bytes:
     while chunk := os.read(fd, 1 << 16):
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def is_at(fd: int, directory: str) -> bool:
+    """Return True if the open directory `fd` still has this path."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(directory))
+    except FileNotFoundError:
+        return False
 
 
 def is_made_by_minirun(fd: int) -> bool:

@@ -2,18 +2,20 @@
 
 A container needs its layers from its first record on until it is deleted: one that has ended and
 is kept can be looked into. If a record cannot be read, what it names is not known: then all stays.
+Containers begin and end meanwhile (core/directories). So what has no name yet is read before those
+that have one are listed: it may become one of them, and none is missed.
 """
 
 import os
 from typing import Any, NamedTuple
 
-from minirun.core import places, state
+from minirun.core import jsonlite, places, state
 from minirun.core import state_file as records
 from minirun.core.errors import ImageError, StateError
 from minirun.core.settings import Settings
 from minirun.engines import roots
 from minirun.image.draft import listed
-from minirun.running import existing
+from minirun.running import existing, record_fields
 
 
 class InUse(NamedTuple):
@@ -45,10 +47,12 @@ def find(settings: Settings) -> InUse:
     found = InUse(set(), set(), {}, [])
     everywhere = roots.known(settings._replace(root_is_named=False))
     for root in dict.fromkeys([*everywhere, f"{settings.store}/{places.CONTAINERS}"]):
-        new = listed(f"{root}/{places.NEW}")  # before the others: it may become one of them
-        for directory in [*new, *(f"{root}/{name}" for name in state.names(root))]:
+        for directory in listed(f"{root}/{places.NEW}"):
+            if record := _without_a_name(directory):
+                _add(found, record)
+        for directory in [f"{root}/{name}" for name in state.names(root)]:
             try:
-                _add(found, directory, records.read(directory))
+                _add(found, records.read(directory))
             except records.DamagedRecord as error:
                 if error.ours:
                     found.damaged.append(directory)
@@ -58,7 +62,28 @@ def find(settings: Settings) -> InUse:
     return found
 
 
-def _add(found: InUse, directory: str, record: dict[str, Any]) -> None:
+def _without_a_name(directory: str) -> dict[str, Any] | None:
+    """Return the record in a directory of ROOT/.new; None if there is none, yet or any more.
+
+    It is whole if it is there, but for a loss of power: then its container is no more. Raises
+    OSError.
+    """
+    try:
+        fd = records.open_directory(directory)
+    except (StateError, FileNotFoundError):
+        return None
+    try:
+        record = jsonlite.loads(records.read_file(fd, places.STATE).decode())
+        record_fields.check(record, record["directory"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    finally:
+        os.close(fd)
+    found: dict[str, Any] = record
+    return found
+
+
+def _add(found: InUse, record: dict[str, Any]) -> None:
     found.layers.update(existing.choices_of(record).layers)
     found.images.update(filter(None, [record.get("image")]))
-    found.directories[directory] = state.is_alive(record["init"])
+    found.directories[record["directory"]] = state.is_alive(record["init"])

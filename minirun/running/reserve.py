@@ -72,7 +72,7 @@ def _fill(path: str, container: Container) -> None:
     """Write a new container's files, the record first. Raises ConfigError, OSError."""
     config = container.config
     try:
-        state.write(f"{path}/{places.STATE}", jsonlite.dumps(container.record))
+        state.save(path, container.record)
         for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
             os.mkdir(f"{path}/{name}", 0o755)
         if config.layers:  # of / OverlayFS shows the upper directory's own
