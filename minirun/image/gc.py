@@ -7,19 +7,24 @@ gc waits, so it never sees one that is half there.
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
+from minirun.core.visible import warn
 from minirun.image import catalogue, oci
+from minirun.image import store as shelf
 from minirun.image.blobs import PARTIAL, Blobs
 from minirun.image.dockerfile import cache
 from minirun.image.draft import DRAFT, listed
 from minirun.image.layers import Layers
 from minirun.image.store import LAYERS
 from minirun.image.take import using
+
+_DIGEST = re.compile(b"sha256:[0-9a-f]{64}")
 
 
 class Needed(NamedTuple):
@@ -51,7 +56,8 @@ def sweep(store: str) -> list[str]:
 def collect(store: str, in_use: Callable[[], Collection[str]]) -> list[str]:
     """Remove what is not needed; return the paths of it.
 
-    `in_use` returns the directories of layers that containers have now. Raises ImageError, OSError.
+    `in_use` returns the directories of layers that containers have now. Of an image that is
+    damaged, what its image.json still names stays. Raises ImageError, OSError.
     """
     store = os.path.abspath(store)
     swept = catalogue.sweep(store)
@@ -70,7 +76,7 @@ def collect(store: str, in_use: Callable[[], Collection[str]]) -> list[str]:
 def of_images(store: str, names: Collection[str] | None = None) -> Needed:
     """Return what the images of a store need, or those of these names.
 
-    Raises ImageError for one that cannot be read: what it needs is not known.
+    Raises ImageError for one that cannot be read just now.
     """
     blobs: set[str] = set()
     layers: set[str] = set()
@@ -79,11 +85,31 @@ def of_images(store: str, names: Collection[str] | None = None) -> Needed:
         if names is not None and name not in names:
             continue
         if "broken" in details:
-            raise ImageError(f"image {details['broken']}", "remove it, or pull it again")
-        layers.update(name for name in details.get("layers", ()) if name.startswith("sha256:"))
-        for digest in {details.get("digest", ""), details.get("manifest", "")} - {""}:
+            named = _still_named(store, name)
+            digests = named
+        else:
+            named = {name for name in details.get("layers", ()) if name.startswith("sha256:")}
+            digests = {details.get("digest", ""), details.get("manifest", "")} - {""}
+        layers |= named
+        for digest in digests:
             blobs |= _below(Blobs(store), digest)
     return Needed(blobs, layers)
+
+
+def _still_named(store: str, name: str) -> set[str]:
+    """Return the digests in a damaged image.json: what it says of them is not looked at.
+
+    Raises ImageError if it cannot be read, which says nothing of what it needs.
+    """
+    stem, _, tag = name.rpartition(":")
+    path = f"{shelf.images_dir(store)}/{stem if tag == 'latest' else f'{stem}@{tag}'}"
+    try:
+        shelf.read_details(path)
+    except (shelf.DamagedImage, FileNotFoundError) as error:
+        warn(f"image {name} is damaged: {error}")
+        with suppress(FileNotFoundError), open(f"{path}/{shelf.RECORD}", "rb") as file:
+            return {text.decode() for text in _DIGEST.findall(file.read(oci.DOCUMENT_LIMIT))}
+    return set()
 
 
 def _below(blobs: Blobs, digest: str) -> set[str]:
@@ -91,12 +117,12 @@ def _below(blobs: Blobs, digest: str) -> set[str]:
     found = {digest}
     if not blobs.has(digest):
         return found
-    data = blobs.document(digest)
     for media_type in oci.MANIFESTS:
         try:
+            data = blobs.document(digest)
             manifest = oci.parse(media_type, data)
         except ImageError:
-            continue  # of the other type, or an index: image.json names the manifest besides
+            continue  # damaged, of the other type, or an index: image.json names the manifest too
         assert isinstance(manifest, oci.Manifest)
         found |= {manifest.config.digest, *(layer.digest for layer in manifest.layers)}
     return found
