@@ -10,7 +10,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.images import exactly
 from minirun.core.settings import Settings
 from minirun.core.visible import clean, say
-from minirun.image import gc, recipe, store
+from minirun.image import gc, store
 from minirun.image.dockerfile import parse
 from minirun.image.dockerfile.evaluate import PROXIES
 from minirun.image.dockerfile.ignore import Ignore

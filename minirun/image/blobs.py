@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from minirun.core.errors import ImageError
-from minirun.image.draft import DRAFT, listed
+from minirun.image.draft import DRAFT, listed, lock
 from minirun.image.oci import DOCUMENT_LIMIT, Descriptor, Source, digest_of
 from minirun.image.store import failure
 
@@ -126,7 +126,7 @@ class Blobs:
         while not self.has(digest):
             fd = os.open(self._partial_path(digest), _OPEN, 0o600)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                lock(fd, fcntl.LOCK_EX, f"another command that fetches {digest[:19]}")
                 if not _is_at(fd, self._partial_path(digest)):
                     continue  # renamed or swept away meanwhile
                 if not self.has(digest):

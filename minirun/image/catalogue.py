@@ -184,7 +184,7 @@ def making(store: str, reference: str) -> Iterator[None]:
     """Hold the right to make the image `reference`: of two makers the second waits."""
     name = f".lock-{shelf.directory_name(parse(reference))}"
     path = os.path.join(make_store(store), name)
-    with locked(path):
+    with locked(path, by=f"another command that makes {reference}"):
         yield
 
 

@@ -6,10 +6,12 @@ A draft whose lock is free has no maker, and may be swept away.
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from minirun.core.rootfs.tree import remove_tree
+from minirun.core.visible import say
 
 DRAFT = ".draft-"
 """What the name of a draft begins with."""
@@ -17,6 +19,8 @@ _BESIDE = ".minirun-draft-"
 """The same outside of the store."""
 MEMORY = "/dev/shm"
 """Where what is never to be on a disk lies: a tmpfs."""
+_SILENT = 1.0
+"""Seconds that a lock is waited for without a word."""
 
 
 def hold(path: str) -> int:
@@ -89,12 +93,31 @@ def listed(folder: str) -> list[str]:
 
 
 @contextmanager
-def locked(path: str, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the lock of a directory, or of a file, which is made if it is missing."""
+def locked(path: str, how: int = fcntl.LOCK_EX, by: str = "") -> Iterator[None]:
+    """Hold the lock of a directory, or of a file, which is made if it is missing.
+
+    `by` is what may have it, for the line that says what is waited for.
+    """
     flags = os.O_RDONLY if os.path.isdir(path) else os.O_CREAT | os.O_WRONLY
     fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(fd, how)
+        lock(fd, how, by or f"another minirun command that works in {path}")
         yield
     finally:
         os.close(fd)
+
+
+def lock(fd: int, how: int, by: str) -> None:
+    """Take a lock: flock(2). If that takes longer than a second, say what is waited for.
+
+    With LOCK_NB it raises BlockingIOError, and does not wait.
+    """
+    deadline = time.monotonic() + _SILENT
+    while not how & fcntl.LOCK_NB:
+        with suppress(BlockingIOError):
+            return fcntl.flock(fd, how | fcntl.LOCK_NB)
+        if time.monotonic() > deadline:
+            say(f"waiting for {by}")
+            break
+        time.sleep(0.01)
+    return fcntl.flock(fd, how)

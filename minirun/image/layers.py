@@ -77,7 +77,8 @@ class Layers:
         """
         try:
             os.makedirs(self._top, 0o700, exist_ok=True)
-            with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
+            by = f"another command that unpacks {diff_id[:19]}"
+            with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}", by=by):
                 if found := self.find(chain_id):
                     return found
                 if begins:

@@ -90,7 +90,8 @@ def using(store: str, how: int = fcntl.LOCK_SH) -> AbstractContextManager[None]:
     """Keep `image gc` away while blobs and layers are made that no image names yet."""
     folder = f"{store}/blobs"
     os.makedirs(folder, 0o700, exist_ok=True)
-    return locked(f"{folder}/.lock", how)
+    by = "a build, a pull or another command that works in this store"
+    return locked(f"{folder}/.lock", how, by)
 
 
 class _Kept:

@@ -69,7 +69,8 @@ class StepCache:
             if fill and not os.path.isdir(folder):
                 self._make(folder, fill)
             os.makedirs(folder, exist_ok=True)
-            with locked(folder, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+            by = f"a step of another build that has the cache {name}"
+            with locked(folder, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, by):
                 if os.path.isdir(folder):  # else `image gc` has just removed it
                     yield folder
                     return
