@@ -67,7 +67,7 @@ def main_load(args: "list[str]", settings: Settings) -> int:
                 text = f"{path}: an image without a name"
                 raise ImageError(text, f"minirun load -i {path} NAME")
             for name in names:
-                image = take(settings.store, name, each.source, platform)
+                image = take(settings.store, name, each.source, platform, mend=True)
                 print(clean(image.name if flags.quiet else f"Loaded image: {image.name}"))
     return 0
 

@@ -14,6 +14,7 @@ from minirun.core.visible import clean, say
 from minirun.image import catalogue, recipe, split
 from minirun.image.importer import import_tar
 from minirun.image.recipe import build
+from minirun.image.store import DamagedImage
 from minirun.show.columns import aligned
 
 if TYPE_CHECKING:
@@ -88,10 +89,29 @@ def human(size: float) -> str:
 def _verify(found: "list[ImageDetails]", settings: Settings) -> int:
     failed = 0
     for image in found:
-        fault = image.get("broken") or catalogue.verify(settings.store, _name(image))
-        print(clean(f"{_name(image)}: {fault or 'intact'}"))
+        fault = image.get("broken") or _fault(image, settings)
+        print(clean(f"{_name(image)}: {f'{fault} ({_remedy(image)})' if fault else 'intact'}"))
         failed += bool(fault)
     return 1 if failed else 0
+
+
+def _fault(image: "ImageDetails", settings: Settings) -> str:
+    try:
+        return catalogue.verify(settings.store, _name(image))
+    except DamagedImage as error:
+        return str(error)
+
+
+def _remedy(image: "ImageDetails") -> str:
+    """Return what brings a damaged image in again: its damaged layers are unpacked anew then."""
+    name, origin = _name(image), image.get("origin", "")
+    if name in [f"{each}:latest" for each in recipe.names()]:
+        return f"minirun images build {image['name']}"
+    if origin == catalogue.BUILT:
+        return f"minirun build --no-cache -t {name} FOLDER"
+    if origin.startswith("imported from "):
+        return f"minirun import FILE {name}"
+    return f"minirun pull {name}, or load it again"
 
 
 def _build(names: list[str], settings: Settings) -> int:

@@ -5,9 +5,10 @@
                                .draft-… is one that is made here, and whose digest is not known
 
 A blob gets its name by one rename, after its digest and size were found right, so SIGKILL leaves
-a part of it at most: the next one who wants it goes on from there. Nothing is synced to the disk:
-after a loss of power a layer is checked again when it is unpacked, and a document whenever it is
-read. (containerd's content store is of the same form; it syncs.)
+a part of it at most: the next one who wants it goes on from there. It is on the disk before a layer
+or an image that needs it gets a name (minirun.image.durable). One that a loss of power has cut
+before is found out: a layer's archive when it is unpacked, a document whenever it is read.
+(containerd's content store is of the same form; it syncs each blob.)
 """
 
 import fcntl

@@ -22,6 +22,8 @@ from minirun.image.draft import DRAFT, abandoned, locked
 from minirun.image.grammar import parse
 from minirun.image.layers import Layers, chain_ids
 
+BUILT = "built by minirun"
+"""The origin of an image of a Dockerfile."""
 _REMOVED = "removed"
 _ID = re.compile("sha256:[0-9a-f]{4,64}")
 """An id, of which four digits are enough."""

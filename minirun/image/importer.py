@@ -37,7 +37,7 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
                 config={"Env": [DEFAULT_PATH]},
                 layer=layer,
             )
-            return take(store, reference, source_of(made))
+            return take(store, reference, source_of(made), mend=True)
     except DAMAGED as error:
         raise ImageError(f"{source} is damaged: {error}") from None
     except OSError as error:

@@ -5,7 +5,8 @@
 
 HEX is the layer's ChainID (image-spec config.md): it names the layer and all below it, since a
 folder that an archive leaves out is taken from below. A layer is made in a hidden directory, which
-is locked while its maker lives, and gets its name by one rename: what has a name is complete.
+is locked while its maker lives, and gets its name by one rename, once it is on the disk: what has a
+name is complete. What was damaged since is found when the image is brought in again.
 """
 
 import io
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
-from minirun.image import tree
+from minirun.image import durable, tree
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
 from minirun.image.draft import DRAFT, abandoned, hold, listed, locked
 from minirun.image.layer import apply_overlay
@@ -69,23 +70,40 @@ class Layers:
         blob: str,
         below: Sequence[Layer],
         begins: Callable[[], None] | None = None,
+        *,
+        mend: bool = False,
     ) -> Layer:
         """Return a layer; unpack the archive `blob` over those `below`, if it is not here.
 
-        `begins` is called before it is unpacked. Raises ImageError: the archive is damaged or
+        `begins` is called before it is unpacked; `mend`: one that is here, and is not what was
+        stored, is unpacked again. Raises ImageError: the archive is damaged or
         forbidden, or is not what `diff_id` says.
         """
         try:
             os.makedirs(self._top, 0o700, exist_ok=True)
             by = f"another command that unpacks {diff_id[:19]}"
             with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}", by=by):
-                if found := self.find(chain_id):
+                if found := self._usable(chain_id, mend=mend):
                     return found
                 if begins:
                     begins()
                 return self._unpack(chain_id, diff_id, blob, below)
         except OSError as error:
             raise failure(error, f"unpacking layer {diff_id[:19]}") from None
+
+    def _usable(self, chain_id: str, *, mend: bool) -> Layer | None:
+        """Return a layer that is here; remove one without a whole record, or that is to be mended.
+
+        The caller has its lock. Raises OSError.
+        """
+        found = None
+        with suppress(ImageError):
+            found = self.find(chain_id)
+        if found and not (mend and self.fault(chain_id)):
+            return found
+        if os.path.lexists(self._path(chain_id)):
+            self._remove(chain_id)
+        return None
 
     def _unpack(self, chain_id: str, diff_id: str, blob: str, below: Sequence[Layer]) -> Layer:
         draft = tempfile.mkdtemp(prefix=DRAFT, dir=self._top)
@@ -102,7 +120,7 @@ class Layers:
             record = {"diff_id": diff_id, "parent": parent, **summary._asdict()}
             with open(f"{draft}/{RECORD}", "w", encoding="utf-8") as file:
                 json.dump(record, file)
-            os.rename(draft, self._path(chain_id))
+            durable.rename(draft, self._path(chain_id))
             return Layer(chain_id, f"{self._path(chain_id)}/{FS}", summary.size)
         finally:
             remove_tree(draft)
@@ -131,14 +149,19 @@ class Layers:
 
         The next one who wants it unpacks it again, at the same place.
         """
-        path, hidden = self._path(chain_id), f"{self._top}/{DRAFT}{_hex(chain_id)}"
+        path = self._path(chain_id)
         with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
             diff_id, record = "", f"{path}/{RECORD}"
             with suppress(OSError, ValueError, LookupError, TypeError), open(record) as file:
                 diff_id = str(json.load(file)["diff_id"])
-            os.rename(path, hidden)
-            remove_tree(hidden)
+            self._remove(chain_id)
         return diff_id
+
+    def _remove(self, chain_id: str) -> None:
+        """Remove a layer, whose lock the caller has; half-removed, it has no name."""
+        hidden = f"{self._top}/{DRAFT}{_hex(chain_id)}"
+        os.rename(self._path(chain_id), hidden)
+        remove_tree(hidden)
 
     def remove_all_but(self, kept: set[str], in_use: Callable[[], set[str]]) -> list[str]:
         """Remove the layers that are not in `kept`, and what dead makers left; return the paths.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
-from minirun.image import catalogue, oci
+from minirun.image import catalogue, durable, oci
 from minirun.image import choose as choosing
 from minirun.image import store as shelf
 from minirun.image.blobs import Blobs
@@ -68,16 +68,20 @@ def take(
     source: oci.Source,
     platform: oci.Platform | None = None,
     notify: Notify | None = None,
+    *,
+    mend: bool = False,
 ) -> shelf.Image:
     """Bring the image of `source` into the store under the name `reference`, and return it.
 
-    Raises ImageError; then the name means what it meant before.
+    `mend`: of its layers those that are here are compared with what was stored, and unpacked again
+    if they are damaged. It takes as long as to read all their files. Raises ImageError; then the
+    name means what it meant before.
     """
     store = os.path.abspath(store)
     wanted = new_name(reference)
     try:
         with using(store):
-            image = _Taken(store, source, notify or (lambda _: None)).take(platform)
+            image = _Taken(store, source, notify or (lambda _: None), mend=mend).take(platform)
             _name(store, shelf.directory_name(wanted), {
                 "name": wanted.familiar(), "tag": wanted.tag, **image,
             })  # fmt: skip
@@ -121,8 +125,8 @@ class _Kept:
 class _Taken:
     """One image on its way into the store."""
 
-    def __init__(self, store: str, source: oci.Source, notify: Notify) -> None:
-        self._source, self._notify = source, notify
+    def __init__(self, store: str, source: oci.Source, notify: Notify, *, mend: bool) -> None:
+        self._source, self._notify, self._mend = source, notify, mend
         self._blobs, self._layers = Blobs(store), Layers(store)
 
     def take(self, platform: oci.Platform | None) -> "dict[str, object]":
@@ -188,13 +192,17 @@ class _Taken:
         def begins() -> None:
             self._notify(LayerStep("unpacking", layer.digest, layer.size, layer.size))
 
+        def ensure(archive: str) -> Layer:
+            mend = self._mend
+            return self._layers.ensure(chain_id, diff_id, archive, below, begins, mend=mend)
+
         archive = fetched.result()
         try:
-            made = self._layers.ensure(chain_id, diff_id, archive, below, begins)
+            made = ensure(archive)
         except ImageError:
             if not self._blobs.discard_damaged(layer):
                 raise
-            made = self._layers.ensure(chain_id, diff_id, self._fetch(layer), below, begins)
+            made = ensure(self._fetch(layer))
         self._notify(LayerStep("done", layer.digest, layer.size, layer.size))
         return made
 
@@ -209,6 +217,6 @@ def _name(store: str, name: str, details: "dict[str, object]") -> None:
             with open(f"{draft}/{shelf.RECORD}", "w", encoding="utf-8") as file:
                 json.dump(details, file, indent=1)
             os.makedirs(target, 0o700, exist_ok=True)
-            os.rename(f"{draft}/{shelf.RECORD}", f"{target}/{shelf.RECORD}")
+            durable.rename(f"{draft}/{shelf.RECORD}", f"{target}/{shelf.RECORD}")
         finally:
             remove_tree(draft)

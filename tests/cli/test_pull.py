@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -139,3 +140,62 @@ def test_denied_and_not_found_are_final(own: Program, host: str, tmp_path: Path)
     assert done.returncode == 125
     assert "manifest for busybox:latest not found" in done.stderr
     assert not list((tmp_path / "store").glob("images/[!.]*"))
+
+
+def cut_short(store: Path) -> Path:
+    """Leave a file of a layer half as long, as a loss of power may."""
+    path = next(each for each in store.glob("layers/*/fs/who"))
+    os.truncate(path, 3)
+    return path
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_layer_that_was_cut_short_is_unpacked_again(
+    own: Program, host: str, tmp_path: Path, removed: bool
+) -> None:
+    name = f"{host}/team/app:1"
+    assert own("pull", name).returncode == 0
+    who = cut_short(tmp_path / "store")
+    done = own("images", "--verify")
+    assert done.returncode == 1
+    assert done.stdout.rstrip().endswith(f"(minirun pull {name}, or load it again)")
+    if removed:
+        assert own("rmi", name).returncode == 0
+    done = own("pull", name)
+    assert done.returncode == 0, done.stderr
+    assert who.read_bytes() == b"pulled\n"
+    assert own("images", "--verify").stdout == f"{name}: intact\n"
+    assert own("run", "--rm", name).stdout == "pulled\n"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]"])
+@pytest.mark.parametrize("again", ["pull", "run"])
+def test_a_layer_without_its_record_is_unpacked_again(
+    own: Program, host: str, tmp_path: Path, content: bytes | None, again: str
+) -> None:
+    """pull said ".draft-…: Directory not empty"."""
+    name = f"{host}/team/app:1"
+    assert own("pull", name).returncode == 0
+    for record in (tmp_path / "store").glob("layers/*/layer.json"):
+        record.unlink()
+        if content is not None:
+            record.write_bytes(content)
+    words = ("pull",) if again == "pull" else ("run", "--rm", "--pull", "always")
+    done = own(*words, name)
+    assert done.returncode == 0, done.stderr
+    assert own("images", "--verify").stdout == f"{name}: intact\n"
+    assert own("image", "gc").returncode == 0
+    assert not list((tmp_path / "store/layers").glob(".draft-*"))
+
+
+def test_verify_goes_on_after_a_layer_that_is_missing(
+    own: Program, host: str, tmp_path: Path
+) -> None:
+    name = f"{host}/team/app:1"
+    for each in (name, f"{host}/library/ubuntu:24.04"):
+        assert own("pull", each).returncode == 0
+    shutil.rmtree(next((tmp_path / "store/layers").glob("[!.]*")))
+    done = own("images", "--verify")
+    assert (done.returncode, done.stdout.count(" is missing ("), done.stderr) == (1, 2, "")
+    assert own("pull", name).returncode == 0
+    assert own("images", "--verify").returncode == 0

@@ -41,7 +41,7 @@ def pull(
     transport = Transport(patience)
     try:
         source = Registry(wanted, settings.load().endpoints(reference, wanted), transport)
-        return taking.take(where, str(_name(wanted)), source, chosen, notify)
+        return taking.take(where, str(_name(wanted)), source, chosen, notify, mend=True)
     except NotFound as error:
         near = _nearest(where, wanted)
         hint = f"did you mean {near}?" if near else "minirun images lists what is here"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError, MinirunError
 from minirun.core.settings import Settings
-from minirun.image import oci
+from minirun.image import catalogue, oci
 from minirun.image import store as shelf
 from minirun.image.archives.saving import SavedImage, SavedSource, collected
 from minirun.image.blobs import Blobs
@@ -87,7 +87,7 @@ class Builder:
 
     def _named(self, name: str, manifest: bytes, config: bytes, built: Stage) -> shelf.Image:
         image = SavedImage(name, oci.MANIFESTS[0], manifest, config, ())
-        return take(self._settings.store, name, SavedSource(image, "built by minirun"), None)
+        return take(self._settings.store, name, SavedSource(image, catalogue.BUILT), None)
 
     # --- stages ----------------------------------------------------------------------------------
 

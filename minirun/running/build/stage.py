@@ -93,7 +93,7 @@ def add(key: str, output: io.BufferedRandom, stage: Stage, shop: Workshop) -> Ou
     """Take a new archive as a layer, and remember that this step has made it."""
     digest, _ = Blobs(shop.store).adopt(output)
     below = stage.chain
-    put(digest, stage, shop.store)
+    put(digest, stage, shop.store, is_new=True)
     created = moment(shop.now)
     StepCache(shop.store).keep(key, below, Made(digest, created))
     return Outcome(created, is_new=True)
@@ -104,11 +104,14 @@ def moment(nanoseconds: int) -> str:
     return datetime.fromtimestamp(nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def put(diff_id: str, stage: Stage, store: str) -> None:
-    """Put a layer of the store's, an archive that is not compressed, on top of a stage."""
+def put(diff_id: str, stage: Stage, store: str, *, is_new: bool = False) -> None:
+    """Put a layer of the store's, an archive that is not compressed, on top of a stage.
+
+    If a step has just made it anew, an older one that is damaged is unpacked again.
+    """
     blob = Blobs(store).path(diff_id)
     below = [layer.unpacked for layer in stage.layers]
-    made = Layers(store).ensure(over(stage.chain, diff_id), diff_id, blob, below)
+    made = Layers(store).ensure(over(stage.chain, diff_id), diff_id, blob, below, mend=is_new)
     descriptor = Descriptor(OCI_LAYER, diff_id, os.path.getsize(blob))
     stage.layers.append(BuiltLayer(descriptor, diff_id, made))
 
