@@ -51,11 +51,11 @@ def timestamp(when: "float | None" = None) -> str:
 def start_time(pid: int) -> int:
     """Return when process `pid` started, in clock ticks since boot; 0 if there is none.
 
-    A zombie counts as none. proc_pid_stat(5), fields 3 and 22.
+    A zombie counts as none. proc_pid_stat(5), fields 3 and 22. Raises OSError, such as EMFILE.
     """
     try:
         text = read_bytes(f"/proc/{pid}/stat")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
     fields = text[text.rindex(b")") + 2 :].split()
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])

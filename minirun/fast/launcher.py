@@ -22,7 +22,11 @@ try:
     sys.meta_path.insert(0, CodeFile(__file__ + {suffix!r}))
 except Exception:
     pass  # slower without it
-from minirun.__main__ import start
+try:
+    from minirun.__main__ import start
+except (OSError, ImportError) as error:  # no descriptor is left to open a file of the program
+    sys.stderr.write(f"minirun: cannot be loaded: {{error}} (ulimit -n)\\n")
+    sys.exit(125)
 start()
 """
 

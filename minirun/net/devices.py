@@ -18,9 +18,10 @@ import os
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from minirun.common import descriptors
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
-from minirun.net.interfaces import network_of
+from minirun.net.interfaces import ROUTE, network_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class NetDevices(Extra):
 
     def from_outside(self, init: "Init") -> None:
         """Move them to where init is. Raises ConfigError, which names the interface, OSError."""
+        descriptors.need(ROUTE)
         for name, row in self.config.linux["netDevices"].items():
             try:
                 _move(name, row.get("name") or name, init.pid)

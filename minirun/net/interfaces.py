@@ -12,8 +12,12 @@ from contextlib import contextmanager
 
 from pyroute2 import IPRoute
 
+from minirun.common import descriptors
 from minirun.core.kernel import namespaces
 from minirun.core.record import Record
+
+ROUTE = 8
+"""Descriptors that an IPRoute opens, and some more. One that is half made complains at its end."""
 
 
 class Interface(Record):
@@ -34,6 +38,7 @@ def interfaces(pid: int) -> list[Interface]:
 
     Raises OSError: ProcessLookupError or FileNotFoundError if the process is gone.
     """
+    descriptors.need(ROUTE)
     with network_of(pid), IPRoute() as route:
         links = list(route.get_links())
         addresses = list(route.get_addr())

@@ -2,6 +2,7 @@
 
 import os
 
+from minirun.common import descriptors
 from minirun.core import directories, jsonlite, places, state
 from minirun.core.choices import KEY
 from minirun.core.config import Config
@@ -15,6 +16,9 @@ from minirun.running import own_cgroup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+_TO_CLEAN_UP = 8
+"""Descriptors that must be free. With fewer, what is begun could not be removed either."""
 
 
 def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
@@ -31,6 +35,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
         from minirun.engines import roots  # an engine has a root of its own
 
         roots.remember(settings)
+    descriptors.need(_TO_CLEAN_UP)
     path = directories.make(settings.root)
     try:
         _fill(path, container)

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -355,3 +356,15 @@ def test_the_public_state_is_the_specs(minirun: Program) -> None:
     minirun("kill", NAME, "KILL")
     wait_until(lambda: json.loads(minirun("state", NAME).stdout)["status"] == "stopped")
     assert json.loads(minirun("state", NAME).stdout)["pid"] == 0
+
+
+def test_too_few_descriptors_say_nothing_of_a_process() -> None:
+    """`gc` would take a supervisor that runs for a dead one."""
+    alive = state.identity(os.getpid())
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            state.is_alive(alive)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
