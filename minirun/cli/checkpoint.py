@@ -67,7 +67,7 @@ class Restore(CriuFlags):
 def main_checkpoint(args: "list[str]", settings: Settings) -> int:
     """Save a container to files. Raises MinirunError, OSError."""
     flags = Checkpoint(args)
-    container = existing.load(settings, flags.one_id())
+    container = existing.load(settings, flags.one_id(), whole=True)
     if flags.status_fd:
         raise _lazy_pages()
     options = _criu_options(flags)

@@ -79,7 +79,7 @@ def _not_running(container: Container) -> StateError:
 def _find(name: str, settings: Settings) -> "tuple[Container, bool]":
     """Return the container, and whether `run IMAGE` has made it: then its id may be cut short."""
     place, container_id = roots.locate(settings, name, only_made_up=True)
-    container = existing.load(place, container_id)
+    container = existing.load(place, container_id, whole=True)
     managed = bool(container.record["managed"])
     if container_id != name and not managed:
         raise state.no_such_container(name)

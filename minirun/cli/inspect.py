@@ -88,7 +88,7 @@ def _load(settings: Settings, name: str) -> Container:
     """Return the container. Raises StateError, which says so where only its log is left."""
     place = roots.locate(settings, name)
     try:
-        return existing.load(*place)
+        return existing.load(*place, whole=True)
     except StateError:
         events = find.of_container(name, *roots.known(settings))
         if events is None or find.id_of(events) != name:
@@ -111,7 +111,7 @@ def main_why(args: "list[str]", settings: Settings) -> int:
     flags = Why(args)
     if len(flags.args) != 1:
         flags.refuse()
-    container = existing.load(*roots.locate(settings, flags.args[0]))
+    container = existing.load(*roots.locate(settings, flags.args[0]), whole=True)
     if flags.repair:
         count = report.repair(container)
         sys.stderr.write(f"minirun: {count} device rules put back\n")

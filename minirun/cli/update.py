@@ -50,7 +50,7 @@ class Update(Flags):
 def main(args: "list[str]", settings: Settings) -> int:
     """Change the limits of a container. Raises MinirunError, OSError."""
     flags = Update(args)
-    container = existing.load(settings, flags.one_id())
+    container = existing.load(settings, flags.one_id(), whole=True)
     changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
     if container.record["status"] in (state.STOPPED, state.CREATING):
         raise StateError("container not running", f"it is {container.record['status']}")

@@ -2,11 +2,21 @@
 
 from typing import Any
 
+from minirun.common import schema
 from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
-from minirun.gpu.cdi import container_edits
+from minirun.core.errors import StateError
+from minirun.gpu.cdi import check, container_edits
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.oci.mounts import nodes
+
+_SHAPE = {
+    "gpus!": [{"index!": str, "minor!": int, "uuid!": str, "model!": str}],
+    "driver!": str, "simulated!": bool, "env!": [str], "mounts!": check.EDITS["mounts"],
+    "deviceNodes!": check.EDITS["deviceNodes"], "hooks": check.EDITS["hooks"], "cdi": [str],
+    "links": [dict], "compatLibraries": [dict], "ldconfig": str, "libraryFolders": [str],
+}  # fmt: skip
+_CHECKER = schema.Checker(places.EDITS, {})
 
 
 def edits_of(record: dict[str, Any]) -> Edits:
@@ -22,12 +32,20 @@ def edits_of(record: dict[str, Any]) -> Edits:
 
 
 def saved_edits(record: dict[str, Any]) -> dict[str, Any]:
-    """Return edits.json as it stands in a container's directory; empty without GPUs."""
+    """Return edits.json as it stands in a container's directory; empty without GPUs.
+
+    Raises StateError if it is damaged.
+    """
     path = f"{record['directory']}/{places.EDITS}"
     try:
-        edits: dict[str, Any] = jsonlite.loads(state.read_text(path))
-    except (OSError, ValueError):
+        text = state.read_text(path)
+        _CHECKER.check(schema.without_nulls(jsonlite.loads(text)), _SHAPE)
+        edits: dict[str, Any] = jsonlite.loads(text)
+    except OSError:
         return {}
+    except ValueError as error:
+        hint = f"minirun delete --force {record['id']}"
+        raise StateError(f"{path} is damaged: {error}", hint) from None
     return edits
 
 

@@ -2,12 +2,14 @@
 
 import os
 
-from minirun.core import choices, jsonlite, places, state
+from minirun.core import choices, extras, jsonlite, places, state
 from minirun.core import config as oci_config
 from minirun.core import state_file as records
 from minirun.core.choices import Choices
 from minirun.core.container import Container
+from minirun.core.errors import ConfigError
 from minirun.core.settings import Settings
+from minirun.core.visible import warn
 from minirun.running import own_cgroup
 
 TYPE_CHECKING = False
@@ -15,16 +17,26 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CGROUPS = "/sys/fs/cgroup/"
-_OBJECTS = ("root", "process", "linux", "hooks", "annotations")
 
 
-def load(settings: Settings, container_id: str) -> Container:
-    """Return an existing container. Raises StateError, ConfigError, OSError."""
+def load(settings: Settings, container_id: str, *, whole: bool = False) -> Container:
+    """Return an existing container.
+
+    If its config.json is damaged, a line says so: it can be ended and deleted without, but its
+    hooks are not known. If the caller needs the `whole` of it, that is an error. Raises StateError,
+    ConfigError, OSError.
+    """
     record = state.load(settings.root, container_id)
+    saved = None
     try:
-        saved = saved_config(record["directory"])
+        saved = saved_config(record["directory"], whole=whole)
     except FileNotFoundError:  # another command has just removed it
         raise state.no_such_container(container_id) from None
+    except ConfigError as error:
+        error.hint = f"minirun delete --force {container_id}"
+        if whole:
+            raise
+        warn(str(error))
     raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
     config = oci_config.Config(raw, record["bundle"], choices_of(record))
     if reason := _wrong_cgroup(record, config if saved else None):
@@ -32,28 +44,31 @@ def load(settings: Settings, container_id: str) -> Container:
     return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
 
 
-def saved_config(directory: str) -> "dict[str, Any] | None":
+def saved_config(directory: str, *, whole: bool = True) -> "dict[str, Any] | None":
     """config.json as it was at create; later changes to the bundle have no effect (the spec).
 
-    None if it cannot be read. Raises StateError, OSError.
+    None if there is none: the container is being removed. Unless the `whole` is asked for,
+    linux.seccomp is not looked at, the largest part. Raises ConfigError, StateError, OSError.
     """
+    path = f"{directory}/{places.CONFIG}"
     fd = records.open_directory(directory)
     try:
         raw = jsonlite.loads(records.read_file(fd, places.CONFIG).decode())
-    except (OSError, ValueError):
+        linux = raw.get("linux") if isinstance(raw, dict) else None
+        seccomp = linux.pop("seccomp", None) if linux.__class__ is dict and not whole else None
+        checked: "dict[str, Any]" = extras.function("check_config")(raw)
+    except FileNotFoundError:
         return None
+    except ConfigError as error:
+        raise ConfigError(f"{directory}/{error}", status=1) from None
+    except (OSError, ValueError) as error:
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{path}: {reason}", status=1) from None
     finally:
         os.close(fd)
-    return raw if _is_whole(raw) else None
-
-
-def _is_whole(raw: "Any") -> bool:
-    """Return True if the parts of a config.json are there and of the right type."""
-    if not isinstance(raw, dict) or not isinstance(raw.get("ociVersion"), str):
-        return False
-    if not all(isinstance(raw.get(key) or {}, dict) for key in _OBJECTS):
-        return False
-    return isinstance((raw.get("root") or {}).get("path"), str)
+    if seccomp is not None:
+        checked["linux"]["seccomp"] = seccomp
+    return checked
 
 
 def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") -> str:

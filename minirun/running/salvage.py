@@ -13,7 +13,7 @@ from minirun.cgroups import Cgroup, stopping
 from minirun.common import mountinfo
 from minirun.core import directories
 from minirun.core import state_file as records
-from minirun.core.errors import MinirunError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError
 from minirun.core.kernel import mounts
 from minirun.core.settings import Settings, unprivileged
 from minirun.running import existing, history, own_cgroup
@@ -31,7 +31,10 @@ def salvage(settings: Settings, container_id: str, damage: records.DamagedRecord
     """
     if not damage.ours:
         raise damage
-    saved = existing.saved_config(damage.directory) or {}
+    try:
+        saved = existing.saved_config(damage.directory, whole=False) or {}
+    except ConfigError:
+        saved = {}
     named = str((saved.get("linux") or {}).get("cgroupsPath") or "")
     is_certain = _has_id(named, container_id)
     if named and not is_certain:

@@ -82,7 +82,8 @@ def event_of(fields: "dict[str, Any]") -> Event:
     values: dict[str, Any] = {}
     for key, (default, kind) in _TYPES.items():
         value = fields.get(key, default)
-        if not isinstance(value, kind) or (isinstance(value, int) and abs(value) >= _LARGEST):
+        wrong = not isinstance(value, kind) or isinstance(value, bool)  # which is an int
+        if wrong or (isinstance(value, int) and abs(value) >= _LARGEST):
             raise ValueError(f"the field {key} of an event cannot be {value!r}")
         values[key] = value
     return Event(**values, more={key: fields[key] for key in fields if key not in _TYPES})

@@ -17,7 +17,7 @@ VERSIONS = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.
 HOOKS = (
     "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop",
 )  # fmt: skip
-_EDITS = {
+EDITS = {
     "env": [str],
     "deviceNodes": [
         {
@@ -38,8 +38,8 @@ SHAPE: "dict[str, Any]" = {
     "cdiVersion!": str,
     "kind!": str,
     "annotations": {"*": str},
-    "devices!": [{"name!": str, "annotations": {"*": str}, "containerEdits!": _EDITS}],
-    "containerEdits": _EDITS,
+    "devices!": [{"name!": str, "annotations": {"*": str}, "containerEdits!": EDITS}],
+    "containerEdits": EDITS,
 }
 _CHECKER = Checker("the file", {}, strict="CDI")
 _UINT_LIMIT = 2**32
