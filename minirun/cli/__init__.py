@@ -61,6 +61,7 @@ class GlobalFlags(Flags):
     gpu_driver: str
     gpus: str
     driver_root: str
+    dev_root: str
     load_kmods: bool
     gpu_exclusive: bool
     version: bool = flag("-v")
@@ -176,7 +177,8 @@ def _settings(flags: GlobalFlags) -> Settings:
         flags.rootless, bool(flags.root or os.environ.get("MINIRUN_ROOT")),
         Choices(
             gpu_driver=flags.gpu_driver, gpus=flags.gpus or None,
-            driver_root=flags.driver_root, load_kmods=bool(flags.load_kmods),
+            driver_root=flags.driver_root, dev_root=flags.dev_root,
+            load_kmods=bool(flags.load_kmods),
             exclusive=bool(flags.gpu_exclusive),
         ),
         flags.lang,

@@ -51,4 +51,7 @@ def bundle_choices(before: Choices) -> Choices:
     if gpus and driver not in OTHER_VENDORS:
         hint = "NVIDIA_VISIBLE_DEVICES in config.json names NVIDIA's; or --gpu-driver=amd"
         raise UsageError(f"--gpus {gpus}: with a bundle only of amd, intel and gaudi", hint)
-    return before._replace(driver_root=root and os.path.abspath(root), gpus=gpus or None)
+    return before._replace(
+        driver_root=root and os.path.abspath(root), gpus=gpus or None,
+        dev_root=before.dev_root and os.path.abspath(before.dev_root),
+    )  # fmt: skip

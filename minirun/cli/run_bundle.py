@@ -20,8 +20,8 @@ def main(args: "list[str]", settings: Settings) -> int:
     flags.refuse_flags(flags.given - WITH_BUNDLE, "with --bundle", hint)
     flags.or_before(settings.choices)
     choices = settings.choices._replace(
-        gpu_driver=flags.gpu_driver, driver_root=flags.driver_root, gpus=flags.gpus,
-        load_kmods=flags.load_kmods,
+        gpu_driver=flags.gpu_driver, gpus=flags.gpus, driver_root=flags.driver_root,
+        dev_root=flags.dev_root, load_kmods=flags.load_kmods,
     )  # fmt: skip
     options = create.bundle_options(flags, choices)
     options = options._replace(detach=flags.detach, keep=flags.keep)

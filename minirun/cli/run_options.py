@@ -31,7 +31,7 @@ READERS = {
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
 _OF_GPUS = frozenset(
-    ("gpus", "driver_root", "load_kmods", "device", "env", "env_file", "annotation")
+    ("gpus", "driver_root", "dev_root", "load_kmods", "device", "env", "env_file", "annotation")
 )
 """Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
 
@@ -44,7 +44,7 @@ ONLY_WITH_BUNDLE = frozenset(
 WITH_BUNDLE = ONLY_WITH_BUNDLE | frozenset(
     (
         "bundle", "detach", "pid_file", "no_subreaper", "dry_run",
-        "gpus", "gpu_driver", "driver_root", "load_kmods", "rm", "interactive", "quiet",
+        "gpus", "gpu_driver", "driver_root", "dev_root", "load_kmods", "rm", "interactive", "quiet",
     )
 )  # fmt: skip
 """All that `run --bundle` does, be it always, as the last three; it refuses others."""
@@ -89,6 +89,7 @@ class ConfigFlags(Flags):
     gpus: str = flag("--gpu")
     gpu_driver: str
     driver_root: str
+    dev_root: str
     load_kmods: bool
     gpu_mode: str = flag(default="legacy")
     gpu_mps: str = flag(optional="on")
@@ -104,7 +105,7 @@ class ConfigFlags(Flags):
 
     def or_before(self, before: Choices) -> "ConfigFlags":
         """Take the flags before the command for those of the same names that are not given."""
-        for key in ("gpu_driver", "gpus", "driver_root", "load_kmods"):
+        for key in ("gpu_driver", "gpus", "driver_root", "dev_root", "load_kmods"):
             value = getattr(before, key)
             if value and key not in self.given:
                 setattr(self, key, value)
@@ -213,7 +214,7 @@ def _with_gpus(
     options: type[GpuOptions] = part("gpu.request", "GpuOptions")
     asked = options(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
-        driver_root=flags.driver_root, load_kmods=flags.load_kmods,
+        driver_root=flags.driver_root, dev_root=flags.dev_root, load_kmods=flags.load_kmods,
         exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=flags.cdi_devices,
         spec_dirs=tuple(flags.cdi_spec_dir), annotations=run.annotations,
         variables=run.env[len(image.env) :], mapped=bool(flags.uidmap), image=image.name,

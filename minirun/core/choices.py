@@ -4,8 +4,7 @@ An image's annotations and environment reach config.json: podman copies the anno
 manifest, CRI-O too. So what chooses a source on the host, or a privilege, comes from elsewhere:
 
     minirun run --gpus 0 --driver-root DIR IMAGE     the flags of `run`
-    minirun --gpu-driver=amd create …                the flags before the command, for engines:
-                                                     podman --runtime-flag, docker's runtimeArgs
+    minirun --gpu-driver=amd create …                those before the command: docker's runtimeArgs
     state.json                                       what these chose, for later commands
     /etc/nvidia-container-runtime/config.toml        root's settings (gpu.nvidia.hook)
 
@@ -39,6 +38,8 @@ class Choices(Record):
     """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
     driver_root: str = ""
     """The folder with the GPU driver's files, nodes and /sys or /proc; "" for the host's root."""
+    dev_root: str = ""
+    """The folder whose dev has the nodes; "": driver_root, or the host's root if it has none."""
     load_kmods: bool = False
     """The in-line step loads the driver's kernel modules and makes its nodes first."""
     gpu_hook: bool = False
@@ -58,5 +59,4 @@ class Choices(Record):
         return {key: value for (key, value), default in rows if value != default}
 
 
-DEFAULTS = Choices()
-"""The defaults: the caller chose nothing."""
+DEFAULTS = Choices()  # the caller chose nothing

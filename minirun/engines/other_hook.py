@@ -20,7 +20,7 @@ def is_there(config: Config) -> bool:
     """Return True if a hook of stage 3 only has the name, and there is nothing to put in."""
     chosen = config.choices
     rows = [row for _, _, row in config.hooks_of_stage_3() if config.in_line(row)]
-    if not rows or chosen.gpu_driver or chosen.load_kmods or chosen.driver_root:
+    if not rows or chosen.gpu_driver or chosen.load_kmods or chosen.driver_root or chosen.dev_root:
         return False
     if any("MINIRUN_SIM" in environment_of(row.get("env")) for row in rows):
         return False

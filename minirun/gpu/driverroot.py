@@ -135,6 +135,11 @@ def proc_root(root: str) -> str:
     return root if root and exists(root, PROC) else ""
 
 
+def dev_root(root: str) -> str:
+    """Return below which root the driver's nodes are: the driver's, or "" if its dev is empty."""
+    return root if root and names(root, "/dev") else ""
+
+
 def is_loaded(root: str = "") -> bool:
     """Tell whether NVIDIA's driver is there: its kernel module, or that of Windows."""
     return exists(proc_root(root), f"{PROC}/version") or (not root and is_wsl())

@@ -48,12 +48,12 @@ def hint_without_driver(root: str = "") -> str:
     return "no NVIDIA driver is loaded; MINIRUN_SIM=count=4 in the environment simulates one"
 
 
-def inventory(driver: str, store: str, root: str = "") -> Inventory:
+def inventory(driver: str, store: str, root: str = "", dev_root: str = "") -> Inventory:
     """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
 
     `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
-    is. The answer's `simulated` says which one it was: the caller has to tell the user.
-    Raises UsageError, GPUError, OSError.
+    is; `dev_root` is where its nodes are, if not there. The answer's `simulated` says which one it
+    was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
     """
     which = which_driver(driver, root)
     if which in OTHER_VENDORS:
@@ -63,5 +63,6 @@ def inventory(driver: str, store: str, root: str = "") -> Inventory:
     if which == "nvidia":
         from minirun.gpu.nvidia.cli import real  # a host has one of the two
 
-        return real.inventory(root.rstrip("/") or real.driver_root())
+        asked = dev_root.rstrip("/") if dev_root else None
+        return real.inventory(root.rstrip("/") or real.driver_root(), dev_root=asked)
     return simulated.inventory(store)

@@ -93,7 +93,7 @@ def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | C
     from minirun.gpu.nvidia.cli import host  # only for a real driver
 
     options = hook.settings(config.choices).options
-    return host.find(options, request, load_kmods=config.choices.load_kmods)
+    return host.find(options, request, config.choices)
 
 
 def _vendors() -> "ModuleType":

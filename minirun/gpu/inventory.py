@@ -93,6 +93,8 @@ class Inventory(Record):
     simulated: bool
     imex_major: int = 0
     """The major of the IMEX channels' nodes; 0 where there is none."""
+    dev_root: str = ""
+    """Below which root the nodes are."""
     store: "tuple[HostFile, ...]" = ()
     """WSL2: files that a container with a GPU gets at their own place. Its GPUs have no node."""
 

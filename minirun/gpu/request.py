@@ -100,6 +100,7 @@ class GpuOptions(Record):
     """--gpus; None if it is not given."""
     driver: str = ""
     driver_root: str = ""
+    dev_root: str = ""
     load_kmods: bool = False
     exclusive: bool = False
     """--gpu-exclusive, before the command."""
@@ -118,7 +119,13 @@ class GpuOptions(Record):
     @property
     def is_empty(self) -> bool:
         """No GPU and no CDI device is asked for, not even by the image."""
-        if self.gpus is not None or self.driver_root or self.load_kmods or self.devices:
+        if (
+            self.gpus is not None
+            or self.driver_root
+            or self.dev_root
+            or self.load_kmods
+            or self.devices
+        ):
             return False
         asking = ("NVIDIA_VISIBLE_DEVICES=", "CUDA_VERSION=")
         return not (

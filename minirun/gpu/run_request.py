@@ -77,7 +77,7 @@ def _refuse_two_ways(asked: GpuOptions, kind: str, devices: "tuple[str, ...]") -
 
 def _may_be_of_other_vendor(asked: GpuOptions) -> bool:
     """Return False if the GPUs are NVIDIA's, as most are. Raises UsageError, GPUError."""
-    if asked.driver_root or asked.load_kmods:
+    if asked.driver_root or asked.dev_root or asked.load_kmods:
         return True
     if any(text.startswith(VENDOR_VARIABLES) for text in asked.variables):
         return True
@@ -102,7 +102,7 @@ def _variables(
     if selector.amount:
         from minirun.gpu.share import count  # few ask for a count
 
-        found = drivers.inventory(driver, settings.store, root)
+        found = drivers.inventory(driver, settings.store, root, asked.dev_root)
         indices, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
         place = (settings, container_id)
         devices = ",".join(count.choose(selector, indices, driver, place, hint))

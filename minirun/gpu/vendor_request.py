@@ -55,14 +55,21 @@ _VARIABLES = {variable: vendor for vendor, variable in OTHER_VENDORS.items() if 
 
 
 def _places(asked: GpuOptions) -> Choices:
-    """Return what --driver-root and --load-kmods choose. Raises UsageError, GPUError."""
-    root = ""
-    if asked.driver_root:
-        if fault := trusted.not_a_folder(asked.driver_root):
-            hint = "the folder that has the driver's usr/lib, dev and proc or sys"
-            raise UsageError(f"--driver-root {asked.driver_root}: {fault}", hint)
-        root = trusted.check(asked.driver_root)
-    return Choices(driver_root=root, load_kmods=asked.load_kmods)
+    """Return what the flags for the driver's places choose. Raises UsageError, GPUError."""
+    hint = "the folder that has the driver's usr/lib, dev and proc or sys"
+    root = _folder("--driver-root", asked.driver_root, hint)
+    dev_root = _folder("--dev-root", asked.dev_root, "the folder that has the nodes in its dev")
+    if asked.dev_root and not dev_root:
+        dev_root = "/"
+    return Choices(driver_root=root, dev_root=dev_root, load_kmods=asked.load_kmods)
+
+
+def _folder(flag: str, path: str, hint: str) -> str:
+    if not path:
+        return ""
+    if fault := trusted.not_a_folder(path):
+        raise UsageError(f"{flag} {path}: {fault}", hint)
+    return trusted.check(path)
 
 
 def _found(asked: GpuOptions, text: str, places: Choices) -> VendorRequest:

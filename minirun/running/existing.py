@@ -123,7 +123,8 @@ def choices_of(record: "dict[str, Any]") -> Choices:
 
 
 _TYPES: "dict[str, Any]" = {
-    "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "load_kmods": bool,
+    "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "dev_root": str,
+    "load_kmods": bool,
     "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,
     "bound": bool,
 }  # fmt: skip

@@ -46,7 +46,7 @@ def unpack(folder: Path, fetched: Path) -> DebianDriver:
         fetched.mkdir(exist_ok=True)
         debian_packages.unpack(sorted(fetched.glob("*.deb")) or _fetch(fetched), root)
     libcuda = next(root.glob(f"{CURRENT}/libcuda.so.*.*"))
-    _alternatives(root)
+    alternatives(root, "current")
     (root / "etc/ld.so.conf").write_text(f"/lib/{TRIPLET}\n/usr/lib/{TRIPLET}\n")
     subprocess.run(["/sbin/ldconfig", "-r", root], check=True)
     return DebianDriver(root, libcuda.name.removeprefix("libcuda.so."))
@@ -67,13 +67,14 @@ def _fetch(folder: Path) -> list[Path]:
     return archive.fetch(*names)
 
 
-def _alternatives(root: Path) -> None:
-    """Link libraries and programs as the package nvidia-alternative does."""
-    names = sorted(path.name for path in (root / CURRENT).glob("*.so.[0-9]"))
-    rows = [(f"/usr/lib/{TRIPLET}/{name}", f"/{CURRENT}/{name}") for name in names]
+def alternatives(root: Path, flavor: str) -> None:
+    """Link libraries and programs as nvidia-alternative does: current, tesla, tesla-470, …"""
+    folder = f"usr/lib/{TRIPLET}/nvidia/{flavor}"
+    names = sorted(path.name for path in (root / folder).glob("*.so.[0-9]"))
+    rows = [(f"/usr/lib/{TRIPLET}/{name}", f"/{folder}/{name}") for name in names]
     rows += [
-        (f"/usr/bin/{path.name}", f"/usr/lib/nvidia/current/{path.name}")
-        for path in sorted((root / "usr/lib/nvidia/current").glob("nvidia-*"))
+        (f"/usr/bin/{path.name}", f"/usr/lib/nvidia/{flavor}/{path.name}")
+        for path in sorted((root / f"usr/lib/nvidia/{flavor}").glob("nvidia-*"))
         if path.stat().st_mode & 0o111 and path.suffix == ""
     ]
     (root / "etc/alternatives").mkdir(parents=True)

@@ -175,9 +175,11 @@ def _make_spec(
     specs = found.of_kind(recipe.KIND)
     if any(not wanted or spec.simulated == (wanted == "simulated") for spec in specs):
         return None
-    host = drivers.inventory(wanted or "auto", store, asked.driver_root)
+    host = drivers.inventory(wanted or "auto", store, asked.driver_root, asked.dev_root)
     found.warnings += _wrong(host, selector.devices != ("none",))
-    found.add_made(modes.spec("auto", host, recipe.Recipe(program()), Finder(host.root)))
+    found.add_made(
+        modes.spec("auto", host, recipe.Recipe(program()), Finder(host.root, host.dev_root))
+    )
     return host
 
 

@@ -53,9 +53,19 @@ class Finder:
         self.dev_root = self.root if dev_root is None else dev_root.rstrip("/")
         self.log = log
         self._cache = cache or LD_SO_CACHE
-        self._library_folders = library_folders
+        self._chains: "list[list[str]] | None" = None
+        below = f"{self.root}/"  # they are the host's paths; what is looked for is below the root
+        self._library_folders = tuple(
+            f"/{path.removeprefix(below)}" if path.startswith(below) else path
+            for path in library_folders
+        )
         data = os.environ.get("XDG_DATA_DIRS") or _DATA
         self._config_folders = config_folders or ("/etc", *filter(None, data.split(":")))
+
+    def enter(self, root: str) -> None:
+        """Look below another driver root, also for nodes if they were looked for in the old one."""
+        self.dev_root = root if self.dev_root == self.root else self.dev_root
+        self.root = root
 
     def nodes(self, *patterns: str) -> "list[str]":
         """Return the character devices of these patterns, each once."""
@@ -147,9 +157,19 @@ class Finder:
         """Return the files of one library in silence. Raises GPUError."""
         paths = self._in_folders(pattern, self._library_folders or LIBRARY_FOLDERS, False)
         if not paths and not self._library_folders:
-            paths = [entry.path for entry in self.cached()]
-            paths = [path for path in paths if matches(path.rpartition("/")[2], pattern)]
+            paths = self._in_cache(pattern)
         return [*dict.fromkeys(real(self.root, path) for path in paths)]
+
+    def _in_cache(self, pattern: str) -> "list[str]":
+        """Return what ld.so.cache lists and `pattern` names: an entry, a link on its way, its end.
+
+        An entry is called by its SONAME, the file that it leads to by the driver's version; with
+        Debian's links the folders differ too. Raises GPUError.
+        """
+        if self._chains is None:
+            self._chains = [chain(self.root, entry.path) for entry in self.cached()]
+        ways = (way for way in self._chains if any(matches(name_of(one), pattern) for one in way))
+        return [way[-1] for way in ways]
 
     def cached(self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE) -> "list[ldcache.Entry]":
         """Return this machine's libraries in ld.so.cache, of 64 bits or of ldcache.NARROW.
@@ -158,11 +178,18 @@ class Finder:
         """
         return ldcache.load(self.root, self._cache, table)
 
-    def driver_folder(self, driver: str) -> str:
-        """Return the folder of this driver's libcuda. Raises GPUError where there is none."""
-        found = self.locate_library(f"libcuda.so.{driver}")
-        if found:
-            return found[0].rpartition("/")[0]
+    def driver_folders(self, driver: str) -> "list[str]":
+        """Return the folders of this driver's libraries. Raises GPUError where there is no libcuda.
+
+        Debian keeps what draws apart from what computes. The usual folders come first, then what
+        ld.so.cache lists: nvidia-ctk 1.20 takes the latter only where the former have nothing.
+        """
+        pattern = f"lib*.so.{driver}"
+        found = self.locate_library(pattern)
+        if not self._library_folders:
+            found += [real(self.root, path) for path in self._in_cache(pattern)]
+        if self.locate_library(f"libcuda.so.{driver}"):
+            return [*dict.fromkeys(path.rpartition("/")[0] for path in found)]
         others = self.locate_library("libcuda.so.*.*")
         what = f"failed to locate libcuda.so: libcuda.so.{driver}: not found"
         hint = f"the kernel module is {driver}, its libraries are not there"
@@ -190,6 +217,21 @@ def glob(root: str, pattern: str) -> "list[str]":
         return [pattern] if driverroot.status(root, pattern, os.O_NOFOLLOW) else []
     names = driverroot.names(root, folder or "/")
     return [f"{folder}/{found}" for found in names if matches(found, name)]
+
+
+def name_of(path: str) -> str:
+    """Return the last name of a path."""
+    return path.rpartition("/")[2]
+
+
+def chain(root: str, path: str) -> "list[str]":
+    """Return `path` and the paths below the root at which its links arrive, one after another."""
+    found: "list[str]" = []
+    while path not in found:
+        found.append(path)
+        if target := driverroot.link(root, path):
+            path = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    return found
 
 
 def real(root: str, path: str) -> str:

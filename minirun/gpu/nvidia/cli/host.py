@@ -11,20 +11,28 @@ from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import nvml, real, warn
 from minirun.gpu.request import NvidiaRequest
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.choices import Choices
+
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """If one of them is missing the driver is not ready: after boot none loads nvidia-uvm."""
 
 
-def find(options: "NvidiaRequest", request: "NvidiaRequest", *, load_kmods: bool) -> Inventory:
+def find(options: "NvidiaRequest", request: "NvidiaRequest", chosen: "Choices") -> Inventory:
     """Return what the host has: `options` say where, `request` what it is for.
 
-    With `load_kmods` modules are loaded even if all nodes are there. Raises GPUError, OSError.
+    If the user chose it, modules are loaded even if all nodes are there. Modules and nodes are
+    looked for below one root. Raises GPUError, OSError.
     """
     root = trusted.check(options.root) or real.driver_root(options.ldcache)
-    complete = all(os.path.exists(root + path) for path in _NODES) or driverroot.is_wsl()
-    if request.load_kmods and (load_kmods or not complete):
-        _load_modules(root, request)
-    found = real.inventory(root, options.ldcache, user=nvml.user_of(options.user))
+    asked = chosen.dev_root
+    dev_root = trusted.check(asked) if asked else driverroot.dev_root(root)
+    complete = all(os.path.exists(dev_root + path) for path in _NODES) or driverroot.is_wsl()
+    if request.load_kmods and (chosen.load_kmods or not complete):
+        _load_modules(dev_root, request)
+    user = nvml.user_of(options.user)
+    found = real.inventory(root, options.ldcache, user=user, dev_root=dev_root)
     warn.report_notices(warn.check(found, request))
     return found
 

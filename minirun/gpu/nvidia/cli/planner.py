@@ -239,7 +239,7 @@ def node_of(
     inventory: Inventory, path: str, major: int, minor: int, mode: int = 0o666
 ) -> DeviceNode:
     """Return a node: the host's own, to bind; if the driver is simulated, a node to make."""
-    host_path = "" if inventory.simulated else inventory.root + path
+    host_path = "" if inventory.simulated else inventory.dev_root + path
     return DeviceNode(path, "c", major, minor, mode, host_path=host_path)
 
 

@@ -13,8 +13,10 @@ the host's own cache has no library of the driver:
 
     /run/nvidia/driver       where NVIDIA's driver container mounts its root filesystem
     /usr/local/nvidia        lib64 and bin: how some hosts install it, unknown to ld.so.cache
+    /run/opengl-driver/lib   NixOS; and, without an ld.so.cache, the usual folders of libraries
 
-Of a root without a /proc the kernel's own is taken: the module is the same.
+Of a root without a /proc the kernel's own is taken: the module is the same. Of one without nodes
+(COS keeps the files alone in /home/kubernetes/bin/nvidia) the host's nodes are.
 """
 
 import os
@@ -27,12 +29,14 @@ from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia import wsl
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
-from minirun.gpu.nvidia.find import Finder, real
+from minirun.gpu.nvidia.find import LIBRARY_FOLDERS, Finder, real
 
 _Table = dict[str, tuple[int, ...]]
 _CONTAINED = "/run/nvidia/driver"
 _LOCAL = "/usr/local/nvidia"
 _LOCAL_FOLDERS = (f"{_LOCAL}/lib64", f"{_LOCAL}/lib")
+_USUAL_FOLDERS = (*LIBRARY_FOLDERS, "/lib", "/run/opengl-driver/lib")
+"""Where libraries are looked for if there is no ld.so.cache; NixOS has them in the last."""
 
 
 def inventory(
@@ -41,16 +45,20 @@ def inventory(
     *,
     strict: bool = False,
     user: "tuple[int, int]" = (nvml.NOBODY, nvml.NOBODY),
+    dev_root: "str | None" = None,
 ) -> Inventory:
     """Return what the driver below `root` has to give, by the loader's `cache` below it.
 
-    `cache` is "" for its usual place; `user` is the uid and gid that NVML is asked as.
+    `cache` is "" for its usual place; `user` is the uid and gid that NVML is asked as; `dev_root`
+    is where the nodes are, None for the root that has any. `strict`: as the real program.
     Raises GPUError, OSError.
     """
     root = trusted.check(root)
     if not root and driverroot.is_wsl():
         return wsl.inventory(cache, user)
-    finder = Finder(root, cache=cache)
+    if dev_root is None:
+        dev_root = root if strict else driverroot.dev_root(root)
+    finder = Finder(root, dev_root, cache=cache)
     if strict:
         cuda, gpus, _ = nvml.query(root, _nvml_path(finder) if root else "", user)
         driver = kernel_version(root)
@@ -58,6 +66,37 @@ def inventory(
     else:
         driver = kernel_version(root)
         cuda, gpus = _gpus(finder, user)
+    return _inventory(finder, driver, cuda, gpus)
+
+
+def seen_by(finder: Finder) -> Inventory:
+    """Return the same as the toolkit's programs see it: libraries where `finder` looks for them.
+
+    They take NVML from there, and need no ld.so.cache. Raises GPUError, OSError.
+    """
+    trusted.check(finder.root)
+    library = next(iter(finder.locate_library("libnvidia-ml.so.1")), "")
+    cuda, gpus = ask_nvml(finder, library)
+    silent = Finder(finder.root, finder.dev_root)
+    return _inventory(silent, kernel_version(finder.root), cuda, gpus)
+
+
+def ask_nvml(
+    finder: Finder, library: str, user: "tuple[int, int]" = (nvml.NOBODY, nvml.NOBODY)
+) -> "tuple[str, tuple[Gpu, ...]]":
+    """Return (CUDA version, GPUs) by NVML, whose `library` is below the root. Raises GPUError.
+
+    NVML opens the nodes in /dev: it is asked in the driver root if they are there, as in that of a
+    driver container; else, as with a folder of libraries alone, in the host's own root.
+    """
+    root = finder.root
+    if root and (finder.dev_root != root or not driverroot.dev_root(root)):
+        return nvml.query("", library and root + real(root, library), user)[:2]
+    return nvml.query(root, library, user)[:2]
+
+
+def _inventory(finder: Finder, driver: str, cuda: str, gpus: "tuple[Gpu, ...]") -> Inventory:
+    root = finder.root
     majors = character_majors(root)
     return Inventory(
         driver=driver,
@@ -69,11 +108,12 @@ def inventory(
         binaries=_binaries(finder),
         firmware=_firmware(finder, driver),
         sockets=_sockets(root),
-        nodes=_nodes(root, majors),
+        nodes=_nodes(finder.dev_root, majors),
         major=majors.get("nvidia", catalog.NVIDIA),
         caps_major=majors.get("nvidia-caps", 0),
         simulated=False,
         imex_major=majors.get(catalog.IMEX, 0),
+        dev_root=finder.dev_root,
     )
 
 
@@ -83,7 +123,9 @@ def _firmware(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
 
 def driver_root(cache: str = "") -> str:
     """Return where the driver is installed: "" for the host's own root, and where nobody knows."""
-    listed = _nvml_path(Finder(cache=cache)) or _local_library("", "libnvidia-ml.so.1")
+    listed = _nvml_path(Finder(cache=cache)) or _local_library(
+        Finder(cache=cache), "libnvidia-ml.so.1"
+    )
     if not listed and _nvml_path(Finder(_CONTAINED)):
         why = "the host's own ld.so.cache has no libnvidia-ml, the driver container's has one"
         events.emit("note", "driver root", {"path": _CONTAINED}, why=why)
@@ -124,9 +166,9 @@ def character_majors(root: str = "") -> "dict[str, int]":
 def _gpus(finder: Finder, user: "tuple[int, int]") -> "tuple[str, tuple[Gpu, ...]]":
     """Return (CUDA version, GPUs): by NVML, or by /proc without its library. Raises GPUError."""
     root = finder.root
-    library = _nvml_path(finder) or _local_library(root, "libnvidia-ml.so.1")
+    library = _nvml_path(finder) or _local_library(finder, "libnvidia-ml.so.1")
     try:
-        return nvml.query(root, library, user)[:2]
+        return ask_nvml(finder, library, user)
     except GPUError as failed:
         error = failed
     gpus = proc_gpus(root)
@@ -174,7 +216,7 @@ def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile,
 
 def _all_libraries(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
     """Return the driver's libraries, cached or not; the log says if there is none."""
-    found = _libraries(finder, driver, ldcache.WIDE) or _find_local(finder.root, driver)
+    found = _libraries(finder, driver, ldcache.WIDE) or _find_local(finder, driver)
     if not found:
         hint = "driver and libraries were installed from different releases, or run ldconfig"
         why = f"no library of driver {driver} in ld.so.cache: {hint}"
@@ -182,19 +224,20 @@ def _all_libraries(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
     return found
 
 
-def _find_local(root: str, driver: str) -> "tuple[HostFile, ...]":
-    """Return the driver's libraries in /usr/local/nvidia, which ld.so.cache need not know."""
+def _find_local(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
+    """Return the driver's libraries where ld.so.cache need not, or cannot, know them."""
     return tuple(
-        HostFile(path, needs)
+        HostFile(real(finder.root, path), needs)
         for name, needs in catalog.LIBRARIES
-        if (path := _local_library(root, f"{name}.{driver}"))
+        if (path := _local_library(finder, f"{name}.{driver}"))
     )
 
 
-def _local_library(root: str, name: str) -> str:
-    """Return the path of a library in /usr/local/nvidia, below the root; "" where it is not."""
-    paths = (f"{folder}/{name}" for folder in _LOCAL_FOLDERS)
-    return next((path for path in paths if driverroot.exists(root, path)), "")
+def _local_library(finder: Finder, name: str) -> str:
+    """Return the path of a library below the root where no cache has it; "" where it is not."""
+    places = _LOCAL_FOLDERS + (() if finder.cached() else _USUAL_FOLDERS)
+    paths = (f"{folder.rstrip('/')}/{name}" for folder in places)
+    return next((path for path in paths if driverroot.exists(finder.root, path)), "")
 
 
 def _binaries(finder: Finder) -> "tuple[HostFile, ...]":

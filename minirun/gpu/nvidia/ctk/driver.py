@@ -28,18 +28,19 @@ _OPTIONAL = "libnvidia-nvvm70.so.*"
 _FIRMWARE = "/sys/module/firmware_class/parameters/path"
 
 
-def libraries(finder: Finder, driver: str, folder: str) -> "list[str]":
-    """Return the driver's libraries in `folder`, where libcuda is, and in its folder vdpau."""
-    found = finder.files((f"*.so.{driver}",), (folder, f"{folder}/vdpau"))
-    more = optional(finder, folder)
+def libraries(finder: Finder, driver: str, folders: "list[str]") -> "list[str]":
+    """Return the driver's libraries in these folders, and in a folder vdpau of each."""
+    places = (*folders, *(f"{folder.rstrip('/')}/vdpau" for folder in folders))
+    found = finder.files((f"*.so.{driver}",), places)
+    more = optional(finder, folders)
     for path in more:
         finder.selected(finder.root + path, path)
     return found + more
 
 
-def optional(finder: Finder, folder: str) -> "list[str]":
+def optional(finder: Finder, folders: "list[str]") -> "list[str]":
     """Return the libraries that only newer drivers have; say it where there is none."""
-    paths = glob(finder.root, f"{folder}/{_OPTIONAL}")
+    paths = [path for folder in folders for path in glob(finder.root, f"{folder}/{_OPTIONAL}")]
     found = [path for path in paths if not driverroot.link(finder.root, path)]
     if not found and finder.log:
         finder.log.warning(f"Missing {_OPTIONAL}")

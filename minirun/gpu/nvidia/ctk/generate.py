@@ -158,27 +158,27 @@ def common(
     version, root = inventory.driver, finder.root
     if finder.log:
         finder.log.info(f"Using driver version {version}")
-    folder = finder.driver_folder(version)
+    folders = finder.driver_folders(version)
     control = Edits()
     hooks: "tuple[CdiHook, ...]" = ()
     rows: "list[tuple[str, str, tuple[str, ...]]]" = []
     if not management:
         control = _control_nodes(inventory, finder)
-        found, links = graphics.files(finder, version, folder)
+        found, links = graphics.files(finder, version, folders)
         rows += [(source, target, driver.FILE) for source, target in found]
         hooks += recipe.links(links)
-    libraries = driver.libraries(finder, version, folder)
+    libraries = driver.libraries(finder, version, folders)
     rows += [(path, path, driver.FILE) for path in libraries]
     rows += [(path, path, options) for path, options in driver.others(finder, version)]
     if inventory.simulated:
         hooks += recipe.hook("show-simulated-driver", "--source", f"{root}/proc/driver")
-    hooks += _driver_hooks(recipe, finder, libraries, version, folder)
+    hooks += _driver_hooks(recipe, finder, libraries, version, folders)
     if not management:
         hooks += recipe.hook("disable-device-node-modification")
         hooks += recipe.hook("update-application-profile")
     within = (lambda path: real(root, path)) if root else str  # links mean the driver's own root
     mounts = (BindMount(root + within(row[0]), *row[1:]) for row in dict.fromkeys(rows))
-    env = (f"NVIDIA_CTK_LIBCUDA_DIR={folder}", VOID)
+    env = (f"NVIDIA_CTK_LIBCUDA_DIR={':'.join(folders)}", VOID)
     return in_order(control._replace(steps=(*control.steps, *mounts), env=env, hooks=hooks))
 
 
@@ -190,12 +190,12 @@ def _control_nodes(inventory: Inventory, finder: Finder) -> Edits:
 
 
 def _driver_hooks(
-    recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folder: str
+    recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folders: "list[str]"
 ) -> "tuple[CdiHook, ...]":
     hooks = recipe.links(driver.links(finder.root, libraries))
-    driver.optional(finder, folder)
+    driver.optional(finder, folders)
     hooks += recipe.hook("enable-cuda-compat", f"--host-driver-version={version}")
-    driver.optional(finder, folder)
+    driver.optional(finder, folders)
     words = options("--folder", driver.folders(libraries))
     if recipe.ldconfig:
         words = ["--ldconfig-path", recipe.ldconfig, *words]

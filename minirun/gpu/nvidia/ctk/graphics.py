@@ -33,16 +33,22 @@ VULKAN = (
 _XORG = ("/usr/lib/xorg", "/usr/lib64/xorg", "/usr/X11R6/lib", "/usr/X11R6/lib64")
 _MODULES = ("modules/drivers", "modules/extensions", "modules/updates/drivers",
             "modules/updates/extensions")  # fmt: skip
+_BESIDE = ("nvidia/xorg", *(f"xorg/{name}" for name in _MODULES))
 _DRI, _BY_PATH = "/dev/dri", "/dev/dri/by-path"
 _PCI = "/sys/bus/pci/devices"
 
 
-def files(finder: Finder, driver: str, folder: str) -> "tuple[list[tuple[str, str]], list[str]]":
-    """Return ((path, its path in the container) of files, links `target::link`)."""
+def files(
+    finder: Finder, driver: str, folders: "list[str]"
+) -> "tuple[list[tuple[str, str]], list[str]]":
+    """Return ((path, its path in the container) of files, links `target::link`).
+
+    `folders` are those of the driver's libraries.
+    """
     made_for = tuple(f"libnvidia-{name}.so.{driver}" for name in ("allocator", "vulkan-producer"))
     libraries = finder.libraries(*LIBRARIES, *made_for)
     server = f"libglxserver_nvidia.so.{driver}"
-    xorg = finder.files(("nvidia_drv.so", server), _xorg_folders(folder), first=True)
+    xorg = finder.files(("nvidia_drv.so", server), _xorg_folders(folders), first=True)
     configs = finder.configs(*CONFIGS)
     vulkan = [(finder.config(name, f"/etc/{name}"), f"/etc/{name}") for name in VULKAN]
     links = []
@@ -57,10 +63,9 @@ def files(finder: Finder, driver: str, folder: str) -> "tuple[list[tuple[str, st
     return [*plain, *(row for row in vulkan if row[0])], links
 
 
-def _xorg_folders(folder: str) -> "tuple[str, ...]":
-    beside = (f"{folder}/xorg/{name}" for name in _MODULES)
-    usual = (f"{base}/{name}" for base in _XORG for name in _MODULES)
-    return (f"{folder}/nvidia/xorg", *beside, *usual)
+def _xorg_folders(folders: "list[str]") -> "tuple[str, ...]":
+    beside = [f"{folder}/{name}" for folder in folders for name in _BESIDE]
+    return (*beside, *(f"{base}/{name}" for base in _XORG for name in _MODULES))
 
 
 def dri_nodes(finder: Finder, gpu: Gpu) -> "list[str]":

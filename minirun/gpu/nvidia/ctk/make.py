@@ -37,10 +37,10 @@ def spec(
     try:
         is_wsl = mode == "auto" and driverroot.is_wsl()
         needs_host = mode in ("auto", "nvml", "management") and not is_wsl
-        found = host.host_inventory(finder.root) if needs_host else None
+        found = host.host_inventory(finder) if needs_host else None
         if found and found.simulated:
             log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
-            finder.root = found.root
+            finder.enter(found.root)
             if own_program:
                 how = how._replace(program=request.program())
         document = modes.spec(mode, found, how, finder)

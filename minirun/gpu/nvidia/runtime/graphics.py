@@ -76,7 +76,7 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
         hooks += recipe.links(graphics.dri_links(finder, gpu, found))
     try:
         driver = gated.driver_version(finder)
-        files, links = graphics.files(finder, driver, finder.driver_folder(driver))
+        files, links = graphics.files(finder, driver, finder.driver_folders(driver))
     except GPUError:
         return Edits(steps=tuple(nodes), hooks=hooks)
     how = (*_OPTIONS, *_KINDS.get(toolkit.version, ("rbind", "rprivate")))

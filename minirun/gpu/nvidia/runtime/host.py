@@ -11,23 +11,26 @@ from minirun.core.places import STORE
 from minirun.gpu import drivers, simulated
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import real
+from minirun.gpu.nvidia.find import Finder
 
 UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
 _NVML = "initialization error: "
 _UNKNOWN = "nvml error: "
 
 
-def host_inventory(root: str = "", more: "dict[str, str] | None" = None) -> Inventory:
-    """Return what the host has, its driver below `root`. Raises GPUError, UsageError, OSError.
+def host_inventory(finder: Finder, more: "dict[str, str] | None" = None) -> Inventory:
+    """Return what the host has, its driver where `finder` looks. Raises MinirunError, OSError.
 
-    `more` are variables that count before those of this process.
+    `more` are variables that count before those of this process. If the host's own root has no
+    driver, and a driver container's has, the finder looks there from then on.
     """
     env = {**os.environ, **(more or {})}
     if simulation := env.get("MINIRUN_SIM"):
         store = env.get("MINIRUN_STORE") or STORE
         return simulated.inventory(store, simulation)
     try:
-        return real.inventory(root or real.driver_root(), strict=True)
+        finder.enter(finder.root or real.driver_root())
+        return real.seen_by(finder)
     except GPUError as error:
         raise _in_its_words(error, drivers.hint_without_driver(root)) from None
 

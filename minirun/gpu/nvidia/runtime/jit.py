@@ -46,10 +46,11 @@ def apply(
     log.info(f"Using automatic CDI devices {' '.join(recipe.devices)}")
     try:
         root = toolkit.hook.options.root.rstrip("/")
-        found = host.host_inventory(root, environment_of(toolkit.cli_environment))
+        finder = Finder(root)
+        found = host.host_inventory(finder, environment_of(toolkit.cli_environment))
         if found.simulated:  # it has a hook more than NVIDIA's program
             recipe = recipe._replace(program=request.program())
-        finder = Finder(found.root)
+            finder.enter(found.root)
         if old:
             _resolve(found, recipe, finder)
         if found.store:
