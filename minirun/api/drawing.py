@@ -27,17 +27,24 @@ class Drawing(Shown):
         self.lanes = Lanes(width)
         self.lines: list[Pieces] = []
 
-    def take(self, events: Iterable[Event], *, last: bool = False) -> list[Pieces]:
+    def take(
+        self, events: Iterable[Event], *, last: bool = False, held: bool = False
+    ) -> list[Pieces]:
         """Draw more events; return the new lines, as (column's name, text) pieces.
 
         A few may wait for the next call, or for the `last`: a birth is told before what follows.
+
+        `held`: a run stands still after these, so the last one has a line of its own.
 
         The gates at which snapshots are taken belong to the machinery, and are left out.
         """
         ordered = self.births.take(list(events), last=last)
         self.narrator.init = self.births.init
-        rows = [self.narrator.rows(event) for event in ordered if event.kind != "gate"]
-        shown = [row for each in rows for row in each]
+        acts = [event for event in ordered if event.kind != "gate"]
+        shown = [row for event in acts for row in self.narrator.rows(event)]
+        if held:
+            pids = [event.pid for event in acts if event.actor != "step"]
+            shown += self.narrator.last_of(pids[-1]) if pids else []
         new = [pieces for _, pieces in self.lanes.draw(shown)] if shown else []
         self.lines += new
         return new

@@ -4,9 +4,11 @@ Both write on a board (minirun.show.board), from which the page in a notebook is
 take the same keys.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from minirun.core.errors import UsageError
+from minirun.show import known
 from minirun.show.board import Board
 
 ONWARD = ("next", "continue", "until")
@@ -28,7 +30,12 @@ class Holder(Protocol):
         """Let go of it; give it up if it is held."""
 
 
-def check(key: str, argument: str) -> None:
-    """Raise UsageError for a key that needs an argument and has none."""
+def check(key: str, argument: str, names: Iterable[str] = ()) -> None:
+    """Raise UsageError for a key that needs an argument and has none, or names no event.
+
+    `names`: of events, besides those of minirun's log.
+    """
     if key in ("until", "shell") and not argument.strip():
         raise UsageError(f"{key} what?", "until mknodat; shell ls /dev")
+    if key == "until":
+        known.check(argument, names)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NoReturn
 from minirun.api.held import check
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import BOUNDARIES
-from minirun.show import anatomy, changed, text
+from minirun.show import anatomy, changed, known, text
 from minirun.show.board import Board
 from minirun.show.event import Event
 from minirun.show.pattern import Pattern
@@ -34,7 +34,7 @@ class PlayedRun:
 
     def press(self, key: str, argument: str) -> None:
         """Do what a key asks for. Raises StateError for what needs a container, UsageError."""
-        check(key, argument)
+        check(key, argument, (event.name for event in self.recording.events))
         if key in ("shell", "quit"):
             self._refuse()
         elif key == "back":
@@ -72,15 +72,15 @@ class PlayedRun:
             )  # fmt: skip
 
     def _place(self, event: Event) -> str:
-        return text.place(_boundary(event), event.stage, event.name)
+        return text.place(_boundary(event), event.stage, text.told(event))
 
     def _found(self, words: str) -> int:
         """Return the place of the next event that is meant. Raises UsageError."""
-        boundary = f"{words}:begin" if words.isdigit() else words
+        boundary = known.boundary(words)
         events = self.recording.events
         for at in range(self.at + 1, len(events)):
             event = events[at]
-            if boundary in BOUNDARIES:
+            if boundary:
                 if at in self.stops and _boundary(event) == boundary:
                     return at
             elif event.actor != "step" and Pattern(words).matches(event.name, event.args):

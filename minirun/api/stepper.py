@@ -21,7 +21,7 @@ from minirun.api.played_run import PlayedRun
 from minirun.api.table import Shown
 from minirun.api.timeline import Timeline
 from minirun.knowledge import language
-from minirun.show import growing, html, recording
+from minirun.show import growing, recording
 
 _PATIENCE = 60.0
 """Seconds that a key may take: a command in the container is ended after 20."""
@@ -51,7 +51,8 @@ class Stepper(Shown):
     @property
     def timeline(self) -> Timeline:
         """What has happened so far."""
-        return Timeline(growing.recording(self.board.id, list(self.board.events)))
+        found = growing.recording(self.board.id, list(self.board.events))
+        return Timeline(found, held=bool(self.board.stop))
 
     @property
     def changes(self) -> dict[str, tuple[list[str], list[str]]]:
@@ -63,7 +64,10 @@ class Stepper(Shown):
         return self._press("next")
 
     def until(self, event: str) -> "Stepper":
-        """Go on to an event ("mknodat", "mount*") or a boundary ("5:begin", "5")."""
+        """Go on to an event ("mknodat", "mount*") or a boundary ("5:begin", "5").
+
+        Raises UsageError for a name that no event has.
+        """
         return self._press("until", event)
 
     def go_on(self) -> "Stepper":
@@ -126,7 +130,7 @@ class Stepper(Shown):
         return f"container {self.board.id}, {kind}: {self.place or 'it goes on'}{note}"
 
     def _repr_html_(self) -> str:
-        return html.fragment(self.timeline.recording)
+        return self.timeline._repr_html_()
 
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text and the picture; in a notebook that has anywidget, the page too."""

@@ -31,8 +31,10 @@ _HINT = "minirun.run(…, snapshots=True) takes them"
 class Timeline(Shown):
     """The events of one container, in the order in which they were written."""
 
-    def __init__(self, recording: Recording, level: str = "stages") -> None:
+    def __init__(self, recording: Recording, level: str = "stages", *, held: bool = False) -> None:
+        """`held`: it is of a run that stands still after the last of these events."""
         self.recording = recording
+        self.held = held
         self.level = level
         """What its text shows: "stages" and their milestones, or all "syscalls"."""
         self.id = recording.id
@@ -134,14 +136,14 @@ class Timeline(Shown):
     def text(self, level: str = "", width: int = WIDTH) -> str:
         """Return it as two lanes of text; `level` "syscalls" shows every system call."""
         drawing = Drawing(width, level or self.level)
-        drawing.take(self.recording.events, last=True)
+        drawing.take(self.recording.events, last=True, held=self.held)
         return str(drawing)
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        return html.fragment(self.recording)
+        return html.fragment(self.recording, held=self.held)
 
 
 def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]":

@@ -17,7 +17,7 @@ from minirun.core.errors import HINTS
 from minirun.knowledge.hints import hints
 from minirun.knowledge.hints import topic as hint_topic
 from minirun.knowledge.seccomp import groups
-from minirun.knowledge.texts import ENGLISH, HINT, STAGE, Topic, room, words
+from minirun.knowledge.texts import ENGLISH, GATE, HINT, STAGE, Topic, room, words
 
 ALIASES = {
     "mknod": "mknodat", "mkfifoat": "mkfifo", "symlink": "symlinkat", "umount": "umount2",
@@ -51,6 +51,14 @@ def topics(language: str = ENGLISH) -> list[Topic]:
     others = (room(each, language).values() for each in ("errnos", "troubles"))
     events = _events(language).values()
     return [*room("stages", language).values(), *events, *(one for each in others for one in each)]
+
+
+@cache
+def event_names() -> tuple[str, ...]:
+    """Return the names that events of the log have: of calls, messages and notes."""
+    known = _events(ENGLISH)
+    kinds = {name for name in known if " " in name and name.partition(" ")[0] in known}
+    return tuple(name for name in known if name not in kinds and known[name].kind != GATE)
 
 
 def stage(number: int, language: str = ENGLISH) -> Topic:
@@ -241,6 +249,6 @@ def near(asked: str) -> list[str]:
 
 
 __all__ = [
-    "ALIASES", "ENGLISH", "FRAME", "HINT", "Topic", "errno", "event", "every_hint", "hints",
-    "lookup", "near", "profile", "search", "stage", "topics", "troubles", "words",
+    "ALIASES", "ENGLISH", "FRAME", "HINT", "Topic", "errno", "event", "event_names", "every_hint",
+    "hints", "lookup", "near", "profile", "search", "stage", "topics", "troubles", "words",
 ]  # fmt: skip

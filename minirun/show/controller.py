@@ -15,7 +15,7 @@ from minirun.core.errors import UsageError
 from minirun.core.settings import BOUNDARIES, Settings
 from minirun.inspect import snapshot
 from minirun.running import existing
-from minirun.show import changed, inside, keys
+from minirun.show import changed, inside, keys, known
 from minirun.show.event import Event, Tail
 from minirun.show.face import Face, Output, Stop
 from minirun.show.narrate import Narrator
@@ -72,7 +72,8 @@ class Controller:
             narrator.init = births.init
             while waiting:
                 event = waiting.pop(0)
-                face.told(event, narrator.rows(event))
+                held = narrator.last_of(event.pid) if event.kind == "gate" else []
+                face.told(event, narrator.rows(event) + held)
                 self._see(event, face, read)
 
         try:
@@ -145,7 +146,7 @@ class Controller:
                 try:
                     self.until(key.argument)
                 except UsageError as error:
-                    face.say(f"{error}")
+                    face.say(error.line())
                     continue
                 return
             if key.name in ("next", "continue"):
@@ -161,14 +162,21 @@ class Controller:
 
         Raises UsageError.
         """
-        boundary = f"{words}:begin" if words.isdigit() else words
-        if boundary not in BOUNDARIES:
+        boundary = known.boundary(words)
+        if not boundary:
+            known.check(words)
             return self._wish(words)
-        if self.taken and BOUNDARIES.index(boundary) <= BOUNDARIES.index(self.taken[-1]["at"]):
-            raise UsageError(f"{boundary} is over", "b shows what it was")
+        if self.has_passed(boundary):
+            raise UsageError(f"{boundary} is over")
         self._wish("")
         self.target = boundary
         return None
+
+    def has_passed(self, boundary: str) -> bool:
+        """Return True if the run cannot come to a boundary any more, or is at it."""
+        return bool(self.taken) and BOUNDARIES.index(boundary) <= BOUNDARIES.index(
+            self.taken[-1]["at"]
+        )
 
     def _wish(self, words: str) -> None:
         self.target = ""

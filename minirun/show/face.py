@@ -5,6 +5,8 @@ The controller (minirun.show.controller) holds the run; a face says nothing to t
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from minirun.show import text
+
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
     from minirun.show.changed import Change
@@ -27,6 +29,16 @@ class Stop(NamedTuple):
     """What is not as it was at the stop before."""
     number: int
     """1 for the first stop."""
+
+    def after(self, room: int = 0) -> str:
+        """Return the event after which the run is held, in at most `room` columns if given.
+
+        It has its arguments and what came of it; "" at a boundary.
+        """
+        name = str(self.gate.args.get("after", ""))
+        if not self.last or self.last.name != name:
+            return name
+        return text.told(self.last, room) if room else text.told(self.last)
 
 
 class Output(NamedTuple):

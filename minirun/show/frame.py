@@ -90,24 +90,28 @@ def keys(words: str, width: int) -> list[Line]:
 
 def _title(view: View, width: int) -> Line:
     stop = view.stop
-    where = where_of(view)
     count = view.words["stop"].format(number=stop.number) if stop else ""
     room = width - text.display_width(count) - 3
-    where = text.fit(text.clean(where, view.unicode), room, view.unicode)
+    where = text.fit(text.clean(where_of(view, room), view.unicode), room, view.unicode)
     return [("title", text.padded(f" {where}", room + 2) + f"{count} ")]
 
 
-def where_of(view: View) -> str:
-    """Return the same, or that the run goes on; and that the GPUs are SIMULATED, if they are."""
-    where = place(view, view.stop) if view.stop else view.words["running"]
-    return f"{where} {view.words['simulated']}" if view.simulated else where
+def where_of(view: View, room: int = 0) -> str:
+    """Return the same, or that the run goes on; and that the GPUs are SIMULATED, if they are.
+
+    `room`: columns; 0 for as many as it takes.
+    """
+    mark = f" {view.words['simulated']}" if view.simulated else ""
+    rest = room - text.display_width(mark) if room else 0
+    return (place(view, view.stop, rest) if view.stop else str(view.words["running"])) + mark
 
 
-def place(view: View, stop: Stop) -> str:
-    """Return where the run is held, in words."""
+def place(view: View, stop: Stop, room: int = 0) -> str:
+    """Return where the run is held, in words; of an event as much as fits into `room` columns."""
     if stop.at == gates.EVERY_EVENT:
-        name = str(stop.gate.args.get("after", ""))
-        return str(view.words["event"].format(name=name, number=stop.stage))
+        around = text.display_width(view.words["event"].format(name="", number=stop.stage))
+        after = stop.after(max(1, room - around) if room else 0)
+        return str(view.words["event"].format(name=after, number=stop.stage))
     number, edge = stop.at.split(":")
     what = view.titles[int(number)]
     form = view.words["before" if edge == "begin" else "after"]

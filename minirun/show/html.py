@@ -80,14 +80,17 @@ def render(
     )
 
 
-def fragment(recording: Recording) -> str:
+def fragment(recording: Recording, *, held: bool = False) -> str:
     """Return a small piece of HTML without script or style sheet: the lanes, and the same as text.
 
     It takes the colour of the text around it, so it suits a notebook's light and dark theme.
+    `held`: the run stands still after the last event, which has a line of its own.
     """
     recording = recording.unheld
     narrator = Narrator("stages", recording.init)
     rows = [row for event in recording.events for row in narrator.rows(event)]
+    pids = [event.pid for event in recording.events if event.actor != "step"]
+    rows += narrator.last_of(pids[-1]) if held and pids else []
     items = "".join(f"<li>{html.escape(_sentence(row))}</li>" for row in rows)
     banner = f"<strong>{page_data.SIMULATED}</strong>" if recording.simulated else ""
     return (

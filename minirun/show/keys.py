@@ -9,9 +9,11 @@ shell COMMAND, until EVENT, back, why, quit) or by letter (n, c, i, s, u, b, ?, 
     at 5:begin     go on to this boundary, unless the run is there; a label to jump to
     # …            a comment
 
+A start does not go back: boundaries stand in their order.
+
 While it pauses or waits, the presenter's keys count: space pauses and resumes, 1 to 7 jump to a
-stage that is still to come, n or Enter goes on at once, i ? b s show what they always show (the
-pause then begins anew), q quits. After the last line the run continues.
+stage that is still to come (one that is over is refused), n or Enter goes on at once, i ? b s show
+what they always show (the pause then begins anew), q quits. After the last line the run continues.
 """
 
 import os
@@ -24,6 +26,7 @@ from typing import NamedTuple, Protocol
 
 from minirun.core.errors import UsageError
 from minirun.core.settings import BOUNDARIES
+from minirun.show import known
 
 NAMES = {
     "n": "next", " ": "next", "\r": "next", "\n": "next", "c": "continue", "i": "inspect",
@@ -37,6 +40,9 @@ HELP = (
     "processes are made of now; s opens a shell in the half-built container;\n"
     "b shows the snapshot of the stop before; ? says why; q gives up and cleans up\n"
 )
+
+
+_LAST_STAGE = 7
 
 
 class Key(NamedTuple):
@@ -85,12 +91,14 @@ class Script:
 
     def __init__(
         self, keys: list[Key], waiter: "Callable[[float | None, str], str]", *,
-        keyboard: bool, rehearsed: bool = False,
+        passed: "Callable[[str], bool]", keyboard: bool, rehearsed: bool = False,
     ) -> None:  # fmt: skip
         """`waiter` waits some seconds (None: without an end) for a key, and says "paused" or "wait"
-        meanwhile. `keyboard`: there is a presenter. `rehearsed`: waits are left out."""
+        meanwhile. `passed`: if the run has come to a boundary. `keyboard`: there is a presenter.
+        `rehearsed`: waits are left out."""
         self.keys = keys
         self.at = 0
+        self.passed = passed
         self.waiter = waiter
         self.keyboard = keyboard
         self.rehearsed = rehearsed
@@ -100,6 +108,8 @@ class Script:
         while self.at < len(self.keys):
             key = self.keys[self.at]
             self.at += 1
+            if key.name == "at" and self._is_over(int(key.argument[0])):
+                self._skip_section()
             if key.name not in ("pause", "wait"):
                 return key
             if chosen := self._pause(key):
@@ -131,8 +141,19 @@ class Script:
             if typed in ("", " ", "n", "\r", "\n") or seconds is None:
                 return None
 
+    def _is_over(self, stage: int) -> bool:
+        return stage < _LAST_STAGE and self.passed(f"{stage + 1}:begin")
+
+    def _skip_section(self) -> None:
+        """Go to the next label: what is said of a stage that is over would be of another one."""
+        while self.at < len(self.keys) and self.keys[self.at].name != "at":
+            self.at += 1
+
     def _jump(self, boundary: str) -> Key:
-        """Go on with the line `at BOUNDARY`, if the script has it."""
+        """Go on with the line `at BOUNDARY`, if the script has it and the run can come to it."""
+        if self.passed(boundary):
+            self.at -= 1  # the same line again: the run refuses the key
+            return Key("at", boundary)
         labels = [at for at, key in enumerate(self.keys) if key == Key("at", boundary)]
         if labels:
             self.at = labels[0] + 1
@@ -191,7 +212,8 @@ def read_script(path: str) -> list[Key]:
 
 def parse_script(text: str, path: str = "script") -> list[Key]:
     """Return the keys in the text of a script. Raises UsageError that names the line."""
-    found = []
+    found: list[Key] = []
+    reached = -1
     for number, whole in enumerate(text.splitlines(), 1):
         said = whole.strip().startswith("say ")  # a caption may have a #
         row = whole if said else whole.partition("#")[0]
@@ -207,8 +229,31 @@ def parse_script(text: str, path: str = "script") -> list[Key]:
         fits, hint = _SCRIPTED.get(key.name, (lambda _: True, ""))
         if not fits(key.argument):
             raise UsageError(f"{path}:{number}: {word} cannot have {key.argument!r}", hint)
+        try:
+            reached = _reached(key, reached)
+        except UsageError as error:
+            raise UsageError(f"{path}:{number}: {error}", error.hint) from None
         found.append(key)
     return found
+
+
+def _reached(key: Key, before: int) -> int:
+    """Return the number of the boundary that a run has come to after a line of a script.
+
+    `before`: that of the lines above; -1: none. Raises UsageError for a way back, and for an event
+    that there is not.
+    """
+    if key.name not in ("at", "until"):
+        return before
+    boundary = known.boundary(key.argument)
+    if not boundary:
+        known.check(key.argument)
+        return before
+    at = BOUNDARIES.index(boundary)
+    if at < before:
+        hint = "a start does not go back: boundaries stand in their order"
+        raise UsageError(f"{boundary} is over here, after {BOUNDARIES[before]}", hint)
+    return at
 
 
 def _is_seconds(text: str) -> bool:

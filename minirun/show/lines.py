@@ -95,9 +95,10 @@ class Lines:
             data = data[os.write(_OUT, data) :]
 
 
-def place(stop: Stop) -> str:
-    """Return where a stop is, in words."""
-    return text.place(stop.at, stop.stage, str(stop.gate.args.get("after", "")))
+def place(stop: Stop, room: int = 0) -> str:
+    """Return where a stop is, in words; what an event says is cut to `room` columns, if given."""
+    after = stop.after(room - len(f"after , stage {stop.stage}") if room else 0)
+    return text.place(stop.at, stop.stage, after)
 
 
 def heading(stop: Stop) -> str:

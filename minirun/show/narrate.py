@@ -46,6 +46,8 @@ class Narrator:
         """True if the simulated driver's files have been seen."""
         self.over = False
         """True if the run has come to stage 7's end, or a stage has failed."""
+        self.unshown: "dict[int, text.Row]" = {}
+        """Pid → its last event, if that has no row of its own: it is told with others, later."""
 
     def rows(self, event: "Event") -> "list[text.Row]":
         """Return what to show of `event`, below what the calls before it come to.
@@ -75,6 +77,11 @@ class Narrator:
         done = [(milestones.row(each, start, t), each.calls) for each, t in pairs]
         return [*done, (shown, (event,))]
 
+    def last_of(self, pid: int) -> "list[text.Row]":
+        """Return the last event of a process that stands still, if it has not been shown."""
+        row = self.unshown.pop(pid, None)
+        return [row] if row else []
+
     def row(self, event: "Event") -> "text.Row | None":
         """Return what to show of `event`; None for nothing."""
         if self.start is None:
@@ -97,9 +104,13 @@ class Narrator:
             row = row._replace(to="init")
         if self.level == "syscalls":
             return row
+        if kind != "gate":
+            self.unshown.pop(event.pid, None)
         if birth:
             return row._replace(why=milestones.namespaces(event))
         if not self._is_milestone(event):
+            if kind != "gate":
+                self.unshown[event.pid] = row
             return None
         return row._replace(what=milestones.of_one(event) or row.what)
 

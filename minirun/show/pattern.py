@@ -3,6 +3,7 @@
 mknodat                  an event by name; letters' case does not matter
 mount*                   a pattern as in fnmatch(3)
 mknodat /dev/nvidia*     an event by name and by one of its arguments
+gpus chosen              a name that has a blank
 /dev/nvidia0             any event with this argument (the first word has a slash)
 """
 
@@ -30,15 +31,21 @@ class Pattern:
             raise UsageError(f"no event can be called {text[:40]!r}", hint)
         self.text = text.strip()
         self.name = re.compile(fnmatch.translate(name.lower()))
+        self.whole = re.compile(fnmatch.translate(self.text.lower()))
+        """A name may have blanks: gpus chosen."""
         self.argument = re.compile(fnmatch.translate(argument.strip().lower()))
         self.needs_argument = bool(argument.strip())
 
+    def names(self, name: str) -> bool:
+        """Return True if an event with this name may be meant."""
+        low = name.lower()
+        return bool(self.name.match(low) or self.whole.match(low))
+
     def matches(self, name: str, args: "dict[str, Any]") -> bool:
         """Return True if an event with this name and these arguments is meant."""
-        if not self.name.match(name.lower()):
-            return False
-        if not self.needs_argument:
-            return True
+        low = name.lower()
+        if not self.needs_argument or not self.name.match(low):
+            return self.whole.match(low) is not None
         return any(self.argument.match(_spoken(value)) for value in args.values())
 
 

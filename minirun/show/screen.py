@@ -121,7 +121,7 @@ class Screen:
 
     def wait(self, seconds: float | None, note: str = "") -> str:
         """Return a key that is not the pager's, or "" after a time. Raises RunEnded."""
-        if note:
+        if note and not self.view.message:  # else: why a key was refused
             self._set(message=self.view.words[note])
         self.draw()
         while True:

@@ -61,7 +61,7 @@ def _face(controller: Controller, options: "ViewOptions") -> Face:
         chooser: keys.Chooser = keys.TerminalKeys(0, pipe)
         if options.script:
             chooser = keys.Script(
-                played, keys.waiter(keyboard, pipe),
+                played, keys.waiter(keyboard, pipe), passed=controller.has_passed,
                 keyboard=keyboard == 0, rehearsed=options.rehearse,
             )  # fmt: skip
         show = options.show and not options.late
@@ -70,6 +70,7 @@ def _face(controller: Controller, options: "ViewOptions") -> Face:
     face = Screen(controller, terminal, None, controller.wish.mark, large=options.large)
     if options.script:
         face.chooser = keys.Script(
-            played, face.wait, keyboard=keyboard == 0, rehearsed=options.rehearse
-        )
+            played, face.wait, passed=controller.has_passed, keyboard=keyboard == 0,
+            rehearsed=options.rehearse,
+        )  # fmt: skip
     return face

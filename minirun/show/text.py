@@ -49,6 +49,8 @@ _THIN = ("clone3", "clone", "ERROR")
 """What has a name in a picture too: init's birth, and the end of a start that fails."""
 
 WIDTH = 80
+_ROOM = 100
+"""Columns of an event in a sentence: an overlay's options have no end."""
 _LONGEST_HEAD = 4096
 """How many characters are looked at, beyond those that have room, for what may be left out."""
 _ARGUMENTS = {
@@ -146,6 +148,16 @@ def weight(arrow: str) -> str:
 def is_named(arrow: str) -> bool:
     """Return True if an arrow's name stands in a picture; the others are bookkeeping."""
     return weight(arrow) != "dim"
+
+
+def told(event: "Event", room: int = _ROOM) -> str:
+    """Return an event with its arguments and what came of it, in at most `room` columns.
+
+    "mknodat /dev/nvidia0 c 195:0: ok"
+    """
+    shown = row(event)
+    outcome = f": {shown.result.removeprefix('= ')}" if shown.result else ""
+    return fit(shown.what, room - display_width(outcome)) + outcome
 
 
 def place(at: str, stage: int, after: str) -> str:

@@ -13,9 +13,10 @@ import pytest
 
 import minirun as package
 from conftest import Program, skip, wait_until
-from minirun.api import Container, Namespaces, RunError, can_run, run, step
+from minirun.api import Container, Namespaces, RunError, Stepper, can_run, replay, run, step
 from minirun.api.child import words_of
-from minirun.core.errors import MinirunError, StateError
+from minirun.api.played_run import PlayedRun
+from minirun.core.errors import MinirunError, StateError, UsageError
 
 GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}
 
@@ -379,3 +380,33 @@ def test_a_stop_that_is_over_is_told_of() -> None:
         assert str(stepper.until("1")).endswith("waits (1:begin is over)")
         assert "\n" in stepper.why()
         assert str(stepper).endswith("waits"), "a page is for those who ask for it"
+
+
+def test_a_stop_after_a_call_shows_the_call() -> None:
+    """In what is printed, and as HTML; and a name that no event has is refused, not waited for."""
+    with step("busybox", "true", **GPUS) as stepper:
+        with pytest.raises(UsageError, match="no event is called 'mkndat'") as caught:
+            stepper.until("mkndat")
+        assert caught.value.hint == "did you mean mknodat?"
+        assert stepper.place.startswith("before stage 1")
+        stepper.until("mknodat /dev/nvidia0")
+        assert stepper.place == "after mknodat /dev/nvidia0 c 195:0: ok, stage 5"
+        assert stepper.place in str(stepper)
+        assert "mknodat /dev/nvidia0 c 195:0" in str(stepper.timeline).splitlines()[-1]
+        assert "mknodat /dev/nvidia0 c 195:0" in stepper._repr_html_().rpartition("<li>")[2]
+        stepper.until("5:end")
+        assert "done: " in str(stepper.timeline).splitlines()[-1]
+
+
+def test_so_it_is_in_a_recording() -> None:
+    played = Stepper(PlayedRun(replay("gpus-0-1").recording, "en"), None)
+    with pytest.raises(UsageError, match="no event is called 'mkndat'"):
+        played.until("mkndat")
+    played.until("mknodat /dev/nvidia1")
+    assert played.place == "after mknodat /dev/nvidia1 c 195:1: ok, stage 5"
+    assert "mknodat /dev/nvidia1 c 195:1" in str(played.timeline).splitlines()[-1]
+    other = Stepper(PlayedRun(replay("runc").recording, "en"), None)
+    assert other.until("procHooks").place.startswith("after procHooks")
+    other.until("6:end")
+    with pytest.raises(UsageError, match="no event after this one"):
+        other.until("3")

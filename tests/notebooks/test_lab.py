@@ -136,7 +136,9 @@ def test_without_the_rights_it_is_a_recording(lab: Open, minirun: Program) -> No
         browser.run("document.getElementById('until').focus()")
     browser.press(*"mknodat /dev/nvidia1", "Enter")
     with browser.inside():
-        page.placed("after mknodat, stage 5")
+        page.placed("after mknodat /dev/nvidia1 c 195:1: ok, stage 5")
+        chosen = browser.run("document.querySelector('tr.current').innerText")
+        assert "mknodat /dev/nvidia1 c 195:1" in chosen
         whole = browser.run("document.querySelectorAll('.event').length")
         browser.run("document.querySelector('#controls [data-key=back]').click()")
         page.placed("before stage 5:")

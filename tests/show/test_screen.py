@@ -112,7 +112,9 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     screen.press("u")
     _until(screen, "until which event? _")
     screen.press("mknodat /dev/nvidia1", "Enter")
-    _until(screen, " after mknodat, in stage 5", "stop 2", "▶5 GPUs◀")
+    shown = _until(screen, " after mknodat /dev/nvidia1 c 195:1: ok, in stage 5", "▶5 GPUs◀")
+    assert shown[0].endswith("stop 2") and "(GPUs SIMULATED)" in shown[0]
+    assert " mknodat /dev/nvidia1 c 195:1 " in [line for line in shown if "ms " in line][-1]
     screen.press("i")
     first = _until(screen, "+ /dev/nvidia1 c 195:1", "q back to the stop")
     screen.press("Space")
@@ -142,8 +144,12 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     _until(screen, "a shell in the half-built container")
     screen.press("ls /dev | grep -c nvidia; echo $((6*7)); exit", "Enter")
     _until(screen, "stop 3", "LAST EVENTS")
-    screen.press("u", "nosuch*", "Enter")
-    _until(screen, " after stage 7", "no event was 'nosuch*'; this is the last stop")
+    screen.press("u", "nosuchcall", "Enter")
+    _until(screen, "stop 3", "no event is called 'nosuchcall'")
+    screen.press("u", "pivotroot", "Enter")
+    _until(screen, "stop 3", "no event is called 'pivotroot' (did you mean pivot_root?)")
+    screen.press("u", "mknodat /nosuch*", "Enter")
+    _until(screen, " after stage 7", "no event was 'mknodat /nosuch*'; this is the last stop")
     screen.press("c")
     end = "\n".join(_until(screen, "ended with 0", "the command"))
     assert "42" in end  # what the shell left on the normal screen
@@ -242,7 +248,7 @@ def test_after_each_event(minirun: Program, terminal: Start) -> None:
         assert number == 1 or shown[0].startswith((" after ", " before stage 1")), shown[0]
         screen.press("n")
     screen.press("u", "pivot_root", "Enter")
-    _until(screen, " after pivot_root, in stage 5")  # ldconfig's own
+    _until(screen, " after pivot_root . .: ok, in stage 5")  # ldconfig's own
     screen.press("n")
     shown = _until(screen, ", in stage 5", "LAST EVENTS")
     wait_until(lambda: "after pivot_root" not in screen.visible()[0], 5)

@@ -114,7 +114,7 @@ def test_rehearsal_of_figure_3(minirun: Program, path: Path) -> None:
         "before stage 1", "after stage 1", "init: process", "before stage 2", "after stage 2",
         "before stage 3", "before stage 4", "after stage 4", "before stage 5", "after mknodat",
         "after stage 5", "RECORDED at 5:begin", "before stage 6", "after stage 6",
-        "before stage 7", "after pivot_root, stage 7", "after stage 7",
+        "before stage 7", "after pivot_root . .: ok, stage 7", "after stage 7",
     ]  # fmt: skip
     at = -1
     for place in order:
@@ -296,7 +296,7 @@ def test_the_view_is_not_loaded_by_a_run_that_does_not_step() -> None:
 def test_until_an_event(minirun: Program, tmp_path: Path) -> None:
     """It stops after the event, passes what is before it, and the log has no other gate."""
     script = tmp_path / "keys"
-    script.write_text("until mknodat /dev/nvidia1\nuntil 6\nuntil nosuch*\ncontinue\n")
+    script.write_text("until mknodat /dev/nvidia1\nuntil 6\nuntil mknodat /nosuch*\ncontinue\n")
     argv = ("run", "--rm", "--name", "until", "--step", "--script", str(script), *GPUS)
     done = minirun(*argv, "busybox", "echo", "done")
     assert (done.returncode, done.stdout) == (0, "done\n")
@@ -307,8 +307,81 @@ def test_until_an_event(minirun: Program, tmp_path: Path) -> None:
     assert sum(e["name"] == "syscall" for e in told if e["kind"] == "gate") == 1
     stops = [line for line in done.stderr.splitlines() if line.startswith(("── ", "-- "))]
     places = [line[3:].partition(":")[0].partition(", s")[0] for line in stops]
-    assert places == ["before stage 1", "after mknodat", "before stage 6", "after stage 7"]
-    assert "no event was 'nosuch*'; this is the last stop" in done.stderr
+    after = "after mknodat /dev/nvidia1 c 195"
+    assert places == ["before stage 1", after, "before stage 6", "after stage 7"]
+    assert "no event was 'mknodat /nosuch*'; this is the last stop" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("event", "line", "title"),
+    [
+        (
+            "mknodat /dev/nvidia0",
+            "mknodat /dev/nvidia0 c 195:0",
+            "mknodat /dev/nvidia0 c 195:0: ok",
+        ),
+        ("sethostname", "sethostname", "sethostname "),
+        ("gpus chosen", "2 of 4 GPUs: 0, 1", "gpus chosen gpus=0 1 of=4"),
+        ("RUN_HOOKS", "RUN_HOOKS", "RUN_HOOKS to runtime"),
+        ("mount overlay", "mount overlay: 1 layer", "mount overlay on "),
+    ],
+)
+def test_what_it_stops_after_is_the_last_line_and_the_title(
+    minirun: Program, tmp_path: Path, event: str, line: str, title: str
+) -> None:
+    """With its path, its numbers and what came of it; also if the level has it in a group."""
+    script = tmp_path / "keys"
+    script.write_text(f"until {event}\ncontinue\n")
+    argv = (
+        "run",
+        "--rm",
+        "--name",
+        "last",
+        "--step",
+        "--progress",
+        "lanes",
+        "--script",
+        str(script),
+    )
+    done = minirun(*argv, *GPUS, "busybox", "true", env={"LC_ALL": "C.UTF-8"})
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    at = next(n for n, each in enumerate(lines) if each.startswith("── after "))
+    assert lines[at].startswith(f"── after {title}") and len(lines[at]) <= 80
+    assert ", stage " in lines[at]
+    assert line in lines[at - 1]
+
+
+def test_an_unknown_event_is_refused(minirun: Program, terminal: Start) -> None:
+    screen = terminal(minirun.argv("run", "--rm", "--step=plain", "busybox", "true"))
+    screen.wait(PROMPT)
+    screen.press("u")
+    screen.wait("until which event?")
+    screen.press("mkndat", "Enter")
+    screen.wait("no event is called 'mkndat' (did you mean mknodat?)")
+    screen.press("n")
+    assert "after stage 1" in screen.wait("after stage 1"), "it has not gone on"
+    screen.press("c")
+    screen.wait("ended with 0")
+
+
+def test_a_script_stays_with_the_run(minirun: Program, terminal: Start, tmp_path: Path) -> None:
+    """Keys 5 and then 3: the captions and the container are in stage 5."""
+    script = tmp_path / "keys"
+    stages = "".join(f"at {n}:begin\nsay caption {n}\nwait\nnext\n" for n in range(1, 8))
+    script.write_text(stages)
+    argv = minirun.argv("run", "--rm", "--step", "--script", str(script), *GPUS, "busybox", "true")
+    screen = terminal(argv, 80, 24)
+    for key, stage, said in (("5", 1, ""), ("3", 5, ""), ("x", 5, "3:begin is over"), ("n", 5, "")):
+        caption = f"» caption {stage}"
+        wait_until(lambda: any(caption in line for line in screen.visible()), 20)  # noqa: B023
+        wait_until(lambda: said in "\n".join(screen.visible()), 20)  # noqa: B023
+        shown = screen.visible()
+        assert f"before stage {stage}" in shown[0], shown
+        screen.press(key)
+    wait_until(lambda: any("» caption 6" in line for line in screen.visible()), 20)
+    screen.press("c")
+    screen.wait("ended with 0")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def placed(browser: Browser, text: str) -> None:
 
 
 DRAWN = """[...document.querySelectorAll('#table tbody tr, #lanes .event')].map(one => [one.id,
-  one.innerText, one.ariaLabel, one.getAttribute('class')?.replace('current', ''),
+  one.innerText, one.ariaLabel, one.getAttribute('class')?.replace('current', '').trim(),
   one.querySelector('.arrow')?.getAttribute('class')].join(' '))"""
 """All events of a page: their rows, and how they are drawn and spoken."""
 
@@ -108,7 +108,7 @@ def test_the_page_grows_to_what_a_new_page_would_be(
     watched.run("window.kept = document.querySelector('#table')")
     counts = [watched.run("document.querySelectorAll('.event').length")]
     for key, argument, place in (
-        ("until", "mknodat /dev/nvidia0", "after mknodat, stage 5"),
+        ("until", "mknodat /dev/nvidia0", "after mknodat /dev/nvidia0 c 195:0: ok, stage 5"),
         ("next", "", "after stage 5"), ("continue", "", "the run has started its command"),
     ):  # fmt: skip
         assert talk.press(key, argument) == 200
@@ -189,7 +189,17 @@ def test_by_the_keyboard_alone(talk: Talk, browsers: list[Browser]) -> None:
     placed(presenter, "after stage 1:")
     presenter.run("document.getElementById('until').focus()")
     presenter.press(*"mknodat /dev/nvidia0", "Enter")
-    placed(presenter, "after mknodat, stage 5")
+    placed(presenter, "after mknodat /dev/nvidia0 c 195:0: ok, stage 5")
+    chosen = "document.querySelector('tr.current').innerText"
+    assert "mknodat /dev/nvidia0 c 195:0" in presenter.run(chosen), "and not the gate's"
+    assert "mknodat /dev/nvidia0 c 195:0" in presenter.run(
+        "document.getElementById('hint').innerText"
+    )
+    presenter.run("document.getElementById('until').select()")
+    presenter.press(*"mkndat", "Enter")
+    said = "document.getElementById('live-said').textContent"
+    presenter.wait(f"{said} === \"no event is called 'mkndat' (did you mean mknodat?)\"")
+    placed(presenter, "after mknodat /dev/nvidia0 c 195:0: ok, stage 5")
     assert talk.press("quit") == 200
     assert talk.end()[0] != 0
 

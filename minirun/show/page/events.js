@@ -3,6 +3,9 @@
 let current = null, opened = false;
 const visible = () => items.filter((item) => item.shown);
 
+/** The last thing that was done; where a run is held it is what it is held after, and not the gate. */
+const latest = () => visible().findLast((item) => item.event.kind !== "gate" && item.actor !== "step") ?? visible().at(-1);
+
 /** Make `item` the current event: the one that Tab reaches and the arrows go on from. */
 function choose(item, { focus = true } = {}) {
   if (!item) return;

@@ -76,6 +76,6 @@ function startLive() {
     if (live.stop && byId(field)?.value) press(field, byId(field).value);
   });
   showLive();
-  choose(items.at(-1), { focus: false });
+  choose(latest(), { focus: false });
   listen();
 }
