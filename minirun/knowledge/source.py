@@ -1,0 +1,177 @@
+"""Every line with which minirun says that something is wrong, read from its own source.
+
+An error is the first argument of an error class (minirun.core.errors, and what is derived from it),
+its hint the second; a warning is the argument of minirun.core.visible.warn, a remark that of say. A
+reason is the text of a ValueError: what calls the function puts it behind a path and a colon. They
+are found by reading the source, so a new one is here without further work. Parts that are known
+only when it happens stand as {…}.
+"""
+
+import ast
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import minirun
+from minirun.core import errors
+
+WARNING, REMARK, REASON = "warning", "remark", "reason"
+GAP = "{…}"
+"""What stands in a text for a part that only the event itself knows."""
+_SOURCE = Path(minirun.__file__).parent
+_BASE, _REASON = "MinirunError", "ValueError"
+_MOST = 16
+"""Texts that one expression may become; of more, the first."""
+_FUNCTIONS = {"warn": WARNING, "say": REMARK}
+_CLASS = re.compile(r"^class (\w+)\((\w+)\)", re.MULTILINE)
+Names = dict[str, list[ast.expr]]
+
+
+@dataclass(frozen=True)
+class Said:
+    """One place of the source that says something on standard error."""
+
+    kind: str
+    """The error's class, or one of the words above."""
+    module: str
+    """Where: "image/registry/errors"."""
+    function: str
+    texts: tuple[str, ...]
+    """What it may say; none if it only passes on what another place, or program, has said."""
+    hints: tuple[str, ...]
+
+
+@cache
+def said() -> tuple[Said, ...]:
+    """Return every such place, in the order of the files."""
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted(_SOURCE.rglob("*.py"))}
+    classes = _classes(sources.values())
+    words = re.compile(rf"\b(?:{'|'.join(sorted(classes))}|visible)\b")
+    found: list[Said] = []
+    for path, source in sources.items():
+        if words.search(source):
+            module = path.relative_to(_SOURCE).with_suffix("").as_posix()
+            found += _in_module(ast.parse(source), module, classes)
+    return tuple(found)
+
+
+def _classes(sources: Iterable[str]) -> dict[str, str]:
+    """Return the error classes, those of the core and all that are derived; each with its kind."""
+    found = {
+        name: name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.MinirunError)
+    }
+    found[_REASON] = REASON
+    pairs = [pair for source in sources for pair in _CLASS.findall(source)]
+    while new := {name: base for name, base in pairs if base in found and name not in found}:
+        found |= {name: REASON if found[base] == REASON else name for name, base in new.items()}
+    return found
+
+
+def _in_module(tree: ast.Module, module: str, classes: dict[str, str]) -> Iterator[Said]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {function: list(ast.walk(function)) for function in functions}
+    outer = _assigned(tree.body)
+    for function, nodes in inside.items():
+        returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
+        outer[f"{function.name}()"] = returned
+    kinds = classes | _imported(tree)
+    owners = _owners(tree, classes)
+    seen: set[ast.Call] = set()
+    for function, nodes in inside.items():
+        names = outer | _assigned(nodes)
+        for call in nodes:
+            if not isinstance(call, ast.Call) or call in seen or not call.args:
+                continue
+            kind = owners.get(call) or kinds.get(_name(call))
+            if kind:
+                seen.add(call)
+                texts = tuple(dict.fromkeys(_texts(call.args[0], names, deep=True)))
+                hint = _hint(call) if kind in classes else None
+                hints = _texts(hint, names) if hint else []
+                yield Said(kind, module, function.name, texts, tuple(hints))
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Return the names that a module has for warn and say of minirun.core.visible."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "minirun.core.visible":
+            names = [one for one in node.names if one.name in _FUNCTIONS]
+            found |= {one.asname or one.name: _FUNCTIONS[one.name] for one in names}
+        elif isinstance(node, ast.ImportFrom) and "visible" in {one.name for one in node.names}:
+            found["warn"] = WARNING
+    return found
+
+
+def _owners(tree: ast.Module, classes: dict[str, str]) -> dict[ast.Call, str]:
+    """Return the calls of super().__init__ in derived error classes, each with its kind."""
+    found = {}
+    for owner in tree.body:
+        if isinstance(owner, ast.ClassDef) and owner.name in classes and owner.name != _BASE:
+            for call in ast.walk(owner):
+                if isinstance(call, ast.Call) and _name(call) == "__init__":
+                    found[call] = classes[owner.name]
+    return found
+
+
+def _hint(call: ast.Call) -> ast.expr | None:
+    """Return the expression that an error class gets as its hint."""
+    if len(call.args) > 1:
+        return call.args[1]
+    return next((word.value for word in call.keywords if word.arg == "hint"), None)
+
+
+def _name(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> Names:
+    """Return name → what is assigned to it, one expression for each assignment."""
+    found: Names = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+    return found
+
+
+def _texts(node: ast.expr, names: Names, depth: int = 3, *, deep: bool = False) -> list[str]:
+    """Return the texts that an expression may become; none where it is made of other things.
+
+    With `deep` the variables in a text are replaced by what they may be, where that is known.
+    """
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) and node.value else []
+    if isinstance(node, ast.JoinedStr):
+        parts = [_part(part, names, depth if deep else 0) for part in node.values]
+        return ["".join(each) for each in itertools.islice(itertools.product(*parts), _MOST)]
+    if isinstance(node, ast.IfExp):
+        both = (node.body, node.orelse)
+        return [text for one in both for text in _texts(one, names, depth, deep=deep)]
+    if isinstance(node, ast.BoolOp):
+        return [text for one in node.values for text in _texts(one, names, depth, deep=deep)]
+    if isinstance(node, (ast.Name, ast.Call)) and depth:
+        key = node.id if isinstance(node, ast.Name) else f"{_name(node)}()"
+        values = names.get(key, [])
+        return [text for one in values for text in _texts(one, names, depth - 1, deep=deep)]
+    return []
+
+
+def _part(part: ast.expr, names: Names, depth: int) -> list[str]:
+    """Return what a part of an f-string may be, as far as it is known."""
+    if isinstance(part, ast.Constant):
+        return [str(part.value)]
+    value = part.value if isinstance(part, ast.FormattedValue) else part
+    if not (depth and isinstance(value, ast.Name) and value.id in names):
+        return [GAP]
+    known = [_texts(one, names, depth - 1, deep=True) for one in names[value.id]]
+    found = [text for texts in known for text in texts]
+    return found if all(known) else [*found, GAP]
