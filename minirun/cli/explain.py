@@ -8,6 +8,8 @@ about GPUs that do not work ("Failed to initialize NVML: Unknown Error"); or a s
 the default profile of `run` answers it (io_uring_setup, "seccomp files").
 
 After a pipe it explains what another program has written; with --journal, why a container failed.
+A whole phrase is explained, not its words. If only the words around a cause are known, as "OCI
+runtime create failed", the first line says so, and the status is 1.
 """
 
 import json
@@ -24,7 +26,7 @@ from minirun.cli.output import write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.settings import Settings
 from minirun.engines import journal
-from minirun.knowledge import ENGLISH, HINT, Topic, language
+from minirun.knowledge import AROUND, ENGLISH, HINT, Topic, language
 from minirun.show import explained, paint, recorded, text
 
 _WIDEST = 100
@@ -54,29 +56,49 @@ def main(args: "list[str]", settings: Settings) -> int:
         return _show(_of_last_failure(settings, tongue), flags, tongue)
     if words == "-" or (not flags.args and not flags.hints and _is_piped()):
         words = sys.stdin.buffer.read(_MOST_BYTES).decode(errors="replace").strip()
-    if flags.hints:
-        found = [one for one in knowledge.search(words, tongue) if one.kind == HINT]
-    else:
-        found = knowledge.lookup(words, tongue) if words else knowledge.topics(tongue)
+    if not words and not flags.hints:
+        return _show(knowledge.topics(tongue), flags, tongue, pages=False)
+    found, first = [], ""
+    if not flags.hints:
+        found = knowledge.lookup(words, tongue)
+    if not found:
+        found, first = _speaking_of(words, flags, tongue)
     if not found and len(words) > _LONGEST_WORD:
         raise UsageError("nothing is known of this text", "give the line with the error", status=1)
     if not found:
         names = knowledge.near(words)
         hint = f"did you mean {' or '.join(names)}?" if names else "minirun explain lists all"
         raise UsageError(f"nothing is known of {words!r}", hint, status=1)
-    return _show(found, flags, tongue, pages=bool(words or flags.hints))
+    return _show(found, flags, tongue, first)
 
 
-def _show(found: list[Topic], flags: Explain, tongue: str, *, pages: bool = True) -> int:
+def _speaking_of(words: str, flags: Explain, tongue: str) -> tuple[list[Topic], str]:
+    """Return the topics, or with --hints the hints, that speak of words; and a line to say so."""
+    found = knowledge.search(words, tongue)
+    if flags.hints:
+        return [one for one in found if one.kind == HINT], ""
+    return found[: knowledge.MOST_FOUND], knowledge.words(tongue)["first"]["search"]
+
+
+def _show(
+    found: list[Topic], flags: Explain, tongue: str, first: str = "", *, pages: bool = True
+) -> int:
+    """Print topics, below a first line if there is one; return 1 if no cause is among them."""
+    only_around = bool(found) and all(one.kind == AROUND for one in found)
+    status = int(only_around)
     if flags.json:
-        return write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
+        return write(json.dumps([asdict(one) for one in found], indent=2) + "\n") or status
+    if only_around:
+        first = knowledge.words(tongue)["first"]["around"]
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     if pages:
         lines = [line for one in found for line in explained.page(one, width, tongue)]
     else:
         lines = explained.listing(found, width, tongue)
+    if first:
+        lines = [*text.wrap(first, width, ""), "", *lines]
     unicode = paint.speaks_unicode() or tongue != ENGLISH
-    return write("".join(f"{text.clean(line, unicode)}\n" for line in lines))
+    return write("".join(f"{text.clean(line, unicode)}\n" for line in lines)) or status
 
 
 def _is_piped() -> bool:

@@ -94,7 +94,7 @@ def _explain(call: str, report: str, settings: Settings) -> None:
     tongue = language.choose(settings.lang)
     found = knowledge.troubles(report, tongue)[:1]
     failed = _FAILED.match(call)
-    if failed and (not found or found[0].name == knowledge.FRAME):
+    if failed and (not found or found[0].kind == knowledge.AROUND):
         about = knowledge.errno(failed[2], failed[1], tongue)
         found = [about] if about else found
     for topic in found:

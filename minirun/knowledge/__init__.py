@@ -14,10 +14,11 @@ from functools import cache
 from typing import Any
 
 from minirun.core.errors import HINTS
+from minirun.knowledge import own
 from minirun.knowledge.hints import hints
 from minirun.knowledge.hints import topic as hint_topic
 from minirun.knowledge.seccomp import groups
-from minirun.knowledge.texts import ENGLISH, GATE, HINT, STAGE, Topic, room, words
+from minirun.knowledge.texts import AROUND, ENGLISH, GATE, HINT, STAGE, Topic, room, words
 
 ALIASES = {
     "mknod": "mknodat", "mkfifoat": "mkfifo", "symlink": "symlinkat", "umount": "umount2",
@@ -29,11 +30,10 @@ ALIASES = {
 _EVENTS = (
     "processes", "mounts", "files", "privileges", "messages", "notes", "gpus", "gates",
 )  # fmt: skip
-_MOST_FOUND = 8
-FRAME = "unable to start container process"
-"""The trouble whose marks are the words around runc's errors."""
-_AROUND = ("", "error running hook #0", FRAME)
-"""Troubles whose words stand around those of another, from the inside out."""
+_TROUBLES = ("troubles", "reports")
+"""The files of what people see: of containers and runtimes; of engines, clusters and GPUs."""
+MOST_FOUND = 8
+"""Topics that only speak of a word: of more, the first."""
 _WIDEST_GAP = 300
 """Characters for which a `*` may stand. It bounds the search in a long line."""
 
@@ -48,7 +48,7 @@ def _events(language: str) -> dict[str, Topic]:
 def topics(language: str = ENGLISH) -> list[Topic]:
     """Return all topics but hints: stages, calls, messages, notes, gates, the default profile's
     groups of calls, errnos, troubles."""
-    others = (room(each, language).values() for each in ("errnos", "troubles"))
+    others = (room(each, language).values() for each in ("errnos", *_TROUBLES))
     events = _events(language).values()
     return [*room("stages", language).values(), *events, *(one for each in others for one in each)]
 
@@ -133,32 +133,62 @@ def errno(name: str, call: str = "", language: str = ENGLISH) -> Topic | None:
 
 
 def troubles(text: str, language: str = ENGLISH) -> list[Topic]:
-    """Return the troubles that a text speaks of: what a program, an engine or a runtime printed.
+    """Return what is known of a text that a program, an engine or a runtime has printed.
 
-    The one with the longest matching mark comes first; what stands around another, as the words of
-    a hook's failure around those of the hook, comes after that. The words around every error of
-    runc are an answer only if nothing is known of what they surround.
+    Each line has one explanation, that of its longest mark; each stands once. The words around a
+    cause, as those of a hook's failure around the hook's own (kind AROUND), are returned only if
+    nothing is known of any cause.
     """
-    low = text.lower()
-    found = []
-    for one in room("troubles", language).values():
-        fitting = [len(mark) for mark in (one.name.lower(), *one.marks) if _has(low, mark)]
-        if fitting:
-            outside = _AROUND.index(one.name) if one.name in _AROUND else 0
-            found.append((outside, -max(fitting), one))
-    best = [one for _, _, one in sorted(found, key=lambda row: row[:2])]
-    return [one for one in best if one.name != FRAME] or best
+    found = [one for line in text.splitlines() if (one := _of_line(line, language))]
+    causes = [one for one in found if one.kind != AROUND]
+    return list(dict.fromkeys(causes or found))
 
 
-def _has(low: str, mark: str) -> bool:
-    """Return True if a text in lower case has a mark; `*` in it is any text of the same line.
+def _of_line(line: str, language: str) -> Topic | None:
+    """Return what is known of one line: a cause, a line of minirun itself, the words around one."""
+    best = _marked(line, language)
+    if best is None or (best.kind == AROUND and own.PROGRAM in line):
+        return own.topic(line, language) or _of_system(line, language) or best
+    return best
+
+
+def _marked(line: str, language: str) -> Topic | None:
+    """Return the trouble with the longest mark that is in a line.
+
+    If there are only words around a cause, it is those that stand nearest to it: the last ones.
+    """
+    low = line.lower()
+    fitting = [
+        (True, len(mark), one) if one.kind != AROUND else (False, at, one)
+        for name in _TROUBLES
+        for one in room(name, language).values()
+        for mark in (one.name.lower(), *one.marks)
+        if (at := _place(low, mark)) >= 0
+    ]
+    return max(fitting, key=lambda row: row[:2])[2] if fitting else None
+
+
+def _of_system(line: str, language: str) -> Topic | None:
+    """Return the error number with which a line of minirun ends, at the call that it names."""
+    _, ours, text = line.rpartition(own.PROGRAM)
+    *before, last = re.sub(r" \([^()]*\)$", "", text.strip()).split(": ")
+    name = {one.title: one.name for one in room("errnos").values()}.get(last.lower())
+    if not name or not (ours or not before):
+        return None
+    calls = [word for word in before if errno(name, word) and event(word)]
+    return errno(name, calls[0] if calls else "", language)
+
+
+def _place(low: str, mark: str) -> int:
+    """Return where a line in lower case has a mark, or -1; `*` in it is any text.
 
     A mark with `*` begins where a word begins, so `exec /*` is not in "fork/exec /bin/sh".
     """
     if "*" not in mark:
-        return mark in low
+        return low.find(mark)
     gap = f"[^\n]{{0,{_WIDEST_GAP}}}?"
-    return re.search(r"(?<![\w/])" + gap.join(map(re.escape, mark.split("*"))), low) is not None
+    found = re.search(r"(?<![\w/])" + gap.join(map(re.escape, mark.split("*"))), low)
+    return found.start() if found else -1
 
 
 def difference(said: str, language: str = ENGLISH) -> Topic | None:
@@ -206,10 +236,9 @@ def search(word: str, language: str = ENGLISH) -> list[Topic]:
 
 
 def lookup(asked: str, language: str = ENGLISH) -> list[Topic]:
-    """Return the topics that `asked` names; if it names none, those that speak of it."""
+    """Return the topics that `asked` names, or that are known of it as a text."""
     named = [*_stages(asked, language), *_named(asked, language), *_errors(asked, language)]
-    named = named or profile(asked.lower(), language) or troubles(asked, language)
-    return named or search(asked, language)[:_MOST_FOUND]
+    return named or profile(asked.lower(), language) or troubles(asked, language)
 
 
 def _stages(asked: str, language: str) -> list[Topic]:
@@ -249,6 +278,7 @@ def near(asked: str) -> list[str]:
 
 
 __all__ = [
-    "ALIASES", "ENGLISH", "FRAME", "HINT", "Topic", "errno", "event", "event_names", "every_hint",
+    "ALIASES", "AROUND", "ENGLISH", "HINT", "MOST_FOUND", "Topic", "errno", "event", "event_names",
+    "every_hint",
     "hints", "lookup", "near", "profile", "search", "stage", "topics", "troubles", "words",
 ]  # fmt: skip

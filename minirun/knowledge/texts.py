@@ -19,7 +19,7 @@ from typing import Any
 
 SYSTEM_CALL, MESSAGE, NOTE, GATE = "system call", "message", "note", "gate"
 STAGE, ERRNO, ERROR, HINT, TROUBLE = "stage", "errno", "error", "hint", "trouble"
-PROFILE = "profile"
+PROFILE, OWN, AROUND = "profile", "own", "around"
 TEXTS = ("title", "here", "cause", "advice", "real")
 """The fields of a topic that are translated."""
 ENGLISH = "en"
@@ -47,7 +47,8 @@ class Topic:
     real: str = ""
     """What runc or NVIDIA's stack does at this step, and where minirun differs."""
     kind: str = SYSTEM_CALL
-    """One of the words above: system call, message, note, gate, stage, errno, error, …"""
+    """One of the words above: system call, message, note, gate, stage, errno, error, …; around for
+    the words around a cause, which stand around other causes too."""
     number: int = 0
     """Of an error number: its value in Linux."""
     marks: tuple[str, ...] = ()

@@ -40,8 +40,9 @@ def raw(language: str, name: str) -> dict[str, Any]:
 
 
 def whole(language: str) -> list[Topic]:
-    """All topics and all errors of a call, in a language."""
-    return [*knowledge.topics(language), *texts.room("errors", language).values()]
+    """All topics, all errors of a call, and all kinds of minirun's own errors, in a language."""
+    others = (texts.room(name, language).values() for name in ("errors", "own"))
+    return [*knowledge.topics(language), *(one for each in others for one in each)]
 
 
 PAIRS = list(zip(whole("en"), whole("ko"), strict=True))

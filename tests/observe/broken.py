@@ -204,7 +204,7 @@ BROKEN = {
         _root_missing,
         Failure("newfstatat", "ENOENT", RUNTIME, 1, "/nosuch", "before any clone"),
         Failure("mount", "ENOENT", INIT, 1, "nosuch", "it makes the parent mount private"),
-        "invalid rootfs",
+        "the root filesystem is missing",
     ),
     "mount-source-missing": Broken(
         _mount_source_missing,
