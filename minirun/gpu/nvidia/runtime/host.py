@@ -32,7 +32,7 @@ def host_inventory(finder: Finder, more: "dict[str, str] | None" = None) -> Inve
         finder.enter(finder.root or real.driver_root())
         return real.seen_by(finder)
     except GPUError as error:
-        raise _in_its_words(error, drivers.hint_without_driver(root)) from None
+        raise _in_its_words(error, drivers.hint_without_driver(finder.root)) from None
 
 
 def _in_its_words(error: GPUError, hint: str) -> GPUError:
