@@ -24,6 +24,14 @@ COPY --chown=a:b --chmod=755 --from=0 ["a b", "c"] ./
 LABEL a="b c" d='$e'
 EXPOSE 80 53/udp 8000-8002
 HEALTHCHECK --interval=1m30s --retries=2 CMD ["true"]
+ENV CUT=${TWO#t*} END=${TWO%%w} NEW=${TWO//w/\\/} SET=${ONE:?no}
+COPY --exclude=*.md --parents <<one <<-'two' a /x/
+$ONE
+one
+\ttwo
+RUN --mount=type=secret,id=s,env=S --mount=type=bind,source=a,target=b,rw <<EOF cat
+x
+EOF
 SHELL ["/bin/sh", "-c"]
 VOLUME ["/a"]
 ENTRYPOINT ["a"]
@@ -33,6 +41,7 @@ CMD echo
 """
 BITS = (
     "$", "{", "}", '"', "'", "\\", "\n", "=", "--", "[", "]", ",", "<<EOF", "${A:-", "#", "\0",
+    "${A##*", "${A//", "%", "?", "<<-'E'", "\u2028", "\x0c", "\n\tE\n",
     "\ufeff", "٣", "--mount=type=cache,", '"a":', "/", "..", "*", "**/", "!", "[!", "\ud800",
 )  # fmt: skip
 PATTERN = ("a", "*", "**/", "/", "[", "]", "?", "!", "-", "\\", "..", "\n", "^", "a-", "&&", "#")
