@@ -82,6 +82,8 @@ def _innermost(error: BaseException) -> str:
         if isinstance(seen, OSError) and seen.strerror:
             return seen.strerror.lower()
         below = getattr(seen, "original_error", None) or getattr(seen, "__cause__", None)
+        if below is None and isinstance(seen, http.ProtocolError):
+            below = next((each for each in seen.args[1:] if isinstance(each, Exception)), None)
         if below is None:
             break
         seen = below
