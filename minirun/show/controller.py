@@ -21,6 +21,7 @@ from minirun.show.face import Face, Output, Stop
 from minirun.show.narrate import Narrator
 from minirun.show.order import OPENED, Births
 from minirun.show.pattern import ANY
+from minirun.show.text import Row
 from minirun.show.until import Wish
 
 _SIGINT = 2
@@ -54,6 +55,8 @@ class Controller:
         """Where the run was held, the latest last."""
         self.last: dict[int, Event] = {}
         """Pid → its latest event."""
+        self.row: Row | None = None
+        """The latest event of the process that was seen last, as a line."""
         self.running_on = False
         """True after `continue`; always if only snapshots are wanted."""
         self.target = ""
@@ -74,6 +77,7 @@ class Controller:
                 event = waiting.pop(0)
                 held = narrator.last_of(event.pid) if event.kind == "gate" else []
                 face.told(event, narrator.rows(event) + held)
+                self.row = narrator.latest.get(event.pid)
                 self._see(event, face, read)
 
         try:
@@ -125,7 +129,8 @@ class Controller:
         before = self.stops[-1].snapshot if self.stops else None
         changes = changed.since(before, now)
         last = self.last.get(gate.pid)
-        stop = Stop(at, gate.stage, gate, last, now, changes, len(self.stops) + 1)
+        row = self.row if at == gates.EVERY_EVENT else None
+        stop = Stop(at, gate.stage, gate, last, now, changes, len(self.stops) + 1, row)
         self.stops.append(stop)
         face.stopped(stop)
         if missed:

@@ -29,6 +29,8 @@ class Stop(NamedTuple):
     """What is not as it was at the stop before."""
     number: int
     """1 for the first stop."""
+    row: "Row | None" = None
+    """The event before it as a line of its own; None at a boundary."""
 
     def after(self, room: int = 0) -> str:
         """Return the event after which the run is held, in at most `room` columns if given.

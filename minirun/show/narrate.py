@@ -48,6 +48,8 @@ class Narrator:
         """True if the run has come to stage 7's end, or a stage has failed."""
         self.unshown: "dict[int, text.Row]" = {}
         """Pid → its last event, if that has no row of its own: it is told with others, later."""
+        self.latest: "dict[int, text.Row]" = {}
+        """Pid → its last event."""
 
     def rows(self, event: "Event") -> "list[text.Row]":
         """Return what to show of `event`, below what the calls before it come to.
@@ -102,10 +104,11 @@ class Narrator:
         if birth:
             self.born = True
             row = row._replace(to="init")
-        if self.level == "syscalls":
-            return row
         if kind != "gate":
             self.unshown.pop(event.pid, None)
+            self.latest[event.pid] = row
+        if self.level == "syscalls":
+            return row
         if birth:
             return row._replace(why=milestones.namespaces(event))
         if not self._is_milestone(event):

@@ -88,7 +88,14 @@ class Screen:
             self.draw()
 
     def stopped(self, stop: Stop) -> None:
-        """Show where the run is held."""
+        """Show where the run is held. The event that it is held after is the last one.
+
+        Another process may have gone on meanwhile: init, after clone3.
+        """
+        if stop.row:
+            if stop.row in self.rows:
+                self.rows.remove(stop.row)
+            self.rows.append(stop.row)
         self.page, self.back = None, 0
         self._set(stop=stop, lit=stop.stage or 1, message="")
         self.draw()

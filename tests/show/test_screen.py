@@ -256,6 +256,21 @@ def test_after_each_event(minirun: Program, terminal: Start) -> None:
     _until(screen, "ended with 0")
 
 
+@pytest.mark.parametrize("event", ["clone3", "mknodat /dev/nvidia0", "prctl", "RUN_HOOKS"])
+def test_what_it_is_held_after_is_the_last_event(
+    minirun: Program, terminal: Start, event: str
+) -> None:
+    """After clone3 too: init goes on meanwhile."""
+    screen = terminal(_argv(minirun, "true"), 80, 24)
+    _until(screen, "stop 1")
+    screen.press("u", event, "Enter")
+    shown = _until(screen, f" after {event}", "stop 2", "LAST EVENTS")
+    time.sleep(0.5)  # for init
+    assert event in [line for line in screen.visible() if "ms " in line][-1], shown
+    screen.press("q")
+    _until(screen, "ended with 130")
+
+
 def test_what_a_container_prints_is_shown_and_not_obeyed(
     minirun: Program, terminal: Start, tmp_path: Path
 ) -> None:

@@ -177,6 +177,26 @@ def test_a_stop_has_its_own_snapshot(talk: Talk) -> None:
     assert json.loads(taken)[-2:] == ["5:begin", "5:end"]
 
 
+@pytest.mark.parametrize("event", ["clone3", "prctl", "mknodat", "RUN_HOOKS"])
+def test_the_page_follows_to_what_it_is_held_after(
+    talk: Talk, browsers: list[Browser], event: str
+) -> None:
+    """After clone3 too, when init goes on; a reader who has chosen an event stays there."""
+    viewer, reader, _ = browsers
+    for each in (viewer, reader):
+        each.visit(talk.viewer, width=400)
+        placed(each, "before stage 1:")
+    reader.run("document.querySelector('a[href=\"#event-0-0\"]').click()")
+    assert talk.press("until", event) == 200
+    chosen = "document.querySelector('tr.current td:nth-child(5)').textContent"
+    for each, what in ((viewer, event), (reader, reader.run(chosen))):
+        placed(each, f"after {event}")
+        time.sleep(0.5)  # for init
+        assert each.run(chosen).startswith(what)
+    assert talk.press("quit") == 200
+    assert talk.end()[0] != 0
+
+
 def test_by_the_keyboard_alone(talk: Talk, browsers: list[Browser]) -> None:
     presenter = browsers[0]
     presenter.visit(talk.presenter)

@@ -1,10 +1,21 @@
 // Events: which is the current one, how one moves between them, and the panel that explains one.
 
-let current = null, opened = false;
+let current = null, followed = null, opened = false;
 const visible = () => items.filter((item) => item.shown);
 
-/** The last thing that was done; where a run is held it is what it is held after, and not the gate. */
-const latest = () => visible().findLast((item) => item.event.kind !== "gate" && item.actor !== "step") ?? visible().at(-1);
+/** The last thing that was done; where a run is held it is what the process at the gate did before. */
+function latest() {
+  const all = visible(), acts = all.filter((item) => item.event.kind !== "gate" && item.actor !== "step");
+  const gate = live.stop && !live.recorded ? all.findLast((item) => item.event.kind === "gate") : null;
+  const own = gate && acts.findLast((item) => item.event.pid === gate.event.pid && item.index < gate.index);
+  return own ?? acts.at(-1) ?? all.at(-1);
+}
+
+/** Go to the last event, and to every later one as long as the reader stays there. */
+function follow(options) {
+  followed = latest();
+  choose(followed, options);
+}
 
 /** Make `item` the current event: the one that Tab reaches and the arrows go on from. */
 function choose(item, { focus = true } = {}) {

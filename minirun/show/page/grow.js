@@ -31,7 +31,7 @@ function showFacts({ facts, stages, banner }) {
 
 /** Draw anew, and keep what the reader looks at; who is at the latest event stays at the latest. */
 function grow(grown) {
-  const { index } = current, follows = current === latest();
+  const { index } = current, follows = current === followed;
   const focus = Boolean(document.activeElement?.closest(".event")), left = scroller.scrollLeft;
   current.row.classList.remove("current");
   take(grown);
@@ -40,7 +40,8 @@ function grow(grown) {
   applyFilter();
   current = null;
   const all = visible();
-  choose(follows ? latest() : items.find((item) => item.index === index) ?? all.at(-1), { focus });
+  if (follows) follow({ focus });
+  else choose(items.find((item) => item.index === index) ?? all.at(-1), { focus });
   if (!follows) scroller.scrollLeft = left;
   search();
   if (presented >= 0) present(presented);

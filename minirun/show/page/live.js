@@ -37,6 +37,7 @@ const presenter = Boolean(data.live?.presenter);
 function told(news) {
   live = news.live;
   if (news.grown) grow(news.grown);
+  else if (current === followed) follow({ focus: false });
   if (news.still) showStill(news.still);
   showLive();
 }
@@ -76,6 +77,6 @@ function startLive() {
     if (live.stop && byId(field)?.value) press(field, byId(field).value);
   });
   showLive();
-  choose(latest(), { focus: false });
+  follow({ focus: false });
   listen();
 }
