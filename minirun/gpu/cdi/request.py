@@ -117,7 +117,8 @@ def resolve(
         warnings += _wrong(host, bool(wanted)) if host else []
     numbers = frozenset((node.major, node.minor) for node in edits.device_nodes)
     given = planner.gpus_of_nodes(host, numbers) if host else ()
-    nvidia = [minor for major, minor in numbers if major == catalog.NVIDIA]
+    is_nvidia = any(name.startswith("nvidia.com/") for name in wanted)
+    nvidia = [minor for major, minor in numbers if is_nvidia and major == catalog.NVIDIA]
     if any(minor < catalog.MODESET_MINOR for minor in nvidia) and catalog.CTL_MINOR not in nvidia:
         text = "the CDI device has no /dev/nvidiactl: programs will find no driver"
         warnings.append(f"{text} ({warn.MODPROBE}; then nvidia-ctk cdi generate, for a file)")

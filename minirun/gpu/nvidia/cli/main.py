@@ -63,7 +63,7 @@ def main(
         _run(line, _driver(line, settings.store, simulation, log), cgroup_of, log)
     except MinirunError as error:
         log.say(f"error: {error.line()}")
-        hint = "" if isinstance(error, UsageError) else _hint(line)
+        hint = _hint(line) if str(error).startswith("initialization error") else ""
         sys.stderr.write(f"{NAME}: {clean(str(error))}{hint}\n")
         return 1
     except OSError as error:
@@ -74,10 +74,11 @@ def main(
 
 
 def _hint(line: CommandLine) -> str:
-    """Return what to do without a driver, for the end of an error; "" where one was chosen."""
-    if line.gpu_driver == "simulated" or os.environ.get("MINIRUN_SIM"):
+    """Return what to do without a driver, for the end of an error; "" if one was chosen."""
+    chosen = line.gpu_driver == "simulated" or os.environ.get("MINIRUN_SIM")
+    if chosen or line.request.root.strip("/"):
         return ""
-    hint = drivers.hint_without_driver(line.request.root.rstrip("/"))
+    hint = drivers.hint_without_driver()
     return f" ({hint}, as --gpu-driver=simulated does)" if hint else ""
 
 
