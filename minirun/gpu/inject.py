@@ -15,7 +15,7 @@ from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply, share, simulated
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.cli import ldconfig, planner
+from minirun.gpu.nvidia.cli import ldconfig, musl, planner
 from minirun.gpu.request import UnmetRequirement
 
 TYPE_CHECKING = False
@@ -127,6 +127,9 @@ def configure(
         text = f"the image has its own {path}, which hides the driver's"
         events.emit("note", "warning", {"text": text}, why=planner.REMOVE)
         visible.warn(f"{text} ({planner.REMOVE})")
+    if text := musl.misfit(root, edits):
+        events.emit("note", "warning", {"text": text}, why=musl.ADVICE)
+        visible.warn(f"{text} ({musl.ADVICE})")
     rules = None if request.no_cgroups else cgroup
     target = apply.Target(root, request.rootfs, program, owner, entrance, rules)
     apply.apply(edits, target)

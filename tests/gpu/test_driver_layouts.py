@@ -120,8 +120,9 @@ def lay_out(driver: Driver, root: Path, name: str) -> None:
         for program in ("nvidia-smi", "nvidia-cuda-mps-control"):
             place = root / ("bin" if name == "cos" else "usr/bin") / program
             place.parent.mkdir(parents=True, exist_ok=True)
-            there = (path for path in driver.root.rglob(program) if path.is_file())
-            os.link(next(path for path in there if path.stat().st_mode & 0o111), place)
+            for path in driver.root.rglob(program):  # not in all packages; some are no programs
+                if path.is_file() and path.stat().st_mode & 0o111 and not place.exists():
+                    os.link(path, place)
         conf = f"/{FOLDERS[name]}\n"
         subprocess.run(["/sbin/ldconfig", "-N", "-n", folder], check=True)
         subprocess.run(["/sbin/ldconfig", "-n", folder], check=True)

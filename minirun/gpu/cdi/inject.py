@@ -37,7 +37,7 @@ def join(parts: "list[Edits]") -> Edits:
 
 
 def complete(edits: Edits) -> Edits:
-    """Return `edits` with kind, numbers and permissions of every device node.
+    """Return `edits` with kind, numbers, mode and permissions of every device node.
 
     What is open is looked up on the host. Raises GPUError if the node there is another, or missing.
     """
@@ -48,18 +48,27 @@ def complete(edits: Edits) -> Edits:
 def _complete(node: DeviceNode) -> DeviceNode:
     access = "" if node.permissions == "none" else node.permissions or "rwm"
     node = node._replace(permissions=access)
-    if node.kind and (node.major or node.kind == "p"):
+    is_whole = bool(node.kind) and bool(node.major or node.kind == "p")
+    if is_whole and node.mode is not None:
         return node
     path = node.host_path or node.path
     try:
         status = os.lstat(path)
     except OSError as error:
+        if is_whole:
+            return node  # it says all that must be known; only the mode is the runtime's then
         what = os.strerror(error.errno or 0).lower()
         hint = "the CDI spec is older than the driver? make it anew: nvidia-ctk cdi generate"
         raise GPUError(f'failed to stat CDI host device "{path}": {what}', hint) from None
     found = _KINDS.get(stat.S_IFMT(status.st_mode))
     if found is None:
+        if is_whole:
+            return node
         raise GPUError(f'CDI host device "{path}" is not a device node')
+    if node.mode is None:
+        node = node._replace(mode=stat.S_IMODE(status.st_mode))
+    if is_whole:
+        return node
     if node.kind not in ("", found):
         raise GPUError(f'CDI device "{node.path}": host type mismatch ({node.kind}, {found})')
     if node.major or found == "p":

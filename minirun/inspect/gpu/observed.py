@@ -17,7 +17,7 @@ from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
-from minirun.gpu.nvidia.cli import planner
+from minirun.gpu.nvidia.cli import musl, planner
 from minirun.gpu.steps import DeviceNode
 
 _CAP_DAC_OVERRIDE = 1
@@ -64,6 +64,8 @@ class ObservedGpus(Record):
     """The image's own files that hide the driver's libraries."""
     shows_driver: bool = True
     """The container sees /proc/driver/nvidia/version."""
+    misfit: str = ""
+    """Why the image's programs cannot load the driver's libraries: musl."""
 
     @property
     def mounts(self) -> int:
@@ -80,8 +82,10 @@ def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedG
         shows_driver = has(root, f"{PROC}/version")
         expected = tuple(_real(root, mount.path) for mount in edits.mounts)
         hiding = tuple(planner.own_libraries(root, edits))
+        misfit = musl.misfit(root, edits)
     gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
-    return ObservedGpus(nodes, rules, expected, frozenset(points), gone, hiding, shows_driver)
+    mounted = frozenset(points)
+    return ObservedGpus(nodes, rules, expected, mounted, gone, hiding, shows_driver, misfit)
 
 
 def _user_of(pid: int) -> ContainerUser:

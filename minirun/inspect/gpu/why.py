@@ -21,7 +21,7 @@ from minirun.gpu.cdi import names
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.cli import catalog, planner
+from minirun.gpu.nvidia.cli import catalog, musl, planner
 from minirun.gpu.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
 from minirun.gpu.steps import DeviceNode
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
@@ -159,6 +159,9 @@ def differences(
     for path in now.hiding:
         reason = "programs load this file, of another driver, in its place"
         found.append(Difference(f"{path} hides the driver's library", reason, planner.REMOVE))
+    if now.misfit:
+        reason = 'nvidia-smi says "not found": it means its loader, which musl has not'
+        found.append(Difference(now.misfit, reason, musl.ADVICE))
     if host_driver and edits.driver and host_driver != edits.driver:
         what = f"the driver is {host_driver} now; the container got files of {edits.driver}"
         reason = 'updated since the start; programs say "Driver/library version mismatch"'

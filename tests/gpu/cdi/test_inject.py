@@ -28,7 +28,8 @@ def test_environment_is_appended() -> None:
 def test_a_node_is_filled_from_the_host() -> None:
     node = {"path": "/dev/x", "hostPath": "/dev/null", "permissions": "r"}
     linux = injected(config(), {"deviceNodes": [node]})["linux"]
-    assert linux["devices"] == [{"path": "/dev/x", "type": "c", "major": 1, "minor": 3}]
+    row = {"path": "/dev/x", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}
+    assert linux["devices"] == [row]
     assert linux["resources"]["devices"] == [
         {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "r"}
     ]
@@ -53,7 +54,8 @@ def test_a_fifo_has_no_rule_and_none_is_no_access(tmp_path: Path) -> None:
         {"path": "/dev/null", "permissions": "none"},
     ]
     linux = injected(config(), {"deviceNodes": nodes})["linux"]
-    assert linux["devices"][0] == {"path": "/fifo", "type": "p", "major": 0, "minor": 0}
+    row = {"path": "/fifo", "type": "p", "major": 0, "minor": 0, "fileMode": 0o644}
+    assert linux["devices"][0] == row
     assert [rule["access"] for rule in linux["resources"]["devices"]] == [""]
 
 

@@ -1,6 +1,7 @@
 """`minirun gpu why`: asked, given, and what the kernel says now; then something is changed."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -269,6 +270,26 @@ def test_a_library_of_the_image_that_hides_the_drivers(
     assert done.stderr.startswith(text) and done.stderr.count("\n") == 1, done.stderr
     (row,) = document(minirun)["differences"]
     assert row["what"] == f"/usr/lib64/{name} hides the driver's library"
+
+
+@pytest.mark.parametrize("loader", ("lib/ld-musl-{}.so.1", "lib64/ld-linux-x86-64.so.2"))
+def test_an_image_of_musl(minirun: Program, tmp_path: Path, loader: str) -> None:
+    """Its loader is there and glibc's is not; with neither, as in busybox, nothing is said."""
+    layer = images.make(tmp_path / "store", "alpine")
+    path = layer / loader.format(os.uname().machine)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("a loader")
+    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    done = minirun("run", "-d", "--name", "g", *GPUS, "alpine", "sleep", "60")
+    assert done.returncode == 0, done.stderr
+    differences = document(minirun)["differences"]
+    if "musl" not in loader:
+        assert (done.stderr, differences) == ("", [])
+        return
+    text = "the image is made for musl, the driver's files for glibc: programs cannot load them"
+    advice = "take an image with glibc, such as debian or ubuntu"
+    assert done.stderr == f"minirun: warning: {text} ({advice})\n"
+    assert [(row["what"], row["advice"]) for row in differences] == [(text, advice)]
 
 
 def test_a_bundle_whose_environment_asked(minirun: Program, layer: Path) -> None:

@@ -29,7 +29,7 @@ from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia import wsl
 from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
-from minirun.gpu.nvidia.find import LIBRARY_FOLDERS, Finder, real
+from minirun.gpu.nvidia.find import LIBRARY_FOLDERS, Finder, chain, real
 
 _Table = dict[str, tuple[int, ...]]
 _CONTAINED = "/run/nvidia/driver"
@@ -258,7 +258,8 @@ def _refuse_stale(finder: Finder, cache: str) -> None:
     """Raise GPUError, in the real one's words, without ld.so.cache or a library that is in it."""
     names = tuple(f"{name}." for name, _ in catalog.LIBRARIES)
     libraries = (entry.path for entry in finder.cached() if entry.soname.startswith(names))
-    for path in (cache, *libraries):
+    for listed in (cache, *libraries):
+        path = chain(finder.root, listed)[-1]
         if not driverroot.exists(finder.root, path):
             text = f"detection error: open failed: {finder.root}{path}: no such file or directory"
             raise GPUError(text, "run ldconfig")

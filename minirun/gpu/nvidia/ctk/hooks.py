@@ -1,7 +1,8 @@
 """What a CDI spec has done in a container that config.json cannot say: the hooks themselves.
 
     create-symlinks                    links beside the libraries, and below /dev/dri/by-path
-    update-ldcache                     SONAME links and /etc/ld.so.cache, by the host's ldconfig
+    update-ldcache                     SONAME links and /etc/ld.so.cache, by the host's ldconfig;
+                                       in Alpine the file that musl's loader reads
     enable-cuda-compat                 let ldconfig find the image's newer CUDA libraries
     disable-device-node-modification   tell the driver not to make device nodes in the container
     update-application-profile         tell EGL and Vulkan which GPUs are to be seen
@@ -31,7 +32,7 @@ from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.apply import Target
 from minirun.gpu.driverroot import PROC, link_target
-from minirun.gpu.nvidia.cli import ldconfig
+from minirun.gpu.nvidia.cli import ldconfig, musl
 
 _ASKED, _ANSWER = b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0"
 _PARAMS_LIMIT = 1 << 16
@@ -102,8 +103,11 @@ def update_cache(root: OwnRoot, folders: "tuple[str, ...]", program: str) -> Non
     if not has(root, "/etc/ld.so.conf"):
         write_new(root, "/etc/ld.so.conf", f"include {_DROP_INS}/*.conf\n".encode(), 0o644)
     standard = _standard_folders(root)
-    _name_folders(root, "00-nvcr", tuple(path for path in folders if path not in standard))
+    own = tuple(path for path in folders if path not in standard)
+    _name_folders(root, "00-nvcr", own)
     _name_folders(root, "zz-nvcr", standard)
+    if musl.is_alpine(root):
+        _name_to_musl(root, (*own, *standard))
     ldconfig.run(Target(root, "/", fd), f"@{program}", ())
 
 
@@ -112,7 +116,26 @@ def _standard_folders(root: Root) -> "tuple[str, ...]":
     if has(root, "/etc/debian_version"):
         folder = f"lib/{os.uname().machine}-linux-gnu"
         return f"/{folder}", f"/usr/{folder}", "/lib", "/usr/lib"
-    return "/lib", "/usr/lib", "/lib64", "/usr/lib64"
+    wide = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+    return (*wide, "/libx32", "/usr/libx32") if os.uname().machine == "x86_64" else wide
+
+
+def _name_to_musl(root: Root, folders: "tuple[str, ...]") -> None:
+    """Name folders to the loader of musl, which reads no cache, each once. Raises OSError.
+
+    Its file replaces the folders that are built in, of which one is not the driver's business:
+    /usr/local/lib, where Alpine images of Python and others have their libraries.
+    """
+    path = f"/etc/ld-musl-{os.uname().machine}.path"
+    try:
+        text = root.read(path, _PARAMS_LIMIT).decode(errors="surrogateescape")
+    except FileNotFoundError:
+        text = ""
+        folders = (*folders, "/usr/local/lib")
+    there = text.replace(":", "\n").split("\n")
+    more = "".join(f"{folder}\n" for folder in folders if folder not in there)
+    text += "\n" * (bool(more) and text[-1:] not in ("", "\n")) + more
+    write_new(root, path, text.encode(errors="surrogateescape"), 0o644)
 
 
 def _name_folders(root: Root, name: str, folders: "tuple[str, ...]") -> None:
@@ -178,7 +201,7 @@ def _bind_of(root: Root, data: bytes) -> int:
 def enable_compat(root: Root, driver: str, folder: str) -> None:
     """Let ldconfig find the image's CUDA libraries, where they are for a newer driver.
 
-    A folder with several drivers' is left alone, and an image without ld.so.cache. Raises OSError.
+    A folder with several drivers' is left alone. Raises OSError.
     """
     major = driver.partition(".")[0]
     found = [name for name in _regular_files(root, folder) if name.startswith(_CUDA)]
@@ -186,7 +209,7 @@ def enable_compat(root: Root, driver: str, folder: str) -> None:
     numbers = [text.partition(".")[0] for text in versions if "." in text]
     if len(numbers) != 1 or not (numbers[0].isdecimal() and major.isdecimal()):
         return
-    if int(numbers[0]) <= int(major) or not has(root, "/etc/ld.so.cache"):
+    if int(numbers[0]) <= int(major):
         return
     write_new(root, f"{_DROP_INS}/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644)
 

@@ -11,7 +11,6 @@ Simplified: modes csv (Tegra boards) and vfio are refused.
 """
 
 import os
-import stat
 
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu import driverroot
@@ -91,9 +90,7 @@ def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, Edits]":
         if not number.isdigit():
             raise GPUError(f"invalid channel ID {name}", "a number, as in 0 or channel0", 1)
         path = _CHANNELS + number
-        status = driverroot.status(finder.dev_root, path)
-        mode = stat.S_IMODE(status.st_mode) if status else None
-        node = DeviceNode(path, "", 0, 0, mode, None, None, "", finder.dev_root + path)
+        node = DeviceNode(path, "", 0, 0, None, None, None, "", finder.dev_root + path)
         found[number] = Edits(steps=(node,))
     return found
 

@@ -230,26 +230,29 @@ def _requirements(env: "dict[str, str]", legacy: bool) -> "tuple[str, ...]":
         if name.startswith("NVIDIA_REQUIRE_") and not name.startswith("NVIDIA_REQUIRE_JETPACK")
     ]
     if legacy:
-        numbers = _version(env["CUDA_VERSION"].removeprefix("v"))
-        if not numbers:
+        numbers, fault = _version(env["CUDA_VERSION"].removeprefix("v"))
+        if fault:
             hint = f"CUDA_VERSION={env['CUDA_VERSION']}: it should read as in 12.4.1"
-            text = "failed to get requirements failed to get version: invalid CUDA version"
-            raise GPUError(f"{text}: invalid version string", hint)
+            text = f"invalid CUDA version {env['CUDA_VERSION']}: {fault}"
+            raise GPUError(f"failed to get requirements failed to get version: {text}", hint)
         found.append(f"cuda>={'.'.join([*numbers, '0'][:2])}")
     return tuple(found)
 
 
-def _version(text: str) -> "list[str]":
-    """Return the numbers of a semantic version, 12.4.1-devel or shorter; [] if it is none.
+def _version(text: str) -> "tuple[list[str], str]":
+    """Return the numbers of a semantic version, 12.4.1-devel or shorter, and what is wrong with it.
 
     What follows - or + stands after three numbers only; the first two are less than 2^32.
     """
     core = text.partition("+")[0].partition("-")[0]
     numbers = core.split(".")
-    fits = all(map(_is_number, numbers)) and all(
-        len(part) < _DIGITS and int(part) < 1 << 32 for part in numbers[:2]
-    )
-    return numbers if fits and (len(numbers) == 3 or (len(numbers) < 3 and core == text)) else []
+    is_whole = len(numbers) == 3 or (len(numbers) < 3 and core == text)
+    if not is_whole or not all(map(_is_number, numbers)):
+        return [], "invalid version string"
+    for name, part in zip(("major", "minor"), numbers, strict=False):
+        if len(part) >= _DIGITS or int(part) >= 1 << 32:
+            return [], f"invalid {name} version"
+    return numbers, ""
 
 
 def _is_number(text: str) -> bool:

@@ -12,7 +12,9 @@ from minirun.core.config import environment_of
 from minirun.core.errors import ConfigError, GPUError
 from minirun.core.state import read_text
 from minirun.core.visible import clean
+from minirun.gpu.cdi import names
 from minirun.gpu.nvidia import hook
+from minirun.gpu.nvidia.hook.environment import listed, of_config
 from minirun.gpu.nvidia.runtime.config import Toolkit
 
 TYPE_CHECKING = False
@@ -42,6 +44,7 @@ def arguments(text: str, toolkit: Toolkit, *, debug: bool = False) -> "list[str]
     settings = toolkit.hook
     if debug:
         settings = settings._replace(options=settings.options._replace(debug="/dev/stderr"))
+    _check_names(config, toolkit)
     argv = hook.command_line(config, state, settings)
     if argv:
         _check_mode(toolkit)
@@ -71,6 +74,16 @@ def environment(toolkit: Toolkit) -> "dict[str, str]":
 def print_line(text: str) -> None:
     """Print a line on stderr."""
     os.write(2, f"{clean(text)}\n".encode())
+
+
+def _check_names(config: "dict[str, Any]", toolkit: Toolkit) -> None:
+    """Refuse devices that all have full names of CDI: mode auto means cdi then. Raises GPUError."""
+    asked = listed(of_config(config), toolkit.hook.swarm_resources)
+    if toolkit.mode != "auto" or toolkit.skip_mode_detection or not asked:
+        return
+    if all(map(names.is_qualified, asked)):
+        print_line("Auto-detected mode as 'cdi'")
+        raise GPUError(_NOT_LEGACY, f"{asked[0]} is the name of a cdi device: --device", status=1)
 
 
 def _check_mode(toolkit: Toolkit) -> None:

@@ -51,7 +51,7 @@ def _add_files(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     finder = Finder(toolkit.hook.options.root)
     gpus = [gpu for gpu in real.proc_gpus(finder.root) if _is_chosen(gpu, asked.devices)]
     made = _edits(finder, gpus, toolkit)
-    inject.apply(config, inject.complete(versions.fitting(made, toolkit.version)))
+    inject.apply(config, versions.fitting(inject.complete(made), toolkit.version))
     return True
 
 

@@ -67,7 +67,7 @@ def apply(
         parts = [part._replace(groups=()) for part in parts]
     for _ in range(2 if old else 1):
         for part in parts:
-            inject.apply(config, inject.complete(versions.fitting(part, toolkit.version)))
+            inject.apply(config, versions.fitting(inject.complete(part), toolkit.version))
 
 
 def program(toolkit: Toolkit) -> HookProgram:

@@ -232,13 +232,45 @@ def test_cuda_compat_counts_where_it_is_newer(
         (folder / name).write_text("")
     (folder / "libcuda.so.1").symlink_to("libcuda.so.560.35.05")
     words = ("enable-cuda-compat", "--host-driver-version=550.163.01")
+    assert not debian.view("/etc/ld.so.cache").exists(), "as in an image of the fewest files"
     done(call(debian, *words))
     conf = debian.view("/etc/ld.so.conf.d")
-    assert not list(conf.glob("00-compat-*")), "an image without ld.so.cache is left alone"
-    debian.view("/etc/ld.so.cache").write_text("")
-    done(call(debian, *words))
     found = [path.read_text() for path in conf.glob("00-compat-*")]
     assert found == (["/usr/local/cuda/compat\n"] if written else [])
+
+
+DRIVER = "/usr/lib64/driver"
+MUSL = f"/etc/ld-musl-{os.uname().machine}.path"
+
+
+@pytest.mark.parametrize("release", ("alpine-release", "fedora-release"))
+def test_folders_outside_debian(debian: Sandbox, call: Call, release: str) -> None:
+    """Standard folders as glibc's loader has them there; for musl's loader in a file of its own."""
+    debian.view("/etc/debian_version").rename(debian.view(f"/etc/{release}"))
+    for _ in range(2):
+        done(call(debian, "update-ldcache", "--folder", DRIVER))
+    (named,) = debian.view("/etc/ld.so.conf.d").glob("zz-nvcr-*")
+    standard = named.read_text().split()
+    x32 = ["/libx32", "/usr/libx32"] if os.uname().machine == "x86_64" else []
+    assert standard == ["/lib", "/usr/lib", "/lib64", "/usr/lib64", *x32]
+    if release == "fedora-release":
+        assert not debian.view(MUSL).exists()
+        return
+    assert debian.view(MUSL).read_text().split() == [DRIVER, *standard, "/usr/local/lib"]
+    debian.view(MUSL).write_text("/opt/lib:/lib")
+    done(call(debian, "update-ldcache", "--folder", DRIVER))
+    rest = [path for path in standard if path != "/lib"]
+    assert debian.view(MUSL).read_text().split("\n") == ["/opt/lib:/lib", DRIVER, *rest, ""]
+
+
+def test_a_link_in_the_place_of_musls_file(debian: Sandbox, call: Call, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("the host's")
+    debian.view("/etc/alpine-release").write_text("3.20.0\n")
+    Path(f"{debian.root}{MUSL}").symlink_to(outside)
+    done(call(debian, "update-ldcache", "--folder", DRIVER))
+    assert outside.read_text() == "the host's"
+    assert not debian.view(MUSL).is_symlink() and DRIVER in debian.view(MUSL).read_text()
 
 
 def test_folders_get_a_mode(debian: Sandbox, call: Call) -> None:

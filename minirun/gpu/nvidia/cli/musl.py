@@ -1,0 +1,34 @@
+"""Images of musl, such as Alpine's: the driver's libraries and programs are made for glibc.
+
+NVIDIA's stack puts the files in, and nvidia-smi then ends with "not found": its loader,
+/lib64/ld-linux-x86-64.so.2, is not there. A layer that stands in for glibc (gcompat) is no help
+either, since the driver's libraries need more of it.
+"""
+
+import os
+
+from minirun.common.own_root import has
+from minirun.core.rootfs.inroot import Root
+from minirun.gpu.edits import Edits
+
+_LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+"""Machine → glibc's loader, a name that is part of its interface."""
+ADVICE = "take an image with glibc, such as debian or ubuntu"
+
+
+def is_alpine(root: Root) -> bool:
+    """Return True if the image is Alpine: the sign by which nvidia-ctk 1.20 knows musl."""
+    return has(root, "/etc/alpine-release", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def misfit(root: Root, edits: Edits) -> str:
+    """Say why none of the driver's libraries can be loaded in this root; "" if they can.
+
+    An image of static programs has neither loader: nothing is said of it.
+    """
+    machine = os.uname().machine
+    if not has(root, f"/lib/ld-musl-{machine}.so.1") or has(root, _LOADERS.get(machine, "/")):
+        return ""
+    if not any(".so." in mount.path for mount in edits.mounts):
+        return ""
+    return "the image is made for musl, the driver's files for glibc: programs cannot load them"
