@@ -88,6 +88,16 @@ def test_the_same_as_the_real_hook(hook: Hook, name: str) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("visible", ("nvidia.com/gpu=0", "nvidia.com/gpu=0,vendor.com/x=y"))
+def test_names_of_cdi_alone_are_refused_in_its_words(hook: Hook, visible: str) -> None:
+    """Mode auto is cdi then (toolkit 1.17.2, internal/info/auto.go), which is not the hook's."""
+    done = hook(config({"NVIDIA_VISIBLE_DEVICES": visible}))
+    mode, said, hint = done.stderr.splitlines()
+    assert (done.returncode, hook.arguments(), mode) == (1, None, "Auto-detected mode as 'cdi'")
+    begin = "invoking the NVIDIA Container Runtime Hook directly (e.g. specifying the docker --gpus"
+    assert said.startswith(begin) and "nvidia.com/gpu=0 is the name of a cdi device" in hint
+
+
 def test_config_toml_gives_the_environment_of_the_cli(hook: Hook) -> None:
     hook.configure('nvidia-container-cli.environment = ["FOO=bar=x"]')
     assert hook(config({"NVIDIA_VISIBLE_DEVICES": "0"})).returncode == 0
