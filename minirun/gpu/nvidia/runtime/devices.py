@@ -38,6 +38,8 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     made = tuple(name.removeprefix(_MADE) for name in wanted if name.startswith(_MADE))
     if made and len(made) < len(wanted):
         raise GPUError(_MIXED, f"asked for: {', '.join(wanted)}")
+    if toolkit.version == versions.FIRST and f"{_MADE}{_NONE}" in words:
+        raise GPUError(f"{host.UNRESOLVABLE} {', '.join(wanted)}")  # it knows no device none
     if made:
         jit.apply(config, made, toolkit, log)
     elif wanted:

@@ -61,6 +61,9 @@ def apply(
     except GPUError as error:
         if str(error).startswith(host.UNRESOLVABLE):
             raise
+        if old:  # it goes on with the files of specs, which have no such device
+            log.warning(f'{_FAILED[0].upper()}{_FAILED[1:]} "auto": {error}')
+            raise _unresolvable(recipe) from None
         raise GPUError(f'{_FAILED} "auto": {error}') from None
     parts += _beside(config, toolkit, finder)
     if NO_GIDS in toolkit.feature_flags:
@@ -81,9 +84,13 @@ def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
     """Refuse GPUs that there are not, as 1.18 does: by their full names. Raises GPUError."""
     every = generate.devices(found, recipe._replace(devices=("all",)), finder)
     known = {"all", *(name for device in every for name in (device.number, device.uuid))}
-    missing = [f"{KIND}={name}" for name in recipe.devices if name not in known]
-    if missing:
-        raise GPUError(f"{host.UNRESOLVABLE} {', '.join(missing)}")
+    if not known.issuperset(recipe.devices):
+        raise _unresolvable(recipe)
+
+
+def _unresolvable(recipe: Recipe) -> GPUError:
+    names = (f"{KIND}={name}" for name in recipe.devices)
+    return GPUError(f"{host.UNRESOLVABLE} {', '.join(names)}")
 
 
 def _beside(config: "dict[str, Any]", toolkit: Toolkit, finder: Finder) -> "list[Edits]":

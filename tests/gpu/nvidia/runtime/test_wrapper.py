@@ -120,6 +120,27 @@ def test_annotations_name_devices_of_the_spec_folders(runtime: Wrapper) -> None:
     assert runtime.config["linux"]["devices"][0]["path"] == "/dev/null"
 
 
+@pytest.mark.parametrize(
+    ("asked", "version", "said"),
+    [
+        ("none", "1.18", "none"), ("none", "1.20", ""), ("0", "1.18", ""), ("all", "1.18", ""),
+        ("0,9", "1.18", "0, runtime.nvidia.com/gpu=9"),
+    ],
+)  # fmt: skip
+def test_devices_by_their_full_names(runtime: Wrapper, asked: str, version: str, said: str) -> None:
+    """1.18 looked for those that it could not make in the folders of specs: all, or none, of them.
+
+    Toolkit v1.18.0, internal/modifier/cdi.go and pkg/nvcdi/lib-nvml.go: `none` is no index there.
+    """
+    runtime.configure("auto", version=version)
+    names = ",".join(f"runtime.nvidia.com/gpu={name}" for name in asked.split(","))
+    done = runtime.create(document({"NVIDIA_VISIBLE_DEVICES": names}), MINIRUN_SIM="count=2")
+    assert (done.returncode == 0) is not bool(said)
+    if said:
+        what = f"unresolvable CDI devices runtime.nvidia.com/gpu={said}"
+        assert what in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(("version", "gpus"), [("1.20", 0), ("1.18", 4)])
 def test_none_gives_the_driver_and_no_gpu(runtime: Wrapper, version: str, gpus: int) -> None:
     """1.18 took it for all: nvidia-container-toolkit #1555."""
