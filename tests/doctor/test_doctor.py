@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from minirun import cgroups, cli
+from minirun.cgroups import systemd
 from minirun.cli import care
 from minirun.cli.care import broken_by
 from minirun.doctor import attempts as probe
+from minirun.doctor import machine
 from minirun.doctor.attempts import Ability, AbilityReport, Lacking, Workplace, examine, in_child
 from minirun.doctor.table import ABILITIES, EITHER
 
@@ -148,3 +151,36 @@ def test_what_a_killed_doctor_leaves_is_swept(tmp_path: Path) -> None:
     assert [finding.works for finding in examine((nothing,), str(tmp_path), "")] == [True]
     assert os.listdir(tmp_path) == [kept.name]
     assert not group.exists()
+
+
+def test_what_an_engine_needs_of_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Workplace(str(tmp_path), str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    monkeypatch.setattr(systemd, "BOOTED", str(tmp_path / "nosuch"))
+    assert "not booted here" in machine.systemd(place)
+    monkeypatch.setattr(systemd, "BOOTED", str(tmp_path))
+    monkeypatch.setattr(machine, "SYSTEMD_SOCKETS", ("bus",))
+    with pytest.raises(Lacking, match="nothing answers at "):
+        machine.systemd(place)
+    with socket.socket(socket.AF_UNIX) as bus:
+        bus.bind("bus")
+        bus.listen()
+        assert machine.systemd(place) == "it answers at bus"
+        monkeypatch.setitem(sys.modules, "jeepney", None)
+        with pytest.raises(Lacking, match="jeepney, which speaks D-Bus, is missing"):
+            machine.systemd(place)
+
+
+def test_an_engine_without_what_calls_a_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Workplace(str(tmp_path), str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Lacking, match="none"):
+        machine.engines(place)
+    for name, said in (("podman", "podman without conmon"), ("conmon", "podman (by conmon)")):
+        (tmp_path / name).touch(0o755)
+        if name == "podman":
+            with pytest.raises(Lacking, match=said):
+                machine.engines(place)
+    assert machine.engines(place) == said
