@@ -84,14 +84,19 @@ demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
 	$(MINIRUN) run --rm --gpus 0,1 --progress lanes ubuntu sh -c 'ls -l /dev; nvidia-smi -L'
 
-# The lessons in JupyterLab, on this machine alone; its address, with a token, is printed. No news,
-# and no question about them (None, not empty), nor a look for updates: these ask hosts outside. JUPYTER="--no-browser" and the like go to it.
+# The lessons in JupyterLab, on this machine alone; its address, with a token, is printed. No news, nor
+# a look for updates: both ask hosts outside. The question about news is a setting of the browser's
+# side, whose default is written into .venv. JUPYTER="--no-browser" and the like go to it.
 .venv/.lab: .venv/.ready
 	$(PYTHON) .ci/install lab
 	@touch $@
 
+NO_NEWS := {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+
 lab: setup .venv/.lab
 	@[ $$(id -u) != 0 ] || $(PYTHON) rootfs-tools/build ubuntu
+	@mkdir -p .venv/share/jupyter/lab/settings
+	@echo '$(NO_NEWS)' > .venv/share/jupyter/lab/settings/overrides.json
 	$(PYTHON) -m jupyter lab --ip=127.0.0.1 --allow-root \
 		--ServerApp.root_dir=. --ServerApp.preferred_dir=notebooks \
 		--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(JUPYTER)

@@ -19,7 +19,19 @@ export default {
     choices.setAttribute("aria-labelledby", question.id);
     const commands = made("div", "", el);
     commands.setAttribute("role", "group");
+    const labels = model.get("labels");
+    const place = made("section", "", el);
+    const where = made("p", "", place);
+    const script = made("pre", "", place);
+    script.className = "script";
+    const form = made("section", "", place);
+    const label = made("label", labels.mend, form);
+    const box = made("textarea", "", form);
+    box.id = `${question.id}-mend`;
+    label.htmlFor = box.id;
+    Object.assign(box, { rows: 3, spellcheck: false });
     const said = made("pre", "", el);
+    said.className = "said";
     said.setAttribute("aria-live", "polite");
 
     const button = (parent, text, message) => {
@@ -30,11 +42,26 @@ export default {
     };
     const starting = model.get("choices").map((text, n) => button(choices, text, { choice: n + 1 }));
     const others = model.get("words").map(([word, text]) => button(commands, text, { word }));
-    const wait = () => [...starting, ...others].forEach((node) => { node.disabled = true; });
+    const run = made("button", labels.button_mend, form);
+    run.type = "button";
+    const mend = () => {
+      if (run.disabled || !box.value.trim()) return;
+      wait();
+      model.send({ mend: box.value });
+    };
+    run.addEventListener("click", mend);
+    box.addEventListener("keydown", (event) => {
+      event.stopPropagation();  // the notebook has keys of its own
+      if (event.key === "Enter" && event.ctrlKey) mend();
+    });
+    const wait = () => [...starting, ...others, run].forEach((node) => { node.disabled = true; });
     const draw = () => {
       const started = model.get("started");
       starting.forEach((node) => { node.disabled = started; });
-      others.forEach((node) => { node.disabled = !started; });
+      [...others, run].forEach((node) => { node.disabled = !started; });
+      place.hidden = !started;
+      where.textContent = labels.place.replace("{folder}", model.get("folder"));
+      script.textContent = model.get("script");
       said.textContent = model.get("said");
     };
     model.on("change:turn", draw);

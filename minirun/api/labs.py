@@ -1,17 +1,23 @@
 """A lab in a notebook: its question, and buttons that call `minirun lab`."""
 
+import os
+import signal
 import subprocess
+import sys
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from minirun.api import mime
 from minirun.api.child import Location
+from minirun.api.course.text import plain
 from minirun.api.table import Shown
 from minirun.core.errors import UsageError
 from minirun.knowledge.texts import ENGLISH
 from minirun.show.text import clean
 from minirun.teach.lab import catalogue
+from minirun.teach.lab.places import LABS, graded_mark
 
 WORDS = ("check", "hint", "solution", "reset")
 
@@ -19,39 +25,61 @@ WORDS = ("check", "hint", "solution", "reset")
 class Lab(Shown):
     """One lab. Each method calls the command of its name, and returns what this has printed."""
 
-    def __init__(self, name: str, language: str) -> None:
+    def __init__(self, name: str, language: str, graded: bool = False) -> None:
         try:
             self._texts = catalogue.find(name, language)
         except UsageError as error:
             raise ValueError(error.line()) from None
         self.name = self._texts.name
         self.language = language
+        self.graded = graded
         self._widget: Any = None
 
     def start(self, predict: str = "") -> str:
         """Break it. `predict`: what you believe, by the choice's number or name."""
-        return self.call("start", *(("--predict", predict) if predict else ()))
+        believed = ("--predict", predict) if predict else ()
+        return self.call("start", *believed, *(("--graded",) if self.graded else ()))
 
     def check(self) -> str:
         """Start it anew, and ask the kernel whether it is mended."""
         return self.call("check")
 
-    def mend(self, commands: str) -> str:
-        """Run shell commands in the lab's folder; return what they print.
+    @property
+    def folder(self) -> Path:
+        """Where the lab's files are, once it is started: run.sh starts it."""
+        return Path(os.path.realpath(Location.usual().root)) / LABS / self.name
 
-        Raises ValueError if the lab is not started.
+    def mend(self, commands: str, seconds: float = 60) -> str:
+        """Run shell commands in the lab's folder; return what they print, and how they failed.
+
+        After `seconds` they are ended. Raises ValueError if the lab is not started.
         """
-        folder = Path(Location.usual().root) / ".labs" / self.name
-        if not folder.is_dir():
+        if not self.folder.is_dir():
             raise ValueError(f"the lab {self.name} is not started")
-        done = subprocess.run(
-            ["/bin/sh", "-c", commands], cwd=folder, text=True, errors="replace", check=False,
+        path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+        shell = subprocess.Popen(
+            ["/bin/sh", "-c", commands], cwd=self.folder, env=os.environ | {"PATH": path},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
-        return done.stdout
+        try:
+            said = shell.communicate(timeout=seconds)[0]
+            return said + (f"(exit status {shell.returncode})\n" if shell.returncode else "")
+        except BaseException as error:  # an interrupt of the cell, too
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            said = shell.communicate()[0]
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return f"{said}(ended after {seconds:g} s)\n"
 
     def is_mended(self) -> bool:
-        """Start it anew, and return True if the kernel says that all is well: for graders."""
+        """Start it anew, and return True if the kernel says that all is well: for graders.
+
+        A graded lab has to be the one that was started so: after a reset it is another.
+        """
+        if self.graded and not graded_mark(self.folder).exists():
+            return False
         return Location.usual().call("lab", "check", self.name).returncode == 0
 
     def hint(self) -> str:
@@ -86,24 +114,21 @@ class Lab(Shown):
         if not self._widget and (widgets := mime.available()):
             texts, words = self._texts, catalogue.words(self.language)
             self._widget = widgets.LabButtons(
-                self.call,
+                self,
                 title=f"{texts.number} · {texts.title}",
-                says=_plain(texts.says),
-                question=_plain(f"{words['predict']} {texts.question}"),
-                choices=[_plain(choice) for choice in texts.choices.values()],
+                says=plain(texts.says),
+                question=plain(f"{words['predict']} {texts.question}"),
+                choices=[plain(choice) for choice in texts.choices.values()],
                 words=[[word, words[f"button_{word}"]] for word in WORDS],
+                labels={key: words[key] for key in ("place", "mend", "button_mend")},
             )
         return mime.bundle(self._widget, str(self), self._repr_html_())
 
 
-def _plain(text: str) -> str:
-    """Return a text without the marks around commands, which a button would show."""
-    return text.replace("`", "")
-
-
-def lab(name: str, language: str = ENGLISH) -> Lab:
+def lab(name: str, language: str = ENGLISH, *, graded: bool = False) -> Lab:
     """Return a lab of `minirun lab list`, by its name or number; in a notebook it has buttons.
 
-    Raises ValueError if there is none of that name.
+    `graded`: it shows no solution, from its start to its reset. Raises ValueError if there is no
+    lab of that name.
     """
-    return Lab(name, language)
+    return Lab(name, language, graded)

@@ -27,11 +27,14 @@ class Verdict(Shown):
     happened: str
     why: str
     language: str = texts.ENGLISH
+    differs: bool = False
+    """True if something else happened when the lesson was recorded: then there is no verdict."""
 
     @property
     def word(self) -> str:
         """The verdict in words."""
-        return texts.lesson(_WORDS[self.right], self.language)
+        word = "differs" if self.differs else _WORDS[self.right]
+        return texts.lesson(word, self.language)
 
     def __str__(self) -> str:
         head = f"{self.word}: {self.happened}"

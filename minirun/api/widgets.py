@@ -8,13 +8,17 @@ chose for its files never run beside the notebook's own scripts. Source: anywidg
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 
 from minirun.core.errors import MinirunError
 from minirun.show.board import Board
+from minirun.show.text import clean
+
+if TYPE_CHECKING:
+    from minirun.api.labs import Lab
 
 _HERE = Path(__file__).parent
 _PAUSE = 0.1
@@ -90,7 +94,10 @@ class Choices(anywidget.AnyWidget):
 
 
 class LabButtons(anywidget.AnyWidget):
-    """A lab's question, whose choices start it, and its commands; `call` runs one of them."""
+    """A lab's question, whose choices start it; then its commands, its folder and a place to mend.
+
+    What the learner types is run by a shell in the lab's folder, as root: so does a terminal.
+    """
 
     _esm = (_HERE / "lab.js").read_text(encoding="utf-8")
     _css = (_HERE / "lab.css").read_text(encoding="utf-8")
@@ -100,26 +107,43 @@ class LabButtons(anywidget.AnyWidget):
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
     words: Any = traitlets.List().tag(sync=True)
     """The commands, each with what stands on its button."""
+    labels: Any = traitlets.Dict().tag(sync=True)
+    """What stands above run.sh, above the box for commands, and on its button."""
     said = traitlets.Unicode("").tag(sync=True)
     started = traitlets.Bool(False).tag(sync=True)
+    folder = traitlets.Unicode("").tag(sync=True)
+    script = traitlets.Unicode("").tag(sync=True)
+    """run.sh, as it is now."""
     turn = traitlets.Int(0).tag(sync=True)
     """How many commands were run: it changes last, and with each."""
 
-    def __init__(self, call: Callable[..., str], **state: Any) -> None:
-        super().__init__(**state)
-        self._call = call
+    def __init__(self, lab: "Lab", **state: Any) -> None:
+        super().__init__(**state, **_seen(lab))
+        self._lab = lab
         self.on_msg(self._heard)
 
     def _heard(self, widget: "LabButtons", content: Any, buffers: Any) -> None:
-        """Take a button: the number of a choice, or a command."""
-        choice, word = content.get("choice"), content.get("word")
+        """Take a button: the number of a choice, a command, or what is to be run in the folder."""
+        choice, word, mend = (content.get(name) for name in ("choice", "word", "mend"))
         if isinstance(choice, int) and 1 <= choice <= len(self.choices):
-            said = self._call("start", "--predict", str(choice))
+            said = self._lab.start(str(choice))
         elif word in [each for each, _ in self.words]:
-            said = self._call(word)
+            said = self._lab.call(word)
+        elif isinstance(mend, str) and self._lab.folder.is_dir():
+            printed = f"{mend.strip()}\n{self._lab.mend(mend)}".splitlines()
+            said = "\n".join(["$ " + clean(printed[0]), *map(clean, printed[1:])])
         else:
             return
         with self.hold_sync():
-            self.started = word != "reset"
             self.said = said
+            for name, value in _seen(self._lab).items():
+                setattr(self, name, value)
             self.turn += 1
+
+
+def _seen(lab: "Lab") -> dict[str, Any]:
+    """Return whether a lab is started, where, and its run.sh as it is now."""
+    script = lab.folder / "run.sh"
+    text = script.read_text(errors="replace") if script.is_file() else ""
+    shown = "\n".join(map(clean, text.expandtabs().splitlines()))
+    return {"folder": str(lab.folder), "started": lab.folder.is_dir(), "script": shown}

@@ -36,6 +36,7 @@ class LabStart(LabNamed):
 
     command = "lab start"
     predict: str
+    graded: bool
 
 
 class LabReset(LabNamed):
@@ -84,7 +85,7 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     if flags.predict and flags.predict not in [*lab.choices, *numbers]:
         raise UsageError(f"--predict {flags.predict}: one of {', '.join(lab.choices)}", status=1)
     folder = _folder(lab, settings)
-    folder.make()
+    folder.make(graded=flags.graded)
     show([f"{lab.number} · {lab.title}", "", *_wrapped(lab.says), ""])
     show([*_wrapped(f"{words['predict']} {lab.question}"), *_choices(lab)])
     believed = flags.predict or _ask(words["ask"].format(count=len(lab.choices)))
@@ -147,6 +148,11 @@ def main_solution(args: "list[str]", settings: Settings) -> int:
     """Print one way to mend it; with --apply, do it."""
     flags = LabSolution(args)
     lab = catalogue.find(_name(flags))
+    if _folder(lab, settings).is_graded:
+        hint = f"minirun lab hint {lab.name}"
+        raise UsageError(f"the lab {lab.name} is graded: its solution is not shown", hint, status=1)
+    if not _folder(lab, settings).solution().exists():
+        raise UsageError(f"this minirun has no solution of {lab.name}", "it was removed", status=1)
     if flags.apply:
         _as_root()
         _started(lab, settings).solve()

@@ -20,6 +20,8 @@ TOP = Path(__file__).parents[2]
 PLACE = "document.getElementById('live-place')?.textContent ?? ''"
 _QUIET = ("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None")
 
+_NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}'
+
 
 def write_cells(file: Path, cells: Sequence[str]) -> None:
     """Write a notebook of these code cells."""
@@ -59,6 +61,9 @@ class Lab:
             f"JUPYTER_{name.upper()}_DIR": str(folder / name)
             for name in ("config", "data", "runtime")
         }
+        settings = folder / "config" / "labconfig" / "default_setting_overrides.json"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(_NO_NEWS)
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.server = subprocess.Popen(

@@ -215,7 +215,8 @@ def test_a_lab_is_started_and_mended_with_buttons(lab: Open, minirun: Program) -
     page = lab("lab", 'import minirun\nminirun.lab("lost-whiteout")')
     page.execute(0, "document.querySelectorAll('.minirun-lab button').length > 6")
     browser = page.browser
-    said = "document.querySelector('.minirun-lab pre').textContent"
+    said = "document.querySelector('.minirun-lab .said').textContent"
+    place = "document.querySelector('.minirun-lab section').innerText"
 
     def press(label: str, expected: str) -> None:
         browser.run(
@@ -227,11 +228,25 @@ def test_a_lab_is_started_and_mended_with_buttons(lab: Open, minirun: Program) -
     press("secret, and a file", "Your prediction was right.")
     press("Hint", "Hint (visible):")
     folder = minirun.root / ".labs" / "lost-whiteout"
-    (folder / "layers/2/.wh.secret").unlink()
-    os.mknod(folder / "layers/2/secret", 0o020600, os.makedev(0, 0))
+    script = (folder / "run.sh").read_text().splitlines()[-1]
+    shown = browser.run(place)  # whatever was pressed last
+    assert f"The lab is in {folder}." in shown and script in shown
+
+    def mend(commands: str, expected: str) -> None:
+        box = "document.querySelector('.minirun-lab textarea')"
+        browser.run(f"{box}.value = {json.dumps(commands)}; 1")
+        press("Run", expected)
+
+    mend("ls -A layers/2; false", "(exit status 1)")
+    assert ".wh.secret" in browser.run(said)
+    mend("cd layers/2 && rm .wh.secret && mknod secret c 0 0; minirun --version", "minirun version")
+    mend("echo '# mine' >> run.sh", "# mine")
+    assert "# mine" in browser.run(place)
     press("Check", "Solved.")
     press("Reset", "lost-whiteout")
     assert not folder.exists()
+    assert browser.run(place) == ""
+    assert page.complaints() == []
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])

@@ -16,6 +16,9 @@ import pytest
 
 import minirun as package
 from conftest import STORE, Program, skip, wait_until
+from minirun.api.course.lesson import Lesson, Said
+from minirun.api.course.text import key_of, load
+from minirun.api.launch import Able
 from minirun.knowledge.texts import lesson as word_of
 from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
 from tutorials.needs import machine_has
@@ -66,6 +69,17 @@ def test_both_languages_have_the_same_code(name: str) -> None:
     assert all(each.count("\n") <= 6 for each in code[0])
 
 
+@each_notebook
+def test_its_first_line_leads_to_the_lesson_with_its_outputs(name: str, language: str) -> None:
+    """A notebook has none, and a forge shows it as it is: the text in tutorials/ has them."""
+    kept = nbformat.read(file_of(name, language), as_version=4)
+    first = kept.cells[0].source.splitlines()[0]
+    (target,) = re.findall(r"\]\(([^)]+)\)", first)
+    there = (file_of(name, language).parent / target).resolve()
+    assert there == ROOT / "tutorials" / f"{name}.{language}.md"
+    assert "```console" in there.read_text()
+
+
 @pytest.mark.parametrize("name", lessons())
 def test_what_it_ships_is_of_today(name: str) -> None:
     """The blocks are those of the text, their outputs what it promises; the questions too."""
@@ -73,6 +87,8 @@ def test_what_it_ships_is_of_today(name: str) -> None:
     for block, kept in zip(looks(name), shipped["blocks"], strict=True):
         assert block.commands == kept["commands"], "make notebooks"
         assert block.expected is None or matches(block.expected, kept["said"])
+    answers = [block["answers"] for block in shipped["blocks"] if "answers" in block]
+    assert answers == list(range(1, len(shipped["questions"]) + 1))
     assert shipped["questions"] == questions(name), "make notebooks"
 
 
@@ -113,6 +129,7 @@ def environment(minirun: Program, home: Path) -> dict[str, str]:
 
 def happened(name: str, language: str, outputs: list[str]) -> list[str]:
     """The verdicts' first lines, of what the looks of a lesson have printed."""
+    recorded = load(name, language).happened
     asked: list[str] = []
     choices: list[str] = []
     found: list[str] = []
@@ -125,7 +142,8 @@ def happened(name: str, language: str, outputs: list[str]) -> list[str]:
             last = next(said).rstrip("\n").rpartition("\n")[2].strip()
             if kind == "answer":
                 text = choices[asked.index(last)].replace("`", "")
-                found.append(f"{word_of('none', language)}: {text}")
+                same = last == recorded[len(found) + 1]  # another kind of machine may say another
+                found.append(f"{word_of('none' if same else 'differs', language)}: {text}")
     return found
 
 
@@ -318,6 +336,75 @@ def test_wrong_words(call: str, line: str, minirun: Program, tmp_path: Path) -> 
     process = kernel(minirun, tmp_path, f"\n{call}")
     errors = process.communicate(timeout=60)[1].splitlines()
     assert re.search(rf"Error: {re.escape(line)}", errors[-1]), errors
+
+
+@each_notebook
+def test_what_was_not_recorded_gets_no_reason(name: str, language: str) -> None:
+    """A cell that was left out: a look prints another choice, nothing, or an error."""
+    text = load(name, language)
+    lesson = Lesson(name, text, language, Able(False, "none is needed"))
+    for number, question in enumerate(text.questions, 1):
+        truth = text.happened[number]
+        given = [key_of(choice) for choice in question.choices]
+        assert truth in given
+        for key in [*given, "", "cat: error: No such file or directory"]:
+            lesson.question(number, answer=1)
+            verdict = lesson.answer(number, Said(f"before\n{key}\n"))
+            if key == truth:
+                assert verdict.word in (word_of("right", language), word_of("wrong", language))
+                continue
+            assert verdict.right is None
+            assert str(verdict).startswith(f"{word_of('differs', language)}: ")
+            assert text.system in verdict.why
+            assert not any(each.why[:40] in str(verdict) for each in text.questions)
+
+
+SKIPPED = """
+import re
+name, number, left_out = "{name}", {number}, {left_out!r}
+lesson = minirun.lesson(name, "en")
+for commands in lesson._text.said:
+    answers = [b["answers"] for b in blocks if b["commands"].strip() == commands and "answers" in b]
+    if left_out in commands:
+        continue
+    said = lesson.shell(commands)
+    if answers == [number]:
+        print(lesson.answer(number, said))
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "left_out"),
+    [("02-namespaces", 4, "mkdir here"), ("11-capstone", 2, "start A "), ("01-process", 2, "run -d")],
+)
+def test_a_cell_is_left_out(
+    name: str, number: int, left_out: str, minirun: Program, tmp_path: Path
+) -> None:
+    """As root, in the order of the notebook, but for one cell: no false truth, no reason."""
+    shipped = json.loads((SHIPPED / f"{name}.json").read_text())
+    code = f"blocks = {shipped['blocks']!r}\n" + SKIPPED.format(
+        name=name, number=number, left_out=left_out
+    )
+    process = kernel(minirun, tmp_path, code)
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert said.startswith("not as recorded: "), said
+    assert "Was a cell before this one left out" in said
+    assert shipped["questions"][number - 1]["en"]["why"][:40] not in said
+
+
+@each_notebook
+def test_no_mark_of_markdown_is_shown(name: str, language: str) -> None:
+    """Buttons and verdicts are plain text: `*Which*` would stand there with its stars."""
+    text = load(name, language)
+    lesson = Lesson(name, text, language, Able(False, "none is needed"))
+    for number, question in enumerate(text.questions, 1):
+        asked = lesson.question(number)
+        shown = [*asked.choices, asked.question, lesson.answer(number, Said(text.happened[number])).why]
+        marked = re.compile(r"\*[^\s*/][^*]*\*|`")
+        code = "".join(re.findall(r"`[^`]+`", question.why + "".join(question.choices)))
+        assert not [each for each in shown if marked.search(each) and "*" not in code]
 
 
 def test_a_learner_who_answers(minirun: Program, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
         assert "00-seven-stages.ipynb" in {file["name"] for file in files}
         assert _asked(address, "contents/tutorials/pictures/figure-3.svg", token)["size"]
         found = _asked(address, "kernelspecs", token)
+        news = "@jupyterlab/apputils-extension:notification"
+        asks = _asked(address, f"../lab/api/settings/{news}", token)["schema"]["properties"]
+        assert asks["fetchNews"]["default"] == "false", "nothing is asked about Jupyter's news"
         kernel = found["kernelspecs"][found["default"]]["spec"]
         assert kernel["language"] == "python"
         assert Path(kernel["argv"][0]).name.startswith("python") or kernel["argv"][0] == "python"
@@ -52,7 +55,7 @@ def _address(log: Path) -> tuple[str, str] | None:
 
 
 def _asked(address: str, what: str, token: str) -> Any:
-    request = urllib.request.Request(f"{address}api/{what}")
+    request = urllib.request.Request(urllib.parse.urljoin(f"{address}api/", what))
     request.add_header("Authorization", f"token {token}")
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)

@@ -76,7 +76,7 @@ def _cells(lab: Lab, language: str) -> "list[Any]":
     name = lab.name
     mended = Folder(name, Settings()).solution().read_text()
     solution = f'### BEGIN SOLUTION\nlab.mend(r"""\n{mended}""")\n### END SOLUTION'
-    start = f'lab = minirun.lab("{name}", "{language}")\nprint(lab.start())'
+    start = f'lab = minirun.lab("{name}", "{language}", graded=True)\nprint(lab.start())'
     return [
         nbformat.v4.new_markdown_cell(f"## {lab.number} · {lab.title}\n\n{lab.says}"),
         _tagged(start, f"{name}-start", locked=True),

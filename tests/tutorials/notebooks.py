@@ -25,6 +25,11 @@ TUTORIALS = ROOT / "tutorials"
 SHIPPED = ROOT / "minirun" / "recordings" / "lessons"
 LANGUAGES = ("en", "ko")
 BEFORE = ("## Before you begin", "## 시작하기 전에")
+_READ = {
+    "en": "To read only: this lesson with all that its commands print is [{path}](../{path}).",
+    "ko": "읽기만 하려면: 명령이 출력하는 것까지 모두 든 같은 수업이 [{path}](../{path})에 있다.",
+}
+"""The first line of a notebook, which has no outputs: for its page on GitHub and the like."""
 _OPENING = 'import minirun\n\nlesson = minirun.lesson("{name}", "{language}")\nlesson'
 
 
@@ -62,7 +67,7 @@ def _cells(name: str, language: str) -> list[Part]:
     title, _, intro = opening.partition("\n\n")
     _, _, intro = intro.partition("\n\n")  # the line of links
     cells = [
-        Part("text", f"{title}\n\n{intro}\n\n{_how(language)}"),
+        Part("text", f"{_read(name, language)}\n\n{title}\n\n{intro}\n\n{_how(language)}"),
         Part("cell", _OPENING.format(name=name, language=language)),
     ]
     number = 0
@@ -76,6 +81,11 @@ def _cells(name: str, language: str) -> list[Part]:
         elif kind in ("text", "cell"):
             cells.append(Part(kind, body))
     return cells
+
+
+def _read(name: str, language: str) -> str:
+    """Return the line that leads to the same lesson with its outputs."""
+    return _READ[language].format(path=f"tutorials/{name}.{language}.md")
 
 
 def _how(language: str) -> str:
@@ -113,11 +123,18 @@ def shipped(name: str) -> dict[str, Any]:
         os.chmod(state, 0o711)  # the root of a user namespace has to come to its container
         own = {"MINIRUN_ROOT": state, "LC_ALL": "C.UTF-8", "PAGER": "cat"}
         said = run(todo, Path(notes), ROOT, os.environ | own)
-    blocks = [
-        {"commands": part.body, "said": text}
-        for part, text in zip(everything[1:], said[1:], strict=True)
-    ]
-    return {"system": system(), "blocks": blocks, "questions": questions(name)}
+    return {"system": system(), "blocks": recorded(name, said[1:]), "questions": questions(name)}
+
+
+def recorded(name: str, said: list[str]) -> list[dict[str, Any]]:
+    """Return the blocks behind "Before you begin", each with what it has printed."""
+    found: list[dict[str, Any]] = []
+    number = 0
+    for kind, body in parts(source(name, "en")):
+        number += kind == "question"
+        if kind in ("shell", "answer"):
+            found.append({"commands": body} | ({"answers": number} if kind == "answer" else {}))
+    return [block | {"said": text} for block, text in zip(found[1:], said, strict=True)]
 
 
 def questions(name: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from conftest import Program
@@ -51,6 +52,27 @@ def test_solved_passes_and_unsolved_fails(course: Path, minirun: Program, lesson
     failed = failed_tests(students, minirun)
     assert any("lab.is_mended()" in source for source in failed)
     assert not (minirun.root / ".labs").exists()
+
+
+APPLY = [
+    'lab.mend("minirun lab solution {0} --apply")',
+    'lab.mend("minirun lab solution {0} | sh")',
+    'lab.mend(lab.solution())',
+    'lab.mend("minirun lab reset {0}; minirun lab start {0}; minirun lab solution {0} --apply")',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trick", APPLY)
+def test_the_solution_is_out_of_reach(course: Path, minirun: Program, trick: str) -> None:
+    """What minirun shows to a learner who practises earns no point in an assignment."""
+    students = course / "release" / "labs-en" / "03-overlayfs.ipynb"
+    notebook = nbformat.read(students, as_version=4)
+    for cell in notebook.cells:
+        if "YOUR CODE HERE" in cell.source:
+            cell.source = trick.format(cell.id.removesuffix("-mend"))
+    nbformat.write(notebook, students)
+    failed = failed_tests(students, minirun)
+    assert any("lab.is_mended()" in source for source in failed)
 
 
 def test_the_students_version_has_no_solution(course: Path) -> None:

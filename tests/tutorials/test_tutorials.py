@@ -124,7 +124,8 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), target
 
 
-_FILE = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:go|c)|(?:src|cmd|pkg|internal|libcontainer)/[\w/-]+)`")
+_FOLDERS = "src|cmd|pkg|internal|libcontainer"
+_FILE = re.compile(rf"`((?:[\w.-]+/)*[\w-]+\.(?:go|c)|(?:{_FOLDERS})/[\w/-]+)`")
 _NAME = re.compile(r"`([a-z]+(?:[A-Z]\w*)|[A-Z][a-z]+[A-Z]\w*|[a-z]+(?:_[a-z]+)+|nsexec)`")
 
 

@@ -4,7 +4,7 @@ import atexit
 
 from minirun.api.course import magics
 from minirun.api.course.session import Session
-from minirun.api.course.text import Question, Text, load
+from minirun.api.course.text import Question, Text, last_line, load, plain
 from minirun.api.labs import Lab
 from minirun.api.launch import Able, can_run
 from minirun.api.prediction import Prediction, Verdict
@@ -52,9 +52,8 @@ class Lesson(Shown):
         `answer`: the number of the choice, if there are no buttons. Raises UsageError.
         """
         found = self._question(number)
-        choices = [choice.replace("`", "") for choice in found.choices]
-        question = found.question.replace("`", "")
-        self._asked[number] = Prediction(question, choices, answer, self._language)
+        choices = list(map(plain, found.choices))
+        self._asked[number] = Prediction(plain(found.question), choices, answer, self._language)
         return self._asked[number]
 
     def lab(self, name: str) -> Lab:
@@ -77,11 +76,19 @@ class Lesson(Shown):
         return Said(said, mark=self._word("mark", system=self._text.system))
 
     def answer(self, number: int, said: Said) -> Verdict:
-        """Compare the prediction with what happened: the last line that the commands printed."""
+        """Compare the prediction with what happened: the last line that the commands printed.
+
+        If it is another than when the lesson was recorded (a cell before it was left out, or the
+        machine is another), the lesson's reason may not hold: the verdict says so, without one.
+        """
         found = self._question(number)
-        happened = found.chosen((said.text.strip().splitlines() or [""])[-1].strip())
+        key = last_line(said.text)
+        happened = plain(found.chosen(key))
+        if key != self._text.happened[number]:
+            why = self._word("skipped", system=self._text.system)
+            return Verdict(None, happened, why, self._language, differs=True)
         asked = self._asked.get(number) or self.question(number)
-        return asked.check(happened.replace("`", ""), found.why.replace("`", ""))
+        return asked.check(happened, plain(found.why))
 
     def close(self) -> None:
         """End the lesson's shell; what it has made is removed. A later cell begins a new one."""

@@ -1,7 +1,8 @@
 """What a lesson ships beside its notebook: a JSON file of minirun/recordings/lessons.
 
     {"system": "Debian GNU/Linux 12, Linux 6.1.0",             where its blocks were run
-     "blocks": [{"commands": "ls\\n", "said": "a  b\\n"}, …],    each block, and what it printed
+     "blocks": [{"commands": "ls\\n", "said": "a  b\\n"}, …],    each block, what it printed, and
+                                           "answers": the number of the question that it answers
      "questions": [{"en": {"question": "…", "choices": ["`5`: …", …], "why": "…"}, "ko": {…}}, …]}
 
 The reasons are here and not in the notebook, whose text a learner reads before the answer.
@@ -16,6 +17,8 @@ from minirun.core.errors import UsageError
 
 FOLDER = Path(__file__).parents[2] / "recordings" / "lessons"
 _KEY = re.compile(r"`([^`]+)`")
+_MARKED = re.compile(r"`([^`]+)`|\*\*?([^*\s](?:[^*]*[^*\s])?)\*\*?")
+"""Markdown's code, and its emphasis: a `*` in code is the shell's."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Text:
     """Where its blocks were run: a distribution and a kernel."""
     said: dict[str, str]
     """A block's commands → what they printed."""
+    happened: dict[int, str]
+    """The number of a question → the key of what happened when it was recorded."""
     questions: tuple[Question, ...]
 
 
@@ -46,6 +51,16 @@ def key_of(choice: str) -> str:
     """Return what a look prints if this choice is right: its first code span, or all of it."""
     found = _KEY.search(choice)
     return found[1] if found else choice
+
+
+def plain(markdown: str) -> str:
+    """Return a text without the marks of code and emphasis: for buttons and verdicts."""
+    return _MARKED.sub(lambda found: found[1] or found[2], markdown)
+
+
+def last_line(said: str) -> str:
+    """Return what a look has found: the last line that it printed."""
+    return (said.strip().splitlines() or [""])[-1].strip()
 
 
 def names() -> list[str]:
@@ -62,5 +77,6 @@ def load(name: str, language: str) -> Text:
     return Text(
         found["system"],
         {block["commands"].strip(): block["said"] for block in found["blocks"]},
+        {b["answers"]: last_line(b["said"]) for b in found["blocks"] if "answers" in b},
         tuple(Question(q["question"], tuple(q["choices"]), q["why"]) for q in asked),
     )

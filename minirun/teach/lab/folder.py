@@ -6,6 +6,7 @@
         output              what the last script has printed
         prediction          what the learner believes
         state/              a state root of the lab's own
+    ROOT/.labs/.NAME.graded its solution is not shown: an assignment has started it
 
 Nothing else is written down: whatever the moment at which a command was killed, the containers are
 those in state/, the mounts those below the folder, and the processes those whose environment says
@@ -28,8 +29,8 @@ from minirun.core.errors import MinirunError, UsageError
 from minirun.core.kernel import mounts
 from minirun.core.settings import Settings
 from minirun.engines import roots
+from minirun.teach.lab.places import LABS, graded_mark
 
-LABS = ".labs"
 MARK = "MINIRUN_LAB"
 _BROKEN = Path(__file__).parent / "broken"
 _KEPT_BACK = "solution.sh"
@@ -51,7 +52,12 @@ class Folder:
         """True from the first step of `start` until `reset`."""
         return self.path.is_dir()
 
-    def make(self) -> None:
+    @property
+    def is_graded(self) -> bool:
+        """True from the start of an assignment until `reset`."""
+        return graded_mark(self.path).exists()
+
+    def make(self, *, graded: bool = False) -> None:
         """Make the folder with all that is to be mended. Raises MinirunError, OSError."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,6 +65,8 @@ class Folder:
         except FileExistsError:
             hint = f"minirun lab reset {self.name} forgets it"
             raise UsageError(f"the lab {self.name} is started already", hint, status=1) from None
+        if graded:
+            graded_mark(self.path).touch()
         source = _BROKEN / self.name
         leave = shutil.ignore_patterns(_KEPT_BACK)
         shutil.copytree(source, self.path, ignore=leave, dirs_exist_ok=True)
@@ -176,6 +184,7 @@ class Folder:
         with suppress(FileNotFoundError):
             os.unlink(roots.entry_of(self._store, str(self.state)))
         shutil.rmtree(self.path)
+        graded_mark(self.path).unlink(missing_ok=True)
         with suppress(OSError):
             self.path.parent.rmdir()
 
