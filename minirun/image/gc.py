@@ -106,7 +106,7 @@ def _still_named(store: str, name: str) -> set[str]:
     try:
         shelf.read_details(path)
     except (shelf.DamagedImage, FileNotFoundError) as error:
-        warn(f"image {name} is damaged: {error}")
+        warn(f"image {name} is damaged: {error} (pull, load, import or build it again)")
         with suppress(FileNotFoundError), open(f"{path}/{shelf.RECORD}", "rb") as file:
             return {text.decode() for text in _DIGEST.findall(file.read(oci.DOCUMENT_LIMIT))}
     return set()
