@@ -40,6 +40,8 @@ def changed(event: dict[str, Any], place: tuple[str, ...], value: Any) -> dict[s
     return event
 
 
+# a command may leave files open, since its process ends with it
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_no_view_fails_in_python(minirun: Program, tmp_path: Path, name: str) -> None:
     events = [json.loads(line) for line in recording(name).read_text().splitlines()]
