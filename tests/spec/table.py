@@ -263,8 +263,8 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
     (
         "A container with a terminal is neither checkpointed nor restored.",
         "runc has CRIU leave the terminal's other end to it, by an option (orphan_pts_master) that"
-        " only CRIU's RPC has; minirun calls criu by its command line, and a checkpoint without that"
-        " option could not be restored.",
+        " only CRIU's RPC has. minirun calls criu by command line: such a checkpoint could not be"
+        " restored.",
         "engines/criu/test_refusals.py::test_a_terminal",
     ),
     (
