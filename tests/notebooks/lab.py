@@ -18,7 +18,10 @@ from show.browser import Browser
 
 TOP = Path(__file__).parents[2]
 PLACE = "document.getElementById('live-place')?.textContent ?? ''"
-_QUIET = ("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--LabApp.news_url=None")
+_QUIET = (
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.news_url=None",
+)
 
 _NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}'
 

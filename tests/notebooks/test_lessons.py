@@ -20,8 +20,8 @@ from minirun.api.course.lesson import Lesson, Said
 from minirun.api.course.text import key_of, load
 from minirun.api.launch import Able
 from minirun.knowledge.texts import lesson as word_of
-from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
 from tutorials.needs import machine_has
+from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
 from tutorials.runner import Block, blocks, matches
 from tutorials.source import keys, parts
 
@@ -376,7 +376,11 @@ for commands in lesson._text.said:
 
 @pytest.mark.parametrize(
     ("name", "number", "left_out"),
-    [("02-namespaces", 4, "mkdir here"), ("11-capstone", 2, "start A "), ("01-process", 2, "run -d")],
+    [
+        ("02-namespaces", 4, "mkdir here"),
+        ("11-capstone", 2, "start A "),
+        ("01-process", 2, "run -d"),
+    ],
 )
 def test_a_cell_is_left_out(
     name: str, number: int, left_out: str, minirun: Program, tmp_path: Path
@@ -401,7 +405,11 @@ def test_no_mark_of_markdown_is_shown(name: str, language: str) -> None:
     lesson = Lesson(name, text, language, Able(False, "none is needed"))
     for number, question in enumerate(text.questions, 1):
         asked = lesson.question(number)
-        shown = [*asked.choices, asked.question, lesson.answer(number, Said(text.happened[number])).why]
+        shown = [
+            *asked.choices,
+            asked.question,
+            lesson.answer(number, Said(text.happened[number])).why,
+        ]
         marked = re.compile(r"\*[^\s*/][^*]*\*|`")
         code = "".join(re.findall(r"`[^`]+`", question.why + "".join(question.choices)))
         assert not [each for each in shown if marked.search(each) and "*" not in code]
