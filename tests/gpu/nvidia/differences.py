@@ -1,6 +1,6 @@
 """The recorded cases in which minirun differs from NVIDIA's programs on purpose: at most three."""
 
-_LEFT = "the real one leaves 26 mounts behind; here nothing is left (issue 4, 10)"
+_LEFT = "the real one leaves 26 mounts behind; here nothing is left"
 DIFFERENT = {
     "err-node-missing-nvidia0": _LEFT,
     "err-node-wrong-dev": _LEFT,
