@@ -127,9 +127,9 @@ def plain_bundle(directory: Path) -> Path:
 
 
 def _bundle(bundle: Path, config: dict[str, Any]) -> Path:
-    bundle.mkdir()
     layer = catalogue.resolve(STORE, "busybox").layers[0]
-    config["root"] = {"path": layer, "readonly": True}
+    shutil.copytree(layer, bundle / "rootfs", symlinks=True)  # a peer makes mount points in it
+    config["root"] = {"path": "rootfs", "readonly": True}
     (bundle / "config.json").write_text(json.dumps(config))
     return bundle
 
