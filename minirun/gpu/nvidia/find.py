@@ -178,6 +178,10 @@ class Finder:
         """
         return ldcache.load(self.root, self._cache, table)
 
+    def has_cache(self) -> bool:
+        """Return True if there is an ld.so.cache, even one that lists nothing."""
+        return driverroot.exists(self.root, self._cache)
+
     def driver_folders(self, driver: str) -> "list[str]":
         """Return the folders of this driver's libraries. Raises GPUError where there is no libcuda.
 

@@ -75,6 +75,8 @@ def seen_by(finder: Finder) -> Inventory:
     They take NVML from there, and need no ld.so.cache. Raises GPUError, OSError.
     """
     trusted.check(finder.root)
+    if not finder.root and driverroot.is_wsl():
+        return wsl.inventory("", (nvml.NOBODY, nvml.NOBODY))
     library = next(iter(finder.locate_library("libnvidia-ml.so.1")), "")
     cuda, gpus = ask_nvml(finder, library)
     silent = Finder(finder.root, finder.dev_root)
@@ -235,7 +237,7 @@ def _find_local(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
 
 def _local_library(finder: Finder, name: str) -> str:
     """Return the path of a library below the root where no cache has it; "" where it is not."""
-    places = _LOCAL_FOLDERS + (() if finder.cached() else _USUAL_FOLDERS)
+    places = _LOCAL_FOLDERS + (() if finder.has_cache() else _USUAL_FOLDERS)
     paths = (f"{folder.rstrip('/')}/{name}" for folder in places)
     return next((path for path in paths if driverroot.exists(finder.root, path)), "")
 
