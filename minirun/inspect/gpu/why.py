@@ -170,19 +170,24 @@ def differences(
 
 
 def _not_given(edits: Edits, *, needs_compute: bool) -> list[Difference]:
-    """Return the nodes beside a GPU's own that programs need, and that were not given."""
+    """Return the nodes beside a GPU's own that programs need, and that were not given.
+
+    A node without a path is one that only a rule names: nvidiactl has a number that everyone
+    knows, nvidia-uvm has one of this host.
+    """
     given = {(node.major, node.minor): node.path for node in edits.device_nodes}
     if not any(major == catalog.NVIDIA and minor < catalog.MODESET_MINOR for major, minor in given):
         return []
-    reasons = {"/dev/nvidiactl": "every program of the driver opens it first"}
-    if needs_compute:
+    reasons = {}
+    if (catalog.NVIDIA, catalog.CTL_MINOR) not in given:
+        reasons["/dev/nvidiactl"] = "every program of the driver opens it first"
+    if needs_compute and not {"/dev/nvidia-uvm", ""} & {*given.values()}:
         reasons["/dev/nvidia-uvm"] = "CUDA programs open it; nvidia-smi does without"
-    there = "the host, or the CDI file, did not have it"
-    advice = f"nvidia-modprobe -u -c 0 on the host; of CDI a new file, too; {_ANEW}"
+    there = "the host, the CDI file or the engine's --device did not have it"
+    advice = f"nvidia-modprobe -u -c 0 on the host; a new CDI file, or --device {{}}, too; {_ANEW}"
     return [
-        Difference(f"{path} was not given", f"{reason}; {there}", advice)
+        Difference(f"{path} was not given", f"{reason}; {there}", advice.format(path))
         for path, reason in reasons.items()
-        if path not in given.values()
     ]
 
 

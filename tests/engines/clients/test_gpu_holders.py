@@ -16,6 +16,10 @@ from minirun.core.places import STORE as OWN
 
 SIM = {"MINIRUN_SIM": "count=4"}
 CDI = "--device=nvidia.com/gpu=1"
+ONE = "--device=/run/nvidia1:/dev/nvidia1"
+NODES = (
+    ONE, "--device=/run/nvidiactl:/dev/nvidiactl", "--device=/run/nvidia-uvm:/dev/nvidia-uvm",
+)  # fmt: skip
 WHO = "minirun gpu ps shows who has which"
 
 
@@ -26,7 +30,9 @@ def fresh(engine: Dockerlike) -> None:
              f"mount --bind {STORE} {engine.home}/store; mount -t tmpfs none {OWN}; "
              f"ln -s {engine.home}/store/* {OWN}; rm -f {OWN}/containers {OWN}/roots; "
              "mkdir -p /run/cdi; "
-             "for n in 0 1; do mknod /run/nvidia$n c 195 $n; done", check=True)  # fmt: skip
+             "for n in 0 1; do mknod /run/nvidia$n c 195 $n; done; "
+             "mknod /run/nvidiactl c 195 255; mknod /run/nvidia-uvm c 510 0",
+             check=True)  # fmt: skip
     words = ("nvidia-ctk", "cdi", "generate", "--output=/run/cdi/nvidia.yaml")
     cell.run(engine.minirun, *words, env=SIM | {"MINIRUN_STORE": OWN}, check=True)
 
@@ -77,11 +83,11 @@ def whose(minirun: Any) -> dict[str, list[str]]:
     return {line.split()[0]: line.replace(",", "").split()[1:] for line in lines if line[0] != "s"}
 
 
-@pytest.mark.parametrize("flag", [CDI, "--device=/run/nvidia1:/dev/nvidia1"], ids=["cdi", "device"])
-def test_a_gpu_of_an_engines_container(engine: Any, minirun: Any, flag: str) -> None:
-    if flag == CDI:
+@pytest.mark.parametrize("flags", [(CDI,), NODES], ids=["cdi", "device"])
+def test_a_gpu_of_an_engines_container(engine: Any, minirun: Any, flags: tuple[str, ...]) -> None:
+    if flags == (CDI,):
         needs_cdi(engine)
-    name = engine.detached(flag, "sleep", "300")
+    name = engine.detached(*flags, "sleep", "300")
     row = whose(minirun)["1"]
     assert row[:2] == ["dedicated", name] and "SIMULATED" in " ".join(row)
     done = exclusive(minirun, "1")
@@ -102,6 +108,16 @@ def test_a_gpu_of_an_engines_container(engine: Any, minirun: Any, flag: str) -> 
     assert exclusive(minirun, "1").returncode == 0 and whose(minirun) == {}
 
 
+def test_a_gpu_without_the_nodes_beside_it(engine: Any, minirun: Any) -> None:
+    """An engine's --device gives what it names: no program of the driver works with it alone."""
+    name = engine.detached(ONE, "sleep", "300")
+    rows = json.loads(minirun("gpu", "why", "--json", name[:12]).stdout)["differences"]
+    paths = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+    assert [row["what"] for row in rows] == [f"{path} was not given" for path in paths]
+    for path, row in zip(paths, rows, strict=True):
+        assert f"--device {path}, too" in row["advice"]
+
+
 def test_a_gpu_by_a_rule_alone(engine: Any, minirun: Any) -> None:
     """As another vendor's hook leaves it: the container makes, or has, the node itself."""
     name = engine.detached("--device-cgroup-rule=c 195:1 rw", "--cap-add=MKNOD", "sleep", "300")
@@ -110,6 +126,12 @@ def test_a_gpu_by_a_rule_alone(engine: Any, minirun: Any) -> None:
     assert f"container {name!r} has it" in exclusive(minirun, "1").stderr
     why = minirun("gpu", "why", name[:12]).stdout
     assert "by a rule of the cgroup: c 195:1" in why
+    assert "/dev/nvidiactl was not given" in why
+
+    rules = ("195:1", "195:255", "510:0")
+    flags = (f"--device-cgroup-rule=c {numbers} rw" for numbers in rules)
+    whole = engine.detached(*flags, "sleep", "300")
+    assert "was not given" not in minirun("gpu", "why", whole[:12]).stdout
 
 
 def test_an_exclusive_gpu_holds_in_the_engines_root(engine: Any, minirun: Any) -> None:
@@ -139,7 +161,7 @@ def test_another_roots_row(engine: Any, minirun: Any) -> None:
 
 
 def test_what_a_record_says_is_not_believed(engine: Any, minirun: Any) -> None:
-    name = engine.detached("--device=/run/nvidia1:/dev/nvidia1", "sleep", "300")
+    name = engine.detached(ONE, "sleep", "300")
     root = f"{OWN}/containers" if isinstance(engine, Podman) else "/run/docker/runtime-runc/moby"
     path = f"{root}/{name}/config.json"
     config = json.loads(engine.cell.run("cat", path, check=True).stdout)
