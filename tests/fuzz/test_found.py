@@ -101,4 +101,8 @@ def test_a_path_that_cannot_be_masked_is_named(
         minirun, tmp_path, config
     )
     config["mounts"], config["linux"]["maskedPaths"] = [], ["/bin/busybox"]
+    assert 'exec: "true": permission denied' in run(minirun, tmp_path, config), "by its own null"
+    (tmp_path / "dev").mkdir()
+    row = {"destination": "/dev", "type": "bind", "source": str(tmp_path / "dev")}
+    config["mounts"] = [row | {"options": ["bind"]}]
     assert "linux.maskedPaths: the container's /dev/null: " in run(minirun, tmp_path, config)

@@ -76,11 +76,8 @@ def test_cve_2021_30465_a_directory_becomes_a_link(evil: Evil, tmp_path: Path, b
     assert set(results) <= {0, 1}
 
 
-@pytest.mark.parametrize("what", ["link", "file", "other"])
-def test_cve_2025_31133_null_is_not_null(evil: Evil, what: str) -> None:
-    """Masking binds /dev/null: of the image, where the container has no /dev of its own."""
-    evil.drop_mounts("/dev")
-    null = evil.layer / "dev/null"
+def spoil(null: Path, what: str) -> None:
+    """Put something else in the place of /dev/null."""
     null.unlink(missing_ok=True)
     if what == "link":
         null.symlink_to("/proc/sys/kernel/core_pattern")
@@ -88,7 +85,25 @@ def test_cve_2025_31133_null_is_not_null(evil: Evil, what: str) -> None:
         null.write_text("")
     else:
         os.mknod(null, 0o20666, os.makedev(1, 5))
+
+
+@pytest.mark.parametrize("what", ["link", "file", "other"])
+def test_cve_2025_31133_null_is_not_null(evil: Evil, what: str) -> None:
+    """Masking binds /dev/null: of the image, where the container has no /dev of its own."""
+    evil.drop_mounts("/dev")
+    spoil(evil.layer / "dev/null", what)
+    assert ": /dev/null is there already, and is not c 1:3 (mount a tmpfs at" in evil.refused()
+
+
+@pytest.mark.parametrize("what", ["link", "file", "other"])
+def test_cve_2025_31133_null_of_a_folder_at_dev(evil: Evil, what: str) -> None:
+    """Nothing is made in a folder of the host at /dev: masking itself sees what null is."""
+    evil.drop_mounts("/dev")
+    (evil.layer.parent / "dev").mkdir()
+    spoil(evil.layer.parent / "dev/null", what)
+    evil.mount("/dev", evil.layer.parent / "dev")
     assert "/dev/null in the container is not the device 1:3" in evil.refused()
+    assert os.listdir(evil.layer.parent / "dev") == ["null"]
 
 
 def test_cve_2025_31133_with_a_dev_of_its_own(evil: Evil) -> None:
