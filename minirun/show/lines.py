@@ -102,7 +102,7 @@ def place(stop: Stop, room: int = 0) -> str:
 
 
 def heading(stop: Stop) -> str:
-    """Return the line above the prompt; two if it is long. What it says stands nowhere else."""
+    """Return the line above the prompt, up to three if it is long. It stands nowhere else."""
     unicode = paint.speaks_unicode()
     dash = "─" if unicode else "-"
     rule = min(_RULE, paint.width(_OUT) - 2)

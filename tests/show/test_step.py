@@ -347,8 +347,11 @@ def test_what_it_stops_after_is_the_last_line_and_the_title(
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     at = next(n for n, each in enumerate(lines) if each.startswith("── after "))
-    assert lines[at].startswith(f"── after {title}") and len(lines[at]) <= 80
-    assert ", stage " in lines[at]
+    below = next(n for n in range(at, len(lines)) if lines[n].startswith("[n]ext"))
+    heading = lines[at:below]
+    assert heading[0].startswith(f"── after {title}") and len(heading) <= 3
+    assert all(len(row) <= 80 for row in heading)
+    assert ", stage " in " ".join(row.strip() for row in heading)
     assert line in lines[at - 1]
 
 
