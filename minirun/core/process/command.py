@@ -81,8 +81,11 @@ def execute(
     if stage:
         stage.end()
     try:
-        os.write(report_fd, target.encode(errors="surrogateescape") + b"\0")
         os.dup2(report_fd, status_fd, inheritable=True)  # it may close the log: no event from now
+        try:
+            os.write(status_fd, target.encode(errors="surrogateescape") + b"\0")
+        except BrokenPipeError:
+            pass  # `start` was killed meanwhile: the command runs all the same
         for fd in range(3, status_fd):
             os.set_inheritable(fd, True)
         os.execve(memfd, [target, *args], env)
