@@ -8,7 +8,7 @@ container that still exists.
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from minirun.core.errors import StateError
 from minirun.show import text
@@ -22,6 +22,29 @@ _HINT = "a file of events, as --log FILE makes it"
 MOST_BYTES = 32 << 20
 """How large a recording may be: some hundred starts of a container. Read, it takes ten times that.
 """
+
+
+_PARTS: dict[str, Any] = {
+    "namespaces": {}, "host_namespaces": {}, "mounts": [], "files": [], "devices": [],
+    "processes": {},
+}  # fmt: skip
+"""What a snapshot has of a part that its event lacks."""
+
+
+def _is_snapshot(args: dict[str, Any]) -> bool:
+    """Return True if each part has the type that minirun.inspect.snapshot writes."""
+    if not all(isinstance(args[part], type(empty)) for part, empty in _PARTS.items()):
+        return False
+    facts = args["processes"].values()
+    if not all(isinstance(each, dict) and each.keys() >= _FACTS for each in facts):
+        return False
+    rows = [args[part] for part, empty in _PARTS.items() if isinstance(empty, list)]
+    rows += [each[key] for each in facts for key in ("descriptors", "cgroup") if key in each]
+    return all(isinstance(row, list) and all(isinstance(x, str) for x in row) for row in rows)
+
+
+_FACTS = {"pid", "name", "capabilities", "descriptors"}
+"""What is known of each process."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +138,15 @@ class Recording:
 
     @cached_property
     def snapshots(self) -> "dict[str, Snapshot]":
-        """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them."""
-        taken = [e for e in self.events if e.kind == "note" and e.name == "snapshot"]
-        return {str(e.args.get("at")): cast("Snapshot", e.args) for e in taken}
+        """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them.
+
+        An event that has another shape is none.
+        """
+        taken = [e.args for e in self.events if e.kind == "note" and e.name == "snapshot"]
+        whole = [
+            _PARTS | {key: args[key] for key in args if args[key] is not None} for args in taken
+        ]
+        return {str(s.get("at")): cast("Snapshot", s) for s in whole if _is_snapshot(s)}
 
     @cached_property
     def start(self) -> int:

@@ -8,7 +8,11 @@ import pytest
 
 from conftest import Program
 from minirun.recordings import path as recording
-from shapes import ALL, FEW, VALUES, call, fault
+from minirun.show import anatomy, differ
+from minirun.show import changed as changes
+from minirun.show.event import event_of
+from minirun.show.recording import Recording, read
+from shapes import ALL, FEW, VALUES, call, fault, nodes, replaced
 
 VIEWS = (
     ("timeline", "FILE"), ("timeline", "--text", "FILE"), ("timeline", "--plain", "FILE"),
@@ -61,3 +65,21 @@ def test_no_view_fails_in_python(minirun: Program, tmp_path: Path, name: str) ->
                 if found := fault(status, said):
                     faults.setdefault(found, []).append(f"{place} = {value!r}: {' '.join(view)}")
     assert not faults, "\n".join(f"{key}  ({len(row)}: {row[0]})" for key, row in faults.items())
+
+
+def test_a_snapshot_of_another_shape_is_none() -> None:
+    """The views of snapshots take each that is left; at least a process id may be of any kind."""
+    [gpus] = read(recording("gpus-0-1"))
+    whole = gpus.snapshots["5:end"]
+    taken = next(e for e in gpus.events if e.name == "snapshot" and e.args["at"] == "5:end")
+    text = json.dumps(taken.fields())
+    left = 0
+    for place in nodes(taken.args):
+        for value in VALUES if place else ({},):
+            event = event_of(json.loads(replaced(text, ("args", *place), value)))
+            for snapshot in Recording("c", [event]).snapshots.values():
+                left += 1
+                differ.compare(whole, snapshot)
+                changes.since(whole, snapshot)
+                anatomy.page(snapshot)
+    assert left
