@@ -36,13 +36,15 @@ def own(
 
 
 def earlier(program: Program, name: str) -> list[dict[str, object]]:
-    """Return the events of before stage 1."""
+    """Return the events of before stage 1, but for the image's name, which every run ends with."""
     found = program.events(name)
     before = [event for event in found if event["stage"] == 0]
     assert before == found[: len(before)]
     times = [int(str(event["t"])) for event in found]
     assert times[: len(before) + 1] == sorted(times[: len(before) + 1])
     assert {event["id"] for event in found} == {name}
+    *before, last = before
+    assert last["name"] == "origin"
     return before
 
 

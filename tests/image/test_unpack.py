@@ -67,14 +67,17 @@ class Jail:
             if limit:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-            return str(unpack(stream, "/tree"))
+            try:
+                return str(unpack(stream, "/tree"))
+            except ImageError as error:  # in_child tells no kind
+                return f"ImageError: {error}"
 
         works, text = in_child(attempt)
-        if works:
-            return int(text)
+        assert works, text
         kind, _, message = text.partition(": ")
-        assert kind == "ImageError", text
-        raise ImageError(message)
+        if kind == "ImageError":
+            raise ImageError(message)
+        return int(text)
 
     def outside(self) -> list[object]:
         """All that lies beside the tree, and when the jail itself was changed last."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
+from engines.clients.screen import Screen
 
 ORACLE = ("teach", "oracle")
 
@@ -127,17 +128,33 @@ def test_start_shows_what_init_does(minirun: Program, layer: Path) -> None:
         minirun("delete", "--force", name)
 
 
-def test_signals_reach_the_command(minirun: Program) -> None:
-    """SIGTERM as it would have; ^C, which the terminal sends to all, does not end the oracle."""
-    script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"
-    oracle = minirun.start(*ORACLE, "--", "run", "--rm", "busybox", "sh", "-c", script)
+@pytest.mark.parametrize("name", ["INT", "QUIT", "TERM", "HUP"])
+def test_signals_reach_the_command(minirun: Program, name: str) -> None:
+    """Of a process without a terminal: no keyboard sends ^C to the command as well."""
+    script = f"trap 'exit 9' {name}; echo ready; while :; do sleep 0.05; done"
+    words = (*ORACLE, "--", "run", "--rm", "busybox", "sh", "-c", script)
+    oracle = minirun.start(*words, start_new_session=True)
     assert oracle.stdout
     assert oracle.stdout.readline() == "ready\n"
-    oracle.send_signal(signal.SIGINT)
-    oracle.send_signal(signal.SIGTERM)
+    oracle.send_signal(signal.Signals[f"SIG{name}"])
     said, _ = oracle.communicate(timeout=30)
     assert oracle.returncode == 0
     assert "the command ended with status 9" in said
+
+
+def test_the_keyboards_signals_come_once(minirun: Program) -> None:
+    """The terminal sends ^C to all: the oracle does not end, and does not pass it on again."""
+    script = "trap 'echo caught' INT; trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done"
+    words = (*ORACLE, "--", "run", "--rm", "busybox", "sh", "-c", script)
+    screen = Screen(minirun.argv(*words), {})
+    screen.expect("ready\r\n")
+    screen.type("\x03")
+    seen = screen.expect("caught\r\n")
+    screen.child.send_signal(signal.SIGTERM)
+    said = seen + screen.rest()
+    assert screen.wait() == 0
+    assert "the command ended with status 9" in said
+    assert said.count("caught") == 1
 
 
 LIE = 'tail -n 1 "$0" | sed "s/\\"pid\\":[0-9]*/\\"pid\\":1/" >>"$0"'
