@@ -50,6 +50,7 @@ class Client:
         """Have the registry say whether it takes the credentials. Raises ImageError."""
         answer = self.request("GET", f"{self.base()}/v2/", {})
         if answer.status == 404:
+            answer.close()
             raise errors.of_server(self.endpoint.host, "the registry's /v2/", 404, b"")
         if answer.status != 200:
             raise self.refusal(answer, self.endpoint.host)

@@ -397,5 +397,7 @@ def test_what_is_not_found_is_named(here: Liar, tmp_path: Path) -> None:
     del here.routes["/v2/app/manifests/1"]
     assert "manifest for" in refused(tmp_path, f"{here.host}/app:1")
     here.routes["/v2/"] = reply(b"", 404)
+    transport = Transport(USUAL)
     with pytest.raises(ImageError, match="the registry's /v2/: not found"):
-        Client(Endpoint(here.host, "", insecure=True), Transport(USUAL)).check()
+        Client(Endpoint(here.host, "", insecure=True), transport).check()
+    transport.close()
