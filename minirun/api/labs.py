@@ -54,7 +54,7 @@ class Lab(Shown):
 
         After `seconds` they are ended. Raises ValueError if the lab is not started.
         """
-        if not self.folder.is_dir():
+        if not os.path.isdir(self.folder):
             raise ValueError(f"the lab {self.name} is not started")
         path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         shell = subprocess.Popen(
@@ -78,7 +78,7 @@ class Lab(Shown):
 
         A graded lab has to be the one that was started so: after a reset it is another.
         """
-        if self.graded and not graded_mark(self.folder).exists():
+        if self.graded and not os.path.exists(graded_mark(self.folder)):
             return False
         return Location.usual().call("lab", "check", self.name).returncode == 0
 

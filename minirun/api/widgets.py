@@ -5,8 +5,10 @@ Notebook 7. The page stands in a frame without rights (HTML, "sandbox"): the nam
 chose for its files never run beside the notebook's own scripts. Source: anywidget's documentation.
 """
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +131,7 @@ class LabButtons(anywidget.AnyWidget):
             said = self._lab.start(str(choice))
         elif word in [each for each, _ in self.words]:
             said = self._lab.call(word)
-        elif isinstance(mend, str) and self._lab.folder.is_dir():
+        elif isinstance(mend, str) and os.path.isdir(self._lab.folder):
             printed = f"{mend.strip()}\n{self._lab.mend(mend)}".splitlines()
             said = "\n".join(["$ " + clean(printed[0]), *map(clean, printed[1:])])
         else:
@@ -144,6 +146,8 @@ class LabButtons(anywidget.AnyWidget):
 def _seen(lab: "Lab") -> dict[str, Any]:
     """Return whether a lab is started, where, and its run.sh as it is now."""
     script = lab.folder / "run.sh"
-    text = script.read_text(errors="replace") if script.is_file() else ""
+    text = ""
+    with suppress(OSError):  # a user other than root cannot look there
+        text = script.read_text(errors="replace") if script.is_file() else ""
     shown = "\n".join(map(clean, text.expandtabs().splitlines()))
-    return {"folder": str(lab.folder), "started": lab.folder.is_dir(), "script": shown}
+    return {"folder": str(lab.folder), "started": os.path.isdir(lab.folder), "script": shown}

@@ -87,11 +87,10 @@ def in_child(attempt: Callable[[], str]) -> tuple[bool, str]:
     more than 20 seconds is killed.
     """
     ours, theirs = os.pipe()
-    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(ours)
-        _answer(attempt, theirs, parent)
+        _answer(attempt, theirs)
     os.close(theirs)
     try:
         ready, _, _ = select.select([ours], [], [], _SECONDS)
@@ -102,8 +101,10 @@ def in_child(attempt: Callable[[], str]) -> tuple[bool, str]:
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
     if not answer:
-        killed = ready and os.WIFSIGNALED(status)
-        return False, "its process was killed" if killed else f"no answer within {_SECONDS} s"
+        if not ready:
+            return False, f"no answer within {_SECONDS} s"
+        ended = "was killed" if os.WIFSIGNALED(status) else "ended without an answer"
+        return False, f"its process {ended}"
     return answer[0] == "+", answer[1:]
 
 
@@ -115,10 +116,16 @@ def result_of(attempt: Callable[[], str]) -> str:
     return text
 
 
-def _answer(attempt: Callable[[], str], pipe: int, parent: int) -> None:
-    """In the child: write + and the result, or - and the error, and end without any clean-up."""
+def _answer(attempt: Callable[[], str], pipe: int) -> None:
+    """In the child: write + and the result, or - and the error, and end without any clean-up.
+
+    If the parent has died before prctl, nobody reads the pipe. Its pid tells nothing: in a new pid
+    namespace getppid(2) is 0.
+    """
     process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL, why="an attempt ends with its doctor")
-    if os.getppid() != parent:
+    poll = select.poll()
+    poll.register(pipe, 0)  # errors are always told: POLLERR, no reader is left
+    if poll.poll(0):
         os._exit(0)
     try:
         answer = f"+{attempt()}"
