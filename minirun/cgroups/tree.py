@@ -106,10 +106,10 @@ def make(mount: str, path: str, why: str = "") -> bool:
             make(mount, parent, "the parent of the container's cgroup")
         except OSError as error:
             shown = {"path": whole}
-            log_failure(name_call(error, "mkdir", whole), shown, events.now() - start, why)
+            log_failure(name_call(error, "mkdir", whole), shown, start, why)
             raise
         else:
-            events.emit("syscall", "mkdir", {"path": whole}, dur=events.now() - start, why=why)
+            events.emit("syscall", "mkdir", {"path": whole}, start=start, why=why)
             return True
     raise OSError(errno.EAGAIN, "another process keeps removing the parent", whole)
 
@@ -264,7 +264,7 @@ def _rmdir(path: str, fd: "int | None" = None) -> bool:
             return False
         name_call(error, "rmdir", path)
         raise
-    events.emit("syscall", "rmdir", {"path": path}, dur=events.now() - start)
+    events.emit("syscall", "rmdir", {"path": path}, start=start)
     return True
 
 

@@ -81,17 +81,22 @@ def mark(word: str) -> None:
 
 def emit(
     kind: str, name: str, args: "dict[str, Any] | None" = None, *, ret: "int | None" = 0,
-    errno: "str | None" = None, dur: int = 0, why: str = "",
+    errno: "str | None" = None, start: int = 0, why: str = "",
 ) -> None:  # fmt: skip
-    """Write one event, to every open log. `dur` is in nanoseconds; `errno` is a name (ENOENT)."""
+    """Write one event, to every open log. `errno` is a name (ENOENT).
+
+    `start`: when it began, of now(); 0 if it took no time. Its end is read once: `t` less `dur` is
+    `start`, also on a machine that is busy. So no child acts before its birth.
+    """
     if not _logs or (_brief and kind == "syscall" and not observer):
         return
     if _mark:
         why = f"{why} ({_mark})" if why else _mark
+    t = now()
     event = {
-        "v": 1, "t": now(), "id": _id, "stage": _stage, "actor": _actor, "pid": _pid,
+        "v": 1, "t": t, "id": _id, "stage": _stage, "actor": _actor, "pid": _pid,
         "kind": kind, "name": name, "args": args or {}, "ret": ret, "errno": errno,
-        "dur": dur, "why": why,
+        "dur": t - start if start else 0, "why": why,
     }  # fmt: skip
     line = ("".join(_encode(event, 0)) + "\n").encode()
     for fd in _logs:
@@ -128,10 +133,10 @@ class stage:
         if error is None:
             self.end()
         else:
-            emit("end", self.name, {"error": str(error)}, ret=-1, dur=now() - self.started)
+            emit("end", self.name, {"error": str(error)}, ret=-1, start=self.started)
 
     def end(self) -> None:
         """Write the end. Called by hand if a stage's last act does not return (execve)."""
-        emit("end", self.name, dur=now() - self.started)
+        emit("end", self.name, start=self.started)
         if gatekeeper:
             gatekeeper(self.number, "end")

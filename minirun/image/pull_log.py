@@ -39,11 +39,11 @@ def logged(name: str, why: str, inner: Notify) -> Iterator[Notify]:
         yield layers.notify
     except Exception as error:
         args: dict[str, object] = {"image": name, "error": str(error)}
-        events.emit("note", "pull failed", args, ret=-1, dur=events.now() - begin)
+        events.emit("note", "pull failed", args, ret=-1, start=begin)
         raise
     args = {"image": name, "layers": len(layers.done)}
     why = "all its layers are here: from now on the name means this image"
-    events.emit("note", "image pulled", args, dur=events.now() - begin, why=why)
+    events.emit("note", "image pulled", args, start=begin, why=why)
 
 
 class _Layers:
@@ -85,4 +85,4 @@ class _Layers:
         """Write the end of what began; nothing if it did not: another process has done it."""
         begin = self._began.pop((kind, str(args["digest"])), None)
         if begin is not None:
-            events.emit("note", name, args, dur=events.now() - begin, why=why)
+            events.emit("note", name, args, start=begin, why=why)

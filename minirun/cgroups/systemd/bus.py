@@ -152,10 +152,9 @@ class Bus:
         try:
             reply = self._call(_MANAGER, method, signature, body)
         except Refused as error:
-            spent = events.now() - start
-            events.emit("message", "systemd", shown, ret=-1, dur=spent, why=str(error))
+            events.emit("message", "systemd", shown, ret=-1, start=start, why=str(error))
             raise
-        events.emit("message", "systemd", shown, dur=events.now() - start)
+        events.emit("message", "systemd", shown, start=start)
         return reply
 
     def _call(

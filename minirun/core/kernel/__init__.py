@@ -30,13 +30,13 @@ def logged_python(
     try:
         ret = function()
     except OSError as error:
-        log_failure(name_call(error, call, path), shown, events.now() - start, why)
+        log_failure(name_call(error, call, path), shown, start, why)
         raise
-    events.emit("syscall", call, shown, ret=ret or 0, dur=events.now() - start, why=why)
+    events.emit("syscall", call, shown, ret=ret or 0, start=start, why=why)
 
 
-def log_failure(error: OSError, shown: "dict[str, Any]", dur: int, why: str) -> None:
-    """Write the event of a call that failed."""
+def log_failure(error: OSError, shown: "dict[str, Any]", start: int, why: str) -> None:
+    """Write the event of a call that failed; `start`: see events.emit."""
     name = getattr(error, "call", "")
     code = errno_name(error.errno or 0)
-    events.emit("syscall", name, shown, ret=-1, errno=code, dur=dur, why=why)
+    events.emit("syscall", name, shown, ret=-1, errno=code, start=start, why=why)

@@ -60,12 +60,11 @@ def logged(
     """Call `function`, write the event, return its result. Raises OSError."""
     start = events.now()
     ret: int = function(*args)
-    dur = events.now() - start
     if ret != -1:
-        events.emit("syscall", call, shown, ret=ret, dur=dur, why=why)
+        events.emit("syscall", call, shown, ret=ret, start=start, why=why)
         return ret
     error = failure(call, path)
-    log_failure(error, shown, dur, why)
+    log_failure(error, shown, start, why)
     raise error
 
 

@@ -66,10 +66,10 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int
         return 0, -1
     if pid == -1:
         error = libc.failure("clone3")
-        log_failure(error, shown, events.now() - start, why)
+        log_failure(error, shown, start, why)
         raise error
     try:
-        events.emit("syscall", "clone3", shown, ret=pid, dur=events.now() - start, why=why)
+        events.emit("syscall", "clone3", shown, ret=pid, start=start, why=why)
     except BaseException:  # ^C at a gate: the caller will not get the child's pid
         os.kill(pid, 9)
         raise

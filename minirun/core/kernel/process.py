@@ -104,7 +104,7 @@ def execve(
     try:
         os.execve(path, argv, env)
     except OSError as error:
-        log_failure(name_call(error, "execve", shown or str(path)), args, events.now() - start, why)
+        log_failure(name_call(error, "execve", shown or str(path)), args, start, why)
         raise
 
 
@@ -134,4 +134,4 @@ def become_named(name: str) -> None:
     else:
         libc.check("prctl", _prctl_text(PR_SET_NAME, name.encode(), 0, 0, 0), name)
     args = {"option": "PR_SET_NAME", "name": name}
-    events.emit("syscall", "prctl", args, dur=events.now() - start)
+    events.emit("syscall", "prctl", args, start=start)

@@ -20,10 +20,10 @@ def clone_sibling(*, why: str = "") -> int:
     pid: int = _clone(libc.number(56, 220), CLONE_PARENT, 0, 0, 0, 0)
     if pid == -1:
         error = libc.failure("clone")
-        log_failure(error, shown, events.now() - start, why)
+        log_failure(error, shown, start, why)
         raise error
     if pid:
-        events.emit("syscall", "clone", shown, ret=pid, dur=events.now() - start, why=why)
+        events.emit("syscall", "clone", shown, ret=pid, start=start, why=why)
     return pid
 
 
