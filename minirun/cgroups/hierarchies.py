@@ -12,7 +12,6 @@ cgroups of the container's process, whichever runtime made them.
 from minirun.cgroups import tree
 from minirun.common import mountinfo
 from minirun.core import events
-from minirun.core.kernel import namespaces
 from minirun.core.record import Record
 
 _CONTROLLERS = (
@@ -79,6 +78,9 @@ class Entrance:
 
     def __init__(self, pid: int) -> None:
         """Open those cgroups of `pid` in which this process is not. Raises OSError."""
+        from minirun.core.kernel import namespaces  # not above: start, kill and delete need none
+
+        self._clone3 = namespaces.clone3
         self._into = -1
         self._tasks: "list[tree.Dir]" = []
         own, other = paths_of("self"), paths_of(pid)
@@ -101,12 +103,12 @@ class Entrance:
         Raises OSError.
         """
         try:
-            return namespaces.clone3(flags, cgroup_fd=self._into, why=why)
+            return self._clone3(flags, cgroup_fd=self._into, why=why)
         except PermissionError:
             if self._into < 0:
                 raise
             _emit_not_joined("cgroup2")
-            return namespaces.clone3(flags, why=why)
+            return self._clone3(flags, why=why)
 
     def join(self) -> None:
         """In the child, of one thread: move into version 1's cgroups. Raises OSError."""
