@@ -3,6 +3,7 @@
 import marshal
 import os
 import sys
+from pathlib import Path
 
 from minirun.fast import DIGITS
 
@@ -48,21 +49,16 @@ def compile_all(top: str, package: str) -> bytes:
     """Return the file of code of a package in the directory `top` (minirun.fast)."""
     index: "dict[str, Entry]" = {}
     body = b""
-    for folder, _, names in os.walk(f"{top}/{package}"):
-        for name in names:
-            if not name.endswith(".py"):
-                continue
-            path = f"{folder}/{name}"
-            with open(path, "rb") as file:
-                status = os.fstat(file.fileno())
-                code = compile(file.read(), path, "exec", dont_inherit=True, optimize=2)
-            module = path[len(top) + 1 :].removesuffix(".py").removesuffix("/__init__")
-            is_package = name == "__init__.py"
-            data = marshal.dumps(code)
-            index[module.replace("/", ".")] = (
-                path, is_package, status.st_mtime_ns, status.st_size, len(body), len(data)
-            )  # fmt: skip
-            body += data
+    for path in Path(top, package).rglob("*.py"):
+        status = path.stat()
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=2)
+        module = ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
+        is_package = path.name == "__init__.py"
+        data = marshal.dumps(code)
+        index[module] = (
+            str(path), is_package, status.st_mtime_ns, status.st_size, len(body), len(data)
+        )  # fmt: skip
+        body += data
     head = marshal.dumps((sys.version, index))
     return b"%0*d" % (DIGITS, len(head)) + head + body
 
