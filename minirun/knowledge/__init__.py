@@ -36,6 +36,8 @@ MOST_FOUND = 8
 """Topics that only speak of a word: of more, the first."""
 _WIDEST_GAP = 300
 """Characters for which a `*` may stand. It bounds the search in a long line."""
+_WARNING = re.compile(r"(?:^|\s)(?:(?i:warning):|level=warning\s)")
+"""How minirun and docker begin a warning, and how runc and containerd mark the line of one."""
 
 
 @cache
@@ -137,11 +139,13 @@ def troubles(text: str, language: str = ENGLISH) -> list[Topic]:
 
     Each line has one explanation, that of its longest mark; each stands once. The words around a
     cause, as those of a hook's failure around the hook's own (kind AROUND), are returned only if
-    nothing is known of any cause.
+    nothing is known of any cause; warnings, which stop nothing, only if nothing else is known.
     """
-    found = [one for line in text.splitlines() if (one := _of_line(line, language))]
-    causes = [one for one in found if one.kind != AROUND]
-    return list(dict.fromkeys(causes or found))
+    lines = [(line, one) for line in text.splitlines() if (one := _of_line(line, language))]
+    warnings = [one for line, one in lines if _WARNING.search(line)]
+    others = [one for line, one in lines if not _WARNING.search(line)]
+    causes = [one for one in others if one.kind != AROUND]
+    return list(dict.fromkeys(causes or others or warnings))
 
 
 def _of_line(line: str, language: str) -> Topic | None:
