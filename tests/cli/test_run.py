@@ -36,7 +36,7 @@ def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
         (("--cap-add", "CAP_MAGIC", "busybox", "true"), 125, "unknown capability 'CAP_MAGIC'"),
         (("-it", "busybox", "true"), 1, "the input device is not a TTY"),
         (("--progress", "nice", "busybox", "true"), 125, "invalid --progress 'nice'"),
-        (("--name", "../x", "busybox", "true"), 125, "invalid container id"),
+        (("--name", "../x", "busybox", "true"), 125, "invalid container name '../x' ("),
     ],
 )
 def test_mistakes_are_one_line_with_the_right_status(
