@@ -75,6 +75,17 @@ exec env -i container=test PATH=/usr/sbin:/usr/bin SYSTEMD_UNIT_PATH=$units \
 """
 
 
+DBUS = """
+cd /etc/systemd/system
+sed '/^\\[Unit\\]/a DefaultDependencies=no' /usr/lib/systemd/system/dbus.socket > dbus.socket
+sed '/^\\[Unit\\]/a DefaultDependencies=no' /usr/lib/systemd/system/dbus.service > dbus.service
+systemctl daemon-reload
+systemctl start dbus.socket dbus.service
+until busctl --system status org.freedesktop.systemd1 > /dev/null 2>&1; do sleep 0.05; done
+"""
+"""Starts the system bus in the cell, and waits until systemd is on it."""
+
+
 class SystemdCell:
     """systemd, a private root, and the cgroups below one directory of each hierarchy."""
 

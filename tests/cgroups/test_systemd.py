@@ -23,14 +23,6 @@ from required import installed, skip
 MINIRUN = f"{Path(sys.executable).with_name('minirun')} --root /run/mr"
 SCOPE = "cell-one.scope"
 PLACE = f"/machine.slice/machine-test.slice/{SCOPE}"
-DBUS = """
-cd /etc/systemd/system
-sed '/^\\[Unit\\]/a DefaultDependencies=no' /usr/lib/systemd/system/dbus.socket > dbus.socket
-sed '/^\\[Unit\\]/a DefaultDependencies=no' /usr/lib/systemd/system/dbus.service > dbus.service
-systemctl daemon-reload
-systemctl start dbus.socket dbus.service
-until busctl --system status org.freedesktop.systemd1 > /dev/null 2>&1; do sleep 0.05; done
-"""
 RESOURCES = {
     "devices": [{"allow": False, "access": "rwm"}], "pids": {"limit": 50},
     "memory": {"limit": 1 << 25}, "cpu": {"shares": 512, "quota": 50_500, "period": 100_000},

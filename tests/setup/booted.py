@@ -13,13 +13,11 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from bare import CLONE, Bare  # noqa: E402
 
-from cgroups.systemd_cell import SystemdCell  # noqa: E402
+from cgroups.systemd_cell import DBUS, SystemdCell  # noqa: E402
 
 HELLO = "hello"
 PACKAGES = ("make", "podman", "systemd", "dbus")
-SCRIPT = f"""
-mkdir -p /run/dbus /run/user
-dbus-daemon --system --fork --nopidfile
+SCRIPT = f"""{DBUS}
 podman() {{
   command podman --cgroup-manager systemd --runtime /{CLONE}/.venv/bin/minirun \\
     --storage-driver vfs "$@" 2>> /run/said
