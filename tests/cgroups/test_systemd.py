@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cgroups.conftest import require_mounted
-from cgroups.systemd_cell import SYSTEMD, SystemdCell
+from cgroups.systemd_cell import DBUS, SYSTEMD, SystemdCell
 from conftest import STORE, Program, wait_until
 from layers import layer_of
 from minirun.cgroups import systemd
