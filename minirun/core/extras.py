@@ -190,7 +190,7 @@ FUNCTIONS = {
     "clear_cgroup": "minirun.cgroups.stopping.clear",
     "unmount_root": f"{_HOST_MOUNTS}.unmount",
     "kill_cgroup": "minirun.cgroups.stopping.kill",
-    "cgroup_entrance": "minirun.cgroups.hierarchies.Entrance",
+    "cgroup_entrance": "minirun.cgroups.entrance.Entrance",
     "empty_directory": "minirun.oci.namespaces.userns.empty_directory",
     "keep_log": "minirun.running.history.keep",
     "gpu_holders": "minirun.engines.holders.holders",

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cgroups import Cgroup
+    from minirun.cgroups.entrance import Entrance
     from minirun.cgroups.foreign import DeviceCgroup
-    from minirun.cgroups.hierarchies import Entrance
     from minirun.gpu.edits import Edits
     from minirun.gpu.steps import Step
 

@@ -14,7 +14,7 @@ from conftest import Program
 
 ENTRANT = """
 import os, sys
-from minirun.cgroups.hierarchies import Entrance
+from minirun.cgroups.entrance import Entrance
 if sys.argv[2] == "user":
     os.setgid(65534); os.setuid(65534)
 entrance = Entrance(int(sys.argv[1]))
