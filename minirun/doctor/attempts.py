@@ -119,7 +119,7 @@ def result_of(attempt: Callable[[], str]) -> str:
 def _answer(attempt: Callable[[], str], pipe: int) -> None:
     """In the child: write + and the result, or - and the error, and end without any clean-up.
 
-    If the parent has died before prctl, nobody reads the pipe. Its pid tells nothing: in a new pid
+    If the parent has died before prctl, the pipe has no reader. Its pid tells nothing: in a new pid
     namespace getppid(2) is 0.
     """
     process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL, why="an attempt ends with its doctor")

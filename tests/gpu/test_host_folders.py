@@ -2,7 +2,7 @@
 
 A folder of the host is mounted in the container where a GPU's nodes, files, sockets, links or the
 loader's cache would be made. Before and after, it is the same, to the times of its folders: also
-after a start that failed, and whoever plans the edits.
+after a start that failed, and for every planner of edits.
 """
 
 import hashlib
@@ -210,7 +210,7 @@ def test_nodes_of_a_bundle(minirun: Program, layer: Path, host: Path, place: str
     assert kept == before
 
 
-# --- the applier, whoever planned --------------------------------------------------------------
+# --- the applier, for every planner ---------------------------------------------------------------
 
 
 def in_host_folder(host: Path, step: Step, place: str) -> Callable[[Root], Any]:
