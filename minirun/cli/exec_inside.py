@@ -17,7 +17,6 @@ from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
 from minirun.core.handshake import PeerDied
-from minirun.core.kernel.process import pidfd_send_signal
 from minirun.core.process.caps import NUMBERS
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
@@ -183,7 +182,7 @@ def _join(
     try:
         handover.announce(flags.pid_file, flags.pidfd_socket, joined.pid, joined.pidfd)
     except BaseException:
-        pidfd_send_signal(joined.pidfd, _signal.SIGKILL)
+        _signal.pidfd_send_signal(joined.pidfd, _signal.SIGKILL)
         raise
     return joined
 

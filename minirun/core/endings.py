@@ -4,6 +4,7 @@ A module of its own, since `start`, `kill` and `delete`, which an engine calls f
 need none of the stages; what only one of them needs is imported there.
 """
 
+import _signal  # the C half: signal itself imports enum, 3 ms
 import os
 import select
 import time
@@ -88,9 +89,7 @@ def kill(record: "dict[str, Any]", number: int) -> None:
     try:
         if not state.is_alive(record["init"]):  # the number belongs to another process by now
             raise StateError("container not running")
-        from minirun.core.kernel import process
-
-        process.pidfd_send_signal(pidfd, number)
+        _signal.pidfd_send_signal(pidfd, number)
     finally:
         os.close(pidfd)
 

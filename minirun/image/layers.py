@@ -6,7 +6,8 @@
 HEX is the layer's ChainID (image-spec config.md): it names the layer and all below it, since a
 folder that an archive leaves out is taken from below. A layer is made in a hidden directory, which
 is locked while its maker lives, and gets its name by one rename, once it is on the disk: what has a
-name is complete. What was damaged since is found when the image is brought in again.
+name is complete. What was damaged since is found when the image is brought in again, and keeps the
+name until the new one takes it.
 """
 
 import io
@@ -92,18 +93,14 @@ class Layers:
             raise failure(error, f"unpacking layer {diff_id[:19]}") from None
 
     def _usable(self, chain_id: str, *, mend: bool) -> Layer | None:
-        """Return a layer that is here; remove one without a whole record, or that is to be mended.
+        """Return a layer that is here, with a whole record; None too for one that is to be mended.
 
         The caller has its lock. Raises OSError.
         """
         found = None
         with suppress(ImageError):
             found = self.find(chain_id)
-        if found and not (mend and self.fault(chain_id)):
-            return found
-        if os.path.lexists(self._path(chain_id)):
-            self._remove(chain_id)
-        return None
+        return None if found and mend and self.fault(chain_id) else found
 
     def _unpack(self, chain_id: str, diff_id: str, blob: str, below: Sequence[Layer]) -> Layer:
         draft = tempfile.mkdtemp(prefix=DRAFT, dir=self._top)
@@ -120,7 +117,7 @@ class Layers:
             record = {"diff_id": diff_id, "parent": parent, **summary._asdict()}
             with open(f"{draft}/{RECORD}", "w", encoding="utf-8") as file:
                 json.dump(record, file)
-            durable.rename(draft, self._path(chain_id))
+            durable.replace(draft, self._path(chain_id))
             return Layer(chain_id, f"{self._path(chain_id)}/{FS}", summary.size)
         finally:
             remove_tree(draft)
@@ -143,25 +140,6 @@ class Layers:
         return (
             "" if found == stored else f"layer {chain_id[:19]} is {found}, was stored as {stored}"
         )
-
-    def discard(self, chain_id: str) -> str:
-        """Remove a damaged layer, also if images name it; return its diff_id, "" if unknown.
-
-        The next one who wants it unpacks it again, at the same place.
-        """
-        path = self._path(chain_id)
-        with locked(f"{self._top}/{_LOCK}{_hex(chain_id)}"):
-            diff_id, record = "", f"{path}/{RECORD}"
-            with suppress(OSError, ValueError, LookupError, TypeError), open(record) as file:
-                diff_id = str(json.load(file)["diff_id"])
-            self._remove(chain_id)
-        return diff_id
-
-    def _remove(self, chain_id: str) -> None:
-        """Remove a layer, whose lock the caller has; half-removed, it has no name."""
-        hidden = f"{self._top}/{DRAFT}{_hex(chain_id)}"
-        os.rename(self._path(chain_id), hidden)
-        remove_tree(hidden)
 
     def remove_all_but(self, kept: set[str], in_use: Callable[[], set[str]]) -> list[str]:
         """Remove the layers that are not in `kept`, and what dead makers left; return the paths.

@@ -10,7 +10,7 @@ import os
 from minirun.common.schema import UINT64, Checker, SchemaError, absolute, fail, without_nulls
 from minirun.core import jsonlite, state
 from minirun.core.errors import ConfigError
-from minirun.oci.tuning.limits import RLIMITS
+from minirun.oci.rlimits import RLIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import select
 
 from minirun.common.interrupts import ENDING, handle, ignore, raise_again
 from minirun.core.errors import MinirunError
-from minirun.core.kernel import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +89,6 @@ def forward(pidfd: int) -> None:
 
 def _pass_on(pidfd: int, number: int) -> None:
     try:
-        process.pidfd_send_signal(pidfd, number)
+        _signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
         pass

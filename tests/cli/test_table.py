@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import minirun as package
+from cli.columns import Runtime
 from conftest import STORE, Program
 from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of, part
@@ -243,11 +244,14 @@ def test_the_spy_would_tell(minirun: Program, tmp_path: Path) -> None:
     assert "json" in imports(minirun, tmp_path, "images")
 
 
-def test_start_kill_and_delete_load_no_ctypes() -> None:
+def test_start_state_kill_and_delete_load_no_ctypes(minirun: Program, tmp_path: Path) -> None:
     """It costs 3 ms, and engines call them for each container."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import minirun.cli.oci, minirun.cgroups"
-    argv = [sys.executable, "-IS", "-c", f"{code}; print('ctypes' in sys.modules)"]
-    assert subprocess.check_output([*argv, str(SOURCE.parent)], text=True) == "False\n"
+    runtime = Runtime(minirun.argv(), tmp_path, f"light-{os.getpid()}")
+    runtime.config()
+    assert runtime("create", "ID").returncode == 0
+    for words in ("start",), ("state",), ("kill",), ("delete", "--force"):
+        found = imports(minirun, tmp_path, words[0], *words[1:], runtime.name)
+        assert "ctypes" not in found, words
 
 
 def imported_by(path: Path) -> set[str]:

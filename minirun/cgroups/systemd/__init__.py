@@ -22,6 +22,7 @@ number, which a user namespace hides; here the kernel tells it to the server (bu
 Simplified: scopes only, from systemd 244 on (2019), and no org.systemd.property annotations.
 """
 
+import _signal
 import os
 import select
 
@@ -202,7 +203,7 @@ class _Scope(Cgroup):
     def entered(self) -> None:
         """End the holder, if this object has one."""
         if self._holder:
-            process.pidfd_send_signal(self._holder_fd, SIGKILL)
+            _signal.pidfd_send_signal(self._holder_fd, SIGKILL)
             os.close(self._holder_fd)
             os.waitpid(self._holder, 0)
             self._holder, self._holder_fd = 0, -1

@@ -26,7 +26,6 @@ _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_void_p, c_long, c_long, c_long)
 _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
-_pidfd_send_signal = libc.bind_syscall(c_int, c_int, c_void_p, c_int)
 
 
 def prctl(option: int, arg2: int = 0, arg3: int = 0, *, why: str = "") -> int:
@@ -87,11 +86,6 @@ def setgid(gid: int, *, why: str = "") -> None:
 def setuid(uid: int, *, why: str = "") -> None:
     """Set real, effective and saved user id: setresuid(2)."""
     logged_python("setuid", lambda: os.setresuid(uid, uid, uid), {"uid": uid}, why=why)
-
-
-def pidfd_send_signal(pidfd: int, number: int) -> None:
-    """Signal `pidfd`'s process, never a later one of its pid: pidfd_send_signal(2); Linux 5.1."""
-    libc.check("pidfd_send_signal", _pidfd_send_signal(424, pidfd, number, None, 0))
 
 
 def execve(

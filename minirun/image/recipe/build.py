@@ -10,7 +10,7 @@ its recipe takes Debian's packages: a substitute, said in one line when it is ma
 import io
 import json
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 from minirun.core.errors import ImageError
@@ -19,7 +19,6 @@ from minirun.image import store as shelf
 from minirun.image.archives.saving import collected
 from minirun.image.blobs import Blobs
 from minirun.image.grammar import parse
-from minirun.image.layers import Layers, chain_ids
 from minirun.image.made import Made, date, saved, source_of, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.recipe import bootstrap, contents, names, text
@@ -63,7 +62,7 @@ def build(store: str, name: str, notify: Notify, watch: Notify = ignore) -> shel
 
 
 def _intact(store: str, recipe: Recipe, notify: Notify) -> shelf.Image | None:
-    """Return the image that is there; one that is not what was stored is removed.
+    """Return the image that is there; None if it is not what was stored, which a line says.
 
     None too for one that was made by another version of the recipe. Raises ImageError, OSError.
     """
@@ -78,11 +77,6 @@ def _intact(store: str, recipe: Recipe, notify: Notify) -> shelf.Image | None:
     except shelf.DamagedImage as error:
         fault = str(error)
     notify(f"image {name} is damaged ({fault}): building it again")
-    with suppress(ImageError):
-        for chain_id in chain_ids(catalogue.resolve(store, name)):
-            if Layers(store).fault(chain_id):
-                Blobs(store).discard(Layers(store).discard(chain_id))
-    catalogue.remove_image(store, name)
     return None
 
 
@@ -106,7 +100,7 @@ def _make(store: str, recipe: Recipe, notify: Notify, watch: Notify) -> shelf.Im
                 made = _of_packages(recipe, folder, stack, notify, watch)
             else:
                 made = _of_contents(store, recipe, folder, stack, notify, watch)
-            return take(store, recipe.name, source_of(made))
+            return take(store, recipe.name, source_of(made), mend=True)
     except bootstrap.UnreachableArchive as error:
         if not recipe.packages.substitute:
             raise
@@ -189,7 +183,7 @@ def _substitute(
             },
             base=base,
         )  # fmt: skip
-        return take(store, recipe.name, source_of(made))
+        return take(store, recipe.name, source_of(made), mend=True)
 
 
 def _base(store: str, name: str, notify: Notify, watch: Notify) -> shelf.Image:

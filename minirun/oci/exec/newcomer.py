@@ -11,6 +11,7 @@ not inherit, needs CAP_SYS_NICE.
 from minirun.core.kernel import files, libc, namespaces, process
 from minirun.core.process import caps, privileges
 from minirun.oci.exec import verdict
+from minirun.oci.rlimits import RLIMITS
 from minirun.oci.tuning import limits
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def drop_outside(container: "Container", sets: caps.Sets) -> None:
     process.restore_signals()
     files.close_range_cloexec(3)
     for row in container.config.process.get("rlimits") or []:
-        kind = limits.RLIMITS[row["type"]]
+        kind = RLIMITS[row["type"]]
         soft, hard = limits.getrlimit(kind)
         room = max(soft, row["soft"]), max(hard, row["hard"])
         limits.setrlimit(kind, row["type"], *room)  # raising one needs CAP_SYS_RESOURCE

@@ -8,6 +8,7 @@ from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.core.kernel import libc
+from minirun.oci.rlimits import RLIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,17 +16,6 @@ if TYPE_CHECKING:
 
 LEAST_FILES = 4
 """Descriptors that a command needs to begin: 0 to 2, and the one that tells how its start went."""
-RLIMITS = {
-    f"RLIMIT_{name}": number
-    for number, name in enumerate(
-        (
-            "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS",
-            "LOCKS", "SIGPENDING", "MSGQUEUE", "NICE", "RTPRIO", "RTTIME",
-        )
-    )
-}  # fmt: skip
-"""getrlimit(2), by asm-generic/resource.h."""
-
 _getrlimit = libc.bind("getrlimit64", c_int, c_void_p)
 _setrlimit = libc.bind("setrlimit64", c_int, c_void_p)
 

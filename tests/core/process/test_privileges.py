@@ -17,7 +17,7 @@ from conftest import Program, skip
 from minirun.core.errors import MinirunError
 from minirun.core.process import caps, privileges
 from minirun.core.process.caps import NUMBERS
-from minirun.oci.validate import RLIMITS
+from minirun.oci.rlimits import RLIMITS
 
 NAME = f"p-{os.getpid()}"
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -118,6 +118,36 @@ def test_an_intact_image_is_kept_and_a_damaged_one_built_again(tmp_path: Path) -
     assert build.find_or_build(store, "busybox", told.append) == first
 
 
+LOOKING = """
+import sys
+from minirun.image import store
+from minirun.image.grammar import parse
+print(flush=True)
+while True:
+    assert store.find(sys.argv[1], parse("busybox")), "there is no image"
+"""
+
+
+@pytest.mark.parametrize("damage", ["etc/passwd", "../layer.json"])
+def test_who_starts_a_container_meanwhile_finds_the_image(filled: str, damage: str) -> None:
+    """A damaged one too: it is in the way of nobody until the new one takes its place."""
+    layer = catalogue.resolve(filled, "busybox").layers[0]
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOKING, filled], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as looking:
+        assert looking.stdout
+        assert looking.stderr
+        looking.stdout.readline()
+        try:
+            for _ in range(3):
+                Path(layer, damage).write_text("damaged")
+                build.build(filled, "busybox", lambda line: None)
+                assert catalogue.verify(filled, "busybox") == ""
+        finally:
+            looking.terminate()
+        assert looking.stderr.read() == b""
+
+
 SHORT = """
 import os, resource, sys
 from minirun.core.errors import MinirunError

@@ -17,6 +17,7 @@ device node of the image cannot be opened, be it /dev/zero, a disk or a watchdog
 time and the size of files are limited; a FIFO as ld.so.conf only costs PATIENCE.
 """
 
+import _signal
 import os
 import resource
 import select
@@ -157,7 +158,7 @@ def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
         text = _drain(said, TIMEOUT, pidfd) if reason == b"" else None
     finally:
         # If it has closed its output it is in exit_group(2), whose status no signal can change.
-        process.pidfd_send_signal(pidfd, _SIGKILL)
+        _signal.pidfd_send_signal(pidfd, _SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(pidfd)
     if reason:

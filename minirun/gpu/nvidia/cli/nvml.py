@@ -8,6 +8,7 @@ With a driver root the child enters it first, as the real one does: the driver's
 each other. nvidia-ml-py (module pynvml) is imported in the child alone.
 """
 
+import _signal
 import errno
 import grp
 import os
@@ -112,7 +113,7 @@ def ask(
     try:
         text = _read(answer_fd)
     finally:
-        process.pidfd_send_signal(pidfd, _SIGKILL)
+        _signal.pidfd_send_signal(pidfd, _SIGKILL)
         os.waitpid(pid, 0)
         os.close(pidfd)
         os.close(answer_fd)
