@@ -34,6 +34,7 @@ from minirun.core.places import HISTORY, NEW, ROOT
 from minirun.core.places import STORE as DEFAULT_STORE
 from minirun.engines import roots
 from minirun.fast import launcher
+from minirun.image import catalogue
 from required import skip
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
@@ -257,11 +258,10 @@ def _links() -> set[str]:
 
 
 def _images() -> set[str]:
-    """What lies at the top of each image and in its /dev: no container may write there."""
-    layers = [*Path(STORE, "images").glob("*/layers/*"), *Path(STORE, "layers").glob("*/fs")]
-    return {
-        str(path) for layer in layers for top in (layer, layer / "dev") for path in top.glob("*")
-    }
+    """The images that are not what was stored: no container, and no test, may write into them."""
+    names = [f"{row['name']}:{row['tag']}" for row in catalogue.list_images(STORE)]
+    faults = {name: catalogue.verify(STORE, name) for name in names}
+    return {f"{name} {fault}" for name, fault in faults.items() if fault}
 
 
 def _containers() -> set[str]:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from layers import layer_of
 from minirun.core.errors import CommandError
 from minirun.core.process import command
 
@@ -130,7 +129,7 @@ def test_what_execve_refuses(
 
 @pytest.mark.parametrize("how", ["run", "exec", "start"])
 def test_what_execve_refuses_is_named_by_its_path(
-    minirun: Program, tmp_path: Path, how: str
+    minirun: Program, layer: Path, tmp_path: Path, how: str
 ) -> None:
     """runc's words: `exec /usr/bin/nvidia-smi: …`, when $PATH had it and its loader is missing."""
     (tmp_path / "x").write_text("#!/nosuch\n")
@@ -145,7 +144,7 @@ def test_what_execve_refuses_is_named_by_its_path(
     else:
         document = json.loads(minirun("spec", *words, "busybox").stdout)
         document["process"] |= {"args": ["x"], "terminal": False}
-        document["root"]["path"] = str(layer_of("busybox"))
+        document["root"]["path"] = str(layer)
         (tmp_path / "config.json").write_text(json.dumps(document))
         create = minirun.argv("create", "--bundle", str(tmp_path), "c")
         nothing = subprocess.DEVNULL

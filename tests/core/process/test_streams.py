@@ -10,7 +10,6 @@ import pytest
 
 from conftest import Program
 from containers import container
-from layers import layer_of
 from minirun.__main__ import open_stdio
 from minirun.core.process import streams
 from minirun.core.process.streams import Console
@@ -138,13 +137,14 @@ def test_the_hosts_dev_null_stays_outside(minirun: Program) -> None:
     assert len(done.stdout.split()) == 2 and len(set(done.stdout.split())) == 1, done
 
 
-def test_the_hosts_dev_null_stays_outside_of_a_bundle(minirun: Program, tmp_path: Path) -> None:
+def test_the_hosts_dev_null_stays_outside_of_a_bundle(
+    minirun: Program, layer: Path, tmp_path: Path
+) -> None:
     """As an engine has it: the streams are the container's own, and /dev/null among them."""
     config = json.loads(minirun("spec", "busybox", "sh").stdout)
     script = "stat -L -c %d /proc/self/fd/0 /dev/null"
     config["process"]["args"] = ["sh", "-c", script]
-    config["root"] = {"path": str(layer_of("busybox"))}
-    config["root"]["readonly"] = True
+    config["root"] = {"path": str(layer), "readonly": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
     argv = minirun.argv("run", "-b", str(tmp_path), "own-null")
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
